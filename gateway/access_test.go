@@ -29,15 +29,15 @@ const (
 
 // locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an
 // admin's.
-func locked(t *testing.T, log *bytes.Buffer) *world {
+func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	t.Helper()
-	keys := keysOf(
+	keys := openKeys(
 		t,
 		fmt.Sprintf(
 			"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
 			anyModel, kjvOnly, rootKey),
 	)
-	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
+	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
 		cfg.Routes = map[string]http.Handler{
 			"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") }),
@@ -48,13 +48,13 @@ func locked(t *testing.T, log *bytes.Buffer) *world {
 			Name: "other",
 			Path: testkit.Model(),
 		}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
-		Replicas: oneServes("other"),
+		Replicas: oneServing("other"),
 	})
 	return w
 }
 
-// keysOf are the keys of a file with these entries.
-func keysOf(t *testing.T, entries string) *apikey.Keys {
+// openKeys are the keys of a file with these entries.
+func openKeys(t *testing.T, entries string) *apikey.Keys {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	if err := os.WriteFile(file, []byte("keys:\n"+entries), 0o600); err != nil {
@@ -67,8 +67,8 @@ func keysOf(t *testing.T, entries string) *apikey.Keys {
 	return keys
 }
 
-// TestAccessWire compares what is answered to keys with testdata/wire.
-func TestAccessWire(t *testing.T) {
+// TestKeyResponsesMatchGolden compares what is answered to keys with testdata/wire.
+func TestKeyResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ method, path, authorization string }{
 		"key_missing":        {"POST", "/v1/completions", ""},
 		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-nobody-knows-this"},
@@ -80,7 +80,7 @@ func TestAccessWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := locked(t, &bytes.Buffer{})
+				w := newKeyedGateway(t, &bytes.Buffer{})
 				path, model, _ := strings.Cut(tc.path, "?")
 				r := httptest.NewRequest(tc.method, path,
 					strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
@@ -92,17 +92,17 @@ func TestAccessWire(t *testing.T) {
 				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
 					got += "WWW-Authenticate: " + challenge + "\n"
 				}
-				golden(t, filepath.Join("testdata", "wire", name+".txt"), got+"\n"+anonymous(rec.Body.String()))
+				compareGolden(t, filepath.Join("testdata", "wire", name+".txt"), got+"\n"+normalizeBody(rec.Body.String()))
 			})
 		})
 	}
 }
 
-// TestAccess goes through who may do what.
-func TestAccess(t *testing.T) {
+// TestAccessByRoute goes through who may do what.
+func TestAccessByRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}
-		w := locked(t, log)
+		w := newKeyedGateway(t, log)
 		for _, tc := range []struct {
 			path, body, user, password, bearer string
 			want                               int
@@ -156,9 +156,9 @@ func TestAccess(t *testing.T) {
 	})
 }
 
-// TestAccessClient: OpenAI's clients know what the errors mean.
-func TestAccessClient(t *testing.T) {
-	w := locked(t, &bytes.Buffer{})
+// TestOpenAIClientUnderstandsErrors: OpenAI's clients know what the errors mean.
+func TestOpenAIClientUnderstandsErrors(t *testing.T) {
+	w := newKeyedGateway(t, &bytes.Buffer{})
 	server := httptest.NewServer(w)
 	defer server.Close()
 	ask := func(key, model string) (*openai.APIError, string) {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestTurns: big texts are tokenized a few at a time; small ones, and those that have left, do not
+// TestTokenizerPermits: big texts are tokenized a few at a time; small ones, and those that have left, do not
 // wait.
-func TestTurns(t *testing.T) {
+func TestTokenizerPermits(t *testing.T) {
 	b := newMemoryBudget(1)
 	var done []func()
 	for b.tokenizers.TryAcquire(1) {

@@ -16,13 +16,13 @@ import (
 	"troupe/gateway"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// testTimeout is how long a test waits for what must happen.
+const testTimeout = 20 * time.Second
 
-// TestTooLongByBytes: prompts that cannot fit are refused before they are tokenized, and before a
+// TestTooLongPromptRefusedBeforeTokenizing: prompts that cannot fit are refused before they are tokenized, and before a
 // template renders them: both would allocate many times the memory that the request has.
-func TestTooLongByBytes(t *testing.T) {
-	w := newWorld(t, silent)
+func TestTooLongPromptRefusedBeforeTokenizing(t *testing.T) {
+	w := newTestGateway(t, noOutput)
 	const size = 1 << 20
 	word := strings.Repeat("ab", size/2)
 	all := strings.TrimSuffix(strings.Repeat("1,", size/2), ",")
@@ -37,7 +37,7 @@ func TestTooLongByBytes(t *testing.T) {
 	} {
 		body := `{"model":"kjv",` + tc.body + `}`
 		var rec *httptest.ResponseRecorder
-		cost := allocated(func() { rec = w.ask(tc.path, body) })
+		cost := allocatedBytes(func() { rec = w.post(tc.path, body) })
 		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") ||
 			!strings.Contains(rec.Body.String(), " or more") {
 			t.Errorf("%s: %d %.200s", name, rec.Code, rec.Body)
@@ -48,7 +48,7 @@ func TestTooLongByBytes(t *testing.T) {
 	}
 }
 
-func allocated(f func()) uint64 {
+func allocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -56,33 +56,33 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestPromptOfTheLongestTokens: a prompt that fits is not refused, though each of its tokens is the
+// TestPromptOfLongestTokensFits: a prompt that fits is not refused, though each of its tokens is the
 // longest there is.
-func TestPromptOfTheLongestTokens(t *testing.T) {
-	w := newWorld(t, byTurns("God did."))
-	tok, longest := tokens(), ""
+func TestPromptOfLongestTokensFits(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."))
+	tok, longest := testTokenizer(), ""
 	for id := range tok.Vocab() {
 		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) &&
 			len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
 			longest = text
 		}
 	}
-	if rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000))); rec.Code != http.StatusOK {
+	if rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000))); rec.Code != http.StatusOK {
 		t.Errorf("1000 times %q: %d %s", longest, rec.Code, rec.Body)
 	}
-	rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
+	rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
 	if rec.Code != http.StatusBadRequest {
 		t.Errorf("1100 times %q: %d %s", longest, rec.Code, rec.Body)
 	}
 }
 
-// slowBody sends bytes, then waits at a gate, then ends.
-type slowBody struct {
+// gatedBody sends bytes, then waits at a gate, then ends.
+type gatedBody struct {
 	io.Reader
 	gate <-chan struct{}
 }
 
-func (b slowBody) Read(p []byte) (int, error) {
+func (b gatedBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err == io.EOF {
 		<-b.gate
@@ -90,10 +90,10 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBodyBudget: bodies together take no more than they may, as they grow; a request that finds no
+// TestBodyMemoryBudget: bodies together take no more than they may, as they grow; a request that finds no
 // room is told to come back; room that a body had is there for the next.
-func TestBodyBudget(t *testing.T) {
-	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
+func TestBodyMemoryBudget(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	gate := make(chan struct{})
@@ -112,10 +112,10 @@ func TestBodyBudget(t *testing.T) {
 	small := func() io.Reader { return strings.NewReader(`{"model":"kjv","prompt":"a","seed":0}`) }
 	held := make(chan int, 2)
 	for range 2 {
-		go func() { held <- post(slowBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
+		go func() { held <- post(gatedBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
 	}
 	room := `troupe_gateway_body_bytes`
-	for end := time.Now().Add(patience); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s is %s, not 1 MiB", room, w.metric(room))
 		}
@@ -140,10 +140,10 @@ func TestBodyBudget(t *testing.T) {
 	}
 }
 
-// TestMemoryReturns: after a flood of large prompts, whether they are refused or served, the heap
+// TestMemoryReleasedAfterFlood: after a flood of large prompts, whether they are refused or served, the heap
 // is as small as before.
-func TestMemoryReturns(t *testing.T) {
-	w := newWorld(t, byTurns("God did."))
+func TestMemoryReleasedAfterFlood(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."))
 	server := httptest.NewServer(w)
 	defer server.Close()
 	long := `{"model":"kjv","prompt":"` + strings.Repeat("a ", 1<<19) + `"}`
@@ -167,9 +167,9 @@ func TestMemoryReturns(t *testing.T) {
 		http.DefaultClient.CloseIdleConnections()
 	}
 	flood(2) // what is made once
-	base := heap()
+	base := heapBytes()
 	flood(16)
-	if now := heap(); now > base+8<<20 {
+	if now := heapBytes(); now > base+8<<20 {
 		t.Errorf("%d MiB of heap after the flood, %d before", now>>20, base>>20)
 	}
 	if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
@@ -177,7 +177,7 @@ func TestMemoryReturns(t *testing.T) {
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC() // what was in pools
@@ -185,10 +185,10 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestTokenizingEndsWithItsClient: what a client that has left asked for is not tokenized to its
+// TestTokenizingStopsOnDisconnect: what a client that has left asked for is not tokenized to its
 // end.
-func TestTokenizingEndsWithItsClient(t *testing.T) {
-	w := newWorld(t, silent)
+func TestTokenizingStopsOnDisconnect(t *testing.T) {
+	w := newTestGateway(t, noOutput)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := w.EncodePrefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {

@@ -28,45 +28,45 @@ import (
 )
 
 // world is a gateway with its actor, over sessions that the test plays.
-type world struct {
+type testGateway struct {
 	*gateway.Gateway
 	t         testing.TB
 	sys       *actor.ActorSystem
 	actor     *actor.PID
 	calls     *gateway.Calls
-	directory *directory
-	adapters  *adapters
+	directory *testDirectory
+	adapters  *testAdapters
 
-	mu     sync.Mutex
-	opened []*gateway.Call // whose sessions were started, in order; again after a crash
-	closed int             // sessions that were told to end
+	mu      sync.Mutex
+	started []*gateway.Call // whose sessions were started, in order; again after a crash
+	closed  int             // sessions that were told to end
 }
 
 // play is what a session does for its call. It runs in a goroutine of its own; ctx ends with the session, which ends when it returns.
-type play func(ctx context.Context, call *gateway.Call)
+type sessionFunc func(ctx context.Context, call *gateway.Call)
 
-// newWorld starts a gateway that serves the shipped model, under the name kjv.
-func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
+// newTestGateway starts a gateway that serves the shipped model, under the name kjv.
+func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Config)) *testGateway {
 	t.Helper()
-	w := &world{
+	w := &testGateway{
 		t:         t,
 		sys:       testkit.System(t),
 		calls:     gateway.NewCalls(),
-		directory: &directory{},
-		adapters:  &adapters{catalogue: catalogue.New()},
+		directory: &testDirectory{},
+		adapters:  &testAdapters{catalogue: catalogue.New()},
 	}
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{
 			Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
 		},
-		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServes("kjv"),
+		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServing("kjv"),
 	})
 	strategy := supervise.Strategy(nil)
 	w.actor = testkit.Spawn(t, w.sys, "gateway", strategy, gateway.Props(gateway.ActorConfig{
 		Calls: w.calls, Strategy: strategy, Log: zerolog.Nop(), Session: func(call *gateway.Call) *actor.Props { return w.session(call, act) },
-	}), crashes)
+	}), crashMiddleware)
 	cfg := gateway.Config{
-		Directory: w.directory, Adapters: w.adapters, Inspect: inspect, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
+		Directory: w.directory, Adapters: w.adapters, Inspect: inspectModel, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
 		Salt: func(tenant, cacheSalt string) ([]byte, error) {
 			return kv.Salt(make([]byte, kv.SecretBytes), tenant, cacheSalt)
 		},
@@ -78,22 +78,24 @@ func newWorld(t testing.TB, act play, change ...func(*gateway.Config)) *world {
 	return w
 }
 
-// oneServes are the replicas of a model with one that serves.
-func oneServes(model string) []*messages.ReplicaStatus {
+// oneServing are the replicas of a model with one that serves.
+func oneServing(model string) []*messages.ReplicaStatus {
 	return []*messages.ReplicaStatus{{
 		Name: model + "-0", Model: model, State: messages.ReplicaState_REPLICA_STATE_SERVING,
 	}}
 }
 
-func inspect(path string) (engine.Facts, error) { return llama.Format{}.Inspect(path, cuda.Info{}) }
+func inspectModel(path string) (engine.Facts, error) {
+	return llama.Format{}.Inspect(path, cuda.Info{})
+}
 
-func (w *world) session(call *gateway.Call, act play) *actor.Props {
+func (w *testGateway) session(call *gateway.Call, act sessionFunc) *actor.Props {
 	var end context.CancelFunc
 	return actor.PropsFromFunc(func(c actor.Context) {
 		switch c.Message().(type) {
 		case *actor.Started:
 			w.mu.Lock()
-			w.opened = append(w.opened, call)
+			w.started = append(w.started, call)
 			w.mu.Unlock()
 			var ctx context.Context
 			ctx, end = context.WithCancel(context.Background())
@@ -117,12 +119,12 @@ func (w *world) session(call *gateway.Call, act play) *actor.Props {
 	})
 }
 
-// crash is a request id on which the gateway actor crashes.
-const crash = "crash"
+// crash is a request id on which the gateway actor crashMiddleware.
+const crashRequestID = "crash"
 
-func crashes(next actor.ReceiverFunc) actor.ReceiverFunc {
+func crashMiddleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-		if m, ok := env.Message.(*messages.OpenSession); ok && m.GetRequestId() == crash {
+		if m, ok := env.Message.(*messages.OpenSession); ok && m.GetRequestId() == crashRequestID {
 			panic("test: the gateway actor crashes")
 		}
 		next(ctx, env)
@@ -130,14 +132,14 @@ func crashes(next actor.ReceiverFunc) actor.ReceiverFunc {
 }
 
 // seen returns the calls whose sessions were started, and how many sessions were told to end.
-func (w *world) seen() (opened []*gateway.Call, closed int) {
+func (w *testGateway) sessions() (opened []*gateway.Call, closed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append(opened, w.opened...), w.closed
+	return append(opened, w.started...), w.closed
 }
 
 // ask sends a request and returns the answer, without a network.
-func (w *world) ask(path, body string, headers ...string) *httptest.ResponseRecorder {
+func (w *testGateway) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
@@ -150,7 +152,7 @@ func (w *world) ask(path, body string, headers ...string) *httptest.ResponseReco
 }
 
 // serve does what net/http does: a handler that aborts ends the answer where it is.
-func (w *world) serve(rec http.ResponseWriter, r *http.Request) (aborted bool) {
+func (w *testGateway) serve(rec http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
 			aborted = true
@@ -162,14 +164,14 @@ func (w *world) serve(rec http.ResponseWriter, r *http.Request) (aborted bool) {
 	return false
 }
 
-func (w *world) get(path string) *httptest.ResponseRecorder {
+func (w *testGateway) get(path string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	w.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))
 	return rec
 }
 
 // metric returns the value of a series.
-func (w *world) metric(series string) string {
+func (w *testGateway) metric(series string) string {
 	rec := httptest.NewRecorder()
 	w.MetricsHandler(true).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for line := range strings.Lines(rec.Body.String()) {
@@ -181,7 +183,7 @@ func (w *world) metric(series string) string {
 }
 
 // tokens is the shipped model's tokenizer.
-var tokens = sync.OnceValue(func() *tokenizer.Tokenizer {
+var testTokenizer = sync.OnceValue(func() *tokenizer.Tokenizer {
 	t, err := tokenizer.Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {
 		panic(err)
@@ -190,18 +192,18 @@ var tokens = sync.OnceValue(func() *tokenizer.Tokenizer {
 })
 
 // beat is the virtual time between two tokens.
-const beat = 10 * time.Millisecond
+const tokenInterval = 10 * time.Millisecond
 
 // says is a session that delivers a text's tokens one by one, and finishes with the last.
-func says(text string, finish messages.FinishReason) play {
+func generate(text string, finish messages.FinishReason) sessionFunc {
 	return func(ctx context.Context, call *gateway.Call) {
-		ids := tokens().Encode(text, false)[len(call.Output()):]
+		ids := testTokenizer().Encode(text, false)[len(call.Output()):]
 		for i, id := range ids {
-			if !rest(ctx, beat) {
+			if !sleepOrEnd(ctx, tokenInterval) {
 				return
 			}
 			if i == len(ids)-1 {
-				deliverEnd(call, finish, id)
+				deliverFinal(call, finish, id)
 				return
 			}
 			deliver(call, id)
@@ -211,11 +213,11 @@ func says(text string, finish messages.FinishReason) play {
 }
 
 func deliver(call *gateway.Call, ids ...uint32) {
-	deliverEnd(call, messages.FinishReason_FINISH_REASON_UNSPECIFIED, ids...)
+	deliverFinal(call, messages.FinishReason_FINISH_REASON_UNSPECIFIED, ids...)
 }
 
-// deliverEnd delivers tokens and how the output ends.
-func deliverEnd(call *gateway.Call, finish messages.FinishReason, ids ...uint32) {
+// deliverFinal delivers tokens and how the output ends.
+func deliverFinal(call *gateway.Call, finish messages.FinishReason, ids ...uint32) {
 	var logprobs []*messages.TokenLogprobs
 	if s := call.Sequence.GetSampling(); s.GetLogprobs() {
 		for _, id := range ids {
@@ -235,7 +237,7 @@ func logprobsOf(id uint32, top uint32) *messages.TokenLogprobs {
 }
 
 // rest lets time pass, and reports whether the session goes on.
-func rest(ctx context.Context, d time.Duration) bool {
+func sleepOrEnd(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -245,23 +247,23 @@ func rest(ctx context.Context, d time.Duration) bool {
 }
 
 // silent is a session that never says anything.
-func silent(ctx context.Context, _ *gateway.Call) { <-ctx.Done() }
+func noOutput(ctx context.Context, _ *gateway.Call) { <-ctx.Done() }
 
-// directory is what is deployed, as the test says.
-type directory struct {
+// testDirectory is what is deployed, as the test says.
+type testDirectory struct {
 	mu  sync.Mutex
 	all []*messages.DeploymentStatus
 	err error
 }
 
-func (d *directory) add(s *messages.DeploymentStatus) {
+func (d *testDirectory) add(s *messages.DeploymentStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.all = append(d.all, s)
 }
 
 // replace takes a newer revision of a deployment.
-func (d *directory) replace(s *messages.DeploymentStatus) {
+func (d *testDirectory) replace(s *messages.DeploymentStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.all {
@@ -271,13 +273,13 @@ func (d *directory) replace(s *messages.DeploymentStatus) {
 	}
 }
 
-func (d *directory) Deployments(context.Context) ([]*messages.DeploymentStatus, error) {
+func (d *testDirectory) Deployments(context.Context) ([]*messages.DeploymentStatus, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]*messages.DeploymentStatus(nil), d.all...), d.err
 }
 
-func (d *directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+func (d *testDirectory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	all, err := d.Deployments(ctx)
 	if err != nil {
 		return nil, err
@@ -287,7 +289,7 @@ func (d *directory) Deployment(ctx context.Context, name string) (*messages.Depl
 			return s, nil
 		}
 	}
-	return nil, refusal{
+	return nil, refusedError{
 		&messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
 			Detail: fmt.Sprintf("model %q is not deployed", name),
@@ -295,7 +297,7 @@ func (d *directory) Deployment(ctx context.Context, name string) (*messages.Depl
 	}
 }
 
-// refusal is a refusal as an error.
-type refusal struct{ *messages.Refused }
+// refusedError is a refusedError as an error.
+type refusedError struct{ *messages.Refused }
 
-func (r refusal) Error() string { return r.GetDetail() }
+func (r refusedError) Error() string { return r.GetDetail() }

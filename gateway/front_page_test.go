@@ -9,7 +9,7 @@ import (
 
 // TestFrontPage checks that a browser gets a page and a program JSON, and that all links lead somewhere.
 func TestFrontPage(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestGateway(t, nil)
 	browse := func(path string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9")
@@ -45,7 +45,7 @@ func TestFrontPage(t *testing.T) {
 
 // TestDocsPages checks that a page of the documentation is served, and nothing else.
 func TestDocsPages(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestGateway(t, nil)
 	if got := w.get("/docs/architecture.md").Body.String(); !strings.HasPrefix(got, "# ") {
 		t.Errorf("GET /docs/architecture.md: %.40q", got)
 	}

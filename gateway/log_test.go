@@ -13,13 +13,13 @@ import (
 	"troupe/gateway"
 )
 
-// TestRefusedLog: requests without a key are counted, and few of them are logged.
-func TestRefusedLog(t *testing.T) {
+// TestUnauthorizedLogIsLimited: requests without a key are counted, and few of them are logged.
+func TestUnauthorizedLogIsLimited(t *testing.T) {
 	log := &bytes.Buffer{}
-	w := locked(t, log)
+	w := newKeyedGateway(t, log)
 	const flood = 5000
 	for range flood {
-		if rec := w.ask("/v1/completions", "{}", "Authorization", "Bearer sk-wrong"); rec.Code != 401 {
+		if rec := w.post("/v1/completions", "{}", "Authorization", "Bearer sk-wrong"); rec.Code != 401 {
 			t.Fatal(rec.Code)
 		}
 	}
@@ -33,16 +33,16 @@ func TestRefusedLog(t *testing.T) {
 	}
 }
 
-// TestPanicLog: what a request makes the gateway panic with is not in the log, nor in the answer.
+// TestPanicValueNotLogged: what a request makes the gateway panic with is not in the log, nor in the answer.
 // It may hold the prompt.
-func TestPanicLog(t *testing.T) {
+func TestPanicValueNotLogged(t *testing.T) {
 	const prompt = "PROMPT-OF-A-CLIENT"
 	for _, value := range []any{prompt, errors.New(prompt), fmt.Errorf("tokens of %q", prompt), []string{prompt}} {
 		log := &bytes.Buffer{}
-		w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
+		w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
 			cfg.Log, cfg.Inspect = zerolog.New(log), func(string) (engine.Facts, error) { panic(value) }
 		})
-		rec := w.ask("/v1/completions", `{"model":"kjv","prompt":"`+prompt+`"}`)
+		rec := w.post("/v1/completions", `{"model":"kjv","prompt":"`+prompt+`"}`)
 		if rec.Code != 500 || strings.Contains(rec.Body.String(), prompt) {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}

@@ -7,7 +7,7 @@ import (
 	"troupe/gateway/openai"
 )
 
-func TestPlainTextIsThePrompt(t *testing.T) {
+func TestDecodeNATS(t *testing.T) {
 	r, text, err := decodeNATS("m.7b", []byte(" In the beginning\n"))
 	if err != nil || !text || !r.Stream || r.Model != "m.7b" || r.Prompts[0].Text != "In the beginning" {
 		t.Errorf("%+v, %v, %v", r, text, err)

@@ -21,10 +21,10 @@ import (
 	"troupe/messages"
 )
 
-const small = `{"model":"kjv","prompt":"a"}`
+const smallRequest = `{"model":"kjv","prompt":"a"}`
 
-// askAs sends a request with a key, or from an address.
-func (w *world) askAs(who, body string, headers ...string) *httptest.ResponseRecorder {
+// postAs sends a request with a key, or from an address.
+func (w *testGateway) postAs(who, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(body))
 	if strings.HasPrefix(who, "sk-") {
 		r.Header.Set("Authorization", "Bearer "+who)
@@ -39,9 +39,9 @@ func (w *world) askAs(who, body string, headers ...string) *httptest.ResponseRec
 	return rec
 }
 
-// TestRequestsWithoutBodiesTakeNoPlace: more of them than there are places wait for their bodies, and another is served.
-func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
-	w := newWorld(t, says("a", stop), func(c *gateway.Config) { c.MaxInFlight = 4 })
+// TestPendingBodiesTakeNoPlace: more of them than there are places wait for their bodies, and another is served.
+func TestPendingBodiesTakeNoPlace(t *testing.T) {
+	w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
 	s := httptest.NewServer(w)
 	defer s.Close()
 	for range 8 {
@@ -59,7 +59,7 @@ func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
 			t.Fatalf("%q %v", line, err)
 		}
 	}
-	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
+	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(smallRequest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,12 +69,12 @@ func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestClientTakesHalfOfThePlaces: one client can not take the places of all, and its addresses in one /64 are one client.
-func TestClientTakesHalfOfThePlaces(t *testing.T) {
+// TestClientGetsHalfOfPlaces: one client can not take the places of all, and its addresses in one /64 are one client.
+func TestClientGetsHalfOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, silent, func(c *gateway.Config) { c.MaxInFlight = 8 })
+		w := newTestGateway(t, noOutput, func(c *gateway.Config) { c.MaxInFlight = 8 })
 		ask := func(i int) *httptest.ResponseRecorder {
-			return w.askAs(fmt.Sprintf("[2001:db8::%x]:99", i+1), `{"model":"kjv","prompt":"a","timeout":60}`)
+			return w.postAs(fmt.Sprintf("[2001:db8::%x]:99", i+1), `{"model":"kjv","prompt":"a","timeout":60}`)
 		}
 		for i := range 4 {
 			go ask(i)
@@ -86,7 +86,7 @@ func TestClientTakesHalfOfThePlaces(t *testing.T) {
 		}
 		other := make(chan int)
 		go func() {
-			other <- w.askAs("[2001:db8:1::1]:99", `{"model":"kjv","prompt":"a","timeout":1}`).Code
+			other <- w.postAs("[2001:db8:1::1]:99", `{"model":"kjv","prompt":"a","timeout":1}`).Code
 		}()
 		if code := <-other; code != 504 { // it was taken, and no session answers
 			t.Errorf("another client: %d", code)
@@ -98,15 +98,15 @@ func TestClientTakesHalfOfThePlaces(t *testing.T) {
 	})
 }
 
-// withKeys starts a gateway with keys that have limits.
-func withKeys(t *testing.T, act play, entries string) *world {
-	keys := keysOf(t, entries)
-	return newWorld(t, act, func(c *gateway.Config) { c.Keys = keys })
+// newLimitedGateway starts a gateway with keys that have limits.
+func newLimitedGateway(t *testing.T, act sessionFunc, entries string) *testGateway {
+	keys := openKeys(t, entries)
+	return newTestGateway(t, act, func(c *gateway.Config) { c.Keys = keys })
 }
 
-func TestLimitsOfKeys(t *testing.T) {
+func TestKeyRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, says(" a b c", stop), fmt.Sprintf(`
+		w := newLimitedGateway(t, generate(" a b c", finishStop), fmt.Sprintf(`
 - {name: ann, key: %s, limits: {requests_per_minute: 2, tokens_per_minute: 100}}
 - {name: kim, key: %s}
 `, anyModel, kjvOnly))
@@ -127,12 +127,12 @@ func TestLimitsOfKeys(t *testing.T) {
 			{anyModel, body, "2 0 59.97s 100 ", 429},
 			{kjvOnly, body, "      ", 200},
 		} {
-			rec := w.askAs(tc.key, tc.body)
+			rec := w.postAs(tc.key, tc.body)
 			if got := header(rec.Header()); rec.Code != tc.code || !strings.HasPrefix(got, tc.header) {
 				t.Errorf("%d: %d %s, headers %q, want %q", i, rec.Code, rec.Body, got, tc.header)
 			}
 			if tc.code == 429 &&
-				(rec.Header().Get("Retry-After") != "30" || read(t, rec)[0].Error.Type != "rate_limit_error") {
+				(rec.Header().Get("Retry-After") != "30" || readResponses(t, rec)[0].Error.Type != "rate_limit_error") {
 				t.Errorf("%d: %v %s", i, rec.Header(), rec.Body)
 			}
 		}
@@ -144,7 +144,7 @@ func TestLimitsOfKeys(t *testing.T) {
 			t.Errorf("other answers have %q", got)
 		}
 		time.Sleep(30 * time.Second)
-		if rec := w.askAs(anyModel, body); rec.Code != 200 {
+		if rec := w.postAs(anyModel, body); rec.Code != 200 {
 			t.Errorf("after the time that it was told: %d %s", rec.Code, rec.Body)
 		}
 		for series, want := range map[string]string{
@@ -158,30 +158,30 @@ func TestLimitsOfKeys(t *testing.T) {
 	})
 }
 
-func TestRequestsInFlightOfKey(t *testing.T) {
+func TestKeyInFlightLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, silent, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
+		w := newLimitedGateway(t, noOutput, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
 		done := make(chan struct{})
 		go func() {
-			w.askAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"timeout":5}`)
+			w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"timeout":5}`)
 			close(done)
 		}()
 		synctest.Wait()
-		if rec := w.askAs(anyModel, small); rec.Code != 429 || !strings.Contains(rec.Body.String(), "its limit is 1") {
+		if rec := w.postAs(anyModel, smallRequest); rec.Code != 429 || !strings.Contains(rec.Body.String(), "its limit is 1") {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
 		<-done
-		if rec := w.askAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`); rec.Code != 400 {
+		if rec := w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`); rec.Code != 400 {
 			t.Errorf("twice 50 tokens of 100 and a prompt: %d %s", rec.Code, rec.Body)
 		}
 	})
 }
 
-func TestHighestPriorityOfKey(t *testing.T) {
+func TestKeyMaxPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(
+		w := newLimitedGateway(
 			t,
-			says("a", stop),
+			generate("a", finishStop),
 			fmt.Sprintf("- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n",
 				anyModel, kjvOnly),
 		)
@@ -197,7 +197,7 @@ func TestHighestPriorityOfKey(t *testing.T) {
 			{kjvOnly, "", 200, messages.PriorityClass_PRIORITY_CLASS_STANDARD},
 			{kjvOnly, "interactive", 200, messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE},
 		} {
-			rec := w.askAs(tc.key, small, "X-Troupe-Priority", tc.priority)
+			rec := w.postAs(tc.key, smallRequest, "X-Troupe-Priority", tc.priority)
 			if rec.Code != tc.code {
 				t.Errorf("%d: %d %s", i, rec.Code, rec.Body)
 			}
@@ -207,7 +207,7 @@ func TestHighestPriorityOfKey(t *testing.T) {
 				}
 				continue
 			}
-			opened, _ := w.seen()
+			opened, _ := w.sessions()
 			seq := opened[len(opened)-1].Sequence
 			client, weight := "key:low", 3.0
 			if tc.key == kjvOnly {
@@ -220,7 +220,7 @@ func TestHighestPriorityOfKey(t *testing.T) {
 	})
 }
 
-func TestAddressOfClient(t *testing.T) {
+func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, tc := range []struct{ remote, list, standard, want string }{
 		{"192.0.2.7:99", "", "", "192.0.2.7"},
@@ -239,7 +239,7 @@ func TestAddressOfClient(t *testing.T) {
 		{"10.0.0.1:99", "10.2.2.2", "", "10.0.0.1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, says("a", stop), func(c *gateway.Config) { c.TrustedProxies = trusted })
+			w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.TrustedProxies = trusted })
 			headers := []string{}
 			if tc.list != "" {
 				headers = append(headers, "X-Forwarded-For", tc.list)
@@ -247,8 +247,8 @@ func TestAddressOfClient(t *testing.T) {
 			if tc.standard != "" {
 				headers = append(headers, "Forwarded", tc.standard)
 			}
-			w.askAs(tc.remote, small, headers...)
-			opened, _ := w.seen()
+			w.postAs(tc.remote, smallRequest, headers...)
+			opened, _ := w.sessions()
 			if got := opened[0].Sequence.GetClient(); got != "address:"+tc.want {
 				t.Errorf("%+v: %s", tc, got)
 			}
@@ -256,15 +256,15 @@ func TestAddressOfClient(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that reads nothing of its stream holds up neither its session nor other clients.
-func TestSlowReader(t *testing.T) {
+// TestSlowReaderBlocksNoOtherClient: a client that reads nothing of its stream holds up neither its session nor other clients.
+func TestSlowReaderBlocksNoOtherClient(t *testing.T) {
 	finished := make(chan struct{}, 1)
-	w := newWorld(t, func(_ context.Context, call *gateway.Call) {
-		ids := tokens().Encode(strings.Repeat(" And God said", 100), false)
+	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
+		ids := testTokenizer().Encode(strings.Repeat(" And God said", 100), false)
 		for i := 0; len(call.Sequence.GetPrompt()) > 3 && i < 400; i++ { // more than the buffers of a connection hold
 			deliver(call, ids...)
 		}
-		call.Deliver(nil, nil, 0, stop)
+		call.Deliver(nil, nil, 0, finishStop)
 		if len(call.Sequence.GetPrompt()) > 3 {
 			finished <- struct{}{}
 		}
@@ -282,7 +282,7 @@ func TestSlowReader(t *testing.T) {
 		"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		len(body), body)
 	<-finished
-	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
+	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(smallRequest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,8 +292,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestRefusalOverNATS: what is refused for now says when to try again, as over HTTP.
-func TestRefusalOverNATS(t *testing.T) {
+// TestNATSRefusalHasRetryAfter: what is refused for now says when to try again, as over HTTP.
+func TestNATSRefusalHasRetryAfter(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -309,14 +309,14 @@ func TestRefusalOverNATS(t *testing.T) {
 	}
 	defer nc.Close()
 	began := make(chan struct{}, 9)
-	w := newWorld(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
+	w := newTestGateway(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
 		func(c *gateway.Config) { c.MaxInFlight = 2 })
 	service, err := micro.AddService(nc, micro.Config{Name: "test", Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = service.Stop() }()
-	if err := service.AddEndpoint("infer", micro.HandlerFunc(func(r micro.Request) { w.Infer(unnamed{r}) }), micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
+	if err := service.AddEndpoint("infer", micro.HandlerFunc(func(r micro.Request) { w.Infer(anonymousRequest{r}) }), micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
 		t.Fatal(err)
 	}
 	inbox := nc.NewInbox()
@@ -331,12 +331,12 @@ func TestRefusalOverNATS(t *testing.T) {
 	if answer.Header.Get(micro.ErrorCodeHeader) != "429" || answer.Header.Get("Retry-After") != "1" {
 		t.Errorf("%v %s", answer.Header, answer.Data)
 	}
-	if opened, _ := w.seen(); len(opened) != 1 || opened[0].Sequence.GetClient() != "nats" {
+	if opened, _ := w.sessions(); len(opened) != 1 || opened[0].Sequence.GetClient() != "nats" {
 		t.Errorf("%d calls, the first of %q", len(opened), opened[0].Sequence.GetClient())
 	}
 }
 
-// unnamed is a request over NATS from a client whose account is not known.
-type unnamed struct{ micro.Request }
+// anonymousRequest is a request over NATS from a client whose account is not known.
+type anonymousRequest struct{ micro.Request }
 
-func (unnamed) Account() string { return "" }
+func (anonymousRequest) Account() string { return "" }

@@ -19,9 +19,9 @@ import (
 	"troupe/messages"
 )
 
-// TestRevokedStream: a running stream of a key that is taken out of the file ends with an error
+// TestRevokedKeyEndsStream: a running stream of a key that is taken out of the file ends with an error
 // within seconds. Streams of other keys go on.
-func TestRevokedStream(t *testing.T) {
+func TestRevokedKeyEndsStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	put := func(entries string) {
 		t.Helper()
@@ -39,11 +39,11 @@ func TestRevokedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish := make(chan struct{})
-	w := newWorld(t, func(ctx context.Context, call *gateway.Call) {
-		call.Deliver(tokens().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
+	w := newTestGateway(t, func(ctx context.Context, call *gateway.Call) {
+		call.Deliver(testTokenizer().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
 		select {
 		case <-finish:
-			call.Deliver(tokens().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
+			call.Deliver(testTokenizer().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
 		case <-ctx.Done():
 		}
 	}, func(cfg *gateway.Config) { cfg.Keys = keys })
@@ -87,7 +87,7 @@ func TestRevokedStream(t *testing.T) {
 		t.Fatal("the stream of a revoked key goes on")
 	}
 	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		if _, closed := w.seen(); closed == 1 {
+		if _, closed := w.sessions(); closed == 1 {
 			break
 		} else if time.Now().After(end) {
 			t.Fatalf("%d sessions were told to end, not 1", closed)

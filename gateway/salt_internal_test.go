@@ -8,9 +8,9 @@ import (
 	"troupe/gateway/apikey"
 )
 
-// TestSaltOfCallers checks which salt each kind of caller gets: keys that of their tenant, accounts of NATS one of
+// TestCallerSalt checks which salt each kind of caller gets: keys that of their tenant, accounts of NATS one of
 // their own, which no key has unless it names that tenant.
-func TestSaltOfCallers(t *testing.T) {
+func TestCallerSalt(t *testing.T) {
 	secret := bytes.Repeat([]byte{7}, kv.SecretBytes)
 	g := &Gateway{cfg: Config{Salt: func(tenant, cacheSalt string) ([]byte, error) {
 		return kv.Salt(secret, tenant, cacheSalt)

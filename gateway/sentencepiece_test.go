@@ -24,7 +24,7 @@ const sentencePiece = `{
 	"model":{"type":"BPE","unk_token":"<unk>","vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
 
 // plain serves a model with that tokenizer and a chat template, under the name plain.
-func plain(t *testing.T, template string, act play) *world {
+func newSentencePieceGateway(t *testing.T, template string, act sessionFunc) *testGateway {
 	t.Helper()
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16,
 		Heads: 2, KVHeads: 1}, 1)
@@ -34,7 +34,7 @@ func plain(t *testing.T, template string, act play) *world {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(t, act)
+	w := newTestGateway(t, act)
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: "plain", Path: dir,
 			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16))},
@@ -43,16 +43,16 @@ func plain(t *testing.T, template string, act play) *world {
 	return w
 }
 
-// TestTextThatBeginsWithTheOutput: the space before a text's first word is not written where the
+// TestLeadingSpaceOfOutput: the space before a text's first word is not written where the
 // output begins the text, as it does after an empty prompt; after any other prompt it is.
-func TestTextThatBeginsWithTheOutput(t *testing.T) {
+func TestLeadingSpaceOfOutput(t *testing.T) {
 	for prompt, want := range map[string]string{`""`: "a a", `[1]`: "a a", `"a"`: " a a", `[1,4]`: " a a"} {
 		synctest.Test(t, func(t *testing.T) {
-			w := plain(t, "{{ messages[0].content }}", func(_ context.Context, call *gateway.Call) {
+			w := newSentencePieceGateway(t, "{{ messages[0].content }}", func(_ context.Context, call *gateway.Call) {
 				deliver(call, 5, 5)
-				call.Deliver(nil, nil, 0, stop)
+				call.Deliver(nil, nil, 0, finishStop)
 			})
-			got := read(t, w.ask("/v1/completions", `{"model":"plain","prompt":`+prompt+`}`))[0]
+			got := readResponses(t, w.post("/v1/completions", `{"model":"plain","prompt":`+prompt+`}`))[0]
 			if len(got.Choices) != 1 || got.Choices[0].Text != want || got.Usage.Completion != 3 {
 				t.Errorf("prompt %s: %+v, want %q of 3 tokens, the one that ended it included", prompt, got, want)
 			}
@@ -60,34 +60,34 @@ func TestTextThatBeginsWithTheOutput(t *testing.T) {
 	}
 }
 
-// TestUsageWithoutEnd: a sequence that was cut off by its limit, or by a stop string, has no ending
+// TestUsageWithoutEndToken: a sequence that was cut off by its limit, or by a stop string, has no ending
 // token to count.
-func TestUsageWithoutEnd(t *testing.T) {
+func TestUsageWithoutEndToken(t *testing.T) {
 	for name, body := range map[string]string{"limit": `{"model":"plain","prompt":"a","max_tokens":2}`,
 		"stop string": `{"model":"plain","prompt":"a","stop":"a a"}`} {
 		synctest.Test(t, func(t *testing.T) {
-			w := plain(t, "", func(_ context.Context, call *gateway.Call) {
+			w := newSentencePieceGateway(t, "", func(_ context.Context, call *gateway.Call) {
 				deliver(call, 5, 5)
-				call.Deliver(nil, nil, 0, length)
+				call.Deliver(nil, nil, 0, finishLength)
 			})
-			if got := read(t, w.ask("/v1/completions", body))[0]; got.Usage.Completion != 2 {
+			if got := readResponses(t, w.post("/v1/completions", body))[0]; got.Usage.Completion != 2 {
 				t.Errorf("%s: %+v", name, got.Usage)
 			}
 		})
 	}
 }
 
-// TestChatTokensAreTheTemplates: a chat has the special tokens that its template writes, and no
+// TestChatAddsNoSpecialTokens: a chat has the special tokens that its template writes, and no
 // others.
-func TestChatTokensAreTheTemplates(t *testing.T) {
+func TestChatAddsNoSpecialTokens(t *testing.T) {
 	for template, want := range map[string][]uint32{
 		"{{ messages[0].content }}":                {5, 6},
 		"{{ bos_token }}{{ messages[0].content }}": {1, 5, 6},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := plain(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
-			w.ask("/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"ab"}]}`)
-			if opened, _ := w.seen(); len(opened) != 1 || !slices.Equal(opened[0].Sequence.GetPrompt(), want) {
+			w := newSentencePieceGateway(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
+			w.post("/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"ab"}]}`)
+			if opened, _ := w.sessions(); len(opened) != 1 || !slices.Equal(opened[0].Sequence.GetPrompt(), want) {
 				t.Errorf("%s: %v, want %v", template, opened, want)
 			}
 		})

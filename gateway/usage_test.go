@@ -17,16 +17,16 @@ import (
 	"troupe/testkit"
 )
 
-// TestGatewaysTellEachOther: what a key has in flight and used at one gateway counts at the other within a second, also after
+// TestGatewaysExchangeUsage: what a key has in flight and used at one gateway counts at the other within a second, also after
 // the usage actor has crashed, and no longer once the other gateway has left. A node that is no member does not count.
-func TestGatewaysTellEachOther(t *testing.T) {
+func TestGatewaysExchangeUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
-		keys := keysOf(t,
+		keys := openKeys(t,
 			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel))
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
-		worlds, actors := map[string]*world{}, map[string]*actor.PID{}
+		worlds, actors := map[string]*testGateway{}, map[string]*actor.PID{}
 		var mu sync.Mutex // of actors
 		peer := func(m *messages.Member) *actor.PID {
 			mu.Lock()
@@ -36,7 +36,7 @@ func TestGatewaysTellEachOther(t *testing.T) {
 		var crashed atomic.Bool
 		for _, node := range []string{"a", "b"} {
 			shares := gateway.NewQuotas(0)
-			worlds[node] = newWorld(t, silent, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
+			worlds[node] = newTestGateway(t, noOutput, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
 			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
 				Node: node, Quotas: shares, Members: func() *messages.MembersChanged { return members },
 				Peer: peer, Log: zerolog.Nop(),
@@ -59,7 +59,7 @@ func TestGatewaysTellEachOther(t *testing.T) {
 		ask := func(node string) chan int {
 			done := make(chan int, 1)
 			go func() {
-				done <- worlds[node].askAs(anyModel, `{"model":"kjv","prompt":"a","timeout":20}`).Code
+				done <- worlds[node].postAs(anyModel, `{"model":"kjv","prompt":"a","timeout":20}`).Code
 			}()
 			synctest.Wait()
 			return done

@@ -19,14 +19,14 @@ const (
 	bob   = "bob-secret-000002"
 )
 
-func file(t testing.TB, content string) string {
+func writeKeyFile(t testing.TB, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
-	write(t, path, content)
+	replaceFile(t, path, content)
 	return path
 }
 
-func write(t testing.TB, path, content string) {
+func replaceFile(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-func TestFind(t *testing.T) {
-	keys, err := apikey.Open(file(t, fmt.Sprintf(`
+func TestFindKey(t *testing.T) {
+	keys, err := apikey.Open(writeKeyFile(t, fmt.Sprintf(`
 keys:
   - name: alice
     key: %s
@@ -69,10 +69,10 @@ keys:
 	}
 }
 
-// TestChange: a key that is added is known with the next request, one that is gone is not, and a file that is wrong changes nothing.
-func TestChange(t *testing.T) {
+// TestKeyFileReload: a key that is added is known with the next request, one that is gone is not, and a file that is wrong changes nothing.
+func TestKeyFileReload(t *testing.T) {
 	log := &bytes.Buffer{}
-	path := file(t, "keys: [{name: alice, key: "+alice+"}]")
+	path := writeKeyFile(t, "keys: [{name: alice, key: "+alice+"}]")
 	keys, err := apikey.Open(path, zerolog.New(log))
 	if err != nil {
 		t.Fatal(err)
@@ -82,11 +82,11 @@ func TestChange(t *testing.T) {
 		_, b := keys.Find(bob)
 		return fmt.Sprint(a, b)
 	}
-	write(t, path, "keys: [{name: bob, key: "+bob+"}]")
+	replaceFile(t, path, "keys: [{name: bob, key: "+bob+"}]")
 	if got := known(); got != "false true" {
 		t.Errorf("after the change: %s", got)
 	}
-	write(t, path, "keys: [{name: bob, kye: "+alice+"}]")
+	replaceFile(t, path, "keys: [{name: bob, kye: "+alice+"}]")
 	if got := known(); got != "false true" {
 		t.Errorf("after a wrong file: %s", got)
 	}
@@ -98,7 +98,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-func TestWrong(t *testing.T) {
+func TestInvalidKeyFile(t *testing.T) {
 	for content, want := range map[string]string{
 		"keys: [{name: shared, key: " + alice + "}]": "a key named shared without a tenant would share cached prefixes",
 		"":             "it has no keys",
@@ -120,7 +120,7 @@ func TestWrong(t *testing.T) {
 		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "syntax error at line 2, column 1",
 		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "syntax error at line 1",
 	} {
-		_, err := apikey.Open(file(t, content), zerolog.Nop())
+		_, err := apikey.Open(writeKeyFile(t, content), zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want: %s", content, err, want)
 		} else if strings.Contains(err.Error(), "secret") {
@@ -138,7 +138,7 @@ func TestGenerate(t *testing.T) {
 			t.Fatalf("%q %q %v", secret, line, err)
 		}
 		seen[secret] = true
-		keys, err := apikey.Open(file(t, "keys:\n"+line), zerolog.Nop())
+		keys, err := apikey.Open(writeKeyFile(t, "keys:\n"+line), zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, line)
 		}
@@ -153,8 +153,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// FuzzFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
-func FuzzFile(f *testing.F) {
+// FuzzKeyFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
+func FuzzKeyFile(f *testing.F) {
 	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
 	f.Add(
 		"keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n",
@@ -163,7 +163,7 @@ func FuzzFile(f *testing.F) {
 	f.Add("keys: {SECRET-0123456789")
 	f.Add("keys: [{name: a, key: &x SECRET-0123456789}, {name: b, key: *x}]")
 	f.Fuzz(func(t *testing.T, content string) {
-		keys, err := apikey.Open(file(t, content), zerolog.Nop())
+		keys, err := apikey.Open(writeKeyFile(t, content), zerolog.Nop())
 		if err != nil {
 			if strings.Contains(err.Error(), "SECRET-0123456789") {
 				t.Errorf("the error shows a key: %v", err)
@@ -176,8 +176,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// TestPatterns: a wildcard stays on its side of the colon, and an adapter is what its full name is.
-func TestPatterns(t *testing.T) {
+// TestModelPatterns: a wildcard stays on its side of the colon, and an adapter is what its full name is.
+func TestModelPatterns(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string // a model, or "model:adapter"
 		want          bool
@@ -206,7 +206,7 @@ func TestPatterns(t *testing.T) {
 		{":psalms", "kjv-2m:psalms", false},
 	} {
 		keys, err := apikey.Open(
-			file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
+			writeKeyFile(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%s: %v", tc.pattern, err)
 		}
@@ -219,14 +219,14 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s opens %s: %t", tc.pattern, tc.name, got)
 		}
 	}
-	all, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+"}]"), zerolog.Nop())
+	all, err := apikey.Open(writeKeyFile(t, "keys: [{name: a, key: "+alice+"}]"), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k, _ := all.Find(alice); !k.Allows("kjv-2m") || !k.AllowsAdapter("kjv-2m", "psalms") {
 		t.Error("a key without models does not open all of them")
 	}
-	if _, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]"), zerolog.Nop()); err == nil {
+	if _, err := apikey.Open(writeKeyFile(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]"), zerolog.Nop()); err == nil {
 		t.Error("a colon within brackets is taken")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// allocated returns how many bytes a function allocates.
-func allocated(f func()) uint64 {
+// allocatedBytes returns how many bytes a function allocates.
+func allocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -25,9 +25,9 @@ func listOf(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// TestManyElements: lists of millions of small countElements are counted and refused; decoded they would
+// TestLongListsRefusedBeforeDecoding: lists of millions of small countElements are counted and refused; decoded they would
 // take many times the memory of the request.
-func TestManyElements(t *testing.T) {
+func TestLongListsRefusedBeforeDecoding(t *testing.T) {
 	const n = 1 << 18
 	var bias strings.Builder
 	for i := range n {
@@ -44,7 +44,7 @@ func TestManyElements(t *testing.T) {
 	} {
 		data := []byte(`{"model":"m",` + body + `}`)
 		var err error
-		bytes := allocated(func() { _, err = Decode(data, strings.HasPrefix(param, "messages")) })
+		bytes := allocatedBytes(func() { _, err = Decode(data, strings.HasPrefix(param, "messages")) })
 		var e *Error
 		if !errors.As(err, &e) || e.Param == nil || *e.Param != param {
 			t.Errorf("%s: %v", param, err)
@@ -55,14 +55,14 @@ func TestManyElements(t *testing.T) {
 	}
 }
 
-// TestManyParts: the text of many parts is joined once. Joined one by one, 16384 parts of 64 bytes
+// TestPartsJoinedInLinearTime: the text of many parts is joined once. Joined one by one, 16384 parts of 64 bytes
 // copy 8 GiB.
-func TestManyParts(t *testing.T) {
+func TestPartsJoinedInLinearTime(t *testing.T) {
 	part := `{"type":"text","text":"` + strings.Repeat("a", 64) + `"}`
 	data := []byte(`{"model":"m","messages":[{"role":"user","content":` + listOf(part, maxParts) + `}]}`)
 	var r *Request
 	var err error
-	if bytes := allocated(func() { r, err = Decode(data, true) }); bytes > uint64(20*len(data)) {
+	if bytes := allocatedBytes(func() { r, err = Decode(data, true) }); bytes > uint64(20*len(data)) {
 		t.Errorf("%d bytes allocated for a request of %d", bytes, len(data))
 	}
 	if err != nil || len(r.Messages[0].Content) != 64*maxParts {
@@ -70,13 +70,13 @@ func TestManyParts(t *testing.T) {
 	}
 }
 
-// TestTokensAreCountedFirst: a list of token ids is checked and counted, not stored.
-func TestTokensAreCountedFirst(t *testing.T) {
+// TestTokensCountedBeforeReading: a list of token ids is checked and counted, not stored.
+func TestTokensCountedBeforeReading(t *testing.T) {
 	const n = 1 << 18
 	data := []byte(`{"model":"m","prompt":` + listOf("1", n) + `}`)
 	var r *Request
 	var err error
-	if bytes := allocated(func() { r, err = Decode(data, false) }); bytes > uint64(2*len(data)) {
+	if bytes := allocatedBytes(func() { r, err = Decode(data, false) }); bytes > uint64(2*len(data)) {
 		t.Errorf("%d bytes allocated for a request of %d", bytes, len(data))
 	}
 	if err != nil || r.Prompts[0].Count() != n || r.Prompts[0].Tokens != nil {
@@ -87,8 +87,8 @@ func TestTokensAreCountedFirst(t *testing.T) {
 	}
 }
 
-// TestErrorsAreShort: an error does not send a client's megabytes back.
-func TestErrorsAreShort(t *testing.T) {
+// TestErrorTextIsBounded: an error does not send a client's megabytes back.
+func TestErrorTextIsBounded(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	for _, body := range []string{
 		`"n":` + long, `"model":"` + long + `"`, `"priority":"` + long + `"`, `"logit_bias":{"` + long + `x":1}`, `"response_format":{"type":"` + long + `"}`,
@@ -103,8 +103,8 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// TestElements counts as encoding/json does.
-func TestElements(t *testing.T) {
+// TestCountElements counts as encoding/json does.
+func TestCountElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(
 			[]string{

@@ -41,8 +41,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestTokens: a list of tokens is read as JSON reads it, and nothing else is.
-func TestTokens(t *testing.T) {
+// TestDecodeTokenPrompt: a list of tokens is read as JSON reads it, and nothing else is.
+func TestDecodeTokenPrompt(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
 		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
@@ -54,8 +54,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestDecodeNames: an error names the field that is wrong.
-func TestDecodeNames(t *testing.T) {
+// TestDecodeErrorNamesField: an error names the field that is wrong.
+func TestDecodeErrorNamesField(t *testing.T) {
 	for param, bodies := range map[string][]string{
 		"n":                  {`"n":0`, `"n":-1`, `"n":129`},
 		"max_tokens":         {`"max_tokens":0`, `"max_tokens":99999999999`},
@@ -103,8 +103,8 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
-// TestAnswersAreJSON: in the shape of OpenAI's.
-func TestAnswersAreJSON(t *testing.T) {
+// TestResponsesAreValidJSON: in the shape of OpenAI's.
+func TestResponsesAreValidJSON(t *testing.T) {
 	lp := []TokenLogprob{{Token: "a", Bytes: []byte("a"), Logprob: -1, Top: []TokenLogprob{{Token: "b", Logprob: -2}}}}
 	for _, chat := range []bool{false, true} {
 		a := ResponseEncoder{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, IncludeUsage: true}

@@ -17,23 +17,23 @@ import (
 	"troupe/gateway/web"
 )
 
-// patience is how long a test waits for what must happen. It is no measure: a server without limits
+// testTimeout is how long a test waits for what must happen. It is no measure: a server without limits
 // never does it.
-const patience = 20 * time.Second
+const testTimeout = 20 * time.Second
 
 // serve starts a server on loopback and returns its address and listener.
-func serve(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
+func startServer(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := web.Listen(inner, limits)
-	start(t, l, limits, handler)
+	serveListener(t, l, limits, handler)
 	return l.Addr().String(), l
 }
 
-func start(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler) {
+func serveListener(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler) {
 	busy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -44,7 +44,7 @@ func start(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler
 }
 
 // dial opens a connection that is closed with the test, and fails what waits on it longer than
-// patience.
+// testTimeout.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -52,12 +52,12 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	return c
 }
 
 // send writes text, and returns all that comes until the server closes the connection.
-func send(t *testing.T, addr, text string) string {
+func exchange(t *testing.T, addr, text string) string {
 	t.Helper()
 	c := dial(t, addr)
 	if _, err := io.WriteString(c, text); err != nil {
@@ -71,7 +71,7 @@ func send(t *testing.T, addr, text string) string {
 }
 
 // routes reads the body at /read, refuses it at /refuse, and ignores it at every other path.
-var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/read":
 		n, err := io.Copy(io.Discard, r.Body)
@@ -92,10 +92,10 @@ var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
 
-// TestMissingBody: a body that is announced and never sent ends the connection, with an answer,
+// TestMissingBodyEndsConnection: a body that is announced and never sent ends the connection, with an answer,
 // whatever the handler does.
-func TestMissingBody(t *testing.T) {
-	addr, _ := serve(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond}, routes)
+func TestMissingBodyEndsConnection(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond}, testHandler)
 	for request, want := range map[string]string{
 		"POST /read HTTP/1.1\r\n" + missingBody:                                                 "408",
 		"POST /read HTTP/1.1\r\n" + missingBody + "abc":                                         "408",
@@ -106,18 +106,18 @@ func TestMissingBody(t *testing.T) {
 		"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n": "401",
 		"GET /ignore HTTP/1.1\r\n" + missingBody:                                                "200",
 	} {
-		if got := send(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) ||
+		if got := exchange(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) ||
 			!strings.Contains(got, "Connection: close") {
 			t.Errorf("%q: %q, want status %s and a closed connection", request, got, want)
 		}
 	}
 }
 
-// TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the
+// TestSlowBodyTimesOut: bytes that come one at a time do not keep a request alive, although none of the
 // pauses is too long.
-func TestSlowBody(t *testing.T) {
+func TestSlowBodyTimesOut(t *testing.T) {
 	limits := web.Limits{BodyStallTimeout: 200 * time.Millisecond, MinBodyRate: 1 << 10}
-	addr, _ := serve(t, limits, routes)
+	addr, _ := startServer(t, limits, testHandler)
 	c := dial(t, addr)
 	fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
 	answered := make(chan string, 1)
@@ -143,9 +143,9 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestWholeBodyKeepsTheConnection: what is read whole is no reason to close.
-func TestWholeBodyKeepsTheConnection(t *testing.T) {
-	addr, _ := serve(t, web.Limits{}, routes)
+// TestReadBodyKeepsConnection: what is read whole is no reason to close.
+func TestReadBodyKeepsConnection(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{}, testHandler)
 	c := dial(t, addr)
 	in := bufio.NewReader(c)
 	for i := range 3 {
@@ -160,21 +160,21 @@ func TestWholeBodyKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestCloseAfter: a connection that the handler wants to end is closed after the answer, even though
+// TestCloseAfterReadBody: a connection that the handler wants to end is closed after the answer, even though
 // the body was read whole.
-func TestCloseAfter(t *testing.T) {
-	addr, _ := serve(t, web.Limits{}, routes)
-	got := send(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+func TestCloseAfterReadBody(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{}, testHandler)
+	got := exchange(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
 	if !strings.Contains(got, "Connection: close") || !strings.HasSuffix(got, "read 3") {
 		t.Errorf("the answer is %q", got)
 	}
 }
 
-// TestLongAnswerAfterABody: the deadlines of a body end with it; the handler still sees when its
+// TestBodyDeadlinesDoNotLimitResponse: the deadlines of a body end with it; the handler still sees when its
 // client leaves.
-func TestLongAnswerAfterABody(t *testing.T) {
+func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 	gate, left := make(chan struct{}), make(chan error, 1)
-	addr, _ := serve(
+	addr, _ := startServer(
 		t,
 		web.Limits{BodyStallTimeout: 50 * time.Millisecond, HeaderTimeout: 50 * time.Millisecond},
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -198,13 +198,13 @@ func TestLongAnswerAfterABody(t *testing.T) {
 	}
 }
 
-// TestSlowHeaders: headers, and what comes before and between requests, have their time.
-func TestSlowHeaders(t *testing.T) {
-	addr, _ := serve(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}, routes)
+// TestSlowHeadersTimeOut: headers, and what comes before and between requests, have their time.
+func TestSlowHeadersTimeOut(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}, testHandler)
 	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
-		send(t, addr, request)
+		exchange(t, addr, request)
 	}
-	if got := send(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(
+	if got := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(
 		got,
 		"HTTP/1.1 431",
 	) {
@@ -212,10 +212,10 @@ func TestSlowHeaders(t *testing.T) {
 	}
 }
 
-// TestClientThatDoesNotRead is cut off.
-func TestClientThatDoesNotRead(t *testing.T) {
+// TestClientNotReadingIsCutOff is cut off.
+func TestClientNotReadingIsCutOff(t *testing.T) {
 	ended := make(chan error, 1)
-	addr, _ := serve(
+	addr, _ := startServer(
 		t,
 		web.Limits{WriteTimeout: 50 * time.Millisecond},
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -229,13 +229,13 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	fmt.Fprint(dial(t, addr), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("the handler still writes")
 	}
 }
 
-// secured starts a server with TLS and HTTP/2, and returns its address and a client that trusts it.
-func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
+// startTLSServer starts a server with TLS and HTTP/2, and returns its address and a client that trusts it.
+func startTLSServer(t *testing.T, limits web.Limits) (string, *http.Client) {
 	t.Helper()
 	donor := httptest.NewTLSServer(nil) // for its certificate
 	t.Cleanup(donor.Close)
@@ -244,24 +244,24 @@ func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
 		t.Fatal(err)
 	}
 	cfg := &tls.Config{Certificates: donor.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
-	start(t, tls.NewListener(web.Listen(inner, limits), cfg), limits, routes)
+	serveListener(t, tls.NewListener(web.Listen(inner, limits), cfg), limits, testHandler)
 	transport := donor.Client().Transport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2 = true
 	t.Cleanup(transport.CloseIdleConnections)
-	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: patience}
+	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: testTimeout}
 }
 
-// TestStalledHandshake: a client that does not go on with its handshake is cut off.
-func TestStalledHandshake(t *testing.T) {
-	addr, _ := secured(t, web.Limits{HeaderTimeout: 50 * time.Millisecond})
+// TestStalledHandshakeTimesOut: a client that does not go on with its handshake is cut off.
+func TestStalledHandshakeTimesOut(t *testing.T) {
+	addr, _ := startTLSServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond})
 	for _, hello := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
-		send(t, addr, hello)
+		exchange(t, addr, hello)
 	}
 }
 
-// TestSlowStream: a stream of HTTP/2 whose body stalls ends alone.
-func TestSlowStream(t *testing.T) {
-	addr, client := secured(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond})
+// TestStalledBodyEndsOnlyItsStream: a stream of HTTP/2 whose body stalls ends alone.
+func TestStalledBodyEndsOnlyItsStream(t *testing.T) {
+	addr, client := startTLSServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond})
 	body, more := io.Pipe()
 	defer more.Close()
 	r, err := http.NewRequest(http.MethodPost, "https://"+addr+"/read", body)
