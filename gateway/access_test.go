@@ -27,8 +27,8 @@ const (
 	rootKey  = "sk-root-0123456789"
 )
 
-// locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an
-// admin's.
+// newKeyedGateway returns a gateway that serves kjv and other, with a key for all models, one for
+// kjv, and an admin's.
 func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	t.Helper()
 	keys := openKeys(
@@ -53,7 +53,7 @@ func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	return w
 }
 
-// openKeys are the keys of a file with these entries.
+// openKeys returns the keys of a file with the given entries.
 func openKeys(t *testing.T, entries string) *apikey.Keys {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
@@ -67,7 +67,7 @@ func openKeys(t *testing.T, entries string) *apikey.Keys {
 	return keys
 }
 
-// TestKeyResponsesMatchGolden compares what is answered to keys with testdata/wire.
+// TestKeyResponsesMatchGolden compares the responses to keys with testdata/wire.
 func TestKeyResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ method, path, authorization string }{
 		"key_missing":        {"POST", "/v1/completions", ""},
@@ -98,7 +98,7 @@ func TestKeyResponsesMatchGolden(t *testing.T) {
 	}
 }
 
-// TestAccessByRoute goes through who may do what.
+// TestAccessByRoute checks the status of each route for each kind of key.
 func TestAccessByRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}
@@ -124,7 +124,8 @@ func TestAccessByRoute(t *testing.T) {
 			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
 			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
 			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: kjvOnly, want: 404},
-			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, password: kjvOnly, want: 401}, // a page elsewhere may make a browser send it
+			// A page of another origin could make a browser send a password.
+			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, password: kjvOnly, want: 401},
 			{path: "/v1/models/kjv", bearer: " " + kjvOnly, want: 200},
 			{path: "/nowhere", want: 404},
 		} {
@@ -156,7 +157,7 @@ func TestAccessByRoute(t *testing.T) {
 	})
 }
 
-// TestOpenAIClientUnderstandsErrors: OpenAI's clients know what the errors mean.
+// TestOpenAIClientUnderstandsErrors checks that an OpenAI client decodes the errors.
 func TestOpenAIClientUnderstandsErrors(t *testing.T) {
 	w := newKeyedGateway(t, &bytes.Buffer{})
 	server := httptest.NewServer(w)

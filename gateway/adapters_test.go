@@ -21,7 +21,7 @@ import (
 	"troupe/testkit"
 )
 
-// testAdapters is the catalogue, without a store behind it. Paths of folders that do not exist are refused.
+// testAdapters is the catalogue without a store. It rejects paths that contain "missing".
 type testAdapters struct {
 	catalogue *catalogue.Catalogue
 	revision  uint64
@@ -71,7 +71,8 @@ func (a *testAdapters) DeleteAdapter(_ context.Context, name string) (*messages.
 	return spec, err
 }
 
-// newAdapterGateway is a gateway as locked has it: psalms is an adapter of kjv, shout of both models, and stray of none that is deployed.
+// newAdapterGateway returns a keyed gateway with adapters: psalms of kjv, shout of both models, and
+// stray of a model that is not deployed.
 func newAdapterGateway(t *testing.T) *testGateway {
 	w := newKeyedGateway(t, &bytes.Buffer{})
 	for _, name := range []string{"kjv psalms", "kjv shout", "other shout", "gone stray"} {
@@ -88,7 +89,7 @@ func newAdapterGateway(t *testing.T) *testGateway {
 	return w
 }
 
-// TestAdapterResponsesMatchGolden compares what is said about testAdapters with testdata/wire.
+// TestAdapterResponsesMatchGolden compares responses about adapters with testdata/wire.
 func TestAdapterResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ key, path, body string }{
 		"adapter":           {anyModel, "/v1/completions", `{"model":"psalms","prompt":"In the beginning","seed":0}`},
@@ -119,7 +120,8 @@ func TestAdapterResponsesMatchGolden(t *testing.T) {
 	}
 }
 
-// TestSequenceCarriesAdapterSpec: a sequence says which adapter it has, whole, so that it goes on when the catalogue forgets it.
+// TestSequenceCarriesAdapterSpec checks that a sequence carries its adapter's complete
+// specification, so that it can continue after the adapter is deleted.
 func TestSequenceCarriesAdapterSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("God did.", finishStop))
@@ -144,7 +146,7 @@ func TestSequenceCarriesAdapterSpec(t *testing.T) {
 	})
 }
 
-// TestLoadAndUnloadAdapter speaks vLLM's protocol, and what goes wrong in it.
+// TestLoadAndUnloadAdapter checks vLLM's endpoints and their errors.
 func TestLoadAndUnloadAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("God did.", finishStop))
@@ -177,7 +179,7 @@ func TestLoadAndUnloadAdapter(t *testing.T) {
 	})
 }
 
-// TestInPlaceLoadKeepsPin: an adapter that is loaded anew is held as the one before.
+// TestInPlaceLoadKeepsPin checks that an adapter that is loaded in place stays pinned.
 func TestInPlaceLoadKeepsPin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, noOutput)
@@ -192,7 +194,8 @@ func TestInPlaceLoadKeepsPin(t *testing.T) {
 	})
 }
 
-// TestKeyPermissionsForAdapters: an adapter is a model of its own to a key, and only an admin's changes which there are.
+// TestKeyPermissionsForAdapters checks that a key needs permission for an adapter as for a model,
+// and that only an admin's key changes adapters.
 func TestKeyPermissionsForAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := openKeys(t, `
@@ -217,10 +220,10 @@ func TestKeyPermissionsForAdapters(t *testing.T) {
 			{"base", "/v1/completions", `{"model":"kjv:psalms","prompt":"a"}`, 404},
 			{"full", "/v1/completions", `{"model":"kjv","prompt":"a"}`, 404},
 			{"full", "/v1/completions", `{"model":"psalms","prompt":"a"}`, 200},
-			{"full", "/v1/completions", `{"model":"shout","prompt":"a"}`, 200}, // it sees one of that name
+			{"full", "/v1/completions", `{"model":"shout","prompt":"a"}`, 200}, // it may use one of that name
 			{"full", "/v1/completions", `{"model":"other:shout","prompt":"a"}`, 404},
 			{"bare", "/v1/completions", `{"model":"kjv:psalms","prompt":"a"}`, 200},
-			{"bare", "/v1/completions", `{"model":"shout","prompt":"a"}`, 400}, // it sees two
+			{"bare", "/v1/completions", `{"model":"shout","prompt":"a"}`, 400}, // it may use two
 			{"bare", "/v1/load_lora_adapter", load, 403},
 			{"bare", "/v1/unload_lora_adapter", `{"lora_name":"psalms"}`, 403},
 			{"root", "/v1/load_lora_adapter", load, 200},

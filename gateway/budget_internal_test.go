@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTokenizerPermits: big texts are tokenized a few at a time; small ones, and those that have left, do not
-// wait.
+// TestTokenizerPermits checks that only a few large texts are tokenized at once, and that small
+// texts and cancelled requests do not wait.
 func TestTokenizerPermits(t *testing.T) {
 	b := newMemoryBudget(1)
 	var done []func()
@@ -15,15 +15,15 @@ func TestTokenizerPermits(t *testing.T) {
 		done = append(done, func() { b.tokenizers.Release(1) })
 	}
 	if n := len(done); n < 1 || n > maxTokenizers {
-		t.Errorf("%d big texts at once", n)
+		t.Errorf("%d large texts at once", n)
 	}
 	if _, err := b.acquireTokenizer(t.Context(), largeText-1); err != nil {
-		t.Errorf("a small text: %v", err)
+		t.Errorf("small text: %v", err)
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if _, err := b.acquireTokenizer(ctx, largeText); !errors.Is(err, context.Canceled) {
-		t.Errorf("a big text whose client has left: %v", err)
+		t.Errorf("large text of a client that has left: %v", err)
 	}
 	done[0]()
 	end, err := b.acquireTokenizer(t.Context(), largeText)

@@ -16,11 +16,11 @@ import (
 	"troupe/gateway"
 )
 
-// testTimeout is how long a test waits for what must happen.
+// testTimeout bounds the wait for an expected state.
 const testTimeout = 20 * time.Second
 
-// TestTooLongPromptRefusedBeforeTokenizing: prompts that cannot fit are refused before they are tokenized, and before a
-// template renders them: both would allocate many times the memory that the request has.
+// TestTooLongPromptRefusedBeforeTokenizing checks that prompts that cannot fit are refused before
+// tokenizing and rendering, which would allocate many times the size of the request.
 func TestTooLongPromptRefusedBeforeTokenizing(t *testing.T) {
 	w := newTestGateway(t, noOutput)
 	const size = 1 << 20
@@ -56,8 +56,8 @@ func allocatedBytes(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestPromptOfLongestTokensFits: a prompt that fits is not refused, though each of its tokens is the
-// longest there is.
+// TestPromptOfLongestTokensFits checks that a prompt that fits is accepted even if it consists of
+// the longest tokens.
 func TestPromptOfLongestTokensFits(t *testing.T) {
 	w := newTestGateway(t, generateBySeed("God did."))
 	tok, longest := testTokenizer(), ""
@@ -76,7 +76,7 @@ func TestPromptOfLongestTokensFits(t *testing.T) {
 	}
 }
 
-// gatedBody sends bytes, then waits at a gate, then ends.
+// gatedBody blocks at its end until a gate opens.
 type gatedBody struct {
 	io.Reader
 	gate <-chan struct{}
@@ -90,15 +90,15 @@ func (b gatedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBodyMemoryBudget: bodies together take no more than they may, as they grow; a request that finds no
-// room is told to come back; room that a body had is there for the next.
+// TestBodyMemoryBudget checks that bodies reserve memory as they grow, that requests beyond the
+// budget get 503 with Retry-After, and that memory is reused.
 func TestBodyMemoryBudget(t *testing.T) {
 	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	gate := make(chan struct{})
 	post := func(body io.Reader) int {
-		res, err := http.Post(server.URL+"/v1/completions", "application/json", body) // chunked: no length is announced
+		res, err := http.Post(server.URL+"/v1/completions", "application/json", body) // chunked: no declared length
 		if err != nil {
 			t.Error(err)
 			return 0
@@ -140,8 +140,8 @@ func TestBodyMemoryBudget(t *testing.T) {
 	}
 }
 
-// TestMemoryReleasedAfterFlood: after a flood of large prompts, whether they are refused or served, the heap
-// is as small as before.
+// TestMemoryReleasedAfterFlood checks that the heap returns to its size after many large prompts,
+// refused and served.
 func TestMemoryReleasedAfterFlood(t *testing.T) {
 	w := newTestGateway(t, generateBySeed("God did."))
 	server := httptest.NewServer(w)
@@ -166,7 +166,7 @@ func TestMemoryReleasedAfterFlood(t *testing.T) {
 		all.Wait()
 		http.DefaultClient.CloseIdleConnections()
 	}
-	flood(2) // what is made once
+	flood(2) // allocate caches and pools
 	base := heapBytes()
 	flood(16)
 	if now := heapBytes(); now > base+8<<20 {
@@ -180,13 +180,12 @@ func TestMemoryReleasedAfterFlood(t *testing.T) {
 func heapBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what was in pools
+	runtime.GC() // also empties pools
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// TestTokenizingStopsOnDisconnect: what a client that has left asked for is not tokenized to its
-// end.
+// TestTokenizingStopsOnDisconnect checks that tokenizing stops when the client has left.
 func TestTokenizingStopsOnDisconnect(t *testing.T) {
 	w := newTestGateway(t, noOutput)
 	ctx, leave := context.WithCancel(t.Context())

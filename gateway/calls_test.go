@@ -9,7 +9,8 @@ import (
 	"troupe/gateway"
 )
 
-// TestOpenCallsPerRequestAreBounded: of 128 choices some are open at a time, and all are served.
+// TestOpenCallsPerRequestAreBounded checks that only some of 128 choices are open at once, and that
+// all complete.
 func TestOpenCallsPerRequestAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open, most atomic.Int32
@@ -24,7 +25,7 @@ func TestOpenCallsPerRequestAreBounded(t *testing.T) {
 		if rec.Code != 200 || len(readResponses(t, rec)[0].Choices) != 128 {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
-		if n := most.Load(); n > 34 || n < 16 { // a session may end a moment after its call
+		if n := most.Load(); n > 34 || n < 16 { // a session may end shortly after its call
 			t.Errorf("%d calls were open at once", n)
 		}
 	})

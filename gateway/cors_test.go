@@ -14,7 +14,7 @@ const (
 	evilOrigin = "http://evil.example"
 )
 
-// browse sends a request as a browser does, over a socket.
+// sendAsBrowser sends a request over a socket with a browser's headers.
 func sendAsBrowser(t *testing.T, server *httptest.Server, method, path, body string, headers ...string) *http.Response {
 	t.Helper()
 	r, err := http.NewRequest(method, server.URL+path, strings.NewReader(body))
@@ -35,8 +35,8 @@ func sendAsBrowser(t *testing.T, server *httptest.Server, method, path, body str
 	return res
 }
 
-// TestCrossOriginRequestsRefused: a page that a browser shows cannot make it use a node on loopback, unless its
-// origin is listed; programs and the node's own pages can.
+// TestCrossOriginRequestsRefused checks that pages of other origins cannot make a browser use a
+// node on loopback, unless their origin is listed. Programs and the node's own pages can use it.
 func TestCrossOriginRequestsRefused(t *testing.T) {
 	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.Origins = []string{chatOrigin} })
 	server := httptest.NewServer(w.AllowHosts([]string{"gpu1"}, w))
@@ -45,10 +45,10 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 	const adapter, prompt = `{"lora_name":"a","lora_path":"/a","load_inplace":true}`, `{"model":"kjv","prompt":"a","seed":0}`
 	own, port := server.URL, server.URL[strings.LastIndex(server.URL, ":"):]
 	for _, tc := range []struct {
-		path, body, headers string // Header: value, separated by |
+		path, body, headers string // header: value, separated by |
 		want                int
 	}{
-		// what curl sends
+		// as curl sends it
 		{complete, prompt, "Content-Type: application/x-www-form-urlencoded", 200},
 		{complete, prompt, "", 200},
 		{load, adapter, "Content-Type: application/json; charset=utf-8", 200},
@@ -56,7 +56,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 		{load, adapter, "Content-Type: text/plain", 415},
 		{load, adapter, "", 415},
 		{"/v1/unload_lora_adapter", `{"lora_name":"a"}`, "Content-Type: text/plain", 415},
-		// what a page elsewhere makes a browser send
+		// from a page of another origin
 		{load, adapter, "Content-Type: text/plain|Origin: " + evilOrigin, 403},
 		{load, adapter, "Content-Type: application/json|Origin: " + evilOrigin, 403},
 		{complete, prompt, "Content-Type: text/plain|Origin: " + evilOrigin, 403},
@@ -66,7 +66,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 		{complete, prompt, "Content-Type: application/json|Origin: http://127.0.0.1:1|Sec-Fetch-Site: same-site", 403},
 		{complete, prompt, "Content-Type: application/json|Origin: https://chat.example.evil.example", 403},
 		{complete, prompt, "Content-Type: application/json|Origin: http://chat.example", 403},
-		// what a page with a name that was turned into this address sends
+		// from a page after DNS rebinding
 		{complete, prompt, "Host: evil.example|Origin: http://evil.example|Content-Type: application/json", 403},
 		{load, adapter, "Host: evil.example" + port + "|Content-Type: application/json", 403},
 		{"/tree", "", "Host: evil.example", 403},
@@ -79,7 +79,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 		{"/ready", "", "Host: [::1]" + port, 200},
 		{"/ready", "", "Host: 192.0.2.7", 200},
 		{"/ready", "", "Host: gpu1" + port, 200},
-		// pages that may
+		// from allowed pages
 		{complete, prompt, "Content-Type: application/json|Origin: " + own + "|Sec-Fetch-Site: same-origin", 200},
 		{complete, prompt, "Content-Type: application/json|Origin: " + chatOrigin + "|Sec-Fetch-Site: cross-site", 200},
 		{complete, prompt, "Content-Type: text/plain|Origin: " + chatOrigin, 415},
@@ -108,8 +108,8 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestCORSPreflight: a browser asks whether a page of a listed origin may send what clients of OpenAI
-// send, without a key.
+// TestCORSPreflight checks that a preflight request of a listed origin needs no key and allows the
+// headers of OpenAI clients.
 func TestCORSPreflight(t *testing.T) {
 	keys := openKeys(t, "- {name: ann, key: "+anyModel+"}\n")
 	w := newTestGateway(t, generateBySeed("God did."),

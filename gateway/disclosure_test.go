@@ -21,7 +21,7 @@ import (
 	"troupe/testkit"
 )
 
-// probe asks for a page with a key, or without one where that is empty.
+// getWithKey sends a GET request with a key, or without one if it is empty.
 func (w *testGateway) getWithKey(path, key string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if key != "" {
@@ -32,8 +32,8 @@ func (w *testGateway) getWithKey(path, key string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// TestReadyHidesModelNames: without an admin's key a probe reads a cause of a fixed list; details have
-// no paths for anybody.
+// TestReadyHidesModelNames checks that probes without an admin's key return only causes from the
+// fixed list, and that details contain no paths.
 func TestReadyHidesModelNames(t *testing.T) {
 	w := newKeyedGateway(t, &bytes.Buffer{})
 	const plain = `{"ready":false,"causes":["model"]}`
@@ -60,8 +60,8 @@ func TestReadyHidesModelNames(t *testing.T) {
 	}
 }
 
-// TestReadyCauses: what the node says and what the directory says are joined; an error's text is
-// not sent.
+// TestReadyCauses checks that the causes of the node and of the directory are combined, and that
+// error texts are not returned.
 func TestReadyCauses(t *testing.T) {
 	known := []gateway.Cause{
 		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore, gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
@@ -99,7 +99,7 @@ func TestReadyCauses(t *testing.T) {
 	}
 }
 
-// TestResponsesHidePaths: neither the models nor what is wrong with them says where their files are.
+// TestResponsesHidePaths checks that neither /v1/models nor errors reveal the paths of model files.
 func TestResponsesHidePaths(t *testing.T) {
 	log := &bytes.Buffer{}
 	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
@@ -135,8 +135,8 @@ func TestResponsesHidePaths(t *testing.T) {
 	}
 }
 
-// TestAdapterPatternsOfKeys: who may use an adapter by which name. A wildcard does not reach across the
-// colon, nor by the short name.
+// TestAdapterPatternsOfKeys checks which keys may use an adapter by its short or full name.
+// Wildcards do not match across the colon, nor short names.
 func TestAdapterPatternsOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var entries strings.Builder
@@ -181,7 +181,7 @@ func TestAdapterPatternsOfKeys(t *testing.T) {
 	})
 }
 
-// asks notes which deployments are looked up.
+// recordingDirectory records the names of deployments that are looked up.
 type recordingDirectory struct {
 	gateway.Directory
 	names []string
@@ -192,8 +192,8 @@ func (a *recordingDirectory) Deployment(ctx context.Context, name string) (*mess
 	return a.Directory.Deployment(ctx, name)
 }
 
-// TestHiddenModelLooksAbsent: a model that a key may not use is answered as one that does not exist,
-// after as many lookups that fail in the same way.
+// TestHiddenModelLooksAbsent checks that a model that a key may not use is indistinguishable from
+// one that does not exist, by the error and by the failed lookups.
 func TestHiddenModelLooksAbsent(t *testing.T) {
 	var dir *recordingDirectory
 	w := newKeyedGateway(t, &bytes.Buffer{})

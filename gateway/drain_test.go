@@ -19,7 +19,7 @@ import (
 
 const shortRequest = `{"model":"kjv","prompt":"a","max_tokens":4}`
 
-// door is how a gateway answers probes and requests in one phase of its end.
+// endpointStatuses returns the statuses of probes and requests, with a c if the connection closes.
 func endpointStatuses(w *testGateway) string {
 	said := ""
 	for _, rec := range []*httptest.ResponseRecorder{
@@ -31,7 +31,7 @@ func endpointStatuses(w *testGateway) string {
 	return said
 }
 
-// TestDrainPhases goes through the phases in order. Probes are answered in each of them.
+// TestDrainPhases checks the responses in each phase. Probes are served in all of them.
 func TestDrainPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("God did.", finishStop))
@@ -39,10 +39,10 @@ func TestDrainPhases(t *testing.T) {
 			name, want string
 			enter      func()
 		}{
-			{"taking", "200 200 200 200 200 200 ", func() {}},
+			{"accepting", "200 200 200 200 200 200 ", func() {}},
 			{"draining", "200 200 503 200 200c 200c ", w.Drain},
-			{"closed", "200 200 503 200 503c 503c ", w.Close},
-			{"closed, and told to drain", "200 200 503 200 503c 503c ", w.Drain},
+			{"refusing", "200 200 503 200 503c 503c ", w.Close},
+			{"closed, then drained", "200 200 503 200 503c 503c ", w.Drain},
 		} {
 			phase.enter()
 			if got := endpointStatuses(w); got != phase.want {
@@ -59,7 +59,7 @@ func TestDrainPhases(t *testing.T) {
 	})
 }
 
-// TestOperatorDrainFailsReadinessOnly: nodes.drain keeps balancers away, and refuses nothing.
+// TestOperatorDrainFailsReadinessOnly checks that nodes.drain fails /ready and refuses no request.
 func TestOperatorDrainFailsReadinessOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yes := func(cfg *gateway.Config) { cfg.Draining = func() bool { return true } }
@@ -70,8 +70,8 @@ func TestOperatorDrainFailsReadinessOnly(t *testing.T) {
 	})
 }
 
-// TestWaitReturnsAfterLastRequest: what is under way when the door closes ends as it would have, and Wait returns then, over
-// HTTP and NATS.
+// TestWaitReturnsAfterLastRequest checks that requests in flight over HTTP and NATS complete after
+// Close, and that Wait returns then.
 func TestWaitReturnsAfterLastRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -89,7 +89,7 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 		late := &recordedRequest{subject: "troupe.v1.infer.kjv", reply: "_INBOX.b", data: []byte(shortRequest)}
 		w.Infer(late)
 		if got := late.errors(); got != "503 1" {
-			t.Errorf("a request over NATS to a closed gateway: %q", got)
+			t.Errorf("NATS request to a closed gateway: %q", got)
 		}
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -105,7 +105,7 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 				t.Fatalf("Wait returned %d while %d requests are under way", n, under)
 			default:
 			}
-			gate <- struct{}{} // one of them goes on
+			gate <- struct{}{} // lets one request continue
 			time.Sleep(time.Minute)
 		}
 		if rec := <-over; rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "God did.") {
@@ -120,7 +120,7 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 	})
 }
 
-// TestStartingHandler: before there is a gateway, probes are answered and nothing else is.
+// TestStartingHandler checks that only probes are served before the gateway starts.
 func TestStartingHandler(t *testing.T) {
 	h := gateway.StartingHandler()
 	for request, want := range map[string]string{
@@ -141,7 +141,7 @@ func TestStartingHandler(t *testing.T) {
 	}
 }
 
-// recordedRequest is a recordedRequest over NATS, without a server.
+// recordedRequest is a request over NATS, without a server.
 type recordedRequest struct {
 	subject, reply string
 	data           []byte
@@ -155,7 +155,7 @@ func (r *recordedRequest) Headers() micro.Headers { return nil }
 func (r *recordedRequest) Data() []byte           { return r.data }
 func (r *recordedRequest) Account() string        { return "" }
 
-// Respond notes the code of an answer that is an error, and its Retry-After.
+// Respond records the code and the Retry-After header of an error response.
 func (r *recordedRequest) Respond(_ []byte, opts ...micro.RespondOpt) error {
 	msg := &nats.Msg{}
 	for _, opt := range opts {

@@ -18,7 +18,8 @@ import (
 	"troupe/messages"
 )
 
-// TestRequestEndsAtDeadline: a session that is silent, or gone, costs the client its time and no more.
+// TestRequestEndsAtDeadline checks that a request whose session delivers nothing, or stops
+// delivering, fails at its deadline.
 func TestRequestEndsAtDeadline(t *testing.T) {
 	for name, act := range map[string]sessionFunc{
 		"silent":           noOutput,
@@ -53,7 +54,8 @@ func TestRequestEndsAtDeadline(t *testing.T) {
 	}
 }
 
-// TestSessionEndWithoutOutputFailsCall fails its call.
+// TestSessionEndWithoutOutputFailsCall checks that a session that ends without output fails its
+// call.
 func TestSessionEndWithoutOutputFailsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -66,7 +68,8 @@ func TestSessionEndWithoutOutputFailsCall(t *testing.T) {
 	})
 }
 
-// TestLookupCountsTowardsDeadline of the request.
+// TestLookupCountsTowardsDeadline checks that a slow directory counts towards the request's
+// deadline.
 func TestLookupCountsTowardsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, noOutput, func(c *gateway.Config) { c.Directory = slowDirectory{c.Directory, 40 * time.Second} })
@@ -92,7 +95,8 @@ func (s slowDirectory) Deployment(ctx context.Context, name string) (*messages.D
 	return s.Directory.Deployment(ctx, name)
 }
 
-// TestDisconnectClosesSessions at once, before and after the first token.
+// TestDisconnectClosesSessions checks that a disconnect closes the sessions immediately, before and
+// after the first token.
 func TestDisconnectClosesSessions(t *testing.T) {
 	for name, act := range map[string]sessionFunc{"silent": noOutput, "speaking": generate(strings.Repeat("a", 1000), finishLength)} {
 		for _, stream := range []bool{false, true} {
@@ -112,7 +116,7 @@ func TestDisconnectClosesSessions(t *testing.T) {
 				took := time.Since(began)
 				synctest.Wait()
 				if opened, closed := w.sessions(); len(opened) != 2 || closed != 2 || w.calls.Open() != 0 || took > 6*tokenInterval {
-					t.Errorf("%s, stream %v: %d of %d sessions were told to end after %v, %d calls are open", name,
+					t.Errorf("%s, stream %v: %d of %d sessions were closed after %v, %d calls are open", name,
 						stream, closed, len(opened), took, w.calls.Open())
 				}
 			})
@@ -120,7 +124,8 @@ func TestDisconnectClosesSessions(t *testing.T) {
 	}
 }
 
-// TestRefusalStatusAndCode: each reason has its status, type and code, whether the session or the directory refuses.
+// TestRefusalStatusAndCode checks the status, type and code of each reason, for refusals of the
+// session and of the directory.
 func TestRefusalStatusAndCode(t *testing.T) {
 	for reason, want := range map[messages.Reason]string{
 		messages.Reason_REASON_QUEUE_FULL:    "429 rate_limit_error rate_limit_exceeded retry 3",
@@ -143,7 +148,7 @@ func TestRefusalStatusAndCode(t *testing.T) {
 				w := newTestGateway(t, func(_ context.Context, call *gateway.Call) { call.Fail(refused) })
 				body := fmt.Sprintf(`{"model":"kjv","prompt":"a","stream":%v}`, stream)
 				detail := refused.GetDetail()
-				if reason == messages.Reason_REASON_LOAD_FAILED { // it names files
+				if reason == messages.Reason_REASON_LOAD_FAILED { // it would reveal paths
 					detail = "the model could not be loaded; see the node's log"
 				}
 				checkRefusal(t, w.post("/v1/completions", body), detail, want)
@@ -166,7 +171,8 @@ func checkRefusal(t *testing.T, rec *httptest.ResponseRecorder, detail, want str
 	}
 }
 
-// TestRefusalAbortsStream is its last event; the stream is cut, not ended.
+// TestRefusalAbortsStream checks that a refusal is the last event of a stream, which is then
+// aborted.
 func TestRefusalAbortsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, func(ctx context.Context, call *gateway.Call) {
@@ -188,10 +194,12 @@ func TestRefusalAbortsStream(t *testing.T) {
 	})
 }
 
-// TestExcessRequestsRefusedImmediately are answered at once.
+// TestExcessRequestsRefusedImmediately checks that requests beyond the limit are refused without
+// waiting.
 func TestExcessRequestsRefusedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 }) // one client may hold half
+		// One client may hold half of the places.
+		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
 		const body = `{"model":"kjv","prompt":"a"}`
 		done := make(chan int, 2)
 		for range 2 {
@@ -210,7 +218,7 @@ func TestExcessRequestsRefusedImmediately(t *testing.T) {
 	})
 }
 
-// TestPanicFailsOneRequest: what the gateway can not digest is that request's error, and the next one's of its kind.
+// TestPanicFailsOneRequest checks that a panic fails only its own request, each time.
 func TestPanicFailsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
@@ -234,7 +242,8 @@ func TestPanicFailsOneRequest(t *testing.T) {
 	})
 }
 
-// TestGatewayActorRestartResumesCalls: its successor starts a session for every call that is open, which goes on after what the client has.
+// TestGatewayActorRestartResumesCalls checks that the restarted gateway actor starts a session for
+// every open call, which continues after the tokens that were delivered.
 func TestGatewayActorRestartResumesCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = " And God said, Let there be light"
@@ -252,7 +261,8 @@ func TestGatewayActorRestartResumesCalls(t *testing.T) {
 	})
 }
 
-// TestRepeatedSessionCrashFailsCall fails its call; one that does not crash as often does not.
+// TestRepeatedSessionCrashFailsCall checks that a call fails when its session crashes too often,
+// and not before.
 func TestRepeatedSessionCrashFailsCall(t *testing.T) {
 	for crashes, want := range map[int]int{3: 504, 4: 500} {
 		synctest.Test(t, func(t *testing.T) {
@@ -264,7 +274,7 @@ func TestRepeatedSessionCrashFailsCall(t *testing.T) {
 				opened, _ := w.sessions()
 				w.sys.Root.Send(actor.NewPID(w.actor.GetAddress(), w.actor.GetId()+"/session-"+opened[0].ID),
 					&messages.CancelSequence{})
-				time.Sleep(2 * time.Second) // its supervisor waits before it restarts it
+				time.Sleep(2 * time.Second) // wait for the supervisor's backoff
 			}
 			if rec := <-done; rec.Code != want {
 				t.Errorf("%d crashes: %d %s", crashes, rec.Code, rec.Body)

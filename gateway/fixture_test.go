@@ -27,7 +27,7 @@ import (
 	"troupe/testkit"
 )
 
-// world is a gateway with its actor, over sessions that the test plays.
+// testGateway is a gateway with its actor. The test plays its sessions.
 type testGateway struct {
 	*gateway.Gateway
 	t         testing.TB
@@ -38,14 +38,15 @@ type testGateway struct {
 	adapters  *testAdapters
 
 	mu      sync.Mutex
-	started []*gateway.Call // whose sessions were started, in order; again after a crash
-	closed  int             // sessions that were told to end
+	started []*gateway.Call // calls of started sessions in order, repeated after a crash
+	closed  int             // number of sessions that received CloseSession
 }
 
-// play is what a session does for its call. It runs in a goroutine of its own; ctx ends with the session, which ends when it returns.
+// sessionFunc is the work of a session for its call. It runs in a goroutine. The session ends when
+// it returns, and ctx ends with the session.
 type sessionFunc func(ctx context.Context, call *gateway.Call)
 
-// newTestGateway starts a gateway that serves the shipped model, under the name kjv.
+// newTestGateway starts a gateway that serves the model of the repository as kjv.
 func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Config)) *testGateway {
 	t.Helper()
 	w := &testGateway{
@@ -78,7 +79,7 @@ func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Confi
 	return w
 }
 
-// oneServing are the replicas of a model with one that serves.
+// oneServing returns the status of one serving replica of a model.
 func oneServing(model string) []*messages.ReplicaStatus {
 	return []*messages.ReplicaStatus{{
 		Name: model + "-0", Model: model, State: messages.ReplicaState_REPLICA_STATE_SERVING,
@@ -119,7 +120,7 @@ func (w *testGateway) session(call *gateway.Call, act sessionFunc) *actor.Props 
 	})
 }
 
-// crash is a request id on which the gateway actor crashMiddleware.
+// crashRequestID is the request ID on which the gateway actor crashes.
 const crashRequestID = "crash"
 
 func crashMiddleware(next actor.ReceiverFunc) actor.ReceiverFunc {
@@ -131,14 +132,14 @@ func crashMiddleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-// seen returns the calls whose sessions were started, and how many sessions were told to end.
+// sessions returns the calls of started sessions and the number of closed sessions.
 func (w *testGateway) sessions() (opened []*gateway.Call, closed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append(opened, w.started...), w.closed
 }
 
-// ask sends a request and returns the answer, without a network.
+// post sends a request without a network and returns the response.
 func (w *testGateway) post(path, body string, headers ...string) *httptest.ResponseRecorder {
 	w.t.Helper()
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -151,7 +152,7 @@ func (w *testGateway) post(path, body string, headers ...string) *httptest.Respo
 	return rec
 }
 
-// serve does what net/http does: a handler that aborts ends the answer where it is.
+// serve calls the handler as net/http does. It reports whether the handler aborted the response.
 func (w *testGateway) serve(rec http.ResponseWriter, r *http.Request) (aborted bool) {
 	defer func() {
 		if p := recover(); p == http.ErrAbortHandler {
@@ -170,7 +171,7 @@ func (w *testGateway) get(path string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// metric returns the value of a series.
+// metric returns the value of a series, or "" if there is none.
 func (w *testGateway) metric(series string) string {
 	rec := httptest.NewRecorder()
 	w.MetricsHandler(true).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -182,7 +183,7 @@ func (w *testGateway) metric(series string) string {
 	return ""
 }
 
-// tokens is the shipped model's tokenizer.
+// testTokenizer returns the tokenizer of the model kjv.
 var testTokenizer = sync.OnceValue(func() *tokenizer.Tokenizer {
 	t, err := tokenizer.Load(modelfile.Roots{}, testkit.Model())
 	if err != nil {
@@ -191,10 +192,11 @@ var testTokenizer = sync.OnceValue(func() *tokenizer.Tokenizer {
 	return t
 })
 
-// beat is the virtual time between two tokens.
+// tokenInterval is the virtual time between two tokens.
 const tokenInterval = 10 * time.Millisecond
 
-// says is a session that delivers a text's tokens one by one, and finishes with the last.
+// generate returns a session that delivers the tokens of a text one by one. finish is the finish
+// reason of the last one.
 func generate(text string, finish messages.FinishReason) sessionFunc {
 	return func(ctx context.Context, call *gateway.Call) {
 		ids := testTokenizer().Encode(text, false)[len(call.Output()):]
@@ -216,7 +218,7 @@ func deliver(call *gateway.Call, ids ...uint32) {
 	deliverFinal(call, messages.FinishReason_FINISH_REASON_UNSPECIFIED, ids...)
 }
 
-// deliverFinal delivers tokens and how the output ends.
+// deliverFinal delivers tokens with a finish reason.
 func deliverFinal(call *gateway.Call, finish messages.FinishReason, ids ...uint32) {
 	var logprobs []*messages.TokenLogprobs
 	if s := call.Sequence.GetSampling(); s.GetLogprobs() {
@@ -227,7 +229,7 @@ func deliverFinal(call *gateway.Call, finish messages.FinishReason, ids ...uint3
 	call.Deliver(ids, logprobs, uint32(len(call.Sequence.GetPrompt())/16*16), finish)
 }
 
-// logprobsOf makes a token the likeliest, and those after it in the vocabulary less and less likely.
+// logprobsOf makes a token the likeliest, followed by the next ones in the vocabulary.
 func logprobsOf(id uint32, top uint32) *messages.TokenLogprobs {
 	l := &messages.TokenLogprobs{Logprob: -0.5}
 	for i := range top {
@@ -236,7 +238,7 @@ func logprobsOf(id uint32, top uint32) *messages.TokenLogprobs {
 	return l
 }
 
-// rest lets time pass, and reports whether the session goes on.
+// sleepOrEnd sleeps and reports whether the session still runs afterwards.
 func sleepOrEnd(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -246,10 +248,10 @@ func sleepOrEnd(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// silent is a session that never says anything.
+// noOutput is a session that never delivers anything.
 func noOutput(ctx context.Context, _ *gateway.Call) { <-ctx.Done() }
 
-// testDirectory is what is deployed, as the test says.
+// testDirectory is a Directory with the test's deployments.
 type testDirectory struct {
 	mu  sync.Mutex
 	all []*messages.DeploymentStatus
@@ -262,7 +264,7 @@ func (d *testDirectory) add(s *messages.DeploymentStatus) {
 	d.all = append(d.all, s)
 }
 
-// replace takes a newer revision of a deployment.
+// replace replaces the status of a deployment.
 func (d *testDirectory) replace(s *messages.DeploymentStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -297,7 +299,7 @@ func (d *testDirectory) Deployment(ctx context.Context, name string) (*messages.
 	}
 }
 
-// refusedError is a refusedError as an error.
+// refusedError is a refusal as an error.
 type refusedError struct{ *messages.Refused }
 
 func (r refusedError) Error() string { return r.GetDetail() }

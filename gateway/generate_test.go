@@ -15,7 +15,7 @@ import (
 	"troupe/gateway"
 )
 
-// response is what a test reads of an answer or a chunk, of a completion or a chat.
+// response is the part of a response or chunk that tests read, of completions and chats.
 type response struct {
 	Choices []struct {
 		Index        int
@@ -37,7 +37,7 @@ type response struct {
 	}
 }
 
-// read reads every JSON text of an answer.
+// readResponses decodes a response or all chunks of a stream.
 func readResponses(t testing.TB, rec *httptest.ResponseRecorder) (all []response) {
 	t.Helper()
 	for _, text := range jsonTexts(rec.Body.Bytes()) {
@@ -50,7 +50,7 @@ func readResponses(t testing.TB, rec *httptest.ResponseRecorder) (all []response
 	return all
 }
 
-// joined returns each choice's text, whole or streamed.
+// choiceTexts returns the text of each choice, from a response or from chunks.
 func choiceTexts(all []response) map[int]string {
 	text := map[int]string{}
 	for _, a := range all {
@@ -61,16 +61,17 @@ func choiceTexts(all []response) map[int]string {
 	return text
 }
 
-// TestTextEndsBeforeStopString: whatever tokens a stop string is cut into, streamed or whole, the text ends before it.
+// TestTextEndsBeforeStopString checks that the text ends before a stop string however it is split
+// into tokens, with and without streaming.
 func TestTextEndsBeforeStopString(t *testing.T) {
 	const text = " And God said, Let there be light: and there was light."
 	for _, tc := range []struct{ stop, want string }{
 		{`"light"`, " And God said, Let there be "},
 		{`"ght: an"`, " And God said, Let there be li"},
 		{`["no such", "there was"]`, " And God said, Let there be light: and "},
-		{`["d said", "God"]`, " And "}, // the one that is complete first
+		{`["d said", "God"]`, " And "}, // the one that completes first
 		{`"d"`, " An"},
-		{`["light.x", "lightly"]`, text}, // held back to the end
+		{`["light.x", "lightly"]`, text}, // held back until the end
 		{`["light"], "include_stop_str_in_output": true`, " And God said, Let there be light"},
 	} {
 		for _, stream := range []bool{false, true} {
@@ -95,7 +96,7 @@ func TestTextEndsBeforeStopString(t *testing.T) {
 				}
 				synctest.Wait()
 				if _, closed := w.sessions(); closed != ends || w.calls.Open() != 0 {
-					t.Errorf("stop %s: %d sessions were told to end, %d calls are open", tc.stop, closed,
+					t.Errorf("stop %s: %d sessions were closed, %d calls are open", tc.stop, closed,
 						w.calls.Open())
 				}
 			})
@@ -103,7 +104,8 @@ func TestTextEndsBeforeStopString(t *testing.T) {
 	}
 }
 
-// TestStopStringClosesSession, though another choice goes on.
+// TestStopStringClosesSession checks that a choice that reaches a stop string closes its session
+// while other choices continue.
 func TestStopStringClosesSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan string, 2)
@@ -126,7 +128,8 @@ func TestStopStringClosesSession(t *testing.T) {
 	})
 }
 
-// TestChoicesWaitForLeaderOfLongPrompt, which fills the KV blocks that they reuse.
+// TestChoicesWaitForLeaderOfLongPrompt checks that the choices of a prompt that fills KV blocks
+// start after the first one, which computes the blocks that they reuse.
 func TestChoicesWaitForLeaderOfLongPrompt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prompt string
@@ -159,7 +162,8 @@ func TestChoicesWaitForLeaderOfLongPrompt(t *testing.T) {
 	}
 }
 
-// TestSeedPerSequence: that of the request and its place; without one they differ between requests.
+// TestSeedPerSequence checks that sequences get consecutive seeds from the request's, and that
+// requests without a seed get different ones.
 func TestSeedPerSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop))
@@ -174,14 +178,15 @@ func TestSeedPerSequence(t *testing.T) {
 		if len(seeds) != 6 {
 			t.Fatalf("seeds %v", seeds)
 		}
-		slices.Sort(seeds[:4]) // sessions start side by side
+		slices.Sort(seeds[:4]) // sessions start concurrently
 		if !slices.Equal(seeds[:4], []uint64{9, 9, 10, 10}) || seeds[4] == seeds[5] {
 			t.Errorf("seeds %v", seeds)
 		}
 	})
 }
 
-// TestSequenceHasRequestParameters: parameters reach the session, with the deployment's priority and a deadline.
+// TestSequenceHasRequestParameters checks that a sequence carries the request's parameters, the
+// deployment's priority and a deadline.
 func TestSequenceHasRequestParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop))
@@ -200,7 +205,8 @@ func TestSequenceHasRequestParameters(t *testing.T) {
 			first.GetPriority().String() != "PRIORITY_CLASS_STANDARD" {
 			t.Errorf("%v", first)
 		}
-		if left := time.Until(first.GetDeadline().AsTime()); left != 3*time.Second-3*tokenInterval { // three requests of a beat each went by
+		// Three earlier requests took one interval each.
+		if left := time.Until(first.GetDeadline().AsTime()); left != 3*time.Second-3*tokenInterval {
 			t.Errorf("the deadline is %v from now", left)
 		}
 		if second.GetPriority().String() != "PRIORITY_CLASS_INTERACTIVE" || second.GetSampling().GetMaxTokens() != 16 {

@@ -13,7 +13,8 @@ import (
 	"troupe/gateway"
 )
 
-// TestUnauthorizedLogIsLimited: requests without a key are counted, and few of them are logged.
+// TestUnauthorizedLogIsLimited checks that requests without a valid key are all counted, but few
+// are logged.
 func TestUnauthorizedLogIsLimited(t *testing.T) {
 	log := &bytes.Buffer{}
 	w := newKeyedGateway(t, log)
@@ -33,8 +34,8 @@ func TestUnauthorizedLogIsLimited(t *testing.T) {
 	}
 }
 
-// TestPanicValueNotLogged: what a request makes the gateway panic with is not in the log, nor in the answer.
-// It may hold the prompt.
+// TestPanicValueNotLogged checks that neither the log nor the response contains the value of a
+// panic, which may contain the prompt.
 func TestPanicValueNotLogged(t *testing.T) {
 	const prompt = "PROMPT-OF-A-CLIENT"
 	for _, value := range []any{prompt, errors.New(prompt), fmt.Errorf("tokens of %q", prompt), []string{prompt}} {

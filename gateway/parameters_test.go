@@ -22,7 +22,7 @@ import (
 	"troupe/testkit"
 )
 
-// natsRequest is a request over NATS, with its answers.
+// natsRequest is a request over NATS that records its responses.
 type natsRequest struct {
 	subject string
 	data    []byte
@@ -45,13 +45,13 @@ func (r *natsRequest) Respond(data []byte, opts ...micro.RespondOpt) error {
 	return nil
 }
 
-// outcome is how a request ended: status 200, or the parameter that was refused.
+// outcome is the status of a request and the parameter that was refused, if any.
 type outcome struct {
 	status int
 	param  string
 }
 
-// endpoints take a request that has further fields.
+// endpoints send a request with additional fields.
 var endpoints = map[string]func(w *testGateway, fields string) outcome{
 	"completions": func(w *testGateway, fields string) outcome {
 		return httpOutcome(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
@@ -89,12 +89,12 @@ func natsOutcome(w *testGateway, body string) outcome {
 	return outcome{http.StatusBadRequest, answer.Param}
 }
 
-// TestParametersAcceptedOrRefused: a parameter that would change the answer is either honored or
-// refused by its name. Its default is accepted.
+// TestParametersAcceptedOrRefused checks that a parameter that would change the response is either
+// supported or refused by its name, at every endpoint. Default values are accepted.
 func TestParametersAcceptedOrRefused(t *testing.T) {
 	for _, p := range []struct {
 		name              string
-		accepted, refused string // JSON values, separated by blanks
+		accepted, refused string // JSON values, separated by spaces
 	}{
 		{name: "add_special_tokens", accepted: "null true false"},
 		{name: "skip_special_tokens", accepted: "null true false"},
@@ -133,7 +133,8 @@ func TestParametersAcceptedOrRefused(t *testing.T) {
 		for endpoint, ask := range endpoints {
 			accepted, refused := p.accepted, p.refused
 			if !strings.Contains(endpoint, "chat") {
-				accepted = strings.ReplaceAll(accepted, ` {"x":1}`, "") // there is no template
+				// Prompts use no template.
+				accepted = strings.ReplaceAll(accepted, ` {"x":1}`, "")
 			}
 			t.Run(endpoint+" "+p.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -154,7 +155,7 @@ func TestParametersAcceptedOrRefused(t *testing.T) {
 	}
 }
 
-// sessionPrompt asks, and returns the tokens that reached the session.
+// sessionPrompt sends a request and returns the prompt tokens that reached the session.
 func sessionPrompt(t *testing.T, template, path, body string) (prompt []uint32, answer string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +168,8 @@ func sessionPrompt(t *testing.T, template, path, body string) (prompt []uint32, 
 	return prompt, answer
 }
 
-// TestSpecialTokensAndTruncation: what is added to a prompt, and what is cut from its start.
+// TestSpecialTokensAndTruncation checks which tokens are added to a prompt, and which are cut from
+// its start.
 func TestSpecialTokensAndTruncation(t *testing.T) {
 	for fields, want := range map[string][]uint32{
 		`"prompt":"ab"`: {1, 5, 6},
@@ -197,7 +199,8 @@ func TestSpecialTokensAndTruncation(t *testing.T) {
 	}
 }
 
-// TestChatTemplateParameters: what the template is given, and what becomes of its text.
+// TestChatTemplateParameters checks the variables of the template and the tokens of the rendered
+// text.
 func TestChatTemplateParameters(t *testing.T) {
 	const (
 		template = "{% for m in messages %}{{ m.content }};{% endfor %}{% if add_generation_prompt %}b{% endif %}" +
@@ -205,7 +208,7 @@ func TestChatTemplateParameters(t *testing.T) {
 		a    = `"messages":[{"role":"user","content":"a"}]`
 		open = `"messages":[{"role":"user","content":"b"},{"role":"assistant","content":"ab "}]`
 	)
-	ids := func(text string) []uint32 { // as a Llama tokenizer has them, without <s>
+	ids := func(text string) []uint32 { // without <s>
 		return sentencePieceTokenizer(t).Encode(text, false)
 	}
 	for fields, want := range map[string][]uint32{
@@ -241,8 +244,8 @@ func TestChatTemplateParameters(t *testing.T) {
 
 func listOfOnes(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 
-// TestHistoryReachesTemplate: tool calls with their arguments as an object, the call that a tool
-// answers, a content of null, and the reasoning of earlier turns.
+// TestHistoryReachesTemplate checks that the template receives tool calls with decoded arguments,
+// tool call IDs, null content, and the reasoning of earlier turns.
 func TestHistoryReachesTemplate(t *testing.T) {
 	const template = "{% for m in messages %}[{{ m.role }}" +
 		"{% if m.content is none %} none{% else %} {{ m.content }}{% endif %}" +
@@ -295,7 +298,8 @@ func TestHistoryReachesTemplate(t *testing.T) {
 	}
 }
 
-// TestSkipSpecialTokens: special tokens of the output are text where skip_special_tokens is false.
+// TestSkipSpecialTokens checks that the output includes special tokens if skip_special_tokens is
+// false.
 func TestSkipSpecialTokens(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"prompt":"a"`: " a a", `"prompt":"a","skip_special_tokens":true`: " a a",
@@ -316,7 +320,7 @@ func TestSkipSpecialTokens(t *testing.T) {
 	}
 }
 
-// TestAllowedTokensReachSequence, which the sampler chooses from.
+// TestAllowedTokensReachSequence checks that allowed_token_ids reach the sequence.
 func TestAllowedTokensReachSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSentencePieceGateway(t, "", generate("", finishStop))
@@ -328,7 +332,7 @@ func TestAllowedTokensReachSequence(t *testing.T) {
 	})
 }
 
-// sentencePieceTokenizer is the tokenizer of plain.
+// sentencePieceTokenizer returns the tokenizer of the model plain.
 func sentencePieceTokenizer(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
 	dir := t.TempDir()

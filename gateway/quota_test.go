@@ -23,7 +23,7 @@ import (
 
 const smallRequest = `{"model":"kjv","prompt":"a"}`
 
-// postAs sends a request with a key, or from an address.
+// postAs sends a request with a key or from an address.
 func (w *testGateway) postAs(who, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(body))
 	if strings.HasPrefix(who, "sk-") {
@@ -39,7 +39,8 @@ func (w *testGateway) postAs(who, body string, headers ...string) *httptest.Resp
 	return rec
 }
 
-// TestPendingBodiesTakeNoPlace: more of them than there are places wait for their bodies, and another is served.
+// TestPendingBodiesTakeNoPlace checks that requests whose bodies have not arrived take no places,
+// even when there are more of them than places.
 func TestPendingBodiesTakeNoPlace(t *testing.T) {
 	w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
 	s := httptest.NewServer(w)
@@ -55,7 +56,7 @@ func TestPendingBodiesTakeNoPlace(t *testing.T) {
 			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
 		)
 		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // it is sent when the body is read
+		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // sent when the server reads the body
 			t.Fatalf("%q %v", line, err)
 		}
 	}
@@ -69,7 +70,8 @@ func TestPendingBodiesTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestClientGetsHalfOfPlaces: one client can not take the places of all, and its addresses in one /64 are one client.
+// TestClientGetsHalfOfPlaces checks that one client cannot take all places, and that the addresses
+// of one /64 are one client.
 func TestClientGetsHalfOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, noOutput, func(c *gateway.Config) { c.MaxInFlight = 8 })
@@ -88,7 +90,7 @@ func TestClientGetsHalfOfPlaces(t *testing.T) {
 		go func() {
 			other <- w.postAs("[2001:db8:1::1]:99", `{"model":"kjv","prompt":"a","timeout":1}`).Code
 		}()
-		if code := <-other; code != 504 { // it was taken, and no session answers
+		if code := <-other; code != 504 { // it was admitted, and no session responds
 			t.Errorf("another client: %d", code)
 		}
 		time.Sleep(time.Minute + 2*time.Second)
@@ -98,7 +100,7 @@ func TestClientGetsHalfOfPlaces(t *testing.T) {
 	})
 }
 
-// newLimitedGateway starts a gateway with keys that have limits.
+// newLimitedGateway returns a gateway with keys that have limits.
 func newLimitedGateway(t *testing.T, act sessionFunc, entries string) *testGateway {
 	keys := openKeys(t, entries)
 	return newTestGateway(t, act, func(c *gateway.Config) { c.Keys = keys })
@@ -145,7 +147,7 @@ func TestKeyRateLimits(t *testing.T) {
 		}
 		time.Sleep(30 * time.Second)
 		if rec := w.postAs(anyModel, body); rec.Code != 200 {
-			t.Errorf("after the time that it was told: %d %s", rec.Code, rec.Body)
+			t.Errorf("after Retry-After: %d %s", rec.Code, rec.Body)
 		}
 		for series, want := range map[string]string{
 			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2", `requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
@@ -224,7 +226,7 @@ func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, tc := range []struct{ remote, list, standard, want string }{
 		{"192.0.2.7:99", "", "", "192.0.2.7"},
-		{"192.0.2.7:99", "1.2.3.4", "", "192.0.2.7"}, // not a proxy that is trusted
+		{"192.0.2.7:99", "1.2.3.4", "", "192.0.2.7"}, // not a trusted proxy
 		{"[::ffff:192.0.2.7]:99", "", "", "192.0.2.7"},
 		{"[2001:db8:1:2:3:4:5:6]:99", "", "", "2001:db8:1:2::/64"},
 		{"10.0.0.1:99", "", "", "10.0.0.1"},
@@ -235,7 +237,7 @@ func TestClientAddress(t *testing.T) {
 		{"10.0.0.1:99", "", `for=6.6.6.6, for="[2001:db8::1]:47";proto=https, by=1;for=10.1.1.1`, "2001:db8::/64"},
 		{"10.0.0.1:99", "", "for=unknown", "10.0.0.1"},
 		{"10.0.0.1:99", "192.0.2.7", "for=192.0.2.7", "192.0.2.7"},
-		{"10.0.0.1:99", "192.0.2.7", "for=6.6.6.6", "10.0.0.1"}, // one of them is the client's invention
+		{"10.0.0.1:99", "192.0.2.7", "for=6.6.6.6", "10.0.0.1"}, // one of them is forged
 		{"10.0.0.1:99", "10.2.2.2", "", "10.0.0.1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -256,12 +258,14 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-// TestSlowReaderBlocksNoOtherClient: a client that reads nothing of its stream holds up neither its session nor other clients.
+// TestSlowReaderBlocksNoOtherClient checks that a client that does not read its stream blocks
+// neither its session nor other clients.
 func TestSlowReaderBlocksNoOtherClient(t *testing.T) {
 	finished := make(chan struct{}, 1)
 	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
 		ids := testTokenizer().Encode(strings.Repeat(" And God said", 100), false)
-		for i := 0; len(call.Sequence.GetPrompt()) > 3 && i < 400; i++ { // more than the buffers of a connection hold
+		// Deliver more than the buffers of a connection hold.
+		for i := 0; len(call.Sequence.GetPrompt()) > 3 && i < 400; i++ {
 			deliver(call, ids...)
 		}
 		call.Deliver(nil, nil, 0, finishStop)
@@ -292,7 +296,8 @@ func TestSlowReaderBlocksNoOtherClient(t *testing.T) {
 	}
 }
 
-// TestNATSRefusalHasRetryAfter: what is refused for now says when to try again, as over HTTP.
+// TestNATSRefusalHasRetryAfter checks that a temporary refusal over NATS has a Retry-After header,
+// as over HTTP.
 func TestNATSRefusalHasRetryAfter(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	if err != nil {
@@ -336,7 +341,7 @@ func TestNATSRefusalHasRetryAfter(t *testing.T) {
 	}
 }
 
-// anonymousRequest is a request over NATS from a client whose account is not known.
+// anonymousRequest is a request over NATS without an account.
 type anonymousRequest struct{ micro.Request }
 
 func (anonymousRequest) Account() string { return "" }

@@ -15,7 +15,8 @@ import (
 	"troupe/testkit"
 )
 
-// newDeployment is a deployment that wants so many replicas, with some in the states that are given.
+// newDeployment returns the status of a deployment that wants some replicas and has some in the
+// given states.
 func newDeployment(
 	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
 ) *messages.DeploymentStatus {
@@ -43,8 +44,8 @@ const (
 	rDraining = messages.ReplicaState_REPLICA_STATE_DRAINING
 )
 
-// TestReadyOfNode: a model without a replica that serves is no reason to send no requests to the
-// node, unless no model has one.
+// TestReadyOfNode checks that the node is ready unless replicas are wanted and none serves for any
+// model.
 func TestReadyOfNode(t *testing.T) {
 	good := newDeployment("good", 1, dReady, rServing)
 	type all = []*messages.DeploymentStatus
@@ -74,7 +75,7 @@ func TestReadyOfNode(t *testing.T) {
 	}
 }
 
-// modelReady is the answer to /ready?model=NAME.
+// modelReady is the response to /ready?model=NAME.
 type modelReady struct {
 	Ready                bool
 	Causes               []gateway.Cause
@@ -89,7 +90,7 @@ func readModel(t *testing.T, rec *httptest.ResponseRecorder) (m modelReady) {
 	return m
 }
 
-// TestReadyOfModel: the answer is about the model, and about the node as far as that takes requests.
+// TestReadyOfModel checks that the response combines the state of the model with that of the node.
 func TestReadyOfModel(t *testing.T) {
 	var causes []gateway.Cause
 	w := newTestGateway(t, noOutput, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
@@ -139,7 +140,7 @@ func TestReadyOfModel(t *testing.T) {
 	}
 }
 
-// TestReadyOfHiddenModel: the names of models are for those that may use them.
+// TestReadyOfHiddenModel checks that a model's readiness is visible only to keys that may use it.
 func TestReadyOfHiddenModel(t *testing.T) {
 	w := newKeyedGateway(t, &bytes.Buffer{})
 	w.adapters.add(&messages.AdapterSpec{Model: "other", Name: "hymns", Path: "/a"})

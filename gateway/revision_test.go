@@ -19,7 +19,7 @@ import (
 	"troupe/testkit"
 )
 
-// revisionGateway is a gateway that serves a folder that the test may change, and the deployment of it.
+// revisionGateway is a gateway with a deployment whose folder the test may change.
 type revisionGateway struct {
 	*testGateway
 	dir  string
@@ -48,7 +48,7 @@ func (r *revisionGateway) change(f func(*messages.DeploymentSpec)) {
 	r.directory.replace(r.spec)
 }
 
-// digests are those of the folder as it is, as a replica finds them.
+// digests returns the digests of the folder as a replica computes them.
 func (r *revisionGateway) digests() engine.Digests {
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
@@ -71,15 +71,15 @@ func (r *revisionGateway) expect(want int, text string) {
 	}
 }
 
-// damage cuts the tokenizer of the folder off.
+// truncateTokenizer damages the tokenizer file of the folder.
 func (r *revisionGateway) truncateTokenizer() {
 	if err := os.Truncate(filepath.Join(r.dir, "tokenizer.json"), 100); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// TestServedRevisionSurvivesFolderDamage: a folder that is damaged or gone does no harm to a revision that is served,
-// whatever else of the deployment changes.
+// TestServedRevisionSurvivesFolderDamage checks that a served revision remains usable after its
+// folder is damaged or removed, whatever else of the deployment changes.
 func TestServedRevisionSurvivesFolderDamage(t *testing.T) {
 	for name, harm := range map[string]func(*revisionGateway){
 		"damaged": (*revisionGateway).truncateTokenizer,
@@ -102,7 +102,7 @@ func TestServedRevisionSurvivesFolderDamage(t *testing.T) {
 					r.expect(http.StatusOK, "")
 					r.change(
 						func(s *messages.DeploymentSpec) { s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", "" })
-					r.expect(http.StatusOK, "") // until the new files are known
+					r.expect(http.StatusOK, "") // until the revision of the new files is known
 					r.change(func(s *messages.DeploymentSpec) {
 						s.WeightsDigest, s.RevisionDigest = d.Weights, strings.Repeat("ab", 32)
 					})
@@ -113,7 +113,8 @@ func TestServedRevisionSurvivesFolderDamage(t *testing.T) {
 	}
 }
 
-// TestOtherRevisionInFolderRefused: a folder that has other files than those that are deployed is not read for them.
+// TestOtherRevisionInFolderRefused checks that a folder whose files are not the deployed revision
+// is not used.
 func TestOtherRevisionInFolderRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRevisionGateway(t)

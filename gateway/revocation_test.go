@@ -19,8 +19,8 @@ import (
 	"troupe/messages"
 )
 
-// TestRevokedKeyEndsStream: a running stream of a key that is taken out of the file ends with an error
-// within seconds. Streams of other keys go on.
+// TestRevokedKeyEndsStream checks that a running stream ends with an error within seconds of the
+// removal of its key from the file, and that streams of other keys continue.
 func TestRevokedKeyEndsStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	put := func(entries string) {
@@ -81,16 +81,16 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 	select {
 	case text := <-rest:
 		if !strings.Contains(text, `"code":"invalid_api_key"`) || strings.Contains(text, "[DONE]") {
-			t.Errorf("it ends with %q", text)
+			t.Errorf("stream ends with %q", text)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the stream of a revoked key goes on")
+		t.Fatal("stream of a revoked key continues")
 	}
 	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
 		if _, closed := w.sessions(); closed == 1 {
 			break
 		} else if time.Now().After(end) {
-			t.Fatalf("%d sessions were told to end, not 1", closed)
+			t.Fatalf("%d sessions were closed, want 1", closed)
 		}
 	}
 	close(finish)

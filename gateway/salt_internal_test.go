@@ -8,8 +8,8 @@ import (
 	"troupe/gateway/apikey"
 )
 
-// TestCallerSalt checks which salt each kind of caller gets: keys that of their tenant, accounts of NATS one of
-// their own, which no key has unless it names that tenant.
+// TestCallerSalt checks the salt of each kind of caller. Keys have their tenant's salt. A NATS
+// account has its own salt, which no key has unless its tenant names the account.
 func TestCallerSalt(t *testing.T) {
 	secret := bytes.Repeat([]byte{7}, kv.SecretBytes)
 	g := &Gateway{cfg: Config{Salt: func(tenant, cacheSalt string) ([]byte, error) {

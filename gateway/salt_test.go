@@ -12,12 +12,12 @@ import (
 	"troupe/gateway"
 )
 
-// saltedKeys are two keys with tenants of their own, and one of the shared space.
+// saltedKeys are two keys with their own tenants, and one of the shared tenant.
 const saltedKeys = "- {name: ann, key: sk-ann-0123456789}\n- {name: kim, key: sk-kim-0123456789, tenant: acme}\n" +
 	"- {name: sue, key: sk-sue-0123456789, tenant: shared}\n"
 
-// TestSequenceSalt checks which salt the sequences of a request carry: all choices the same, that of the
-// caller's tenant and the cache_salt in the request.
+// TestSequenceSalt checks that all sequences of a request carry the salt of the caller's tenant and
+// the request's cache_salt.
 func TestSequenceSalt(t *testing.T) {
 	secret := bytes.Repeat([]byte{7}, kv.SecretBytes)
 	for _, tc := range []struct{ key, fields, tenant, cacheSalt string }{
@@ -62,8 +62,8 @@ func TestSequenceSalt(t *testing.T) {
 	}
 }
 
-// TestMissingSecretRefusesSaltedRequests checks that without the cluster secret a request is refused rather than served without its
-// salt, and that requests of the shared space need none.
+// TestMissingSecretRefusesSaltedRequests checks that requests that need a salt are refused while
+// the cluster secret is unknown, and that those of the shared tenant are served.
 func TestMissingSecretRefusesSaltedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("God did.", finishStop), func(cfg *gateway.Config) {

@@ -13,8 +13,8 @@ import (
 	"troupe/testkit/reference"
 )
 
-// sentencePiece is a tokenizer as Llama 2 has it: a text begins with a space that is not written,
-// and with <s>.
+// sentencePiece is a tokenizer like that of Llama 2. It prepends a space, which is removed at the
+// start of a text, and <s>.
 const sentencePiece = `{
 	"added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":true}],
 	"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
@@ -23,7 +23,8 @@ const sentencePiece = `{
 		{"type":"Strip","content":" ","start":1,"stop":0}]},
 	"model":{"type":"BPE","unk_token":"<unk>","vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
 
-// plain serves a model with that tokenizer and a chat template, under the name plain.
+// newSentencePieceGateway returns a gateway that also serves a model with that tokenizer and a chat
+// template, as plain.
 func newSentencePieceGateway(t *testing.T, template string, act sessionFunc) *testGateway {
 	t.Helper()
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16,
@@ -43,8 +44,8 @@ func newSentencePieceGateway(t *testing.T, template string, act sessionFunc) *te
 	return w
 }
 
-// TestLeadingSpaceOfOutput: the space before a text's first word is not written where the
-// output begins the text, as it does after an empty prompt; after any other prompt it is.
+// TestLeadingSpaceOfOutput checks that the output loses the space before its first word only if it
+// begins the text, that is after an empty prompt.
 func TestLeadingSpaceOfOutput(t *testing.T) {
 	for prompt, want := range map[string]string{`""`: "a a", `[1]`: "a a", `"a"`: " a a", `[1,4]`: " a a"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -60,8 +61,8 @@ func TestLeadingSpaceOfOutput(t *testing.T) {
 	}
 }
 
-// TestUsageWithoutEndToken: a sequence that was cut off by its limit, or by a stop string, has no ending
-// token to count.
+// TestUsageWithoutEndToken checks that a sequence that ends by its limit or a stop string counts no
+// end token.
 func TestUsageWithoutEndToken(t *testing.T) {
 	for name, body := range map[string]string{"limit": `{"model":"plain","prompt":"a","max_tokens":2}`,
 		"stop string": `{"model":"plain","prompt":"a","stop":"a a"}`} {
@@ -77,8 +78,7 @@ func TestUsageWithoutEndToken(t *testing.T) {
 	}
 }
 
-// TestChatAddsNoSpecialTokens: a chat has the special tokens that its template writes, and no
-// others.
+// TestChatAddsNoSpecialTokens checks that a chat has only the special tokens of its template.
 func TestChatAddsNoSpecialTokens(t *testing.T) {
 	for template, want := range map[string][]uint32{
 		"{{ messages[0].content }}":                {5, 6},

@@ -17,8 +17,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestGatewaysExchangeUsage: what a key has in flight and used at one gateway counts at the other within a second, also after
-// the usage actor has crashed, and no longer once the other gateway has left. A node that is no member does not count.
+// TestGatewaysExchangeUsage checks that a key's usage at one gateway counts at the other within a
+// second, even after a crash of the usage actor. It stops counting when that gateway leaves.
+// Reports of nodes that are not members are ignored.
 func TestGatewaysExchangeUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
@@ -27,7 +28,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
 		worlds, actors := map[string]*testGateway{}, map[string]*actor.PID{}
-		var mu sync.Mutex // of actors
+		var mu sync.Mutex // guards actors
 		peer := func(m *messages.Member) *actor.PID {
 			mu.Lock()
 			defer mu.Unlock()
@@ -52,7 +53,8 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 			mu.Lock()
 			actors[node] = pid
 			mu.Unlock()
-			for _, other := range actors { // the first one did not know of the second
+			// The actor that started first did not know the second.
+			for _, other := range actors {
 				sys.Root.Send(other, members)
 			}
 		}
@@ -66,7 +68,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 		}
 		ask("a")
 		ask("b")
-		time.Sleep(2500 * time.Millisecond) // with one report lost in the crash
+		time.Sleep(2500 * time.Millisecond) // one report is lost in the crash
 		synctest.Wait()
 		if !crashed.Load() {
 			t.Fatal("nothing crashed")
@@ -89,7 +91,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 		select {
 		case code := <-third:
 			t.Errorf("after b has left: %d", code)
-		default: // it is served
+		default: // it is being served
 		}
 		time.Sleep(30 * time.Second)
 	})

@@ -30,7 +30,8 @@ const (
 	finishLength = messages.FinishReason_FINISH_REASON_LENGTH
 )
 
-// generateBySeed makes the session with seed i say texts[i], one a little later than the other, so that their tokens come in one order.
+// generateBySeed returns a session that generates texts[seed]. Seeds are slightly staggered, so
+// that the tokens have a fixed order.
 func generateBySeed(texts ...string) sessionFunc {
 	return func(ctx context.Context, call *gateway.Call) {
 		i := int(call.Sequence.GetSampling().GetSeed())
@@ -39,7 +40,7 @@ func generateBySeed(texts ...string) sessionFunc {
 	}
 }
 
-// TestResponsesMatchGolden compares every byte that is sent with testdata/wire.
+// TestResponsesMatchGolden compares complete responses with testdata/wire.
 func TestResponsesMatchGolden(t *testing.T) {
 	const chatOf = `"messages":[{"role":"user","content":"Who made the light?"}]`
 	for name, tc := range map[string]struct {
@@ -88,7 +89,7 @@ func TestResponsesMatchGolden(t *testing.T) {
 
 var variableFields = regexp.MustCompile(`"id":"((?:chat)?cmpl)-[0-9a-f]{24}"|("created":)\d+`)
 
-// normalizeBody takes out what differs from run to run.
+// normalizeBody replaces values that differ between runs.
 func normalizeBody(s string) string {
 	return variableFields.ReplaceAllStringFunc(s, func(m string) string {
 		sub := variableFields.FindStringSubmatch(m)
@@ -111,11 +112,12 @@ func compareGolden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s; -update writes it anew:\n%s", path, diff)
+		t.Errorf("%s differs; -update rewrites it:\n%s", path, diff)
 	}
 }
 
-// texts returns the JSON texts of a body: itself, or the data of its events but for the last.
+// jsonTexts returns the JSON texts of a body: the body itself, or the data of its events without
+// the final [DONE].
 func jsonTexts(body []byte) (all [][]byte) {
 	if !bytes.HasPrefix(body, []byte("data: ")) {
 		return [][]byte{bytes.TrimSpace(body)}
@@ -128,7 +130,8 @@ func jsonTexts(body []byte) (all [][]byte) {
 	return all
 }
 
-// TestResponseFieldsMatchRecording asks what a recorded server was asked, and looks for every field that it sent.
+// TestResponseFieldsMatchRecording repeats the requests of a recording and checks that the response
+// has every field of the recorded one.
 func TestResponseFieldsMatchRecording(t *testing.T) {
 	for _, name := range []string{"completion", "completion_stream", "chat", "chat_stream", "chat_stop", "models"} {
 		recorded, err := os.ReadFile(testkit.Shared(t, "data/wire-openai/"+name+".txt"))
@@ -161,20 +164,23 @@ func TestResponseFieldsMatchRecording(t *testing.T) {
 	}
 }
 
-// isExpectedDifference: what the recorded server sends and OpenAI does not.
+// isExpectedDifference reports whether the recorded server sends a field that OpenAI does not.
 func isExpectedDifference(field, part string, streamed bool) bool {
 	switch {
-	case field == ".system_fingerprint string": // its own name
+	// The recorded server sends its own name.
+	case field == ".system_fingerprint string":
 		return true
-	case field == ".choices[].delta.role string": // OpenAI: in the first chunk alone
+	// OpenAI sends it in the first chunk only.
+	case field == ".choices[].delta.role string":
 		return part != "first"
-	case strings.HasPrefix(field, ".usage"): // of zeros in every chunk; OpenAI: null but for the last
+	// The recorded server sends zeros in every chunk; OpenAI sends null except in the last.
+	case strings.HasPrefix(field, ".usage"):
 		return streamed && part != "last"
 	}
 	return false
 }
 
-// shapes returns the paths of all fields, with their types, for each JSON text of a body.
+// fieldPaths returns the paths and types of all fields, for each JSON text of a body.
 func fieldPaths(t *testing.T, body []byte) (all [][]string) {
 	t.Helper()
 	for _, text := range jsonTexts(body) {

@@ -69,7 +69,8 @@ keys:
 	}
 }
 
-// TestKeyFileReload: a key that is added is known with the next request, one that is gone is not, and a file that is wrong changes nothing.
+// TestKeyFileReload checks that added keys are valid and removed ones invalid from the next request
+// on, and that an invalid file changes nothing.
 func TestKeyFileReload(t *testing.T) {
 	log := &bytes.Buffer{}
 	path := writeKeyFile(t, "keys: [{name: alice, key: "+alice+"}]")
@@ -88,7 +89,7 @@ func TestKeyFileReload(t *testing.T) {
 	}
 	replaceFile(t, path, "keys: [{name: bob, kye: "+alice+"}]")
 	if got := known(); got != "false true" {
-		t.Errorf("after a wrong file: %s", got)
+		t.Errorf("after an invalid file: %s", got)
 	}
 	if n := strings.Count(log.String(), "changed API keys rejected"); n != 1 {
 		t.Errorf("reported %d times:\n%s", n, log)
@@ -129,7 +130,7 @@ func TestInvalidKeyFile(t *testing.T) {
 	}
 }
 
-// TestGenerate: the line is one that a file takes, for the key that goes with it.
+// TestGenerate checks that the generated entry is valid in a key file and matches the key.
 func TestGenerate(t *testing.T) {
 	seen := map[string]bool{}
 	for _, models := range [][]string{nil, {"kjv-*"}, {"a", `b"c`}} {
@@ -153,7 +154,8 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// FuzzKeyFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
+// FuzzKeyFile checks that a file is either rejected without quoting it, or accepted without making
+// the empty key valid.
 func FuzzKeyFile(f *testing.F) {
 	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
 	f.Add(
@@ -176,7 +178,8 @@ func FuzzKeyFile(f *testing.F) {
 	})
 }
 
-// TestModelPatterns: a wildcard stays on its side of the colon, and an adapter is what its full name is.
+// TestModelPatterns checks that wildcards do not match across the colon, and that an adapter is
+// matched by its full name.
 func TestModelPatterns(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string // a model, or "model:adapter"
@@ -195,7 +198,7 @@ func TestModelPatterns(t *testing.T) {
 		{"*:*", "kjv-2m:psalms", true},
 		{"*:*", "kjv-2m", false},
 		{"*:psalms", "other:psalms", true},
-		{"psalms", "kjv-2m:psalms", true}, // by its short name, to the letter
+		{"psalms", "kjv-2m:psalms", true}, // exact short name
 		{"psalm?", "kjv-2m:psalms", false},
 		{"psalms*", "kjv-2m:psalms", false},
 		{"[p]salms", "kjv-2m:psalms", false},

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// allocatedBytes returns how many bytes a function allocates.
+// allocatedBytes returns the number of bytes that f allocates.
 func allocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -20,13 +20,13 @@ func allocatedBytes(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// listOf returns a list of so many equal countElements.
+// listOf returns a JSON list of n equal elements.
 func listOf(element string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(element+",", n), ",") + "]"
 }
 
-// TestLongListsRefusedBeforeDecoding: lists of millions of small countElements are counted and refused; decoded they would
-// take many times the memory of the request.
+// TestLongListsRefusedBeforeDecoding checks that long lists of small elements are counted and
+// refused. Decoded, they would use many times the memory of the request.
 func TestLongListsRefusedBeforeDecoding(t *testing.T) {
 	const n = 1 << 18
 	var bias strings.Builder
@@ -55,8 +55,8 @@ func TestLongListsRefusedBeforeDecoding(t *testing.T) {
 	}
 }
 
-// TestPartsJoinedInLinearTime: the text of many parts is joined once. Joined one by one, 16384 parts of 64 bytes
-// copy 8 GiB.
+// TestPartsJoinedInLinearTime checks that the text of many parts is joined once. Joined one by one,
+// 16384 parts of 64 bytes would copy 8 GiB.
 func TestPartsJoinedInLinearTime(t *testing.T) {
 	part := `{"type":"text","text":"` + strings.Repeat("a", 64) + `"}`
 	data := []byte(`{"model":"m","messages":[{"role":"user","content":` + listOf(part, maxParts) + `}]}`)
@@ -70,7 +70,8 @@ func TestPartsJoinedInLinearTime(t *testing.T) {
 	}
 }
 
-// TestTokensCountedBeforeReading: a list of token ids is checked and counted, not stored.
+// TestTokensCountedBeforeReading checks that Decode validates and counts token IDs without storing
+// them.
 func TestTokensCountedBeforeReading(t *testing.T) {
 	const n = 1 << 18
 	data := []byte(`{"model":"m","prompt":` + listOf("1", n) + `}`)
@@ -87,7 +88,7 @@ func TestTokensCountedBeforeReading(t *testing.T) {
 	}
 }
 
-// TestErrorTextIsBounded: an error does not send a client's megabytes back.
+// TestErrorTextIsBounded checks that an error does not quote large values.
 func TestErrorTextIsBounded(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	for _, body := range []string{
@@ -103,7 +104,7 @@ func TestErrorTextIsBounded(t *testing.T) {
 	}
 }
 
-// TestCountElements counts as encoding/json does.
+// TestCountElements compares countElements with the number of generated elements.
 func TestCountElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom(

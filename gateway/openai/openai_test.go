@@ -41,7 +41,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeTokenPrompt: a list of tokens is read as JSON reads it, and nothing else is.
+// TestDecodeTokenPrompt checks which JSON values are lists of tokens.
 func TestDecodeTokenPrompt(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
@@ -54,7 +54,7 @@ func TestDecodeTokenPrompt(t *testing.T) {
 	}
 }
 
-// TestDecodeErrorNamesField: an error names the field that is wrong.
+// TestDecodeErrorNamesField checks that an error names the invalid field.
 func TestDecodeErrorNamesField(t *testing.T) {
 	for param, bodies := range map[string][]string{
 		"n":                  {`"n":0`, `"n":-1`, `"n":129`},
@@ -91,7 +91,7 @@ func TestDecodeErrorNamesField(t *testing.T) {
 	}
 }
 
-// TestAppendString: what is written reads back as the same text, in one line.
+// TestAppendString checks that a string decodes to the same text and has no line breaks.
 func TestAppendString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching("[\x00-\x1f\"\\\\a/<>&\u2028]{0,20}")).Draw(t, "text")
@@ -103,7 +103,7 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
-// TestResponsesAreValidJSON: in the shape of OpenAI's.
+// TestResponsesAreValidJSON checks that responses and chunks are valid JSON in OpenAI's form.
 func TestResponsesAreValidJSON(t *testing.T) {
 	lp := []TokenLogprob{{Token: "a", Bytes: []byte("a"), Logprob: -1, Top: []TokenLogprob{{Token: "b", Logprob: -2}}}}
 	for _, chat := range []bool{false, true} {

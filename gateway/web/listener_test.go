@@ -12,8 +12,7 @@ import (
 	"troupe/gateway/web"
 )
 
-// from opens a connection from an address of this machine and asks for a path; it returns what
-// comes.
+// getFrom sends a GET request from a local address and returns the response.
 func getFrom(t *testing.T, local, addr, path string) string {
 	t.Helper()
 	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}).Dial("tcp", addr)
@@ -30,7 +29,7 @@ func getFrom(t *testing.T, local, addr, path string) string {
 	return string(all)
 }
 
-// hold opens connections that send nothing.
+// openIdle opens connections that send nothing.
 func openIdle(t *testing.T, local, addr string, n int) (held []net.Conn) {
 	t.Helper()
 	for range n {
@@ -44,7 +43,7 @@ func openIdle(t *testing.T, local, addr string, n int) (held []net.Conn) {
 	return held
 }
 
-// until polls for a state.
+// waitFor polls until a condition holds.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !ok(); time.Sleep(time.Millisecond) {
@@ -54,8 +53,9 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestProbesServedDuringConnectionFlood: however many connections are open, probes are answered, others are told to
-// come back, and the flood takes no more descriptors than it may.
+// TestProbesServedDuringConnectionFlood checks that probes are served and other requests get 503
+// with Retry-After, however many connections are open. The connections use only the allowed
+// descriptors.
 func TestProbesServedDuringConnectionFlood(t *testing.T) {
 	limits := web.Limits{MaxConnections: 20, MaxPerAddress: 20, MaxOverflow: 4, OverflowTimeout: time.Hour}
 	addr, l := startServer(t, limits, testHandler)
@@ -83,7 +83,8 @@ func TestProbesServedDuringConnectionFlood(t *testing.T) {
 	}
 }
 
-// TestOverflowConnectionTimesOut: a spare connection that sends nothing is closed soon.
+// TestOverflowConnectionTimesOut checks that an overflow connection that sends nothing is closed
+// soon.
 func TestOverflowConnectionTimesOut(t *testing.T) {
 	addr, l := startServer(t, web.Limits{MaxConnections: 1, OverflowTimeout: 50 * time.Millisecond}, testHandler)
 	openIdle(t, "127.0.0.1", addr, 1)
@@ -91,8 +92,8 @@ func TestOverflowConnectionTimesOut(t *testing.T) {
 	exchange(t, addr, "")
 }
 
-// TestConnectionsPerAddress: an address that has all it may leaves the others theirs; a proxy's
-// is not limited.
+// TestConnectionsPerAddress checks that an address at its limit does not affect others, and that an
+// exempt proxy has no limit.
 func TestConnectionsPerAddress(t *testing.T) {
 	proxy := netip.MustParseAddr("127.0.0.3")
 	addr, l := startServer(t,
@@ -108,7 +109,7 @@ func TestConnectionsPerAddress(t *testing.T) {
 	}
 }
 
-// TestOverflowConnectionReadsNoBody: what a probe's path is asked with a body is no probe.
+// TestOverflowConnectionReadsNoBody checks that a request with a body is not served as a probe.
 func TestOverflowConnectionReadsNoBody(t *testing.T) {
 	addr, l := startServer(t,
 		web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}, testHandler)
@@ -119,7 +120,7 @@ func TestOverflowConnectionReadsNoBody(t *testing.T) {
 	}
 }
 
-// TestLimitDefaults: half of the descriptors, or more, are kept back.
+// TestLimitDefaults checks that at least half of the descriptors stay free.
 func TestLimitDefaults(t *testing.T) {
 	l := web.Limits{}.WithDefaults()
 	if n := web.MaxDescriptors(); l.MaxConnections > max(16, n/2) || l.MaxConnections < 16 ||

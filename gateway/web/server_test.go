@@ -17,11 +17,10 @@ import (
 	"troupe/gateway/web"
 )
 
-// testTimeout is how long a test waits for what must happen. It is no measure: a server without limits
-// never does it.
+// testTimeout bounds the wait for an expected state. Servers without limits never reach it.
 const testTimeout = 20 * time.Second
 
-// serve starts a server on loopback and returns its address and listener.
+// startServer starts a server on loopback and returns its address and listener.
 func startServer(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,12 +38,11 @@ func serveListener(t *testing.T, l net.Listener, limits web.Limits, handler http
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	s := web.NewServer(limits, handler, busy, log.New(io.Discard, "", 0))
-	go func() { _ = s.Serve(l) }() // it ends with Close
+	go func() { _ = s.Serve(l) }() // returns after Close
 	t.Cleanup(func() { _ = s.Close() })
 }
 
-// dial opens a connection that is closed with the test, and fails what waits on it longer than
-// testTimeout.
+// dial opens a connection that the test closes. It fails reads and writes after testTimeout.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -56,7 +54,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// send writes text, and returns all that comes until the server closes the connection.
+// exchange sends text and returns everything that the server sends until it closes the connection.
 func exchange(t *testing.T, addr, text string) string {
 	t.Helper()
 	c := dial(t, addr)
@@ -70,7 +68,8 @@ func exchange(t *testing.T, addr, text string) string {
 	return string(all)
 }
 
-// routes reads the body at /read, refuses it at /refuse, and ignores it at every other path.
+// testHandler reads the body at /read and /last, which closes the connection. It refuses the body
+// at /refuse and ignores it elsewhere.
 var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/read":
@@ -81,7 +80,7 @@ var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) 
 		fmt.Fprintf(w, "read %d", n)
 	case "/last":
 		web.CloseAfter(w, r)
-		n, _ := io.Copy(io.Discard, r.Body) // the test sends all of it
+		n, _ := io.Copy(io.Discard, r.Body) // the client sends all of it
 		fmt.Fprintf(w, "read %d", n)
 	case "/refuse":
 		w.WriteHeader(http.StatusUnauthorized)
@@ -92,8 +91,8 @@ var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) 
 
 const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
 
-// TestMissingBodyEndsConnection: a body that is announced and never sent ends the connection, with an answer,
-// whatever the handler does.
+// TestMissingBodyEndsConnection checks that a declared body that is never sent ends the connection
+// with a response, whatever the handler does.
 func TestMissingBodyEndsConnection(t *testing.T) {
 	addr, _ := startServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond}, testHandler)
 	for request, want := range map[string]string{
@@ -113,8 +112,8 @@ func TestMissingBodyEndsConnection(t *testing.T) {
 	}
 }
 
-// TestSlowBodyTimesOut: bytes that come one at a time do not keep a request alive, although none of the
-// pauses is too long.
+// TestSlowBodyTimesOut checks that single bytes do not keep a request alive, even though no pause
+// exceeds the stall timeout.
 func TestSlowBodyTimesOut(t *testing.T) {
 	limits := web.Limits{BodyStallTimeout: 200 * time.Millisecond, MinBodyRate: 1 << 10}
 	addr, _ := startServer(t, limits, testHandler)
@@ -122,7 +121,7 @@ func TestSlowBodyTimesOut(t *testing.T) {
 	fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
 	answered := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(c).ReadString('\n') // the test fails for want of a status
+		line, _ := bufio.NewReader(c).ReadString('\n') // without a line, the test fails
 		answered <- line
 	}()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -138,12 +137,13 @@ func TestSlowBodyTimesOut(t *testing.T) {
 			if sent == 500 {
 				t.Fatalf("the server still waits after %d bytes", sent)
 			}
-			_, _ = c.Write([]byte("x")) // fails once the server has closed
+			_, _ = c.Write([]byte("x")) // fails once the server has closed the connection
 		}
 	}
 }
 
-// TestReadBodyKeepsConnection: what is read whole is no reason to close.
+// TestReadBodyKeepsConnection checks that the connection stays open if the body was read to its
+// end.
 func TestReadBodyKeepsConnection(t *testing.T) {
 	addr, _ := startServer(t, web.Limits{}, testHandler)
 	c := dial(t, addr)
@@ -160,18 +160,18 @@ func TestReadBodyKeepsConnection(t *testing.T) {
 	}
 }
 
-// TestCloseAfterReadBody: a connection that the handler wants to end is closed after the answer, even though
-// the body was read whole.
+// TestCloseAfterReadBody checks that CloseAfter closes the connection even if the body was read to
+// its end.
 func TestCloseAfterReadBody(t *testing.T) {
 	addr, _ := startServer(t, web.Limits{}, testHandler)
 	got := exchange(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
 	if !strings.Contains(got, "Connection: close") || !strings.HasSuffix(got, "read 3") {
-		t.Errorf("the answer is %q", got)
+		t.Errorf("response is %q", got)
 	}
 }
 
-// TestBodyDeadlinesDoNotLimitResponse: the deadlines of a body end with it; the handler still sees when its
-// client leaves.
+// TestBodyDeadlinesDoNotLimitResponse checks that the deadlines of a body end with it, and that the
+// handler still notices a disconnect.
 func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 	gate, left := make(chan struct{}), make(chan error, 1)
 	addr, _ := startServer(
@@ -182,7 +182,7 @@ func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 			select {
 			case <-r.Context().Done():
 				left <- errors.New("canceled while the client is there")
-			case <-time.After(300 * time.Millisecond): // several times as long as the deadlines
+			case <-time.After(300 * time.Millisecond): // several times the deadlines
 			}
 			close(gate)
 			<-r.Context().Done()
@@ -198,7 +198,8 @@ func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 	}
 }
 
-// TestSlowHeadersTimeOut: headers, and what comes before and between requests, have their time.
+// TestSlowHeadersTimeOut checks the timeouts of headers, and of connections before and between
+// requests.
 func TestSlowHeadersTimeOut(t *testing.T) {
 	addr, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}, testHandler)
 	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
@@ -212,7 +213,7 @@ func TestSlowHeadersTimeOut(t *testing.T) {
 	}
 }
 
-// TestClientNotReadingIsCutOff is cut off.
+// TestClientNotReadingIsCutOff checks that a client that does not read the response is cut off.
 func TestClientNotReadingIsCutOff(t *testing.T) {
 	ended := make(chan error, 1)
 	addr, _ := startServer(
@@ -234,7 +235,8 @@ func TestClientNotReadingIsCutOff(t *testing.T) {
 	}
 }
 
-// startTLSServer starts a server with TLS and HTTP/2, and returns its address and a client that trusts it.
+// startTLSServer starts a server with TLS and HTTP/2. It returns the address and a client that
+// trusts it.
 func startTLSServer(t *testing.T, limits web.Limits) (string, *http.Client) {
 	t.Helper()
 	donor := httptest.NewTLSServer(nil) // for its certificate
@@ -251,7 +253,8 @@ func startTLSServer(t *testing.T, limits web.Limits) (string, *http.Client) {
 	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: testTimeout}
 }
 
-// TestStalledHandshakeTimesOut: a client that does not go on with its handshake is cut off.
+// TestStalledHandshakeTimesOut checks that a client that stalls during the TLS handshake is cut
+// off.
 func TestStalledHandshakeTimesOut(t *testing.T) {
 	addr, _ := startTLSServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond})
 	for _, hello := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
@@ -259,7 +262,7 @@ func TestStalledHandshakeTimesOut(t *testing.T) {
 	}
 }
 
-// TestStalledBodyEndsOnlyItsStream: a stream of HTTP/2 whose body stalls ends alone.
+// TestStalledBodyEndsOnlyItsStream checks that a stalled body over HTTP/2 ends only its own stream.
 func TestStalledBodyEndsOnlyItsStream(t *testing.T) {
 	addr, client := startTLSServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond})
 	body, more := io.Pipe()
