@@ -31,12 +31,9 @@ const (
 // kjv, and an admin's.
 func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	t.Helper()
-	keys := openKeys(
-		t,
-		fmt.Sprintf(
-			"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
-			anyModel, kjvOnly, rootKey),
-	)
+	keys := openKeys(t, fmt.Sprintf(
+		"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
+		anyModel, kjvOnly, rootKey))
 	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
 		cfg.Routes = map[string]http.Handler{
@@ -92,7 +89,8 @@ func TestKeyResponsesMatchGolden(t *testing.T) {
 				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
 					got += "WWW-Authenticate: " + challenge + "\n"
 				}
-				compareGolden(t, filepath.Join("testdata", "wire", name+".txt"), got+"\n"+normalizeBody(rec.Body.String()))
+				compareGolden(t, filepath.Join("testdata", "wire", name+".txt"),
+					got+"\n"+normalizeBody(rec.Body.String()))
 			})
 		})
 	}
@@ -150,8 +148,8 @@ func TestAccessByRoute(t *testing.T) {
 				t.Errorf("a key is in the log:\n%s", log)
 			}
 		}
-		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(
-			log.String(), line) {
+		line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`
+		if !strings.Contains(log.String(), line) {
 			t.Errorf("no line with %s:\n%s", line, log)
 		}
 	})

@@ -77,14 +77,10 @@ func newAdapterGateway(t *testing.T) *testGateway {
 	w := newKeyedGateway(t, &bytes.Buffer{})
 	for _, name := range []string{"kjv psalms", "kjv shout", "other shout", "gone stray"} {
 		model, adapter, _ := strings.Cut(name, " ")
-		w.adapters.add(
-			&messages.AdapterSpec{
-				Model:      model,
-				Name:       adapter,
-				Path:       "/adapters/" + adapter,
-				Registered: &timestamppb.Timestamp{Seconds: 1},
-			},
-		)
+		w.adapters.add(&messages.AdapterSpec{
+			Model: model, Name: adapter, Path: "/adapters/" + adapter,
+			Registered: &timestamppb.Timestamp{Seconds: 1},
+		})
 	}
 	return w
 }
@@ -92,8 +88,9 @@ func newAdapterGateway(t *testing.T) *testGateway {
 // TestAdapterResponsesMatchGolden compares responses about adapters with testdata/wire.
 func TestAdapterResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ key, path, body string }{
-		"adapter":           {anyModel, "/v1/completions", `{"model":"psalms","prompt":"In the beginning","seed":0}`},
-		"adapter_full_name": {anyModel, "/v1/chat/completions", `{"model":"other:shout","messages":[{"role":"user","content":"Who?"}],"seed":0}`},
+		"adapter": {anyModel, "/v1/completions", `{"model":"psalms","prompt":"In the beginning","seed":0}`},
+		"adapter_full_name": {anyModel, "/v1/chat/completions",
+			`{"model":"other:shout","messages":[{"role":"user","content":"Who?"}],"seed":0}`},
 		"adapter_ambiguous": {anyModel, "/v1/completions", `{"model":"shout","prompt":"a"}`},
 		"adapter_missing":   {anyModel, "/v1/completions", `{"model":"kjv:nobody","prompt":"a"}`},
 		"adapter_baseless":  {anyModel, "/v1/completions", `{"model":"stray","prompt":"a"}`},
@@ -158,8 +155,10 @@ func TestLoadAndUnloadAdapter(t *testing.T) {
 		}{
 			{load, `{"lora_name":"a","lora_path":"/a"}`, 200, "Success: LoRA adapter 'a' added successfully."},
 			{load, `{"lora_name":"a","lora_path":"/a"}`, 400, "The lora adapter 'a' has already been loaded."},
-			{load, `{"lora_name":"a","lora_path":"/b","load_inplace":true}`, 200, "Success: LoRA adapter 'a' added successfully."},
-			{load, `{"lora_name":"a"}`, 400, `"Both 'lora_name' and 'lora_path' must be provided.","type":"InvalidUserInput"`},
+			{load, `{"lora_name":"a","lora_path":"/b","load_inplace":true}`, 200,
+				"Success: LoRA adapter 'a' added successfully."},
+			{load, `{"lora_name":"a"}`, 400,
+				`"Both 'lora_name' and 'lora_path' must be provided.","type":"InvalidUserInput"`},
 			{load, `{"lora_path":"/a"}`, 400, "must be provided"},
 			{load, `{"lora_name":"b","lora_path":"/missing"}`, 400, "no adapter_config.json"},
 			{load, `{"lora_name":7}`, 400, "lora_name"},
@@ -184,7 +183,8 @@ func TestInPlaceLoadKeepsPin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, noOutput)
 		w.adapters.add(&messages.AdapterSpec{Model: "other", Name: "a", Path: "/a", Pinned: true})
-		if rec := w.post("/v1/load_lora_adapter", `{"lora_name":"other:a","lora_path":"/b","load_inplace":true}`); rec.Code != http.StatusOK {
+		rec := w.post("/v1/load_lora_adapter", `{"lora_name":"other:a","lora_path":"/b","load_inplace":true}`)
+		if rec.Code != http.StatusOK {
 			t.Fatalf("%d %s", rec.Code, rec.Body)
 		}
 		if all := w.adapters.Adapters(""); len(all) != 1 || !all[0].GetPinned() || all[0].GetPath() != "/b" ||
@@ -230,7 +230,8 @@ func TestKeyPermissionsForAdapters(t *testing.T) {
 			{"root", "/v1/unload_lora_adapter", `{"lora_name":"new"}`, 200},
 			{"none", "/v1/load_lora_adapter", load, 401},
 		} {
-			if rec := w.post(tc.path, tc.body, "Authorization", "Bearer sk-"+tc.key+"-0123456789"); rec.Code != tc.want {
+			rec := w.post(tc.path, tc.body, "Authorization", "Bearer sk-"+tc.key+"-0123456789")
+			if rec.Code != tc.want {
 				t.Errorf("%s %s %s: %d, not %d: %s", tc.key, tc.path, tc.body, rec.Code, tc.want, rec.Body)
 			}
 		}

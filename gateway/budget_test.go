@@ -27,13 +27,16 @@ func TestTooLongPromptRefusedBeforeTokenizing(t *testing.T) {
 	word := strings.Repeat("ab", size/2)
 	all := strings.TrimSuffix(strings.Repeat("1,", size/2), ",")
 	for name, tc := range map[string]struct{ path, body string }{
-		"text":          {"/v1/completions", `"prompt":"` + word + `"`},
-		"texts":         {"/v1/completions", `"prompt":["a","` + word + `"]`},
-		"chat":          {"/v1/chat/completions", `"messages":[{"role":"user","content":"` + word + `"}]`},
-		"parts":         {"/v1/chat/completions", `"messages":[{"role":"user","content":[{"type":"text","text":"` + word + `"}]}]`},
-		"many messages": {"/v1/chat/completions", `"messages":[` + strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"`+word[:size/64]+`"},`, 64), ",") + `]`},
-		"token ids":     {"/v1/completions", `"prompt":[` + all + `]`},
-		"lists of ids":  {"/v1/completions", `"prompt":[[` + all + `]]`},
+		"text":  {"/v1/completions", `"prompt":"` + word + `"`},
+		"texts": {"/v1/completions", `"prompt":["a","` + word + `"]`},
+		"chat":  {"/v1/chat/completions", `"messages":[{"role":"user","content":"` + word + `"}]`},
+		"parts": {"/v1/chat/completions",
+			`"messages":[{"role":"user","content":[{"type":"text","text":"` + word + `"}]}]`},
+		"many messages": {"/v1/chat/completions",
+			`"messages":[` +
+				strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"`+word[:size/64]+`"},`, 64), ",") + `]`},
+		"token ids":    {"/v1/completions", `"prompt":[` + all + `]`},
+		"lists of ids": {"/v1/completions", `"prompt":[[` + all + `]]`},
 	} {
 		body := `{"model":"kjv",` + tc.body + `}`
 		var rec *httptest.ResponseRecorder
@@ -67,10 +70,11 @@ func TestPromptOfLongestTokensFits(t *testing.T) {
 			longest = text
 		}
 	}
-	if rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000))); rec.Code != http.StatusOK {
+	rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000)))
+	if rec.Code != http.StatusOK {
 		t.Errorf("1000 times %q: %d %s", longest, rec.Code, rec.Body)
 	}
-	rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
+	rec = w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
 	if rec.Code != http.StatusBadRequest {
 		t.Errorf("1100 times %q: %d %s", longest, rec.Code, rec.Body)
 	}

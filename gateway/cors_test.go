@@ -42,7 +42,8 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 	server := httptest.NewServer(w.AllowHosts([]string{"gpu1"}, w))
 	defer server.Close()
 	const load, complete = "/v1/load_lora_adapter", "/v1/completions"
-	const adapter, prompt = `{"lora_name":"a","lora_path":"/a","load_inplace":true}`, `{"model":"kjv","prompt":"a","seed":0}`
+	const adapter = `{"lora_name":"a","lora_path":"/a","load_inplace":true}`
+	const prompt = `{"model":"kjv","prompt":"a","seed":0}`
 	own, port := server.URL, server.URL[strings.LastIndex(server.URL, ":"):]
 	for _, tc := range []struct {
 		path, body, headers string // header: value, separated by |
@@ -128,12 +129,13 @@ func TestCORSPreflight(t *testing.T) {
 			t.Errorf("%s: allowed headers %q", origin, allowed)
 		}
 	}
-	res := sendAsBrowser(t, server, http.MethodPost, "/v1/completions", `{"model":"kjv","prompt":"a","seed":0}`, "Origin",
-		chatOrigin, "Content-Type", "application/json", "Authorization", "Bearer "+anyModel)
+	res := sendAsBrowser(t, server, http.MethodPost, "/v1/completions", `{"model":"kjv","prompt":"a","seed":0}`,
+		"Origin", chatOrigin, "Content-Type", "application/json", "Authorization", "Bearer "+anyModel)
 	if res.StatusCode != http.StatusOK || res.Header.Get("Access-Control-Allow-Origin") != chatOrigin {
 		t.Errorf("%s %v", res.Status, res.Header)
 	}
-	if res := sendAsBrowser(t, server, http.MethodPost, "/v1/completions", "{}", "Origin", chatOrigin); res.StatusCode != http.StatusUnauthorized {
+	res = sendAsBrowser(t, server, http.MethodPost, "/v1/completions", "{}", "Origin", chatOrigin)
+	if res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a key: %s", res.Status)
 	}
 }

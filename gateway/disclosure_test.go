@@ -39,8 +39,9 @@ func TestReadyHidesModelNames(t *testing.T) {
 	const plain = `{"ready":false,"causes":["model"]}`
 	w.directory.all = nil
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
-		State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED, Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
+		Spec:   &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
+		State:  messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
+		Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
 	})
 	for _, key := range []string{"", "sk-unknown-0123456789", kjvOnly, anyModel} {
 		if rec := w.getWithKey("/ready", key); rec.Code != http.StatusServiceUnavailable ||
@@ -64,7 +65,8 @@ func TestReadyHidesModelNames(t *testing.T) {
 // error texts are not returned.
 func TestReadyCauses(t *testing.T) {
 	known := []gateway.Cause{
-		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore, gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
+		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore,
+		gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
 	}
 	for _, tc := range []struct {
 		of   []gateway.Cause
@@ -76,7 +78,8 @@ func TestReadyCauses(t *testing.T) {
 		{[]gateway.Cause{gateway.CauseDisk}, nil, 503},
 		{nil, errors.New("router of /srv/troupe is gone"), 503},
 	} {
-		w := newTestGateway(t, noOutput, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return tc.of } })
+		w := newTestGateway(t, noOutput,
+			func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return tc.of } })
 		w.directory.err = tc.err
 		rec := w.getWithKey("/ready", "")
 		var state struct {
@@ -103,12 +106,10 @@ func TestReadyCauses(t *testing.T) {
 func TestResponsesHidePaths(t *testing.T) {
 	log := &bytes.Buffer{}
 	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
-		call.Fail(
-			&messages.Refused{
-				Reason: messages.Reason_REASON_NOT_READY,
-				Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models",
-			},
-		)
+		call.Fail(&messages.Refused{
+			Reason: messages.Reason_REASON_NOT_READY,
+			Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models",
+		})
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
 		cfg.Inspect = func(path string) (engine.Facts, error) {
@@ -118,11 +119,13 @@ func TestResponsesHidePaths(t *testing.T) {
 			return inspectModel(path)
 		}
 	})
-	w.directory.add(
-		&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}})
+	w.directory.add(&messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"},
+	})
 	w.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/srv/adapters/psalms"})
 	for _, rec := range []*httptest.ResponseRecorder{
-		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"), w.post("/v1/completions", `{"model":"broken","prompt":"a"}`),
+		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"),
+		w.post("/v1/completions", `{"model":"broken","prompt":"a"}`),
 		w.post("/v1/completions", `{"model":"kjv","prompt":"a"}`),
 	} {
 		if got := rec.Body.String(); strings.Contains(got, "/srv") || strings.Contains(got, testkit.Model()) ||
@@ -141,7 +144,8 @@ func TestAdapterPatternsOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var entries strings.Builder
 		patterns := map[string]string{ // key -> models
-			"star": `["*"]`, "wild": `["k*v"]`, "every": `["*:*"]`, "of": `["kjv:*"]`, "full": `["kjv:psalms"]`, "short": `[psalms]`, "both": `["*", "*:*"]`,
+			"star": `["*"]`, "wild": `["k*v"]`, "every": `["*:*"]`, "of": `["kjv:*"]`,
+			"full": `["kjv:psalms"]`, "short": `[psalms]`, "both": `["*", "*:*"]`,
 		}
 		for name, models := range patterns {
 			fmt.Fprintf(&entries, "- {name: %s, key: sk-%s-0123456789, models: %s}\n", name, name, models)
@@ -207,7 +211,8 @@ func TestHiddenModelLooksAbsent(t *testing.T) {
 		var bodies, lookups [2]string
 		for i, name := range pair {
 			dir.names = nil
-			rec := other.post("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization", "Bearer "+kjvOnly)
+			rec := other.post("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization",
+				"Bearer "+kjvOnly)
 			bodies[i] = strings.ReplaceAll(fmt.Sprint(rec.Code, rec.Body), name, "NAME")
 			for _, asked := range dir.names {
 				_, err := w.directory.Deployment(t.Context(), asked)

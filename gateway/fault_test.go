@@ -29,7 +29,9 @@ func TestRequestEndsAtDeadline(t *testing.T) {
 			body, header string
 			after        time.Duration
 		}{
-			{``, "", 10 * time.Minute}, {`,"timeout":2.5`, "", 2500 * time.Millisecond}, {`,"timeout":2.5`, "90", 90 * time.Second},
+			{``, "", 10 * time.Minute},
+			{`,"timeout":2.5`, "", 2500 * time.Millisecond},
+			{`,"timeout":2.5`, "90", 90 * time.Second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTestGateway(t, act)
@@ -72,11 +74,12 @@ func TestSessionEndWithoutOutputFailsCall(t *testing.T) {
 // deadline.
 func TestLookupCountsTowardsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newTestGateway(t, noOutput, func(c *gateway.Config) { c.Directory = slowDirectory{c.Directory, 40 * time.Second} })
+		w := newTestGateway(t, noOutput,
+			func(c *gateway.Config) { c.Directory = slowDirectory{c.Directory, 40 * time.Second} })
 		for timeout, most := range map[string]time.Duration{"60": 62 * time.Second, "20": 20 * time.Second} {
 			began := time.Now()
-			if rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a","timeout":`+timeout+`}`); rec.Code != 504 ||
-				time.Since(began) > most {
+			rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a","timeout":`+timeout+`}`)
+			if rec.Code != 504 || time.Since(began) > most {
 				t.Errorf("timeout %s: %d after %v", timeout, rec.Code, time.Since(began))
 			}
 		}
@@ -98,24 +101,22 @@ func (s slowDirectory) Deployment(ctx context.Context, name string) (*messages.D
 // TestDisconnectClosesSessions checks that a disconnect closes the sessions immediately, before and
 // after the first token.
 func TestDisconnectClosesSessions(t *testing.T) {
-	for name, act := range map[string]sessionFunc{"silent": noOutput, "speaking": generate(strings.Repeat("a", 1000), finishLength)} {
+	for name, act := range map[string]sessionFunc{
+		"silent": noOutput, "generating": generate(strings.Repeat("a", 1000), finishLength),
+	} {
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTestGateway(t, act)
 				ctx, leave := context.WithCancel(t.Context())
 				time.AfterFunc(5*tokenInterval+tokenInterval/2, leave)
-				r := httptest.NewRequestWithContext(
-					ctx,
-					http.MethodPost,
-					"/v1/completions",
-					strings.NewReader(
-						fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream)),
-				)
+				body := fmt.Sprintf(`{"model":"kjv","prompt":"a","n":2,"max_tokens":1000,"stream":%v}`, stream)
+				r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions", strings.NewReader(body))
 				began := time.Now()
 				w.serve(httptest.NewRecorder(), r)
 				took := time.Since(began)
 				synctest.Wait()
-				if opened, closed := w.sessions(); len(opened) != 2 || closed != 2 || w.calls.Open() != 0 || took > 6*tokenInterval {
+				if opened, closed := w.sessions(); len(opened) != 2 || closed != 2 || w.calls.Open() != 0 ||
+					took > 6*tokenInterval {
 					t.Errorf("%s, stream %v: %d of %d sessions were closed after %v, %d calls are open", name,
 						stream, closed, len(opened), took, w.calls.Open())
 				}
@@ -188,7 +189,8 @@ func TestRefusalAbortsStream(t *testing.T) {
 			strings.Contains(rec.Body.String(), "DONE") {
 			t.Errorf("%s, aborted %v", rec.Body, aborted)
 		}
-		if got := w.metric(`troupe_gateway_requests_total{endpoint="chat_completions",model="kjv",status="500"}`); got != "1" {
+		got := w.metric(`troupe_gateway_requests_total{endpoint="chat_completions",model="kjv",status="500"}`)
+		if got != "1" {
 			t.Errorf("counted %q", got)
 		}
 	})
@@ -251,7 +253,8 @@ func TestGatewayActorRestartResumesCalls(t *testing.T) {
 		for _, at := range []time.Duration{3*tokenInterval + tokenInterval/2, 20 * tokenInterval} {
 			time.AfterFunc(at, func() { w.sys.Root.Send(w.actor, &messages.OpenSession{RequestId: crashRequestID}) })
 		}
-		got := choiceTexts(readResponses(t, w.post("/v1/completions", `{"model":"kjv","prompt":"a","n":2,"stream":true}`)))
+		rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a","n":2,"stream":true}`)
+		got := choiceTexts(readResponses(t, rec))
 		if got[0] != text || got[1] != text {
 			t.Errorf("%v", got)
 		}

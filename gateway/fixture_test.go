@@ -58,16 +58,19 @@ func newTestGateway(t testing.TB, act sessionFunc, change ...func(*gateway.Confi
 	}
 	w.directory.add(&messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{
-			Name: "kjv", Path: testkit.Model(), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
+			Name: "kjv", Path: testkit.Model(),
+			Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), BlockTokens: new(uint32(16)),
 		},
 		State: messages.DeploymentState_DEPLOYMENT_STATE_READY, Revision: 1, Replicas: oneServing("kjv"),
 	})
 	strategy := supervise.Strategy(nil)
 	w.actor = testkit.Spawn(t, w.sys, "gateway", strategy, gateway.Props(gateway.ActorConfig{
-		Calls: w.calls, Strategy: strategy, Log: zerolog.Nop(), Session: func(call *gateway.Call) *actor.Props { return w.session(call, act) },
+		Calls: w.calls, Strategy: strategy, Log: zerolog.Nop(),
+		Session: func(call *gateway.Call) *actor.Props { return w.session(call, act) },
 	}), crashMiddleware)
 	cfg := gateway.Config{
-		Directory: w.directory, Adapters: w.adapters, Inspect: inspectModel, Calls: w.calls, Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
+		Directory: w.directory, Adapters: w.adapters, Inspect: inspectModel, Calls: w.calls,
+		Root: w.sys.Root, Actor: w.actor, Registry: prometheus.NewRegistry(), Log: zerolog.Nop(),
 		Salt: func(tenant, cacheSalt string) ([]byte, error) {
 			return kv.Salt(make([]byte, kv.SecretBytes), tenant, cacheSalt)
 		},

@@ -77,14 +77,9 @@ func TestTextEndsBeforeStopString(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				w := newTestGateway(t, generate(text, finishLength))
-				all := readResponses(
-					t,
-					w.post(
-						"/v1/completions",
-						fmt.Sprintf(`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`, stream,
-							tc.stop),
-					),
-				)
+				body := fmt.Sprintf(`{"model":"kjv","prompt":"a","max_tokens":100,"stream":%v,"stop":%s}`,
+					stream, tc.stop)
+				all := readResponses(t, w.post("/v1/completions", body))
 				finish, ends := "stop", 1
 				if tc.want == text {
 					finish, ends = "length", 0
@@ -117,7 +112,8 @@ func TestStopStringClosesSession(t *testing.T) {
 			generate(text, finishLength)(ctx, call)
 			ended <- fmt.Sprintf("%d after %d tokens", seed, len(call.Output()))
 		})
-		got := choiceTexts(readResponses(t, w.post("/v1/completions", `{"model":"kjv","prompt":"a","n":2,"seed":4,"stop":"stop"}`)))
+		rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a","n":2,"seed":4,"stop":"stop"}`)
+		got := choiceTexts(readResponses(t, rec))
 		if got[0] != "a " || got[1] != strings.Repeat("a", 20) {
 			t.Errorf("%v", got)
 		}
@@ -145,12 +141,12 @@ func TestChoicesWaitForLeaderOfLongPrompt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := readResponses(t, w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%s,"n":3,"seed":-1}`, prompt)))
+			all := readResponses(t,
+				w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%s,"n":3,"seed":-1}`, prompt)))
 			opened := []string{<-at, <-at, <-at}
 			slices.Sort(opened)
-			if want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later); fmt.Sprint(
-				opened) != want ||
-				len(all[0].Choices) != 3 {
+			want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later)
+			if fmt.Sprint(opened) != want || len(all[0].Choices) != 3 {
 				t.Errorf("%s: sessions began %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
 			}
 			n := bytes.Count(prompt, []byte(",")) + 1
@@ -190,10 +186,8 @@ func TestSeedPerSequence(t *testing.T) {
 func TestSequenceHasRequestParameters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop))
-		w.post(
-			"/v1/completions",
-			`{"model":"kjv","prompt":"In the beginning","max_tokens":7,"temperature":0.5,"stop_token_ids":[5],"timeout":3}`,
-		)
+		w.post("/v1/completions", `{"model":"kjv","prompt":"In the beginning","max_tokens":7,`+
+			`"temperature":0.5,"stop_token_ids":[5],"timeout":3}`)
 		w.post("/v1/completions", `{"model":"kjv","prompt":"a","priority":"batch"}`, "X-Troupe-Priority", "interactive")
 		w.post("/v1/chat/completions", `{"model":"kjv","messages":[{"role":"user","content":"a"}]}`)
 		opened, _ := w.sessions()

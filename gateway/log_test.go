@@ -27,10 +27,9 @@ func TestUnauthorizedLogIsLimited(t *testing.T) {
 	if n := strings.Count(log.String(), `"status":401`); n < 5 || n > 100 {
 		t.Errorf("%d lines for %d requests", n, flood)
 	}
-	if got := w.metric(`troupe_gateway_requests_total{endpoint="unauthorized",model="",status="401"}`); got != fmt.Sprint(
-		flood,
-	) {
-		t.Errorf("%s are counted, not %d", got, flood)
+	got := w.metric(`troupe_gateway_requests_total{endpoint="unauthorized",model="",status="401"}`)
+	if got != fmt.Sprint(flood) {
+		t.Errorf("%s requests are counted, want %d", got, flood)
 	}
 }
 
@@ -47,7 +46,8 @@ func TestPanicValueNotLogged(t *testing.T) {
 		if rec.Code != 500 || strings.Contains(rec.Body.String(), prompt) {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
-		if !strings.Contains(log.String(), "request panicked in the gateway") || strings.Contains(log.String(), prompt) {
+		if !strings.Contains(log.String(), "request panicked in the gateway") ||
+			strings.Contains(log.String(), prompt) {
 			t.Errorf("%s", log)
 		}
 	}

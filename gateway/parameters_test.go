@@ -138,7 +138,8 @@ func TestParametersAcceptedOrRefused(t *testing.T) {
 			}
 			t.Run(endpoint+" "+p.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newSentencePieceGateway(t, "{% for m in messages %}{{ m.content }}{% endfor %}", generate("", finishStop))
+					w := newSentencePieceGateway(t, "{% for m in messages %}{{ m.content }}{% endfor %}",
+						generate("", finishStop))
 					for value := range strings.FieldsSeq(accepted) {
 						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (outcome{status: 200}) {
 							t.Errorf("%s: %s of %s: %+v", endpoint, p.name, value, got)
@@ -159,7 +160,8 @@ func TestParametersAcceptedOrRefused(t *testing.T) {
 func sessionPrompt(t *testing.T, template, path, body string) (prompt []uint32, answer string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newSentencePieceGateway(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
+		w := newSentencePieceGateway(t, template,
+			func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
 		answer = w.post(path, body).Body.String()
 		if opened, _ := w.sessions(); len(opened) == 1 {
 			prompt = opened[0].Sequence.GetPrompt()
@@ -188,7 +190,8 @@ func TestSpecialTokensAndTruncation(t *testing.T) {
 		}
 	}
 	long := "[" + strings.Repeat("4,", 5000) + "5,6]"
-	got, answer := sessionPrompt(t, "", "/v1/completions", `{"model":"plain","truncate_prompt_tokens":2,"prompt":`+long+`}`)
+	got, answer := sessionPrompt(t, "", "/v1/completions",
+		`{"model":"plain","truncate_prompt_tokens":2,"prompt":`+long+`}`)
 	if !slices.Equal(got, []uint32{5, 6}) {
 		t.Errorf("a prompt longer than the context: %v, %s", got, answer)
 	}
@@ -228,7 +231,8 @@ func TestChatTemplateParameters(t *testing.T) {
 	for param, bodies := range map[string][]string{
 		"continue_final_message": {open + `,"continue_final_message":true`,
 			`"messages":[{"role":"user","content":""}],"add_generation_prompt":false,"continue_final_message":true`},
-		"chat_template_kwargs": {a + `,"chat_template_kwargs":{"messages":[]}`, a + `,"chat_template_kwargs":{"tools":[]}`,
+		"chat_template_kwargs": {a + `,"chat_template_kwargs":{"messages":[]}`,
+			a + `,"chat_template_kwargs":{"tools":[]}`,
 			a + `,"chat_template_kwargs":{"bos_token":"x"}`, a + `,"chat_template_kwargs":{"chat_template":"x"}`,
 			a + `,"chat_template_kwargs":{"x":` + listOfOnes(1<<15) + `}`},
 		"echo": {a + `,"echo":true`},
@@ -264,16 +268,17 @@ func TestHistoryReachesTemplate(t *testing.T) {
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",
 			"function":{"name":"f","arguments":"{\"x\": 1}"}}]},
 			{"role":"tool","tool_call_id":"c1","content":"b"}`: `[assistant none c1 f {"x": 1} True][tool b for c1]`,
-		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":""}}]}`:// none
-		`[assistant none c1 f {} False]`,
-		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"x":2}}}]}`:// as an object
-		`[assistant none c1 f {"x": 2} True]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1",` +
+			`"function":{"name":"f","arguments":""}}]}`: `[assistant none c1 f {} False]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1",` +
+			`"function":{"name":"f","arguments":{"x":2}}}]}`: `[assistant none c1 f {"x": 2} True]`,
 		`{"role":"assistant","content":"b","reasoning_content":"a","tool_calls":[]}`: "[assistant b a]",
 		`{"role":"user"}`:                "[user ]",
 		`{"role":"user","content":null}`: "[user none]",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newTestGateway(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
+			w := newTestGateway(t,
+				func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
 			w.directory.add(&messages.DeploymentStatus{
 				Spec: &messages.DeploymentSpec{Name: "templated", Path: dir}, Revision: 1})
 			answer := w.post("/v1/chat/completions", `{"model":"templated","messages":[`+history+`]}`).Body
@@ -286,7 +291,8 @@ func TestHistoryReachesTemplate(t *testing.T) {
 	for _, message := range []string{
 		`{"role":"assistant","tool_calls":7}`, `{"role":"assistant","tool_calls":[7]}`,
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{"}}]}`,
-		`{"role":"assistant","tool_calls":[` + strings.TrimSuffix(strings.Repeat(`{"function":{}},`, 1<<15), ",") + `]}`,
+		`{"role":"assistant","tool_calls":[` +
+			strings.TrimSuffix(strings.Repeat(`{"function":{}},`, 1<<15), ",") + `]}`,
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"x":` + listOfOnes(1<<15) + `}}}]}`,
 		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`,
 		`{"role":"tool","tool_call_id":7,"content":"a"}`,

@@ -51,10 +51,8 @@ func TestPendingBodiesTakeNoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(
-			conn,
-			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n",
-		)
+		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n")
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // sent when the server reads the body
 			t.Fatalf("%q %v", line, err)
@@ -114,7 +112,10 @@ func TestKeyRateLimits(t *testing.T) {
 `, anyModel, kjvOnly))
 		header := func(h http.Header) string {
 			var all []string
-			for _, name := range []string{"limit-requests", "remaining-requests", "reset-requests", "limit-tokens", "remaining-tokens", "reset-tokens"} {
+			for _, name := range []string{
+				"limit-requests", "remaining-requests", "reset-requests",
+				"limit-tokens", "remaining-tokens", "reset-tokens",
+			} {
 				all = append(all, h.Get("x-ratelimit-"+name))
 			}
 			return strings.Join(append(all, h.Get("Retry-After")), " ")
@@ -150,8 +151,10 @@ func TestKeyRateLimits(t *testing.T) {
 			t.Errorf("after Retry-After: %d %s", rec.Code, rec.Body)
 		}
 		for series, want := range map[string]string{
-			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2", `requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
-			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "8", `tokens_in_flight{key="kim"}`: "0",
+			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2",
+			`requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
+			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "8",
+			`tokens_in_flight{key="kim"}`: "0",
 		} {
 			if got := w.metric("troupe_gateway_key_" + series); got != want {
 				t.Errorf("%s is %q, want %s", series, got, want)
@@ -162,18 +165,21 @@ func TestKeyRateLimits(t *testing.T) {
 
 func TestKeyInFlightLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLimitedGateway(t, noOutput, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
+		w := newLimitedGateway(t, noOutput,
+			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
 		done := make(chan struct{})
 		go func() {
 			w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"timeout":5}`)
 			close(done)
 		}()
 		synctest.Wait()
-		if rec := w.postAs(anyModel, smallRequest); rec.Code != 429 || !strings.Contains(rec.Body.String(), "its limit is 1") {
+		if rec := w.postAs(anyModel, smallRequest); rec.Code != 429 ||
+			!strings.Contains(rec.Body.String(), "its limit is 1") {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
 		<-done
-		if rec := w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`); rec.Code != 400 {
+		rec := w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`)
+		if rec.Code != 400 {
 			t.Errorf("twice 50 tokens of 100 and a prompt: %d %s", rec.Code, rec.Body)
 		}
 	})
@@ -181,12 +187,8 @@ func TestKeyInFlightLimits(t *testing.T) {
 
 func TestKeyMaxPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newLimitedGateway(
-			t,
-			generate("a", finishStop),
-			fmt.Sprintf("- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n",
-				anyModel, kjvOnly),
-		)
+		w := newLimitedGateway(t, generate("a", finishStop), fmt.Sprintf(
+			"- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n", anyModel, kjvOnly))
 		for i, tc := range []struct {
 			key, priority string
 			code          int
@@ -321,7 +323,8 @@ func TestNATSRefusalHasRetryAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = service.Stop() }()
-	if err := service.AddEndpoint("infer", micro.HandlerFunc(func(r micro.Request) { w.Infer(anonymousRequest{r}) }), micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
+	handler := micro.HandlerFunc(func(r micro.Request) { w.Infer(anonymousRequest{r}) })
+	if err := service.AddEndpoint("infer", handler, micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
 		t.Fatal(err)
 	}
 	inbox := nc.NewInbox()

@@ -93,7 +93,8 @@ func readModel(t *testing.T, rec *httptest.ResponseRecorder) (m modelReady) {
 // TestReadyOfModel checks that the response combines the state of the model with that of the node.
 func TestReadyOfModel(t *testing.T) {
 	var causes []gateway.Cause
-	w := newTestGateway(t, noOutput, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
+	w := newTestGateway(t, noOutput,
+		func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
 	w.directory.all = nil
 	failed := newDeployment("bad", 1, dFailed)
 	failed.Detail = "open /srv/models/bad/config.json: no such file"
@@ -131,7 +132,8 @@ func TestReadyOfModel(t *testing.T) {
 		t.Errorf("absent: %d %s", rec.Code, rec.Body)
 	}
 	causes = []gateway.Cause{gateway.CauseDraining}
-	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 || !slices.Equal(readModel(t, rec).Causes, causes) {
+	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 ||
+		!slices.Equal(readModel(t, rec).Causes, causes) {
 		t.Errorf("on a node that drains: %d %s", rec.Code, rec.Body)
 	}
 	w.directory.err = errors.New("router of /srv/troupe is gone")

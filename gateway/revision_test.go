@@ -31,10 +31,14 @@ func newRevisionGateway(t *testing.T) *revisionGateway {
 	if err := os.CopyFS(dir, os.DirFS(testkit.Model())); err != nil {
 		t.Fatal(err)
 	}
-	r := &revisionGateway{testGateway: newTestGateway(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) }),
-		dir: dir}
+	r := &revisionGateway{
+		testGateway: newTestGateway(t,
+			func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) }),
+		dir: dir,
+	}
 	r.spec = &messages.DeploymentStatus{Revision: 1, Spec: &messages.DeploymentSpec{
-		Name: "own", Path: dir, Deploy: 1, BlockTokens: new(uint32(16)), Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Name: "own", Path: dir, Deploy: 1, BlockTokens: new(uint32(16)),
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
 	}}
 	r.directory.add(r.spec)
 	return r
@@ -90,7 +94,9 @@ func TestServedRevisionSurvivesFolderDamage(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRevisionGateway(t)
 					d := r.digests()
-					identify := func(s *messages.DeploymentSpec) { s.WeightsDigest, s.RevisionDigest = d.Weights, d.Revision }
+					identify := func(s *messages.DeploymentSpec) {
+						s.WeightsDigest, s.RevisionDigest = d.Weights, d.Revision
+					}
 					if known {
 						r.change(identify)
 					}
@@ -100,8 +106,9 @@ func TestServedRevisionSurvivesFolderDamage(t *testing.T) {
 					r.expect(http.StatusOK, "")
 					r.change(func(s *messages.DeploymentSpec) { s.Replicas = new(uint32(2)) })
 					r.expect(http.StatusOK, "")
-					r.change(
-						func(s *messages.DeploymentSpec) { s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", "" })
+					r.change(func(s *messages.DeploymentSpec) {
+						s.Deploy, s.WeightsDigest, s.RevisionDigest = 2, "", ""
+					})
 					r.expect(http.StatusOK, "") // until the revision of the new files is known
 					r.change(func(s *messages.DeploymentSpec) {
 						s.WeightsDigest, s.RevisionDigest = d.Weights, strings.Repeat("ab", 32)

@@ -18,7 +18,8 @@ func TestCallerSalt(t *testing.T) {
 	for tenant, callers := range map[string][]caller{
 		"": {{}, {key: &apikey.Key{Name: "sue", Tenant: kv.SharedTenant}}},
 		"ann": {
-			{key: &apikey.Key{Name: "ann", Tenant: "ann"}}, {key: &apikey.Key{Name: "new", Tenant: "ann"}, account: "guests"},
+			{key: &apikey.Key{Name: "ann", Tenant: "ann"}},
+			{key: &apikey.Key{Name: "new", Tenant: "ann"}, account: "guests"},
 		},
 		"guests":      {{key: &apikey.Key{Name: "guests", Tenant: "guests"}}},
 		"nats:guests": {{account: "guests"}, {key: &apikey.Key{Name: "kim", Tenant: "nats:guests"}}},

@@ -45,7 +45,8 @@ func TestSequenceSalt(t *testing.T) {
 				"/v1/completions":      `{"model":"kjv","prompt":["a","b"],"n":2,"seed":0%s}`,
 				"/v1/chat/completions": `{"model":"kjv","messages":[{"role":"user","content":"a"}],"seed":0%s}`,
 			} {
-				if rec := w.post(path, fmt.Sprintf(body, tc.fields), "Authorization", "Bearer "+tc.key); rec.Code != http.StatusOK {
+				rec := w.post(path, fmt.Sprintf(body, tc.fields), "Authorization", "Bearer "+tc.key)
+				if rec.Code != http.StatusOK {
 					t.Fatalf("%+v: %d %s", tc, rec.Code, rec.Body)
 				}
 			}

@@ -17,11 +17,15 @@ import (
 // start of a text, and <s>.
 const sentencePiece = `{
 	"added_tokens":[{"id":1,"content":"<s>","special":true},{"id":2,"content":"</s>","special":true}],
-	"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
-	"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],"special_tokens":{"<s>":{"ids":[1]}}},
-	"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},{"type":"ByteFallback"},{"type":"Fuse"},
+	"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"▁"},
+		{"type":"Replace","pattern":{"String":" "},"content":"▁"}]},
+	"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},{"Sequence":{"id":"A"}}],
+		"special_tokens":{"<s>":{"ids":[1]}}},
+	"decoder":{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
+		{"type":"ByteFallback"},{"type":"Fuse"},
 		{"type":"Strip","content":" ","start":1,"stop":0}]},
-	"model":{"type":"BPE","unk_token":"<unk>","vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
+	"model":{"type":"BPE","unk_token":"<unk>",
+		"vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
 
 // newSentencePieceGateway returns a gateway that also serves a model with that tokenizer and a chat
 // template, as plain.
@@ -85,7 +89,8 @@ func TestChatAddsNoSpecialTokens(t *testing.T) {
 		"{{ bos_token }}{{ messages[0].content }}": {1, 5, 6},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newSentencePieceGateway(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
+			w := newSentencePieceGateway(t, template,
+				func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
 			w.post("/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"ab"}]}`)
 			if opened, _ := w.sessions(); len(opened) != 1 || !slices.Equal(opened[0].Sequence.GetPrompt(), want) {
 				t.Errorf("%s: %v, want %v", template, opened, want)

@@ -78,13 +78,10 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 				t.Errorf("%s: a third request in flight gets %d", node, code)
 			}
 		}
-		sys.Root.Send(
-			actors["a"],
-			&messages.UsageAnnounced{
-				Node:    "stranger",
-				Clients: []*messages.ClientUsage{{Client: gateway.KeyClientName("ann"), RequestsInFlight: 50}},
-			},
-		)
+		sys.Root.Send(actors["a"], &messages.UsageAnnounced{
+			Node:    "stranger",
+			Clients: []*messages.ClientUsage{{Client: gateway.KeyClientName("ann"), RequestsInFlight: 50}},
+		})
 		sys.Root.Send(actors["a"], &messages.MembersChanged{Members: members.Members[:1]})
 		synctest.Wait()
 		third := ask("a")

@@ -47,22 +47,31 @@ func TestResponsesMatchGolden(t *testing.T) {
 		path, body string
 		act        sessionFunc
 	}{
-		"completion":          {"/v1/completions", `{"prompt":"In the beginning"}`, generateBySeed(" God created the heaven.")},
-		"completion_stream":   {"/v1/completions", `{"prompt":"In the beginning","stream":true,"stream_options":{"include_usage":true}}`, generateBySeed(" God created \"ü\".")},
-		"completion_logprobs": {"/v1/completions", `{"prompt":"In the beginning","logprobs":2}`, generateBySeed(" God – and\n")},
-		"completion_echo_n":   {"/v1/completions", `{"prompt":"In the","echo":true,"n":2,"stream":true}`, generateBySeed(" one", " two")},
-		"completion_batch":    {"/v1/completions", `{"prompt":["In the",[76,113]]}`, generateBySeed(" same")},
-		"chat":                {"/v1/chat/completions", `{` + chatOf + `}`, generateBySeed("God did.")},
-		"chat_stream":         {"/v1/chat/completions", `{` + chatOf + `,"stream":true,"stream_options":{"include_usage":true}}`, generateBySeed("God did.")},
-		"chat_logprobs":       {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"top_logprobs":2}`, generateBySeed(" God –")},
-		"chat_logprobs_n":     {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"n":2,"stream":true}`, generateBySeed("a", "b")},
-		"chat_stop":           {"/v1/chat/completions", `{` + chatOf + `,"stop":["light"]}`, generateBySeed("God made the light.")},
-		"chat_echo":           {"/v1/chat/completions", `{` + chatOf + `,"echo":true}`, generateBySeed("God did.")},
-		"models":              {"/v1/models", "", nil},
-		"model":               {"/v1/models/kjv", "", nil},
-		"error":               {"/v1/completions", `{"prompt":"a","temperature":3}`, nil},
-		"error_model":         {"/v1/chat/completions", `{"model":"gpt-5",` + chatOf + `}`, nil},
-		"error_embeddings":    {"/v1/embeddings", `{"input":"a"}`, nil},
+		"completion": {"/v1/completions", `{"prompt":"In the beginning"}`, generateBySeed(" God created the heaven.")},
+		"completion_stream": {"/v1/completions",
+			`{"prompt":"In the beginning","stream":true,"stream_options":{"include_usage":true}}`,
+			generateBySeed(" God created \"ü\".")},
+		"completion_logprobs": {"/v1/completions", `{"prompt":"In the beginning","logprobs":2}`,
+			generateBySeed(" God – and\n")},
+		"completion_echo_n": {"/v1/completions",
+			`{"prompt":"In the","echo":true,"n":2,"stream":true}`, generateBySeed(" one", " two")},
+		"completion_batch": {"/v1/completions", `{"prompt":["In the",[76,113]]}`, generateBySeed(" same")},
+		"chat":             {"/v1/chat/completions", `{` + chatOf + `}`, generateBySeed("God did.")},
+		"chat_stream": {"/v1/chat/completions",
+			`{` + chatOf + `,"stream":true,"stream_options":{"include_usage":true}}`,
+			generateBySeed("God did.")},
+		"chat_logprobs": {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"top_logprobs":2}`,
+			generateBySeed(" God –")},
+		"chat_logprobs_n": {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"n":2,"stream":true}`,
+			generateBySeed("a", "b")},
+		"chat_stop": {"/v1/chat/completions", `{` + chatOf + `,"stop":["light"]}`,
+			generateBySeed("God made the light.")},
+		"chat_echo":        {"/v1/chat/completions", `{` + chatOf + `,"echo":true}`, generateBySeed("God did.")},
+		"models":           {"/v1/models", "", nil},
+		"model":            {"/v1/models/kjv", "", nil},
+		"error":            {"/v1/completions", `{"prompt":"a","temperature":3}`, nil},
+		"error_model":      {"/v1/chat/completions", `{"model":"gpt-5",` + chatOf + `}`, nil},
+		"error_embeddings": {"/v1/embeddings", `{"input":"a"}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,7 +158,8 @@ func TestResponseFieldsMatchRecording(t *testing.T) {
 			}
 			want, got := fieldPaths(t, []byte(body)), fieldPaths(t, rec.Body.Bytes())
 			for part, pair := range map[string][2][]string{
-				"first": {want[0], got[0]}, "middle": {want[len(want)/2], got[len(got)/2]}, "last": {want[len(want)-1], got[len(got)-1]},
+				"first": {want[0], got[0]}, "middle": {want[len(want)/2], got[len(got)/2]},
+				"last": {want[len(want)-1], got[len(got)-1]},
 			} {
 				for _, field := range pair[0] {
 					if !slices.Contains(pair[1], field) && !isExpectedDifference(field, part, len(want) > 1) {

@@ -100,26 +100,28 @@ func TestKeyFileReload(t *testing.T) {
 }
 
 func TestInvalidKeyFile(t *testing.T) {
+	empty := sha256.Sum256(nil)
 	for content, want := range map[string]string{
 		"keys: [{name: shared, key: " + alice + "}]": "a key named shared without a tenant would share cached prefixes",
 		"":             "it has no keys",
 		"keys: []":     "it has no keys",
 		"keys: [alice": "syntax error at line 1, column 7",
-		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                             "syntax error at line 2, column 19",
-		"keys: [{key: " + alice + "}]":                                                    `key 1: name is missing`,
-		"keys: [{name: a}]":                                                               "either key or sha256",
-		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                               "either key or sha256",
-		"keys: [{name: a, key: secret}]":                                                  "key has 6 characters and could be guessed",
-		"keys: [{name: a, sha256: ab}]":                                                   "64 hexadecimal digits",
-		"keys: [{name: a, key: " + alice + ", models: []}]":                               "models is empty",
-		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                            "is not a valid pattern",
-		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":              "keys 1 and 2 have the same name",
-		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]":            `keys 1 and 2 are the same`,
-		"keys: [{name: a, key: " + alice + ", model: x}]":                                 "syntax error at line 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]", sha256.Sum256(nil)):                  "the hash of an empty key",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", sha256.Sum256(nil)):        "syntax error at line 2, column 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "syntax error at line 2, column 1",
-		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "syntax error at line 1",
+		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                  "syntax error at line 2, column 19",
+		"keys: [{key: " + alice + "}]":                                         `key 1: name is missing`,
+		"keys: [{name: a}]":                                                    "either key or sha256",
+		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                    "either key or sha256",
+		"keys: [{name: a, key: secret}]":                                       "key has 6 characters",
+		"keys: [{name: a, sha256: ab}]":                                        "64 hexadecimal digits",
+		"keys: [{name: a, key: " + alice + ", models: []}]":                    "models is empty",
+		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                 "is not a valid pattern",
+		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":   "keys 1 and 2 have the same name",
+		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]": `keys 1 and 2 are the same`,
+		"keys: [{name: a, key: " + alice + ", model: x}]":                      "syntax error at line 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]", empty):                    "the hash of an empty key",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", empty):          "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", empty):        "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}",
+			sha256.Sum256([]byte{1})): "syntax error at line 1",
 	} {
 		_, err := apikey.Open(writeKeyFile(t, content), zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -158,9 +160,8 @@ func TestGenerate(t *testing.T) {
 // the empty key valid.
 func FuzzKeyFile(f *testing.F) {
 	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
-	f.Add(
-		"keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n",
-	)
+	f.Add("keys:\n  - name: bob\n" +
+		"    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n")
 	f.Add("keys: [{SECRET-0123456789: 1}]")
 	f.Add("keys: {SECRET-0123456789")
 	f.Add("keys: [{name: a, key: &x SECRET-0123456789}, {name: b, key: *x}]")
@@ -229,7 +230,8 @@ func TestModelPatterns(t *testing.T) {
 	if k, _ := all.Find(alice); !k.Allows("kjv-2m") || !k.AllowsAdapter("kjv-2m", "psalms") {
 		t.Error("a key without models does not open all of them")
 	}
-	if _, err := apikey.Open(writeKeyFile(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]"), zerolog.Nop()); err == nil {
+	path := writeKeyFile(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]")
+	if _, err := apikey.Open(path, zerolog.Nop()); err == nil {
 		t.Error("a colon within brackets is taken")
 	}
 }

@@ -92,7 +92,8 @@ func TestTokensCountedBeforeReading(t *testing.T) {
 func TestErrorTextIsBounded(t *testing.T) {
 	long := strings.Repeat("7", 1<<20)
 	for _, body := range []string{
-		`"n":` + long, `"model":"` + long + `"`, `"priority":"` + long + `"`, `"logit_bias":{"` + long + `x":1}`, `"response_format":{"type":"` + long + `"}`,
+		`"n":` + long, `"model":"` + long + `"`, `"priority":"` + long + `"`,
+		`"logit_bias":{"` + long + `x":1}`, `"response_format":{"type":"` + long + `"}`,
 		`"messages":[{"role":"user","content":[{"type":"é` + strings.Repeat("é", 1<<20) + `"}]}]`,
 	} {
 		_, err := Decode([]byte(`{"model":"m","prompt":"a",`+body+`}`), strings.HasPrefix(body, `"messages"`))
@@ -107,22 +108,9 @@ func TestErrorTextIsBounded(t *testing.T) {
 // TestCountElements compares countElements with the number of generated elements.
 func TestCountElements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.SampledFrom(
-			[]string{
-				`"a"`,
-				`1`,
-				`null`,
-				`[]`,
-				`{}`,
-				`[1,2]`,
-				`{"a,":"b]","c":[{}]}`,
-				`"\""`,
-				`"\\"`,
-				`",[{"`,
-				` [ ] `,
-				"\n0\t",
-			},
-		)
+		text := rapid.SampledFrom([]string{
+			`"a"`, `1`, `null`, `[]`, `{}`, `[1,2]`, `{"a,":"b]","c":[{}]}`, `"\""`, `"\\"`, `",[{"`, ` [ ] `, "\n0\t",
+		})
 		parts := rapid.SliceOfN(text, 0, 5).Draw(t, "elements")
 		if got := countElements(json.RawMessage("[" + strings.Join(parts, ",") + "]")); got != len(parts) {
 			t.Fatalf("list of %q: %d", parts, got)

@@ -15,26 +15,23 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	r, err := Decode(
-		[]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,"top_k":-1,"seed":-1,
-		"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`),
-		false,
-	)
+	r, err := Decode([]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,
+		"top_k":-1,"seed":-1,"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,
+		"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Prompts) != 2 || r.Prompts[0].Text != "a" || r.Prompts[1].Count() != 2 || r.N != 2 || r.MaxTokens != 7 ||
-		r.Sampling.GetTemperature() != 0 || r.Sampling.GetTopP() != 0.5 || r.Sampling.GetTopK() != 0 || *r.Seed != 1<<64-1 || r.Stop[0] != "x" ||
+		r.Sampling.GetTemperature() != 0 || r.Sampling.GetTopP() != 0.5 ||
+		r.Sampling.GetTopK() != 0 || *r.Seed != 1<<64-1 || r.Stop[0] != "x" ||
 		!r.Sampling.GetLogprobs() || r.Sampling.GetTopLogprobs() != 2 || r.Sampling.GetLogitBias()[5] != -100 ||
-		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond || !r.Stream || !r.IncludeUsage {
+		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond ||
+		!r.Stream || !r.IncludeUsage {
 		t.Errorf("%+v", r)
 	}
-	chat, err := Decode(
-		[]byte(
-			`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"logprobs":true,"top_logprobs":3}`,
-		),
-		true,
-	)
+	chat, err := Decode([]byte(`{"model":"m","messages":[{"role":"user",
+		"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],
+		"logprobs":true,"top_logprobs":3}`), true)
 	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 ||
 		chat.Sampling.GetTopLogprobs() != 3 {
 		t.Errorf("%+v, %v", chat, err)
@@ -45,7 +42,8 @@ func TestDecode(t *testing.T) {
 func TestDecodeTokenPrompt(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
-		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
+		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil,
+		`[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
 	} {
 		p, ok := decodePrompt([]byte(text))
 		if p.ReadTokens(); ok != (want != nil) || !slices.Equal(p.Tokens, want) || p.Count() != len(want) && ok {
@@ -109,8 +107,11 @@ func TestResponsesAreValidJSON(t *testing.T) {
 	for _, chat := range []bool{false, true} {
 		a := ResponseEncoder{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, IncludeUsage: true}
 		for name, b := range map[string][]byte{
-			"chunk": a.AppendChunk(nil, Choice{Text: "x\n", First: true}), "last chunk": a.AppendChunk(nil, Choice{Finish: "stop", Logprobs: lp}),
-			"usage": a.AppendUsageChunk(nil, Usage{1, 2, 1}), "whole": a.AppendResponse(nil, []Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
+			"chunk":      a.AppendChunk(nil, Choice{Text: "x\n", First: true}),
+			"last chunk": a.AppendChunk(nil, Choice{Finish: "stop", Logprobs: lp}),
+			"usage":      a.AppendUsageChunk(nil, Usage{1, 2, 1}),
+			"whole": a.AppendResponse(nil,
+				[]Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
 		} {
 			var v struct {
 				ID, Object, Model string

@@ -201,14 +201,15 @@ func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 // TestSlowHeadersTimeOut checks the timeouts of headers, and of connections before and between
 // requests.
 func TestSlowHeadersTimeOut(t *testing.T) {
-	addr, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}, testHandler)
-	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
+	addr, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond},
+		testHandler)
+	for _, request := range []string{
+		"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+	} {
 		exchange(t, addr, request)
 	}
-	if got := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(
-		got,
-		"HTTP/1.1 431",
-	) {
+	got := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n")
+	if !strings.HasPrefix(got, "HTTP/1.1 431") {
 		t.Errorf("headers of 40 KiB: %q", got)
 	}
 }
