@@ -68,7 +68,7 @@ func openKeys(t *testing.T, entries string) *apikey.Keys {
 func TestKeyResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ method, path, authorization string }{
 		"key_missing":        {"POST", "/v1/completions", ""},
-		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-nobody-knows-this"},
+		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-unknown-0123456789"},
 		"key_model_hidden":   {"POST", "/v1/completions?other", "Bearer " + kjvOnly},
 		"key_model_missing":  {"POST", "/v1/completions?known", "Bearer " + kjvOnly},
 		"key_models":         {"GET", "/v1/models", "Bearer " + kjvOnly},

@@ -104,7 +104,7 @@ const (
 	notFoundError    = "NotFoundError"
 )
 
-// loadAdapter serves vLLM's endpoint. As in vLLM, the adapter's base model need not have the same
+// loadAdapter serves vLLM's /v1/load_lora_adapter. As in vLLM, the adapter's base model need not have the same
 // name as the model; only the shapes are compared.
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
@@ -131,7 +131,7 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// unloadAdapter serves vLLM's endpoint. Requests that use the adapter finish.
+// unloadAdapter serves vLLM's /v1/unload_lora_adapter. Running requests finish with the adapter.
 func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" {

@@ -72,10 +72,10 @@ func (a *testAdapters) DeleteAdapter(_ context.Context, name string) (*messages.
 }
 
 // newAdapterGateway returns a keyed gateway with adapters: psalms of kjv, shout of both models, and
-// stray of a model that is not deployed.
+// orphan of a model that is not deployed.
 func newAdapterGateway(t *testing.T) *testGateway {
 	w := newKeyedGateway(t, &bytes.Buffer{})
-	for _, name := range []string{"kjv psalms", "kjv shout", "other shout", "gone stray"} {
+	for _, name := range []string{"kjv psalms", "kjv shout", "other shout", "gone orphan"} {
 		model, adapter, _ := strings.Cut(name, " ")
 		w.adapters.add(&messages.AdapterSpec{
 			Model: model, Name: adapter, Path: "/adapters/" + adapter,
@@ -92,8 +92,8 @@ func TestAdapterResponsesMatchGolden(t *testing.T) {
 		"adapter_full_name": {anyModel, "/v1/chat/completions",
 			`{"model":"other:shout","messages":[{"role":"user","content":"Who?"}],"seed":0}`},
 		"adapter_ambiguous": {anyModel, "/v1/completions", `{"model":"shout","prompt":"a"}`},
-		"adapter_missing":   {anyModel, "/v1/completions", `{"model":"kjv:nobody","prompt":"a"}`},
-		"adapter_baseless":  {anyModel, "/v1/completions", `{"model":"stray","prompt":"a"}`},
+		"adapter_missing":   {anyModel, "/v1/completions", `{"model":"kjv:missing","prompt":"a"}`},
+		"adapter_baseless":  {anyModel, "/v1/completions", `{"model":"orphan","prompt":"a"}`},
 		"adapter_hidden":    {kjvOnly, "/v1/completions", `{"model":"psalms","prompt":"a"}`},
 		"adapter_models":    {anyModel, "/v1/models", ""},
 		"adapter_models_of": {kjvOnly, "/v1/models", ""},

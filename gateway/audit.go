@@ -7,7 +7,7 @@ import (
 	"troupe/internal/audit"
 )
 
-// auditedEndpoints are the endpoints that change state.
+// auditedEndpoints are the endpoints that change state. All their requests are audited.
 var auditedEndpoints = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
 
 // audit records state changes and unauthorized or forbidden requests.

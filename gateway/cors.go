@@ -92,8 +92,8 @@ func requireJSON(r *http.Request) *openai.Error {
 	return e
 }
 
-// isFromBrowser reports whether a page sent a request. Others may omit the content type: curl sends
-// a form's by default.
+// isFromBrowser reports whether a page sent a request. Only pages must set the content type to
+// JSON, since curl sends that of a form by default.
 func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

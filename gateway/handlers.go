@@ -25,8 +25,8 @@ func (g *Gateway) MetricsHandler(open bool) http.Handler {
 	return mux
 }
 
-// BusyHandler returns a handler that refuses every request with status 503, for connections beyond
-// the limit.
+// BusyHandler returns the handler for connections beyond the limit. It refuses every request with
+// status 503.
 func (g *Gateway) BusyHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL,

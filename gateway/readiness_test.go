@@ -151,7 +151,7 @@ func TestReadyOfHiddenModel(t *testing.T) {
 		return rec.Code, strings.ReplaceAll(rec.Body.String(), model, "NAME")
 	}
 	for key, want := range map[string]int{
-		"": 401, "sk-nobody-knows-this": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
+		"": 401, "sk-unknown-0123456789": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
 	} {
 		got, text := body("other", key)
 		if got != want {

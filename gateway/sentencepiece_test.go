@@ -27,8 +27,8 @@ const sentencePiece = `{
 	"model":{"type":"BPE","unk_token":"<unk>",
 		"vocab":{"<unk>":0,"<s>":1,"</s>":2,"▁":3,"a":4,"▁a":5,"b":6},"merges":["▁ a"]}}`
 
-// newSentencePieceGateway returns a gateway that also serves a model with that tokenizer and a chat
-// template, as plain.
+// newSentencePieceGateway returns a gateway that also serves a model named plain, with that
+// tokenizer and a chat template.
 func newSentencePieceGateway(t *testing.T, template string, act sessionFunc) *testGateway {
 	t.Helper()
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16,

@@ -70,7 +70,7 @@ func decodeToolArguments(value json.RawMessage, n *int) (json.RawMessage, error)
 	return json.RawMessage(text), nil
 }
 
-// memberFunc returns the new value of a member of an object.
+// memberFunc computes the new value of a member of an object.
 type memberFunc func(name string, value json.RawMessage) (json.RawMessage, error)
 
 // mapMembers replaces the value of every member of an object. It preserves their order.
