@@ -32,7 +32,7 @@ type caller struct {
 	address    string      // identifies the client if no keys are required
 	key        *apikey.Key // nil: no key is required
 	account    string      // the NATS account; empty: not known
-	began      time.Time
+	started    time.Time
 }
 
 // tenant returns the tenant whose prefixes the caller shares: that of its key, or its NATS account.
@@ -127,15 +127,15 @@ func modelNotFound(model string) *openai.Error {
 
 // asked is the information that a request is counted and logged under. The model exists, so that
 // the number of label values is bounded.
-type asked struct {
+type requestInfo struct {
 	caller
 	endpoint, model string
 	adapter         string // logged but not counted: there may be thousands
 	object          string // for the audit log
 }
 
-func askedBy(r *http.Request, endpoint string) asked {
-	return asked{caller: callerFrom(r.Context()), endpoint: endpoint}
+func newRequestInfo(r *http.Request, endpoint string) requestInfo {
+	return requestInfo{caller: callerFrom(r.Context()), endpoint: endpoint}
 }
 
 // Limits of log lines about requests without a valid key. The metrics count all of them.
@@ -144,13 +144,13 @@ const (
 	refusalLogBurst = 10
 )
 
-// answered counts and logs a response. Requests with a key are logged at level info, so that
+// recordResponse counts and logs a response. Requests with a key are logged at level info, so that
 // operators see the use of each key.
-func (g *Gateway) answered(a asked, status int) {
-	g.metrics.answered(a, status)
-	g.audit(a, status)
+func (g *Gateway) recordResponse(info requestInfo, status int) {
+	g.metrics.countResponse(info, status)
+	g.audit(info, status)
 	line := g.cfg.Log.Debug()
-	if a.key != nil {
+	if info.key != nil {
 		line = g.cfg.Log.Info()
 	} else if status == http.StatusUnauthorized {
 		ok, leftOut := g.refusals.Allow()
@@ -159,19 +159,19 @@ func (g *Gateway) answered(a asked, status int) {
 		}
 		line = g.cfg.Log.Info().Uint64("left_out", leftOut)
 	}
-	if a.key != nil {
-		line.Str("key", a.key.Name)
+	if info.key != nil {
+		line.Str("key", info.key.Name)
 	}
-	if a.account != "" {
-		line.Str("account", a.account)
+	if info.account != "" {
+		line.Str("account", info.account)
 	}
-	if a.adapter != "" {
-		line.Str("adapter", a.adapter)
+	if info.adapter != "" {
+		line.Str("adapter", info.adapter)
 	}
-	line.Str("endpoint", a.endpoint).
-		Str("model", a.model).
+	line.Str("endpoint", info.endpoint).
+		Str("model", info.model).
 		Int("status", status).
-		Str("request", a.id).
-		Str("remote", a.remote).
+		Str("request", info.id).
+		Str("remote", info.remote).
 		Msg("answered")
 }

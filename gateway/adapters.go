@@ -159,15 +159,15 @@ func (g *Gateway) changeAdapters(
 	endpoint string,
 	change func(loadRequest) (string, error),
 ) {
-	a := askedBy(r, endpoint)
+	info := newRequestInfo(r, endpoint)
 	done, err := func() (string, error) {
 		if err := requireJSON(r); err != nil {
 			return "", err
 		}
 		var req loadRequest
-		h := g.reserveMemory()
-		defer h.shrink(0)
-		body, err := readBody(w, r, h)
+		memory := g.reserveMemory()
+		defer memory.shrink(0)
+		body, err := readBody(w, r, memory)
 		if err != nil {
 			return "", err
 		}
@@ -175,14 +175,14 @@ func (g *Gateway) changeAdapters(
 		if err := json.Unmarshal(body, &req); err != nil {
 			return "", openai.Invalid("", "the request body is invalid: "+err.Error())
 		}
-		a.object = "adapter=" + req.Name + " path=" + req.Path
+		info.object = "adapter=" + req.Name + " path=" + req.Path
 		return change(req)
 	}()
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	g.answered(a, http.StatusOK)
+	g.recordResponse(info, http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, done) // fails if the client has left
 }

@@ -50,39 +50,39 @@ type reservation struct {
 }
 
 // grow extends the reservation to at least n bytes. It waits up to bodyMemoryWait.
-func (h *reservation) grow(ctx context.Context, n int64) error {
-	if n <= h.bytes {
+func (r *reservation) grow(ctx context.Context, n int64) error {
+	if n <= r.bytes {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, bodyMemoryWait)
 	defer cancel()
-	if n > h.budget.total || h.budget.bodies.Acquire(ctx, n-h.bytes) != nil {
+	if n > r.budget.total || r.budget.bodies.Acquire(ctx, n-r.bytes) != nil {
 		return bodyMemoryExhausted()
 	}
-	h.budget.reserved.Add(n - h.bytes)
-	h.bytes = n
+	r.budget.reserved.Add(n - r.bytes)
+	r.bytes = n
 	return nil
 }
 
 // tryGrow extends the reservation without waiting and reports whether it could.
-func (h *reservation) tryGrow(n int64) bool {
-	if n <= h.bytes {
+func (r *reservation) tryGrow(n int64) bool {
+	if n <= r.bytes {
 		return true
 	}
-	if !h.budget.bodies.TryAcquire(n - h.bytes) {
+	if !r.budget.bodies.TryAcquire(n - r.bytes) {
 		return false
 	}
-	h.budget.reserved.Add(n - h.bytes)
-	h.bytes = n
+	r.budget.reserved.Add(n - r.bytes)
+	r.bytes = n
 	return true
 }
 
 // shrink returns the bytes beyond n to the budget.
-func (h *reservation) shrink(n int64) {
-	if n < h.bytes {
-		h.budget.reserved.Add(n - h.bytes)
-		h.budget.bodies.Release(h.bytes - n)
-		h.bytes = n
+func (r *reservation) shrink(n int64) {
+	if n < r.bytes {
+		r.budget.reserved.Add(n - r.bytes)
+		r.budget.bodies.Release(r.bytes - n)
+		r.bytes = n
 	}
 }
 
@@ -96,12 +96,12 @@ func bodyMemoryExhausted() *openai.Error {
 
 // readAll reads a body of at most maxBody bytes. It reserves memory as the body arrives, whatever
 // length the client declared.
-func (h *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
+func (r *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	var data []byte
 	for {
 		if len(data) == cap(data) {
 			size := max(firstRead, 2*cap(data))
-			if err := h.grow(ctx, int64(size)); err != nil {
+			if err := r.grow(ctx, int64(size)); err != nil {
 				return nil, err
 			}
 			data = append(make([]byte, 0, size), data...)

@@ -18,8 +18,8 @@ type choice struct {
 	prompt []uint32
 	open   bool // its call is open
 
-	follows   bool // it starts when its leader has tokens
-	followers []*choice
+	isFollower bool // it starts when its leader has tokens
+	followers  []*choice
 
 	decoder    *tokenizer.Stream
 	stopper    *tokenizer.Stopper
@@ -33,7 +33,7 @@ type choice struct {
 }
 
 // piece is the new output of a choice.
-type piece struct {
+type delta struct {
 	index    int
 	text     string
 	tokens   []token // set if log-probabilities were requested
@@ -75,8 +75,8 @@ func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool)
 }
 
 // decode converts progress to text and cuts it before a stop string.
-func (c *choice) decode(p progress) (out piece) {
-	out = piece{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+func (c *choice) decode(p progress) (out delta) {
+	out = delta{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
 	var whole strings.Builder
 	whole.WriteString(c.echoed)
 	defer func() { out.text = whole.String() }()
@@ -108,7 +108,7 @@ func (c *choice) decode(p progress) (out piece) {
 }
 
 // empty reports whether p holds nothing to write.
-func (p piece) empty() bool { return p.text == "" && p.finish == "" && len(p.tokens) == 0 && !p.first }
+func (d delta) empty() bool { return d.text == "" && d.finish == "" && len(d.tokens) == 0 && !d.first }
 
 const (
 	finishStop   = "stop"

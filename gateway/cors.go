@@ -26,7 +26,7 @@ func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 					"or add the name to --allowed-hosts",
 				r.Host,
 			))
-			g.fail(w, asked{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
+			g.respondError(w, requestInfo{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -35,61 +35,61 @@ type requestGate struct {
 }
 
 // enter counts a request in and returns the current phase, or false if the gate refuses it.
-func (d *requestGate) enter() (phase, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.phase == refusing {
+func (g *requestGate) enter() (phase, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.phase == refusing {
 		return refusing, false
 	}
-	d.inFlight++
-	return d.phase, true
+	g.inFlight++
+	return g.phase, true
 }
 
 // leave counts a request out.
-func (d *requestGate) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inFlight--; d.inFlight == 0 && d.idle != nil {
-		close(d.idle)
-		d.idle = nil
+func (g *requestGate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inFlight--; g.inFlight == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
 	}
 }
 
 // advance moves to a later phase. It ignores an earlier one.
-func (d *requestGate) advance(to phase) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.phase = max(d.phase, to)
+func (g *requestGate) advance(to phase) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.phase = max(g.phase, to)
 }
 
 // draining reports whether the gateway shuts down.
-func (d *requestGate) draining() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.phase != accepting
+func (g *requestGate) draining() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.phase != accepting
 }
 
 // waitIdle waits until no request is in flight or ctx ends. It returns the number of requests in
 // flight.
-func (d *requestGate) waitIdle(ctx context.Context) int {
-	d.mu.Lock()
-	if d.inFlight == 0 {
-		d.mu.Unlock()
+func (g *requestGate) waitIdle(ctx context.Context) int {
+	g.mu.Lock()
+	if g.inFlight == 0 {
+		g.mu.Unlock()
 		return 0
 	}
-	if d.idle == nil {
-		d.idle = make(chan struct{})
+	if g.idle == nil {
+		g.idle = make(chan struct{})
 	}
-	empty := d.idle
-	d.mu.Unlock()
+	empty := g.idle
+	g.mu.Unlock()
 	select {
 	case <-empty:
 		return 0
 	case <-ctx.Done():
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.inFlight
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inFlight
 }
 
 // Drain makes /ready respond with 503. Requests are still served, and each response closes its
@@ -122,7 +122,7 @@ func (g *Gateway) enterGate(w http.ResponseWriter, r *http.Request, c caller) bo
 		web.CloseAfter(w, r)
 	}
 	if !ok {
-		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingError())
+		g.respondError(w, requestInfo{caller: c, endpoint: "draining"}, drainingError())
 	}
 	return ok
 }

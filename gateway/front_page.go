@@ -31,25 +31,25 @@ var frontLinks = []pageLink{
 // frontPage serves GET / as HTML to browsers and as JSON to programs. It contains only paths, so it
 // needs no key.
 func (g *Gateway) frontPage(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "front")
+	info := newRequestInfo(r, "front")
 	if !wantsHTML(r) {
-		g.answer(w, a, http.StatusOK, map[string]any{"name": "troupe", "links": frontLinks})
+		g.respondJSON(w, info, http.StatusOK, map[string]any{"name": "troupe", "links": frontLinks})
 		return
 	}
-	g.linkPage(w, a, "Troupe", frontLinks)
+	g.linkPage(w, info, "Troupe", frontLinks)
 }
 
 // docsIndex lists the pages of the documentation.
 func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "docs")
+	info := newRequestInfo(r, "docs")
 	names, err := fs.Glob(docs.Pages, "*.md")
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
 	decisions, err := fs.Glob(docs.Pages, "adr/*.md")
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
 	var links []pageLink
@@ -57,21 +57,21 @@ func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 		links = append(links, pageLink{"/docs/" + name, docTitle(name)})
 	}
 	if !wantsHTML(r) {
-		g.answer(w, a, http.StatusOK, map[string]any{"name": "troupe", "links": links})
+		g.respondJSON(w, info, http.StatusOK, map[string]any{"name": "troupe", "links": links})
 		return
 	}
-	g.linkPage(w, a, "Troupe: documentation", links)
+	g.linkPage(w, info, "Troupe: documentation", links)
 }
 
 // docsPage serves one page of the documentation as Markdown.
 func (g *Gateway) docsPage(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "docs")
+	info := newRequestInfo(r, "docs")
 	text, err := fs.ReadFile(docs.Pages, path.Clean(r.PathValue("page")))
 	if err != nil {
-		g.fail(w, a, openai.Refusal(messages.Reason_REASON_NOT_FOUND, "no such page; GET /docs/ lists them"))
+		g.respondError(w, info, openai.Refusal(messages.Reason_REASON_NOT_FOUND, "no such page; GET /docs/ lists them"))
 		return
 	}
-	g.answered(a, http.StatusOK)
+	g.recordResponse(info, http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(text) // fails if the client has left
 }
@@ -111,17 +111,17 @@ dt { margin-top: 1rem } dd { margin: 0; color: #555 } a { color: #0a58ca }
 `))
 
 // linkPage serves an HTML page of links.
-func (g *Gateway) linkPage(w http.ResponseWriter, a asked, title string, links []pageLink) {
+func (g *Gateway) linkPage(w http.ResponseWriter, info requestInfo, title string, links []pageLink) {
 	var page bytes.Buffer
 	err := linkPageTemplate.Execute(&page, struct {
 		Title string
 		Links []pageLink
 	}{title, links})
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	g.answered(a, http.StatusOK)
+	g.recordResponse(info, http.StatusOK)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	_, _ = w.Write(page.Bytes()) // fails if the client has left

@@ -29,12 +29,12 @@ const maxOpenCalls = 32
 type generation struct {
 	request    *openai.Request
 	model      *model
-	base       string                // name of the deployment
+	deployment string                // name of the deployment
 	adapter    *messages.AdapterSpec // nil: the base model
 	salt       []byte                // of the KV blocks
 	client     string                // name of the quota client
 	weight     float64               // of the client
-	meter      modelMetrics
+	metrics    modelMetrics
 	choices    []*choice
 	wake       chan struct{} // receives when a call has progress
 	unfinished int           // number of choices that have not finished
@@ -45,7 +45,7 @@ type generation struct {
 }
 
 // prepare looks up the model, notes it in a, and encodes the prompts into sequences.
-func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen *generation, err error) {
+func (g *Gateway) prepare(ctx context.Context, r *openai.Request, info *requestInfo) (gen *generation, err error) {
 	defer g.recoverPanic(&err)
 	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}
 	gen.deadline = gen.began.Add(r.Timeout)
@@ -55,20 +55,20 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	if err != nil {
 		return nil, err
 	}
-	gen.base, gen.adapter = d.GetSpec().GetName(), adapter
-	a.model, a.adapter = gen.base, adapter.GetName()
+	gen.deployment, gen.adapter = d.GetSpec().GetName(), adapter
+	info.model, info.adapter = gen.deployment, adapter.GetName()
 	if gen.model, err = g.models.get(d); err != nil {
 		return nil, err
 	}
-	if gen.salt, err = g.salt(a.caller, r.CacheSalt); err != nil {
+	if gen.salt, err = g.salt(info.caller, r.CacheSalt); err != nil {
 		return nil, err
 	}
-	gen.meter = g.metrics.forModel(gen.base)
-	if err := g.applyPriority(r, a.caller, d.GetSpec().GetPriority()); err != nil {
+	gen.metrics = g.metrics.forModel(gen.deployment)
+	if err := g.applyPriority(r, info.caller, d.GetSpec().GetPriority()); err != nil {
 		return nil, err
 	}
-	who, weight := a.client()
-	gen.client, gen.weight = who.Name, weight
+	client, weight := info.client()
+	gen.client, gen.weight = client.Name, weight
 	prompts, err := g.encode(ctx, gen.model, r)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (gen *generation) newChoices(prompts [][]uint32, blockTokens int) error {
 		for n := 1; n < r.N; n++ {
 			c := gen.addChoice(i, tokens, seed+uint64(n), limit)
 			if len(tokens) > blockTokens {
-				c.follows, lead.followers = true, append(lead.followers, c)
+				c.isFollower, lead.followers = true, append(lead.followers, c)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 	sampling.Seed, sampling.MaxTokens = seed, limit
 	c := newChoice(len(gen.choices), gen.model.tokenizer, r, tokens)
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
-		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
+		Model: gen.deployment, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: r.Priority,
 		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
 		Client: gen.client, Weight: gen.weight,
@@ -123,16 +123,16 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 
 // run opens the calls and passes every delta to write. It returns when all choices have finished,
 // one has failed, or ctx ends. It always returns soon after the request's deadline.
-func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) error) (err error) {
+func (g *Gateway) run(ctx context.Context, gen *generation, write func(delta) error) (err error) {
 	defer g.recoverPanic(&err)
 	defer func() {
 		for _, c := range gen.choices {
-			g.close(c)
+			g.endCall(c)
 		}
 	}()
 	for _, c := range gen.choices {
-		if !c.follows {
-			g.start(gen, c)
+		if !c.isFollower {
+			g.startCall(gen, c)
 		}
 	}
 	late := time.NewTimer(time.Until(gen.deadline) + deadlineGrace)
@@ -156,7 +156,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 }
 
 // start opens the call of a choice, or defers it until another call of the request ends.
-func (g *Gateway) start(gen *generation, c *choice) {
+func (g *Gateway) startCall(gen *generation, c *choice) {
 	if gen.openCalls >= maxOpenCalls {
 		gen.pending = append(gen.pending, c)
 		return
@@ -168,7 +168,7 @@ func (g *Gateway) start(gen *generation, c *choice) {
 }
 
 // close ends the call of a choice and closes its session if that still runs.
-func (g *Gateway) close(c *choice) {
+func (g *Gateway) endCall(c *choice) {
 	if !c.open {
 		return
 	}
@@ -181,7 +181,7 @@ func (g *Gateway) close(c *choice) {
 
 // advance writes the new output of a choice. Once it has tokens, the KV blocks of its prompt exist
 // and its followers start.
-func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) error {
+func (g *Gateway) advance(gen *generation, c *choice, write func(delta) error) error {
 	if !c.open {
 		return nil
 	}
@@ -192,20 +192,20 @@ func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) e
 	if len(p.tokens) == 0 && !p.ended() {
 		return nil
 	}
-	gen.meter.tokensDelivered(gen, c, len(p.tokens))
+	gen.metrics.tokensDelivered(gen, c, len(p.tokens))
 	for _, f := range c.followers {
-		g.start(gen, f)
+		g.startCall(gen, f)
 	}
 	c.followers = nil
 	out := c.decode(p)
 	if out.finish != "" {
 		gen.unfinished--
-		g.close(c)
+		g.endCall(c)
 		gen.openCalls--
 		if len(gen.pending) > 0 {
 			next := gen.pending[0]
 			gen.pending = gen.pending[1:]
-			g.start(gen, next)
+			g.startCall(gen, next)
 		}
 	}
 	if out.empty() {

@@ -29,14 +29,14 @@ func (g *Gateway) routes() {
 	g.mux.HandleFunc("POST /v1/chat/completions",
 		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, true) })
 	g.mux.HandleFunc("POST /v1/embeddings", func(w http.ResponseWriter, r *http.Request) {
-		g.fail(w, askedBy(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
+		g.respondError(w, newRequestInfo(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
 			"embeddings are not supported: the models here generate text; use /v1/completions or /v1/chat/completions"))
 	})
 	g.mux.HandleFunc("POST /v1/load_lora_adapter", g.loadAdapter)
 	g.mux.HandleFunc("POST /v1/unload_lora_adapter", g.unloadAdapter)
 	for _, path := range []string{"/live", "/health"} {
 		g.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			g.answer(w, askedBy(r, path[1:]), http.StatusOK, map[string]string{"status": "ok"})
+			g.respondJSON(w, newRequestInfo(r, path[1:]), http.StatusOK, map[string]string{"status": "ok"})
 		})
 	}
 	g.mux.HandleFunc("GET /ready", g.ready)
@@ -75,15 +75,15 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 		id:      w.Header().Get("X-Request-Id"),
 		remote:  r.RemoteAddr,
 		address: clientAddress(r, g.cfg.TrustedProxies),
-		began:   time.Now(),
+		started: time.Now(),
 	}
 	if g.origin.Check(r) != nil {
-		g.fail(w, asked{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOriginError(r))
+		g.respondError(w, requestInfo{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOriginError(r))
 		return
 	}
 	_, pattern := g.mux.Handler(r)
 	if pattern == "" {
-		g.fail(w, asked{caller: c, endpoint: "none"}, g.routeError(w, r))
+		g.respondError(w, requestInfo{caller: c, endpoint: "none"}, g.routeError(w, r))
 		return
 	}
 	if strings.Contains(pattern, " /v1/") {
@@ -101,14 +101,14 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 			r = r.WithContext(ctx)
 		} else if !publicRoutes[pattern] {
 			web.CloseAfter(w, r)
-			info := asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}
-			g.fail(w, info, unauthorized(w, r))
+			info := requestInfo{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}
+			g.respondError(w, info, unauthorized(w, r))
 			return
 		}
 	}
 	if !c.isAdmin(g.cfg.Keys != nil) &&
 		(adminRoutes[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
-		g.fail(w, asked{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}, adminRequired())
+		g.respondError(w, requestInfo{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}, adminRequired())
 		return
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -140,57 +140,57 @@ func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Err
 }
 
 // fail responds with an error.
-func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
+func (g *Gateway) respondError(w http.ResponseWriter, info requestInfo, e *openai.Error) {
 	if after := retryAfter(e); after != "" {
 		w.Header().Set("Retry-After", after)
 	}
-	g.write(w, a, e.Status, e.JSON())
+	g.respond(w, info, e.Status, e.JSON())
 }
 
 func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat bool) {
-	a := askedBy(r, "completions")
+	info := newRequestInfo(r, "completions")
 	if isChat {
-		a.endpoint = "chat_completions"
+		info.endpoint = "chat_completions"
 	}
-	h := g.reserveMemory()
-	defer h.shrink(0)
-	req, err := readRequest(w, r, isChat, h)
+	memory := g.reserveMemory()
+	defer memory.shrink(0)
+	req, err := readRequest(w, r, isChat, memory)
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
 	// The body has arrived: a client that sends none takes no place.
-	admitted, refused := g.admit(a.caller)
-	g.setRateLimitHeaders(w.Header(), a.caller)
+	admitted, refused := g.admit(info.caller)
+	g.setRateLimitHeaders(w.Header(), info.caller)
 	if refused != nil {
-		g.fail(w, a, refused)
+		g.respondError(w, info, refused)
 		return
 	}
 	defer admitted.release()
 	setWriteDeadline(w, req.Timeout+2*deadlineGrace)
-	gen, err := g.prepare(r.Context(), req, &a)
+	gen, err := g.prepare(r.Context(), req, &info)
 	if err == nil {
 		err = admitted.reserve(gen)
 	}
-	g.setRateLimitHeaders(w.Header(), a.caller)
+	g.setRateLimitHeaders(w.Header(), info.caller)
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	h.shrink(gen.memoryBytes())
+	memory.shrink(gen.memoryBytes())
 	// Cut off a client that does not read the response. A writer without deadlines has no network
 	// behind it.
 	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * deadlineGrace))
 	if req.Stream {
-		g.stream(w, r, gen, a)
+		g.writeSSE(w, r, gen, info)
 	} else {
-		g.whole(w, r, gen, a)
+		g.writeJSON(w, r, gen, info)
 	}
 }
 
 // readBody reads a request's body. The server cuts off a client that sends too slowly.
-func readBody(w http.ResponseWriter, r *http.Request, h *reservation) ([]byte, error) {
-	data, err := h.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
+func readBody(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
+	data, err := memory.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
 	if e := (*openai.Error)(nil); errors.As(err, &e) {
 		return nil, e
 	}
@@ -206,13 +206,13 @@ func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, h *reservation) (*openai.Request, error) {
+func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, memory *reservation) (*openai.Request, error) {
 	if isFromBrowser(r) {
 		if err := requireJSON(r); err != nil {
 			return nil, err
 		}
 	}
-	data, err := readBody(w, r, h)
+	data, err := readBody(w, r, memory)
 	if err != nil {
 		return nil, err
 	}

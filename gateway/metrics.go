@@ -54,8 +54,8 @@ func histogram(name, help string, start float64) *prometheus.HistogramVec {
 	}, []string{"model"})
 }
 
-func (m *metrics) answered(a asked, status int) {
-	m.requests.WithLabelValues(a.endpoint, a.model, strconv.Itoa(status)).Inc()
+func (m *metrics) countResponse(info requestInfo, status int) {
+	m.requests.WithLabelValues(info.endpoint, info.model, strconv.Itoa(status)).Inc()
 }
 
 // modelMetrics are the metrics of one model.
@@ -97,8 +97,8 @@ func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	c.lastTokens = now
 }
 
-// finished records a generation that completed.
-func (m modelMetrics) finished(gen *generation) {
+// generationFinished records a generation that completed.
+func (m modelMetrics) generationFinished(gen *generation) {
 	u := gen.usage()
 	m.duration.Observe(time.Since(gen.began).Seconds())
 	m.tokensIn.Add(float64(u.Prompt))

@@ -9,17 +9,17 @@ import (
 )
 
 // answer responds with a value as JSON.
-func (g *Gateway) answer(w http.ResponseWriter, a asked, status int, v any) {
+func (g *Gateway) respondJSON(w http.ResponseWriter, info requestInfo, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
 		e := openai.Refusal(messages.Reason_REASON_INTERNAL, err.Error())
 		status, body = e.Status, e.JSON()
 	}
-	g.write(w, a, status, body)
+	g.respond(w, info, status, body)
 }
 
-func (g *Gateway) write(w http.ResponseWriter, a asked, status int, body []byte) {
-	g.answered(a, status)
+func (g *Gateway) respond(w http.ResponseWriter, info requestInfo, status int, body []byte) {
+	g.recordResponse(info, status)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write(append(body, '\n')) // fails if the client has left
@@ -46,34 +46,34 @@ func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
 }
 
 func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "models")
+	info := newRequestInfo(r, "models")
 	all, err := g.cfg.Directory.Deployments(r.Context())
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
 	list := make([]modelObject, 0, len(all))
 	for _, d := range all {
-		if a.mayUse(d.GetSpec().GetName()) {
+		if info.mayUse(d.GetSpec().GetName()) {
 			list = append(list, g.modelObject(d))
 		}
 	}
-	list = append(list, g.adapterObjects(a.caller, all)...)
-	g.answer(w, a, http.StatusOK, map[string]any{"object": "list", "data": list})
+	list = append(list, g.adapterObjects(info.caller, all)...)
+	g.respondJSON(w, info, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "models")
+	info := newRequestInfo(r, "models")
 	asked := r.PathValue("model")
 	d, adapter, err := g.resolve(r.Context(), asked)
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	a.model, a.adapter = d.GetSpec().GetName(), adapter.GetName()
+	info.model, info.adapter = d.GetSpec().GetName(), adapter.GetName()
 	if adapter != nil {
-		g.answer(w, a, http.StatusOK, adapterObject(asked, adapter))
+		g.respondJSON(w, info, http.StatusOK, adapterObject(asked, adapter))
 		return
 	}
-	g.answer(w, a, http.StatusOK, g.modelObject(d))
+	g.respondJSON(w, info, http.StatusOK, g.modelObject(d))
 }

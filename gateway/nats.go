@@ -45,20 +45,20 @@ type Request interface {
 // Infer responds to invalid requests itself and serves the others in a goroutine, since the service
 // handles one request at a time.
 func (g *Gateway) Infer(r Request) {
-	a := asked{endpoint: "infer", caller: caller{account: r.Account()}}
+	info := requestInfo{endpoint: "infer", caller: caller{account: r.Account()}}
 	if r.Reply() == "" {
 		return // no reply subject
 	}
 	if _, ok := g.gate.enter(); !ok {
-		g.failInfer(r, a, drainingError())
+		g.failInfer(r, info, drainingError())
 		return
 	}
-	h := g.reserveMemory()
-	done := func() { h.shrink(0); g.gate.leave() }
+	memory := g.reserveMemory()
+	done := func() { memory.shrink(0); g.gate.leave() }
 	// Count the message twice: as received, which is kept while the request runs, and decoded.
-	if !h.tryGrow(int64(2 * len(r.Data()))) {
+	if !memory.tryGrow(int64(2 * len(r.Data()))) {
 		done()
-		g.failInfer(r, a, bodyMemoryExhausted())
+		g.failInfer(r, info, bodyMemoryExhausted())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
@@ -67,23 +67,23 @@ func (g *Gateway) Infer(r Request) {
 	}
 	if err != nil {
 		done()
-		g.failInfer(r, a, asError(err))
+		g.failInfer(r, info, asError(err))
 		return
 	}
-	admitted, refused := g.admit(a.caller)
+	admitted, refused := g.admit(info.caller)
 	if refused != nil {
 		done()
-		g.failInfer(r, a, refused)
+		g.failInfer(r, info, refused)
 		return
 	}
 	go func() {
 		defer done()
 		defer admitted.release()
-		if err := g.infer(r, req, text, &a, admitted); err != nil {
-			g.failInfer(r, a, asError(err))
+		if err := g.infer(r, req, text, &info, admitted); err != nil {
+			g.failInfer(r, info, asError(err))
 			return
 		}
-		g.answered(a, http.StatusOK)
+		g.recordResponse(info, http.StatusOK)
 	}()
 }
 
@@ -123,35 +123,35 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, admitted *admission) error {
+func (g *Gateway) infer(r Request, req *openai.Request, text bool, info *requestInfo, admitted *admission) error {
 	// NATS does not report when a client leaves.
-	ctx := context.WithValue(context.Background(), callerKey{}, a.caller)
-	gen, err := g.prepare(ctx, req, a)
+	ctx := context.WithValue(context.Background(), callerKey{}, info.caller)
+	gen, err := g.prepare(ctx, req, info)
 	if err == nil {
 		err = admitted.reserve(gen)
 	}
 	if err != nil {
 		return err
 	}
-	answer, all := answerOf(gen), newGather(gen)
-	write := all.write
+	encoder, all := newResponseEncoder(gen), newAccumulator(gen)
+	write := all.add
 	switch {
 	case req.Stream && text:
-		write = func(p piece) error { return respondText(r, p.text) }
+		write = func(d delta) error { return respondText(r, d.text) }
 	case req.Stream:
-		write = func(p piece) error { return r.Respond(answer.AppendChunk(nil, gen.choiceOf(p))) }
+		write = func(d delta) error { return r.Respond(encoder.AppendChunk(nil, gen.toChoice(d))) }
 	}
 	if err := g.run(ctx, gen, write); err != nil {
 		return err
 	}
-	gen.meter.finished(gen)
+	gen.metrics.generationFinished(gen)
 	switch {
 	case !req.Stream && text:
-		err = respondText(r, all.whole()[0].Text)
+		err = respondText(r, all.result()[0].Text)
 	case !req.Stream:
-		err = r.Respond(answer.AppendResponse(nil, all.whole(), gen.usage()))
+		err = r.Respond(encoder.AppendResponse(nil, all.result(), gen.usage()))
 	case req.IncludeUsage && !text:
-		err = r.Respond(answer.AppendUsageChunk(nil, gen.usage()))
+		err = r.Respond(encoder.AppendUsageChunk(nil, gen.usage()))
 	}
 	if err != nil {
 		return fmt.Errorf("send the response: %w", err)
@@ -169,8 +169,8 @@ func respondText(r Request, text string) error {
 }
 
 // failInfer responds with an error. The service counts it in its statistics.
-func (g *Gateway) failInfer(r Request, a asked, e *openai.Error) {
-	g.answered(a, e.Status)
+func (g *Gateway) failInfer(r Request, info requestInfo, e *openai.Error) {
+	g.recordResponse(info, e.Status)
 	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // fails if the connection is closed
 	_ = r.Respond(nil)
 }

@@ -35,7 +35,7 @@ func NewQuotas(maxInFlight int) *Quotas {
 const keyPrefix = "key:"
 
 // client returns the client that a request is counted for, and its weight.
-func (c caller) client() (who quota.Client, weight float64) {
+func (c caller) client() (client quota.Client, weight float64) {
 	switch {
 	case c.key != nil:
 		return clientOf(*c.key), c.key.Weight
@@ -62,66 +62,66 @@ type admission struct {
 
 // admit admits a request or refuses it. Each admitted request needs exactly one release.
 func (g *Gateway) admit(c caller) (*admission, *openai.Error) {
-	s := g.cfg.Quotas
-	who, _ := c.client()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if refusal := s.ledger.Enter(time.Now(), who); refusal != nil {
+	q := g.cfg.Quotas
+	client, _ := c.client()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if refusal := q.ledger.Enter(time.Now(), client); refusal != nil {
 		return nil, quotaError(refusal)
 	}
 	g.metrics.inFlight.Inc()
-	return &admission{quotas: s, client: who, onRelease: g.metrics.inFlight.Dec}, nil
+	return &admission{quotas: q, client: client, onRelease: g.metrics.inFlight.Dec}, nil
 }
 
 // reserve reserves the tokens that a generation may use, or refuses it.
-func (t *admission) reserve(gen *generation) error {
+func (a *admission) reserve(gen *generation) error {
 	n := int64(gen.maxTokens())
-	t.quotas.mu.Lock()
-	defer t.quotas.mu.Unlock()
-	if refusal := t.quotas.ledger.Reserve(time.Now(), t.client, n); refusal != nil {
+	a.quotas.mu.Lock()
+	defer a.quotas.mu.Unlock()
+	if refusal := a.quotas.ledger.Reserve(time.Now(), a.client, n); refusal != nil {
 		return quotaError(refusal)
 	}
-	t.reserved, t.gen = n, gen
+	a.reserved, a.gen = n, gen
 	return nil
 }
 
 // release ends an admitted request and records the tokens that it used. A generation that never
 // started used none.
-func (t *admission) release() {
+func (a *admission) release() {
 	var used openai.Usage
-	if t.gen != nil {
-		used = t.gen.usage()
-		if !t.gen.started() {
+	if a.gen != nil {
+		used = a.gen.usage()
+		if !a.gen.started() {
 			used = openai.Usage{}
 		}
 	}
-	t.quotas.mu.Lock()
-	defer t.quotas.mu.Unlock()
-	t.quotas.ledger.Leave(time.Now(), t.client.Name, t.reserved, int64(used.Prompt), int64(used.Completion))
-	t.onRelease()
+	a.quotas.mu.Lock()
+	defer a.quotas.mu.Unlock()
+	a.quotas.ledger.Leave(time.Now(), a.client.Name, a.reserved, int64(used.Prompt), int64(used.Completion))
+	a.onRelease()
 }
 
 // countRefused counts a request that exceeds the priority of its key.
 func (g *Gateway) countRefused(c caller) {
-	s := g.cfg.Quotas
-	who, _ := c.client()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.Refused(time.Now(), who)
+	q := g.cfg.Quotas
+	client, _ := c.client()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.Refused(time.Now(), client)
 }
 
-// rateStatus returns the state of a client's limits per minute.
-func (s *Quotas) rateStatus(who quota.Client) (requests, tokens quota.RateStatus) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ledger.RateStatus(time.Now(), who)
+// rateStatus returns the state of a client'q limits per minute.
+func (q *Quotas) rateStatus(client quota.Client) (requests, tokens quota.RateStatus) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ledger.RateStatus(time.Now(), client)
 }
 
 // usage returns the usage of API keys at this gateway.
-func (s *Quotas) usage() []quota.Usage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ledger.Usage(time.Now())
+func (q *Quotas) usage() []quota.Usage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.ledger.Usage(time.Now())
 }
 
 // maxTokens returns how many tokens a generation may use: its prompts and max_tokens of every
@@ -146,7 +146,7 @@ func (gen *generation) started() bool {
 	return false
 }
 
-// quotaError returns the error for a request that exceeds its client's limits or share.
+// quotaError returns the error for a request that exceeds its client'q limits or share.
 func quotaError(r *quota.Refusal) *openai.Error {
 	if r.Reason == quota.TooLarge {
 		return openai.Invalid("max_tokens", r.Detail)

@@ -15,11 +15,11 @@ import (
 
 // setRateLimitHeaders sets OpenAI's rate limit headers from the caller's limits per minute.
 func (g *Gateway) setRateLimitHeaders(h http.Header, c caller) {
-	who, _ := c.client()
-	if who.Limits.RequestsPerMinute == 0 && who.Limits.TokensPerMinute == 0 {
+	client, _ := c.client()
+	if client.Limits.RequestsPerMinute == 0 && client.Limits.TokensPerMinute == 0 {
 		return
 	}
-	requests, tokens := g.cfg.Quotas.rateStatus(who)
+	requests, tokens := g.cfg.Quotas.rateStatus(client)
 	setRateHeaders(h, "requests", requests)
 	setRateHeaders(h, "tokens", tokens)
 }

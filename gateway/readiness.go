@@ -32,9 +32,9 @@ type readiness struct {
 // ready responds with 200 when load balancers should send requests to this node, or with
 // ?model=NAME, requests for that model. Only admins see which deployments do not serve, and why.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "ready")
+	info := newRequestInfo(r, "ready")
 	if r.URL.Query().Has("model") {
-		g.modelReady(w, r, a)
+		g.modelReady(w, r, info)
 		return
 	}
 	state := readiness{Causes: g.causes()}
@@ -46,11 +46,11 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	if noneServing(all) {
 		state.Causes = append(state.Causes, CauseModel)
 	}
-	if a.isAdmin(g.cfg.Keys != nil) {
+	if info.isAdmin(g.cfg.Keys != nil) {
 		state.Waiting = waitingDeployments(all)
 	}
 	state.Ready = len(state.Causes) == 0
-	g.answer(w, a, probeStatus(state.Ready), state)
+	g.respondJSON(w, info, probeStatus(state.Ready), state)
 }
 
 func probeStatus(ready bool) int {

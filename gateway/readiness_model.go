@@ -22,10 +22,10 @@ type modelReadiness struct {
 // modelReady responds with 200 when this node accepts requests for a model or an adapter, and with
 // 503 and its state otherwise. A key that may not use the model gets the response for a model that
 // is not deployed.
-func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
-	if g.cfg.Keys != nil && a.key == nil {
-		a.endpoint, a.object = "unauthorized", r.Method+" "+r.URL.Path
-		g.fail(w, a, unauthorized(w, r))
+func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, info requestInfo) {
+	if g.cfg.Keys != nil && info.key == nil {
+		info.endpoint, info.object = "unauthorized", r.Method+" "+r.URL.Path
+		g.respondError(w, info, unauthorized(w, r))
 		return
 	}
 	name := r.URL.Query().Get("model")
@@ -33,21 +33,21 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
 	d, err := g.findStatus(r.Context(), name)
 	switch {
 	case err != nil && asError(err).Status < http.StatusInternalServerError:
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	case err != nil:
 		g.cfg.Log.Debug().Err(err).Msg("reading deployments for a probe failed")
 		state.Causes, state.State = append(state.Causes, CauseStarting), "unknown"
 	default:
-		a.model = d.GetSpec().GetName()
+		info.model = d.GetSpec().GetName()
 		state.State = modelState(d)
 		if serving(d) == 0 {
 			state.Causes = append(state.Causes, CauseModel)
-			state.Detail = detailFor(a, d)
+			state.Detail = detailFor(info, d)
 		}
 	}
 	state.Ready = len(state.Causes) == 0
-	g.answer(w, a, probeStatus(state.Ready), state)
+	g.respondJSON(w, info, probeStatus(state.Ready), state)
 }
 
 // findStatus returns the status of the deployment of a model or an adapter.
@@ -91,11 +91,11 @@ func modelState(d *messages.DeploymentStatus) string {
 
 // detailFor returns why a model does not serve. Admins see the detail of its status, other clients
 // the error that a request would return.
-func detailFor(a asked, d *messages.DeploymentStatus) string {
+func detailFor(info requestInfo, d *messages.DeploymentStatus) string {
 	switch {
 	case d.GetSpec().GetReplicas() == 0:
 		return "the model is scaled to 0 replicas; models.scale adds some"
-	case a.key == nil || a.key.Admin || d.GetFailure() == nil:
+	case info.key == nil || info.key.Admin || d.GetFailure() == nil:
 		return withoutPaths(d.GetDetail())
 	}
 	var e *openai.Error = publicError(d.GetFailure())

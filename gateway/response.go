@@ -7,8 +7,8 @@ import (
 	"troupe/gateway/openai"
 )
 
-// answerOf returns the encoder of a generation's response.
-func answerOf(gen *generation) *openai.ResponseEncoder {
+// newResponseEncoder returns the encoder of a generation's response.
+func newResponseEncoder(gen *generation) *openai.ResponseEncoder {
 	a := &openai.ResponseEncoder{
 		Model:        gen.request.Model,
 		Created:      time.Now().Unix(),
@@ -23,14 +23,14 @@ func answerOf(gen *generation) *openai.ResponseEncoder {
 	return a
 }
 
-// choiceOf converts a delta to OpenAI's form.
-func (gen *generation) choiceOf(p piece) openai.Choice {
-	c := openai.Choice{Index: p.index, Text: p.text, Finish: p.finish, First: p.first}
-	if !p.logprobs {
+// toChoice converts a delta to OpenAI's form.
+func (gen *generation) toChoice(d delta) openai.Choice {
+	c := openai.Choice{Index: d.index, Text: d.text, Finish: d.finish, First: d.first}
+	if !d.logprobs {
 		return c
 	}
-	c.Logprobs = make([]openai.TokenLogprob, len(p.tokens))
-	for i, t := range p.tokens {
+	c.Logprobs = make([]openai.TokenLogprob, len(d.tokens))
+	for i, t := range d.tokens {
 		entry := gen.logprob(t.id, t.logprobs.GetLogprob())
 		entry.Offset = t.offset
 		for _, alt := range t.logprobs.GetTop() {
@@ -50,39 +50,39 @@ func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
 }
 
 // gather joins deltas into complete choices.
-type gather struct {
+type accumulator struct {
 	gen     *generation
 	choices []openai.Choice
 	texts   []strings.Builder // by choice
 }
 
-func newGather(gen *generation) *gather {
-	g := &gather{
+func newAccumulator(gen *generation) *accumulator {
+	a := &accumulator{
 		gen:     gen,
 		choices: make([]openai.Choice, len(gen.choices)),
 		texts:   make([]strings.Builder, len(gen.choices)),
 	}
-	for i := range g.choices {
-		g.choices[i].Index = i
+	for i := range a.choices {
+		a.choices[i].Index = i
 		if gen.request.Sampling.GetLogprobs() {
-			g.choices[i].Logprobs = []openai.TokenLogprob{} // requested, so not null even without tokens
+			a.choices[i].Logprobs = []openai.TokenLogprob{} // requested, so not null even without tokens
 		}
 	}
-	return g
+	return a
 }
 
-func (g *gather) write(p piece) error {
-	c, part := &g.choices[p.index], g.gen.choiceOf(p)
-	g.texts[p.index].WriteString(part.Text)
+func (a *accumulator) add(d delta) error {
+	c, part := &a.choices[d.index], a.gen.toChoice(d)
+	a.texts[d.index].WriteString(part.Text)
 	c.Finish = part.Finish
 	c.Logprobs = append(c.Logprobs, part.Logprobs...)
 	return nil
 }
 
 // whole returns the choices with their texts.
-func (g *gather) whole() []openai.Choice {
-	for i := range g.choices {
-		g.choices[i].Text = g.texts[i].String()
+func (a *accumulator) result() []openai.Choice {
+	for i := range a.choices {
+		a.choices[i].Text = a.texts[i].String()
 	}
-	return g.choices
+	return a.choices
 }

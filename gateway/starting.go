@@ -17,14 +17,14 @@ func StartingHandler() http.Handler {
 	mux := http.NewServeMux()
 	live := func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
-		writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+		writeJSONBody(w, http.StatusOK, []byte(`{"status":"ok"}`))
 	}
 	mux.HandleFunc("GET /live", live)
 	mux.HandleFunc("GET /health", live)
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
 		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // cannot fail: strings and a bool
-		writeJSON(w, http.StatusServiceUnavailable, body)
+		writeJSONBody(w, http.StatusServiceUnavailable, body)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		setRequestID(w, r)
@@ -33,12 +33,12 @@ func StartingHandler() http.Handler {
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
 		web.CloseAfter(w, r) // the body was not read
-		writeJSON(w, e.Status, e.JSON())
+		writeJSONBody(w, e.Status, e.JSON())
 	})
 	return mux
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
+func writeJSONBody(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)

@@ -94,26 +94,26 @@ func (u *usageActor) onReport(msg *messages.UsageAnnounced) {
 }
 
 // clusterUsage returns the usage of API keys in the cluster.
-func (s *Quotas) clusterUsage() []*messages.ClientUsage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return toMessages(s.ledger.ClusterUsage(time.Now()))
+func (q *Quotas) clusterUsage() []*messages.ClientUsage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return toMessages(q.ledger.ClusterUsage(time.Now()))
 }
 
-func (s *Quotas) removePeers(lives func(node string) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.RemovePeers(lives)
+func (q *Quotas) removePeers(lives func(node string) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.RemovePeers(lives)
 }
 
-func (s *Quotas) applyReport(msg *messages.UsageAnnounced) {
+func (q *Quotas) applyReport(msg *messages.UsageAnnounced) {
 	all := make([]quota.Usage, len(msg.GetClients()))
 	for i, c := range msg.GetClients() {
 		all[i] = fromMessage(c)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
 }
 
 func toMessages(all []quota.Usage) []*messages.ClientUsage {
