@@ -125,8 +125,8 @@ func modelNotFound(model string) *openai.Error {
 		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
 }
 
-// asked is the information that a request is counted and logged under. The model exists, so that
-// the number of label values is bounded.
+// requestInfo is the information under which a request is counted and logged. The model exists, so
+// that the number of label values is bounded.
 type requestInfo struct {
 	caller
 	endpoint, model string

@@ -104,8 +104,8 @@ const (
 	notFoundError    = "NotFoundError"
 )
 
-// loadAdapter serves vLLM's /v1/load_lora_adapter. As in vLLM, the adapter's base model need not have the same
-// name as the model; only the shapes are compared.
+// loadAdapter serves vLLM's /v1/load_lora_adapter. As in vLLM, the adapter's base model need not
+// have the same name as the model; only the shapes are compared.
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" || req.Path == "" {

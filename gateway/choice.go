@@ -32,7 +32,7 @@ type choice struct {
 	lastTokens time.Time // time of the last delivery
 }
 
-// piece is the new output of a choice.
+// delta is the new output of a choice.
 type delta struct {
 	index    int
 	text     string

@@ -26,7 +26,8 @@ func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 					"or add the name to --allowed-hosts",
 				r.Host,
 			))
-			g.respondError(w, requestInfo{caller: caller{id: setRequestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
+			c := caller{id: setRequestID(w, r), remote: r.RemoteAddr}
+			g.respondError(w, requestInfo{caller: c, endpoint: "refused"}, e)
 			return
 		}
 		next.ServeHTTP(w, r)

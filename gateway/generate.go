@@ -155,7 +155,7 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(delta) er
 	return nil
 }
 
-// start opens the call of a choice, or defers it until another call of the request ends.
+// startCall opens the call of a choice, or defers it until another call of the request ends.
 func (g *Gateway) startCall(gen *generation, c *choice) {
 	if gen.openCalls >= maxOpenCalls {
 		gen.pending = append(gen.pending, c)
@@ -167,7 +167,7 @@ func (g *Gateway) startCall(gen *generation, c *choice) {
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }
 
-// close ends the call of a choice and closes its session if that still runs.
+// endCall ends the call of a choice and closes its session if that still runs.
 func (g *Gateway) endCall(c *choice) {
 	if !c.open {
 		return

@@ -78,7 +78,8 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 		started: time.Now(),
 	}
 	if g.origin.Check(r) != nil {
-		g.respondError(w, requestInfo{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOriginError(r))
+		info := requestInfo{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}
+		g.respondError(w, info, crossOriginError(r))
 		return
 	}
 	_, pattern := g.mux.Handler(r)
@@ -108,7 +109,8 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 	}
 	if !c.isAdmin(g.cfg.Keys != nil) &&
 		(adminRoutes[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
-		g.respondError(w, requestInfo{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}, adminRequired())
+		info := requestInfo{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}
+		g.respondError(w, info, adminRequired())
 		return
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
@@ -139,7 +141,7 @@ func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Err
 	return e
 }
 
-// fail responds with an error.
+// respondError responds with an error.
 func (g *Gateway) respondError(w http.ResponseWriter, info requestInfo, e *openai.Error) {
 	if after := retryAfter(e); after != "" {
 		w.Header().Set("Retry-After", after)

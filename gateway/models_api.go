@@ -8,7 +8,7 @@ import (
 	"troupe/messages"
 )
 
-// answer responds with a value as JSON.
+// respondJSON responds with a value as JSON.
 func (g *Gateway) respondJSON(w http.ResponseWriter, info requestInfo, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -64,15 +64,15 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "models")
-	asked := r.PathValue("model")
-	d, adapter, err := g.resolve(r.Context(), asked)
+	name := r.PathValue("model")
+	d, adapter, err := g.resolve(r.Context(), name)
 	if err != nil {
 		g.respondError(w, info, asError(err))
 		return
 	}
 	info.model, info.adapter = d.GetSpec().GetName(), adapter.GetName()
 	if adapter != nil {
-		g.respondJSON(w, info, http.StatusOK, adapterObject(asked, adapter))
+		g.respondJSON(w, info, http.StatusOK, adapterObject(name, adapter))
 		return
 	}
 	g.respondJSON(w, info, http.StatusOK, g.modelObject(d))

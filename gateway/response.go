@@ -49,7 +49,7 @@ func (gen *generation) logprob(id uint32, logprob float32) openai.TokenLogprob {
 	}
 }
 
-// gather joins deltas into complete choices.
+// accumulator joins deltas into complete choices.
 type accumulator struct {
 	gen     *generation
 	choices []openai.Choice
@@ -79,7 +79,7 @@ func (a *accumulator) add(d delta) error {
 	return nil
 }
 
-// whole returns the choices with their texts.
+// result returns the choices with their texts.
 func (a *accumulator) result() []openai.Choice {
 	for i := range a.choices {
 		a.choices[i].Text = a.texts[i].String()

@@ -61,7 +61,8 @@ func (g *Gateway) writeSSE(w http.ResponseWriter, r *http.Request, gen *generati
 	case err != nil:
 		e := asError(err)
 		g.recordResponse(info, e.Status)
-		// Writes fail if the client has left. Aborting tells the client that the stream is incomplete.
+		// Writes fail if the client has left. Aborting tells the client that the response is
+		// incomplete.
 		_ = events.send(func(b []byte) []byte { return append(b, e.JSON()...) })
 		panic(http.ErrAbortHandler)
 	}

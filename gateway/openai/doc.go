@@ -1,4 +1,4 @@
-// Package openai decodes and validates requests of the OpenAI HTTP API and encodes its responses and
+// Package openai decodes and validates requests of the OpenAI HTTP API, and encodes responses and
 // errors.
 //
 // It knows neither models nor connections. Limits that depend on a model's context or vocabulary

@@ -8,6 +8,6 @@
 // Invariants:
 //   - no client keeps a connection without sending or reading
 //   - a request whose body was not read ends its connection
-//   - regardless of the number of connections, probes get a response and half of the descriptors stay
-//     free
+//   - regardless of the number of connections, probes get a response
+//   - half of the process's descriptors stay free
 package web
