@@ -122,7 +122,7 @@ func (n *Node) routerProps() *actor.Props {
 		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(),
 		Log:      n.cfg.Log,
-		Adapters: n.catalogue.Reconcile, Stored: &n.stored, Informed: sync.OnceFunc(func() { close(n.routed) }),
+		Adapters: n.catalogue.Reconcile, Cache: &n.stored, OnSynced: sync.OnceFunc(func() { close(n.routed) }),
 	})
 }
 

@@ -49,7 +49,7 @@ type Node struct {
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
-	stored     router.Stored
+	stored     router.DeploymentCache
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
 	serving    chan struct{} // closed once the control service takes requests
