@@ -13,8 +13,10 @@ import (
 
 // phase is the stage of a gateway's shutdown. It only increases.
 //
-// phase /ready new requests connection of a request accepting 200 served kept open draining 503
-// served closed after the response refusing 503 refused with 503 closed after the response
+//	phase      /ready  new requests        connection of a request
+//	accepting  200     served              kept open
+//	draining   503     served              closed after the response
+//	refusing   503     refused with 503    closed after the response
 //
 // Requests in flight continue in every phase.
 type phase uint8
