@@ -28,8 +28,7 @@ type Adapters interface {
 
 // resolve returns the deployment that a request is for, and the adapter if the name is one.
 func (g *Gateway) resolve(
-	ctx context.Context,
-	model string,
+	ctx context.Context, model string,
 ) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
 	c := callerFrom(ctx)
 	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayUseAdapter)
@@ -154,10 +153,7 @@ const adapterChangeTimeout = 10 * time.Minute
 
 // changeAdapters serves a request that changes adapters. It responds with plain text, as vLLM does.
 func (g *Gateway) changeAdapters(
-	w http.ResponseWriter,
-	r *http.Request,
-	endpoint string,
-	change func(loadRequest) (string, error),
+	w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error),
 ) {
 	info := newRequestInfo(r, endpoint)
 	done, err := func() (string, error) {

@@ -40,8 +40,7 @@ func (a *testAdapters) FindAdapter(name string, may func(*messages.AdapterSpec) 
 func (a *testAdapters) Adapters(model string) []*messages.AdapterSpec { return a.catalogue.All(model) }
 
 func (a *testAdapters) RegisterAdapter(
-	_ context.Context,
-	req *messages.RegisterAdapterRequest,
+	_ context.Context, req *messages.RegisterAdapterRequest,
 ) (*messages.AdapterSpec, error) {
 	spec := req.GetAdapter()
 	if strings.Contains(spec.GetPath(), "missing") {

@@ -35,11 +35,11 @@ type memoryBudget struct {
 }
 
 func newMemoryBudget(bytes int64) *memoryBudget {
-	turns := max(1, min(maxTokenizers, runtime.GOMAXPROCS(0)/2))
+	permits := max(1, min(maxTokenizers, runtime.GOMAXPROCS(0)/2))
 	return &memoryBudget{
 		bodies:     semaphore.NewWeighted(bytes),
 		total:      bytes,
-		tokenizers: semaphore.NewWeighted(int64(turns)),
+		tokenizers: semaphore.NewWeighted(int64(permits)),
 	}
 }
 

@@ -33,10 +33,7 @@ func (c *Call) Output() []uint32 {
 
 // Deliver implements session.Client.
 func (c *Call) Deliver(
-	tokens []uint32,
-	logprobs []*messages.TokenLogprobs,
-	cached uint32,
-	finish messages.FinishReason,
+	tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason,
 ) {
 	c.change(func() {
 		c.output = append(c.output, tokens...)

@@ -38,7 +38,7 @@ type delta struct {
 	text     string
 	tokens   []token // set if log-probabilities were requested
 	finish   string  // finish reason, on the last one only
-	first    bool
+	first    bool    // the first one of the choice
 	logprobs bool
 }
 
@@ -57,7 +57,7 @@ func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []ui
 		stopper: tokenizer.NewStopper(r.Stop),
 	}
 	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
-		// Without it, the output would begin the text and lose its first space.
+		// The output continues the prompt, so it keeps its leading space.
 		c.decoder.Continue()
 	}
 	if r.IncludeStop {
@@ -77,9 +77,9 @@ func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool)
 // decode converts progress to text and cuts it before a stop string.
 func (c *choice) decode(p progress) (out delta) {
 	out = delta{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
-	var whole strings.Builder
-	whole.WriteString(c.echoed)
-	defer func() { out.text = whole.String() }()
+	var all strings.Builder
+	all.WriteString(c.echoed)
+	defer func() { out.text = all.String() }()
 	c.started, c.echoed, c.cached = true, "", int(p.cached)
 	for i, id := range p.tokens {
 		if i < len(p.logprobs) {
@@ -89,7 +89,7 @@ func (c *choice) decode(p progress) (out delta) {
 		c.textRunes += utf8.RuneCountInString(decoded)
 		c.decoded++
 		text, stopped := c.stopper.Push(decoded)
-		whole.WriteString(text)
+		all.WriteString(text)
 		if stopped {
 			out.finish = finishStop
 			return out
@@ -100,14 +100,14 @@ func (c *choice) decode(p progress) (out delta) {
 			c.endTokens = 1
 		}
 		text, stopped := c.stopper.Push(c.decoder.Flush())
-		whole.WriteString(text)
-		whole.WriteString(c.stopper.Flush())
+		all.WriteString(text)
+		all.WriteString(c.stopper.Flush())
 		out.finish = finishReason(p.finish, stopped)
 	}
 	return out
 }
 
-// empty reports whether p holds nothing to write.
+// empty reports whether d holds nothing to write.
 func (d delta) empty() bool { return d.text == "" && d.finish == "" && len(d.tokens) == 0 && !d.first }
 
 const (

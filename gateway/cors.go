@@ -15,9 +15,9 @@ import (
 	"troupe/messages"
 )
 
-// AllowHosts refuses requests whose Host is not this node, to prevent DNS rebinding. There, an
-// attacker's page resolves its own name to this node's address, and the browser treats the node as
-// part of that page. Allowed are IP addresses, which cannot be rebound, localhost, and names.
+// AllowHosts refuses requests whose Host is not this node, to prevent DNS rebinding: an attacker's
+// page resolves its own name to this node's address, and the browser treats the node as part of
+// that page. It allows localhost, names, and IP addresses, which cannot be rebound.
 func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isKnownHost(r.Host, names) {
@@ -51,7 +51,7 @@ func isKnownHost(host string, names []string) bool {
 }
 
 // corsHandler returns a handler that lets pages of the listed origins use the API, and the check
-// that refuses unsafe requests from other pages. Browsers keep the responses to safe requests from
+// that refuses unsafe requests from other pages. Browsers hide the responses to safe requests from
 // those pages.
 func corsHandler(listed []string, next http.Handler) (http.Handler, *http.CrossOriginProtection, error) {
 	check := http.NewCrossOriginProtection()

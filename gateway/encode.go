@@ -21,22 +21,22 @@ func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]
 			return nil, openai.Invalid("allowed_token_ids", m.unknownToken(id))
 		}
 	}
-	f, err := m.promptOptions(r)
+	opts, err := m.promptOptions(r)
 	if err != nil {
 		return nil, err
 	}
 	if r.Chat {
-		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, f)
+		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, opts)
 		r.Messages = nil
 		return [][]uint32{tokens}, err
 	}
 	all := make([][]uint32, len(r.Prompts))
 	for i := range r.Prompts {
 		var err error
-		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], f); err != nil {
+		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], opts); err != nil {
 			return nil, err
 		}
-		if r.Echo && f.keepLast > 0 {
+		if r.Echo && opts.keepLast > 0 {
 			r.Prompts[i].Tokens = all[i] // truncated tokens are not echoed
 		}
 		if !r.Echo {
@@ -60,12 +60,12 @@ func (m *model) unknownToken(id uint32) string {
 }
 
 // encodePrompt returns the tokens of one prompt, or an error if it cannot fit the context.
-func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f promptOptions) ([]uint32, error) {
+func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, opts promptOptions) ([]uint32, error) {
 	switch {
 	case p.Count() == 0:
-		return g.encodeText(ctx, m, p.Text, f)
-	case f.keepLast > 0:
-		p.ReadLast(f.keepLast)
+		return g.encodeText(ctx, m, p.Text, opts)
+	case opts.keepLast > 0:
+		p.ReadLast(opts.keepLast)
 	case p.Count() >= m.context:
 		return nil, m.tooLong(p.Count())
 	default:
@@ -76,8 +76,8 @@ func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, 
 
 // encodeText tokenizes a text, or returns an error if it cannot fit the context. A text that is far
 // too long is refused by its size, since tokenizing it takes seconds.
-func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f promptOptions) ([]uint32, error) {
-	if err := m.checkLength(m.tokenizer.LeastTokens(text), f); err != nil {
+func (g *Gateway) encodeText(ctx context.Context, m *model, text string, opts promptOptions) ([]uint32, error) {
+	if err := m.checkLength(m.tokenizer.LeastTokens(text), opts); err != nil {
 		return nil, err
 	}
 	done, err := g.budget.acquireTokenizer(ctx, len(text))
@@ -85,11 +85,11 @@ func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f promp
 		return nil, err
 	}
 	defer done()
-	tokens, err := m.tokenizer.EncodeContext(ctx, text, f.addSpecial)
-	if err != nil || f.keepLast == 0 {
+	tokens, err := m.tokenizer.EncodeContext(ctx, text, opts.addSpecial)
+	if err != nil || opts.keepLast == 0 {
 		return tokens, err
 	}
-	return m.tokenizer.Last(tokens, f.addSpecial, f.keepLast), nil
+	return m.tokenizer.Last(tokens, opts.addSpecial, opts.keepLast), nil
 }
 
 func (m *model) tooLong(minTokens int) *openai.Error {
@@ -101,7 +101,7 @@ func (m *model) tooLong(minTokens int) *openai.Error {
 // transformers does, it adds no special tokens beyond the template's own unless the client requests
 // them.
 func (g *Gateway) encodeTurns(
-	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f promptOptions,
+	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, opts promptOptions,
 ) ([]uint32, error) {
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.templateErr.Error())
@@ -110,14 +110,14 @@ func (g *Gateway) encodeTurns(
 	for _, t := range turns {
 		minTokens += m.tokenizer.LeastTokens(t.Content)
 	}
-	if err := m.checkLength(minTokens, f); err != nil {
+	if err := m.checkLength(minTokens, opts); err != nil {
 		return nil, err
 	}
 	text, err := m.render(turns, o)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := g.encodeText(ctx, m, text, f)
+	tokens, err := g.encodeText(ctx, m, text, opts)
 	if err != nil {
 		return nil, err
 	}

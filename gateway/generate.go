@@ -44,7 +44,7 @@ type generation struct {
 	deadline   time.Time
 }
 
-// prepare looks up the model, notes it in a, and encodes the prompts into sequences.
+// prepare looks up the model, records it in info, and encodes the prompts into sequences.
 func (g *Gateway) prepare(ctx context.Context, r *openai.Request, info *requestInfo) (gen *generation, err error) {
 	defer g.recoverPanic(&err)
 	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}

@@ -89,25 +89,25 @@ func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
 	spec := d.GetSpec()
 	for {
 		m.mu.Lock()
-		k := m.entry(spec.GetName())
-		if v := k.find(spec); v != nil {
+		e := m.entry(spec.GetName())
+		if v := e.find(spec); v != nil {
 			m.mu.Unlock()
 			return v.model, nil
 		}
-		if r := k.loading; r != nil {
+		if load := e.loading; load != nil {
 			m.mu.Unlock()
-			<-r.done
-			if proto.Equal(r.spec, spec) {
-				return m.loadResult(spec, r)
+			<-load.done
+			if proto.Equal(load.spec, spec) {
+				return m.loadResult(spec, load)
 			}
 			continue
 		}
 		// The error stands if loading panics.
-		r := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread}
-		k.loading = r
+		load := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread}
+		e.loading = load
 		m.mu.Unlock()
-		m.load(k, r)
-		return m.loadResult(spec, r)
+		m.load(e, load)
+		return m.loadResult(spec, load)
 	}
 }
 
@@ -121,48 +121,48 @@ func (m *modelCache) entry(name string) *cacheEntry {
 	return m.entries[name]
 }
 
-// find returns the model of the served revision, or nil. The cache's lock is held.
-func (k *cacheEntry) find(d *messages.DeploymentSpec) *version {
-	for _, v := range k.versions {
+// find returns the version of the served revision, or nil. The cache's lock must be held.
+func (e *cacheEntry) find(d *messages.DeploymentSpec) *version {
+	for _, v := range e.versions {
 		if v.matches(d) {
 			return v
 		}
 	}
-	if d.GetRevisionDigest() == "" && len(k.versions) > 0 && k.versions[0].path == d.GetPath() {
-		return k.versions[0]
+	if d.GetRevisionDigest() == "" && len(e.versions) > 0 && e.versions[0].path == d.GetPath() {
+		return e.versions[0]
 	}
 	return nil
 }
 
 // load reads a folder for all requests that wait for it.
-func (m *modelCache) load(k *cacheEntry, r *modelLoad) {
+func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		k.loading = nil
-		if r.err == nil {
-			k.versions = append([]*version{{r.model, r.spec.GetPath(), r.spec.GetDeploy()}}, k.versions...)
-			k.versions = k.versions[:min(len(k.versions), maxVersions)]
+		e.loading = nil
+		if load.err == nil {
+			e.versions = append([]*version{{load.model, load.spec.GetPath(), load.spec.GetDeploy()}}, e.versions...)
+			e.versions = e.versions[:min(len(e.versions), maxVersions)]
 		}
-		close(r.done)
+		close(load.done)
 	}()
-	r.model, r.err = m.read(r.spec.GetPath())
-	if r.err == nil && r.spec.GetRevisionDigest() != "" && !(&version{model: r.model}).matches(r.spec) {
-		r.err = fmt.Errorf(
+	load.model, load.err = m.read(load.spec.GetPath())
+	if load.err == nil && load.spec.GetRevisionDigest() != "" && !(&version{model: load.model}).matches(load.spec) {
+		load.err = fmt.Errorf(
 			"%s: configuration, tokenizer or template differ from the deployed revision %s; "+
 				"run models.deploy to roll to the new files, or put the old files back",
-			r.spec.GetPath(),
-			digest.Short(r.spec.GetRevisionDigest()),
+			load.spec.GetPath(),
+			digest.Short(load.spec.GetRevisionDigest()),
 		)
 	}
 }
 
-func (m *modelCache) loadResult(spec *messages.DeploymentSpec, r *modelLoad) (*model, error) {
-	if r.err == nil {
-		return r.model, nil
+func (m *modelCache) loadResult(spec *messages.DeploymentSpec, load *modelLoad) (*model, error) {
+	if load.err == nil {
+		return load.model, nil
 	}
-	m.log.Warn().Err(r.err).Str("model", spec.GetName()).Msg("reading model folder failed")
-	// The revision was loaded, here or on another node.
+	m.log.Warn().Err(load.err).Str("model", spec.GetName()).Msg("reading model folder failed")
+	// A deployment with a revision was loaded, here or on another node.
 	if spec.GetRevisionDigest() != "" {
 		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, unreadableHereText)
 	}

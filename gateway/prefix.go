@@ -11,9 +11,7 @@ import (
 // EncodePrefix tokenizes the beginning of prompts of a model: text, as in a completion, or the
 // first turns of a chat. Its errors are of type *openai.Error.
 func (g *Gateway) EncodePrefix(
-	ctx context.Context,
-	name, text string,
-	turns []openai.Message,
+	ctx context.Context, name, text string, turns []openai.Message,
 ) (tokens []uint32, err error) {
 	defer g.recoverPanic(&err)
 	d, err := g.deployment(ctx, name)

@@ -18,21 +18,21 @@ const maxTruncation = 4
 
 // promptOptions returns the options of a request.
 func (m *model) promptOptions(r *openai.Request) (promptOptions, error) {
-	f := promptOptions{addSpecial: r.AddSpecial, keepLast: r.Truncate}
-	if f.keepLast > m.context {
-		return f, openai.Invalid("truncate_prompt_tokens", fmt.Sprintf(
-			"truncate_prompt_tokens is %d; the model's context is %d tokens", f.keepLast, m.context))
+	opts := promptOptions{addSpecial: r.AddSpecial, keepLast: r.Truncate}
+	if opts.keepLast > m.context {
+		return opts, openai.Invalid("truncate_prompt_tokens", fmt.Sprintf(
+			"truncate_prompt_tokens is %d; the model's context is %d tokens", opts.keepLast, m.context))
 	}
-	if f.keepLast < 0 {
-		f.keepLast = max(1, m.context-max(1, int(r.MaxTokens)))
+	if opts.keepLast < 0 {
+		opts.keepLast = max(1, m.context-max(1, int(r.MaxTokens)))
 	}
-	return f, nil
+	return opts, nil
 }
 
 // checkLength returns an error if a prompt of at least minTokens tokens cannot fit.
-func (m *model) checkLength(minTokens int, f promptOptions) error {
+func (m *model) checkLength(minTokens int, opts promptOptions) error {
 	switch {
-	case f.keepLast == 0 && minTokens >= m.context:
+	case opts.keepLast == 0 && minTokens >= m.context:
 		return m.tooLong(minTokens)
 	case minTokens >= maxTruncation*m.context:
 		e := m.tooLong(minTokens)

@@ -63,8 +63,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 	i := slices.IndexFunc(all, func(d *messages.DeploymentStatus) bool {
 		return d.GetSpec().GetName() == base.GetSpec().GetName()
 	})
-	// The deployment was just deleted.
-	if i < 0 {
+	if i < 0 { // the deployment was just deleted
 		return nil, modelNotFound(name)
 	}
 	return all[i], nil

@@ -39,45 +39,43 @@ type keyedRequest struct {
 
 // add returns a context that is cancelled with errRevoked when the key is revoked. release must be
 // called when the request ends.
-func (u *keyedRequests) add(
-	ctx context.Context,
-	key apikey.Key,
-	w http.ResponseWriter,
+func (k *keyedRequests) add(
+	ctx context.Context, key apikey.Key, w http.ResponseWriter,
 ) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	use := &keyedRequest{key, cancel, http.NewResponseController(w)}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.timer == nil {
-		u.open = map[*keyedRequest]struct{}{}
-		u.timer = time.AfterFunc(revocationInterval, u.cancelRevoked)
+	request := &keyedRequest{key, cancel, http.NewResponseController(w)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.timer == nil {
+		k.open = map[*keyedRequest]struct{}{}
+		k.timer = time.AfterFunc(revocationInterval, k.cancelRevoked)
 	}
-	u.open[use] = struct{}{}
+	k.open[request] = struct{}{}
 	return ctx, func() {
 		cancel(nil)
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		delete(u.open, use)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.open, request)
 	}
 }
 
 // cancelRevoked cancels the requests of revoked keys. It reschedules itself while requests run.
-func (u *keyedRequests) cancelRevoked() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for use := range u.open {
-		if !u.keys.Contains(use.key) {
-			use.cancel(errRevoked)
-			_ = use.control.SetWriteDeadline(
-				time.Now().Add(revocationGrace)) // a writer without deadlines never blocks
-			delete(u.open, use)
+func (k *keyedRequests) cancelRevoked() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for request := range k.open {
+		if !k.keys.Contains(request.key) {
+			request.cancel(errRevoked)
+			// A writer without deadlines never blocks.
+			_ = request.control.SetWriteDeadline(time.Now().Add(revocationGrace))
+			delete(k.open, request)
 		}
 	}
-	if len(u.open) == 0 {
-		u.timer = nil
+	if len(k.open) == 0 {
+		k.timer = nil
 		return
 	}
-	u.timer.Reset(revocationInterval)
+	k.timer.Reset(revocationInterval)
 }
 
 // contextError returns the error for a request whose context has ended.
