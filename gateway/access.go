@@ -89,11 +89,8 @@ func (c caller) isAdmin(keys bool) bool { return !keys || c.key != nil && c.key.
 
 // adminRequired returns the error for a key that is not an admin's.
 func adminRequired() *openai.Error {
-	return openai.Refusal(
-		messages.Reason_REASON_FORBIDDEN,
-		"this API key is not an admin's; add admin: true to its entry "+
-			"in the key file, or create one with \"troupe keys new --admin\"",
-	)
+	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; "+
+		"add admin: true to its entry in the key file, or create one with \"troupe keys new --admin\"")
 }
 
 // mayUse reports whether the caller may use a model.

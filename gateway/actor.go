@@ -67,11 +67,8 @@ func (g *gatewayActor) onTerminated(msg *actor.Terminated) {
 	}
 	_, id, _ := strings.Cut(msg.GetWho().GetId(), "/"+sessionPrefix)
 	if call := g.Calls.get(id); call != nil {
-		call.Fail(
-			&messages.Refused{
-				Reason: messages.Reason_REASON_INTERNAL,
-				Detail: "the session of this request crashed repeatedly",
-			},
-		)
+		call.Fail(&messages.Refused{
+			Reason: messages.Reason_REASON_INTERNAL, Detail: "the session of this request crashed repeatedly",
+		})
 	}
 }

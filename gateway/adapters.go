@@ -39,11 +39,8 @@ func (g *Gateway) resolve(
 		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
 		// The directory's own error may name other models.
 		if err != nil && isNotFound(err) {
-			err = openai.Refusal(
-				messages.Reason_REASON_NOT_FOUND,
-				fmt.Sprintf("adapter %q belongs to model %q, which is not deployed",
-					adapter.GetName(), adapter.GetModel()),
-			)
+			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf(
+				"adapter %q belongs to model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
 		}
 		return d, adapter, err
 	case !strings.Contains(model, ":"):
@@ -118,9 +115,7 @@ func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 		case known != nil && !req.InPlace:
 			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
 				"The lora adapter '%s' has already been loaded. "+
-					"If you want to load the adapter in place, set 'load_inplace' to True.",
-				req.Name,
-			))
+					"If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
 		case known != nil:
 			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
 		}

@@ -23,9 +23,7 @@ func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 		if !isKnownHost(r.Host, names) {
 			e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
 				"the host %q is not a name of this node; use localhost or an IP address, "+
-					"or add the name to --allowed-hosts",
-				r.Host,
-			))
+					"or add the name to --allowed-hosts", r.Host))
 			c := caller{id: setRequestID(w, r), remote: r.RemoteAddr}
 			g.respondError(w, requestInfo{caller: c, endpoint: "refused"}, e)
 			return

@@ -148,12 +148,9 @@ func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 	}()
 	load.model, load.err = m.read(load.spec.GetPath())
 	if load.err == nil && load.spec.GetRevisionDigest() != "" && !(&version{model: load.model}).matches(load.spec) {
-		load.err = fmt.Errorf(
-			"%s: configuration, tokenizer or template differ from the deployed revision %s; "+
-				"run models.deploy to roll to the new files, or put the old files back",
-			load.spec.GetPath(),
-			digest.Short(load.spec.GetRevisionDigest()),
-		)
+		load.err = fmt.Errorf("%s: configuration, tokenizer or template differ from the deployed revision %s; "+
+			"run models.deploy to roll to the new files, or put the old files back",
+			load.spec.GetPath(), digest.Short(load.spec.GetRevisionDigest()))
 	}
 }
 

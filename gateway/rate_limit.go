@@ -58,11 +58,9 @@ func (g *Gateway) applyPriority(r *openai.Request, c caller, deploymentDefault m
 	case limited && r.Priority > most:
 		g.countRefused(c)
 		param := "priority"
-		e := openai.Refusal(
-			messages.Reason_REASON_FORBIDDEN,
-			fmt.Sprintf("priority %s is above %s, the highest class that API key %s may use",
-				className(r.Priority), className(most), c.key.Name),
-		)
+		e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
+			"priority %s is above %s, the highest class that API key %s may use",
+			className(r.Priority), className(most), c.key.Name))
 		e.Param = &param
 		return e
 	}

@@ -71,11 +71,8 @@ func syntaxError(err error) error {
 		p := known.GetToken().Position
 		position = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
 	}
-	return fmt.Errorf(
-		"syntax error at %s; expected under keys: a list of entries with name, key or sha256, models, admin, tenant, "+
-			"max_priority, weight and limits",
-		position,
-	)
+	return fmt.Errorf("syntax error at %s; expected under keys: a list of entries with name, key or sha256, "+
+		"models, admin, tenant, max_priority, weight and limits", position)
 }
 
 func (e entry) key() (Key, error) {
@@ -90,11 +87,8 @@ func (e entry) key() (Key, error) {
 	case e.Name == "":
 		return k, errors.New("name is missing; it identifies the key in logs")
 	case e.Name == kv.SharedTenant && e.Tenant == "":
-		return k, fmt.Errorf(
-			"a key named %s without a tenant would share cached prefixes with every client; give it a tenant, "+
-				"or another name",
-			e.Name,
-		)
+		return k, fmt.Errorf("a key named %s without a tenant would share cached prefixes with every client; "+
+			"give it a tenant, or another name", e.Name)
 	case (e.Key == "") == (e.SHA256 == ""):
 		return k, errors.New("set either key or sha256")
 	case e.Key != "" && len(e.Key) < minKeyLength:

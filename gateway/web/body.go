@@ -34,12 +34,12 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 // of the whole body. The earlier one applies.
 func (b *watchedBody) extendDeadline() {
 	now := time.Now()
-	whole := b.began.Add(
-		b.limits.BodyStallTimeout + time.Duration(float64(b.read)/float64(b.limits.MinBodyRate)*float64(time.Second)))
-	if next := now.Add(b.limits.BodyStallTimeout); next.Before(whole) {
-		whole = next
+	allowed := time.Duration(float64(b.read) / float64(b.limits.MinBodyRate) * float64(time.Second))
+	deadline := b.began.Add(b.limits.BodyStallTimeout + allowed)
+	if next := now.Add(b.limits.BodyStallTimeout); next.Before(deadline) {
+		deadline = next
 	}
-	_ = http.NewResponseController(b.w).SetReadDeadline(whole) // fails only on a writer without a network behind it
+	_ = http.NewResponseController(b.w).SetReadDeadline(deadline) // fails only without a network behind the writer
 }
 
 // Read implements io.Reader.
