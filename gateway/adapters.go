@@ -26,7 +26,7 @@ type Adapters interface {
 	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
 }
 
-// resolve returns the deployment that a request is for, and the adapter if the name is one.
+// resolve returns the deployment that a request is for, and the adapter if the name refers to one.
 func (g *Gateway) resolve(
 	ctx context.Context, model string,
 ) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {

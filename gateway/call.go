@@ -35,7 +35,7 @@ func (c *Call) Output() []uint32 {
 func (c *Call) Deliver(
 	tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason,
 ) {
-	c.change(func() {
+	c.update(func() {
 		c.output = append(c.output, tokens...)
 		c.logprobs = append(c.logprobs, logprobs...)
 		c.cached, c.finish = max(c.cached, cached), finish
@@ -43,10 +43,10 @@ func (c *Call) Deliver(
 }
 
 // Fail implements session.Client.
-func (c *Call) Fail(refused *messages.Refused) { c.change(func() { c.refused = refused }) }
+func (c *Call) Fail(refused *messages.Refused) { c.update(func() { c.refused = refused }) }
 
-// change applies a change unless the call has ended, and wakes the request's goroutine.
-func (c *Call) change(apply func()) {
+// update applies a change unless the call has ended, and wakes the request's goroutine.
+func (c *Call) update(apply func()) {
 	c.mu.Lock()
 	if c.finish == messages.FinishReason_FINISH_REASON_UNSPECIFIED && c.refused == nil {
 		apply()

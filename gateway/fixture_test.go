@@ -27,7 +27,7 @@ import (
 	"troupe/testkit"
 )
 
-// testGateway is a gateway with its actor. The test plays its sessions.
+// testGateway is a gateway with its actor. Functions of the tests act as its sessions.
 type testGateway struct {
 	*gateway.Gateway
 	t         testing.TB

@@ -159,7 +159,7 @@ func (m *modelCache) loadResult(spec *messages.DeploymentSpec, load *modelLoad) 
 		return load.model, nil
 	}
 	m.log.Warn().Err(load.err).Str("model", spec.GetName()).Msg("reading model folder failed")
-	// A deployment with a revision was loaded, here or on another node.
+	// The revision is known once a replica has loaded the model, here or on another node.
 	if spec.GetRevisionDigest() != "" {
 		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, unreadableHereText)
 	}

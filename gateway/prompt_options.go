@@ -12,8 +12,8 @@ type promptOptions struct {
 	keepLast   int  // keep only this many of the last tokens; 0: all
 }
 
-// maxTruncation bounds a prompt to be truncated, as a multiple of the context: all of it must be
-// tokenized.
+// maxTruncation is the maximum length of a prompt that is truncated, as a multiple of the context.
+// All of the prompt is tokenized.
 const maxTruncation = 4
 
 // promptOptions returns the options of a request.

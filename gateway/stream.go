@@ -31,7 +31,7 @@ const (
 	sseSuffix = "\n\n"
 )
 
-// send sends an event with the data that appendData appends.
+// send writes one event. appendData appends its data.
 func (s *sseWriter) send(appendData func([]byte) []byte) error {
 	if !s.started {
 		s.started = true

@@ -84,8 +84,8 @@ func (k *Keys) Contains(key Key) bool {
 	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.hash == key.hash })
 }
 
-// OnChange registers a function that is called when the file has changed, with the error if it was
-// rejected. The function must not block.
+// OnChange registers a function that is called after each change of the file, with an error if the
+// file was rejected. The function must not block.
 func (k *Keys) OnChange(f func(error)) { k.file.OnChange(f) }
 
 // Allows reports whether a key may use a model.
