@@ -232,7 +232,7 @@ func (n *Node) onFailure(f supervise.Failure) {
 // changes.
 func (n *Node) causes() []gateway.Cause {
 	all := n.storeNow().causes()
-	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
+	if (n.store.Lost() || n.members.BucketLost()) && !slices.Contains(all, gateway.CauseStore) {
 		all = append(all, gateway.CauseStore)
 	}
 	return all

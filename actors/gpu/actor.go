@@ -74,9 +74,10 @@ type device struct {
 	attempt       uint64                      // number of the last resize; unique over all incarnations
 	lastDemand    time.Time                   // when memory was last wanted for anything but growth
 
-	selfTesting       bool        // a self-test is running
-	lastSelfTest      time.Time   // start of the last self-test or of the quarantine
-	releaseRequesters []requester // wait for the self-test
+	selfTesting       bool                 // a self-test is running
+	tested            *messages.Quarantine // what quarantined the device when that self-test started
+	lastSelfTest      time.Time            // start of the last self-test or of the quarantine
+	releaseRequesters []requester          // wait for the self-test
 }
 
 // load is a model being loaded to the device.

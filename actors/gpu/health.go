@@ -172,7 +172,7 @@ func (d *device) startSelfTest(ctx actor.Context) {
 	if d.selfTesting {
 		return
 	}
-	d.selfTesting, d.lastSelfTest = true, time.Now()
+	d.selfTesting, d.tested, d.lastSelfTest = true, d.quarantine, time.Now()
 	test, incarnation := d.SelfTest, d.incarnation
 	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) { return struct{}{}, test(life) },
@@ -185,11 +185,15 @@ func (d *device) onTested(ctx actor.Context, msg *tested) {
 	}
 	requesters := d.releaseRequesters
 	d.selfTesting, d.releaseRequesters = false, nil
+	failure := ""
 	switch {
 	case d.quarantine == nil:
+	case d.quarantine != d.tested:
+		failure = "quarantined again during the self-test: " + d.quarantine.GetDetail()
 	case msg.err == nil:
 		d.endQuarantine("self-test passed")
 	default:
+		failure = "self-test failed: " + msg.err.Error()
 		d.Log.Warn().Err(msg.err).Msg("device self-test failed")
 		d.quarantine = proto.Clone(d.quarantine).(*messages.Quarantine) // the old one is in messages
 		d.quarantine.SelfTest = "failed: " + msg.err.Error()
@@ -197,8 +201,7 @@ func (d *device) onTested(ctx actor.Context, msg *tested) {
 	for _, a := range requesters {
 		result := d.releasedResult(a.requestID)
 		if d.quarantine != nil {
-			refused := d.quarantineRefusal("self-test failed: " + msg.err.Error())
-			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: refused}
+			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: d.quarantineRefusal(failure)}
 		}
 		ctx.Send(a.replyTo, result)
 	}

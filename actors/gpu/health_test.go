@@ -193,6 +193,32 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 	})
 }
 
+// TestQuarantineDuringSelfTest checks that a self-test does not end a quarantine that began while it
+// ran: what it tested was not the new fault.
+func TestQuarantineDuringSelfTest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := &fakeDevice{}
+		p, pid := playWith(t, &fakeModels{}, func(c *gpu.Config) {
+			w.configure(c)
+			c.SelfTest = func(context.Context) error { <-gate; return nil }
+		})
+		p.Send(pid, &messages.QuarantineGpu{RequestId: "q"})
+		p.Send(pid, &messages.ReleaseGpu{RequestId: "1"})
+		synctest.Wait()
+		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "fault in troupe_matmul"})
+		synctest.Wait()
+		close(gate)
+		if r := last[releaseResult](t, p).GetRefused(); r.GetReason() != messages.Reason_REASON_QUARANTINED ||
+			!strings.Contains(r.GetDetail(), "quarantined again") {
+			t.Errorf("%v", r)
+		}
+		if g := ask(t, p, pid); g.GetState() != quarantined {
+			t.Errorf("%v", g)
+		}
+	})
+}
+
 // TestLostDeviceIsRetested has an engine report the device lost. Its models are unloaded, loads are
 // refused, and it is tested at intervals until it passes.
 func TestLostDeviceIsRetested(t *testing.T) {

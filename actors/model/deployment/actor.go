@@ -64,7 +64,7 @@ type deployment struct {
 	replicas      map[string]*replicaState         // by name
 	orphans       map[location]string              // replicas to stop, whose names were reused -> GPU
 	lastPlacement map[string]location              // exited replica -> GPU that still has its lease
-	lastExit      map[string]time.Time             // replica -> time of its last exit
+	lastExit      map[string]replicaExit           // replica -> its last exit
 	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
 	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
 	failure       *messages.Refused                // of the last attempt; nil after a success
@@ -193,7 +193,7 @@ func (d *deployment) onStarted(ctx actor.Context) {
 	d.replicas = make(map[string]*replicaState)
 	d.orphans = make(map[location]string)
 	d.lastPlacement = make(map[string]location)
-	d.lastExit = make(map[string]time.Time)
+	d.lastExit = make(map[string]replicaExit)
 	d.avoidUntil = make(map[location]time.Time)
 	d.quarantined = make(map[location]bool)
 	d.reservedNames = make(map[string]bool)

@@ -130,6 +130,28 @@ func TestExitedReplicaRestartsInPlace(t *testing.T) {
 	})
 }
 
+// TestExitsAreCountedPerGPU checks that an exit on one GPU does not count against the next one.
+func TestExitsAreCountedPerGPU(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a", "b")
+		s.start(1)
+		s.apply(1)
+		s.expectReplicas("a", "m-0")
+		s.change(func(m *messages.MembersChanged) { m.Draining = []string{"a"} })
+		s.hosts["b"].crashFirst = 1
+		a := s.hosts["a"]
+		a.mu.Lock()
+		gone := a.replicas["m-0"]
+		delete(a.replicas, "m-0")
+		a.mu.Unlock()
+		gone.Stop()
+		s.pass(10 * time.Second)
+		if n := s.hosts["b"].starts; n < 2 {
+			t.Errorf("%d starts on b within 10 s, want the exited replica to restart there", n)
+		}
+	})
+}
+
 // TestCrashingReplicaBacksOff checks that a replica that keeps exiting is restarted at a low rate,
 // on another GPU if there is room, and that the status reports the failure.
 func TestCrashingReplicaBacksOff(t *testing.T) {

@@ -147,18 +147,24 @@ func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	d.reconcile(ctx)
 }
 
+// replicaExit is an exit of a replica.
+type replicaExit struct {
+	at   location
+	when time.Time
+}
+
 // onReplicaExit handles a replica that crashed too often or found its device lost. It is restarted
 // at once where its lease is. If it exits there again within avoidAfterCrash, its lease is released
 // and the GPU is avoided for that time.
 func (d *deployment) onReplicaExit(ctx actor.Context, r *replicaState) {
 	name, at, last := r.spec.GetName(), location{r.spec.GetNode(), r.spec.GetGpu()}, d.lastExit[r.spec.GetName()]
-	d.lastExit[name] = time.Now()
+	d.lastExit[name] = replicaExit{at, time.Now()}
 	if d.isSubstitute(name) { // the replica to be moved stays in place
 		d.extendStable(moveBackoff)
 		d.setPhase(ctx, r, stopping)
 		return
 	}
-	if time.Since(last) > avoidAfterCrash {
+	if last.at != at || time.Since(last.when) > avoidAfterCrash {
 		d.lastPlacement[name] = at
 		delete(d.replicas, name)
 		return

@@ -35,6 +35,7 @@ type host struct {
 	stopped     []string
 	starts      int
 	crashing    bool            // its replicas exit right after they start
+	crashFirst  int             // so many of the first starts exit likewise
 	failsToLoad bool            // its replicas fail to load
 	files       string          // the revision that its replicas find; empty: they report none
 	confirmed   map[string]bool // replicas that received ConfirmRevision
@@ -210,7 +211,7 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 				func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
 		started := h.started(name)
-		if h.crashing {
+		if h.crashing || h.starts <= h.crashFirst {
 			go h.replicas[name].Stop()
 			delete(h.replicas, name)
 		}

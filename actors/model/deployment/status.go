@@ -87,8 +87,11 @@ func (d *deployment) stateAndDetail(serving int) (messages.DeploymentState, stri
 	case d.spec != nil && serving >= want:
 		return messages.DeploymentState_DEPLOYMENT_STATE_READY, ""
 	case serving > 0:
-		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, fmt.Sprintf("%d of %d replicas serve. %s", serving,
-			want, d.failure.GetDetail())
+		detail := fmt.Sprintf("%d of %d replicas serve", serving, want)
+		if d.failure != nil {
+			detail += "; " + d.failure.GetDetail()
+		}
+		return messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED, detail
 	case d.failure != nil:
 		return messages.DeploymentState_DEPLOYMENT_STATE_FAILED, d.failure.GetDetail()
 	}
