@@ -137,7 +137,7 @@ func TestSequenceCarriesAdapterSpec(t *testing.T) {
 			}
 		}
 		if n := w.metric(`troupe_gateway_requests_total{endpoint="completions",model="kjv",status="200"}`); n != "3" {
-			t.Errorf("%s requests were counted for the base model, not 3", n)
+			t.Errorf("%s requests were counted for the base model, want 3", n)
 		}
 	})
 }

@@ -125,19 +125,19 @@ func TestBodyMemoryBudget(t *testing.T) {
 		}
 	}
 	if got := post(small()); got != http.StatusServiceUnavailable {
-		t.Errorf("with all memory taken: %d, want 503", got)
+		t.Errorf("with the budget used up: %d, want 503", got)
 	}
 	if got := post(strings.NewReader(strings.Repeat(" ", 2<<20))); got != http.StatusServiceUnavailable {
-		t.Errorf("a body larger than all memory: %d, want 503", got)
+		t.Errorf("body larger than the budget: %d, want 503", got)
 	}
 	close(gate)
 	for range 2 {
 		if got := <-held; got != http.StatusBadRequest {
-			t.Errorf("the bodies that held it: %d, want 400", got)
+			t.Errorf("bodies that held the memory: %d, want 400", got)
 		}
 	}
 	if got := post(small()); got != http.StatusOK {
-		t.Errorf("after them: %d", got)
+		t.Errorf("request after the others: %d", got)
 	}
 	if got := w.metric(room); got != "0" {
 		t.Errorf("%s is %s after all requests, want 0", room, got)
@@ -174,7 +174,7 @@ func TestMemoryReleasedAfterFlood(t *testing.T) {
 	base := heapBytes()
 	flood(16)
 	if now := heapBytes(); now > base+8<<20 {
-		t.Errorf("%d MiB of heap after the flood, %d before", now>>20, base>>20)
+		t.Errorf("heap is %d MiB after the flood, was %d MiB before", now>>20, base>>20)
 	}
 	if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("%s bytes are still held", got)

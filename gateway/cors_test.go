@@ -99,7 +99,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 			t.Errorf("%s %s %s: %d, want %d", method, tc.path, tc.headers, res.StatusCode, tc.want)
 		}
 		if res.Header.Get("X-Content-Type-Options") != "nosniff" && tc.want != 403 {
-			t.Errorf("%s %s: content may be sniffed", method, tc.path)
+			t.Errorf("%s %s: no nosniff header", method, tc.path)
 		}
 		if allowed := res.Header.Get("Access-Control-Allow-Origin"); allowed != "" &&
 			!strings.Contains(tc.headers, "Origin: "+chatOrigin+"|") &&

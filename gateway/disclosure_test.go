@@ -93,7 +93,7 @@ func TestReadyCauses(t *testing.T) {
 		}
 		for _, c := range state.Causes {
 			if !slices.Contains(known, c) {
-				t.Errorf("cause %q is not of the list", c)
+				t.Errorf("cause %q is not in the list", c)
 			}
 		}
 		if strings.Contains(rec.Body.String(), "/srv") {
@@ -134,7 +134,7 @@ func TestResponsesHidePaths(t *testing.T) {
 		}
 	}
 	if !strings.Contains(log.String(), "/srv/models/broken/config.json: no such file") {
-		t.Errorf("the log does not say why:\n%s", log)
+		t.Errorf("the log does not contain the cause:\n%s", log)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestAdapterPatternsOfKeys(t *testing.T) {
 				rec := w.post("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization",
 					"Bearer sk-"+key+"-0123456789")
 				if rec.Code != want {
-					t.Errorf("%s %s asks for %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
+					t.Errorf("%s %s requests %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
 				}
 			}
 		}
@@ -220,7 +220,7 @@ func TestHiddenModelLooksAbsent(t *testing.T) {
 			}
 		}
 		if bodies[0] != bodies[1] || lookups[0] != lookups[1] {
-			t.Errorf("%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0],
+			t.Errorf("%s, hidden: %s (failed lookups: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0],
 				pair[1], bodies[1], lookups[1])
 		}
 	}

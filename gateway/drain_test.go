@@ -94,7 +94,7 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if n := w.Wait(ended); n != 2 {
-			t.Errorf("%d requests are under way, want 2", n)
+			t.Errorf("%d requests in flight, want 2", n)
 		}
 		waited := make(chan int, 1)
 		go func() { waited <- w.Wait(t.Context()) }()
@@ -102,14 +102,14 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 			synctest.Wait()
 			select {
 			case n := <-waited:
-				t.Fatalf("Wait returned %d while %d requests are under way", n, under)
+				t.Fatalf("Wait returned %d with %d requests in flight", n, under)
 			default:
 			}
 			gate <- struct{}{} // lets one request continue
 			time.Sleep(time.Minute)
 		}
 		if rec := <-over; rec.Code != http.StatusOK || !strings.Contains(rec.Body.String(), "God did.") {
-			t.Errorf("the request under way: %d %s", rec.Code, rec.Body)
+			t.Errorf("the request in flight: %d %s", rec.Code, rec.Body)
 		}
 		if n := <-waited; n != 0 {
 			t.Errorf("Wait returned %d", n)

@@ -212,10 +212,10 @@ func TestExcessRequestsRefusedImmediately(t *testing.T) {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
 		if a, b := <-done, <-done; a != 200 || b != 200 {
-			t.Errorf("the others got %d and %d", a, b)
+			t.Errorf("the other requests: %d and %d", a, b)
 		}
 		if rec := w.post("/v1/completions", body); rec.Code != 200 {
-			t.Errorf("after them: %d %s", rec.Code, rec.Body)
+			t.Errorf("request after the others: %d %s", rec.Code, rec.Body)
 		}
 	})
 }

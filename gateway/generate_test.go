@@ -119,7 +119,7 @@ func TestStopStringClosesSession(t *testing.T) {
 		}
 		want := fmt.Sprintf("4 after %d tokens", len(testTokenizer().Encode("a stop", false)))
 		if first := <-ended; first != want {
-			t.Errorf("the first session to end was %s, not %s", first, want)
+			t.Errorf("first session to end: %s, want %s", first, want)
 		}
 	})
 }
@@ -147,7 +147,7 @@ func TestChoicesWaitForLeaderOfLongPrompt(t *testing.T) {
 			slices.Sort(opened)
 			want := fmt.Sprintf("[-1 after 0s 0 after %v 1 after %v]", tc.later, tc.later)
 			if fmt.Sprint(opened) != want || len(all[0].Choices) != 3 {
-				t.Errorf("%s: sessions began %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
+				t.Errorf("%s: sessions started %v, want %v; %d choices", name, opened, want, len(all[0].Choices))
 			}
 			n := bytes.Count(prompt, []byte(",")) + 1
 			if u := all[0].Usage; u.Prompt != n || u.Completion != 3*(len(testTokenizer().Encode(" light", false))+1) ||

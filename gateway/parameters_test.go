@@ -198,7 +198,7 @@ func TestSpecialTokensAndTruncation(t *testing.T) {
 	got, answer = sessionPrompt(t, "", "/v1/completions",
 		`{"model":"plain","truncate_prompt_tokens":-1,"max_tokens":5,"prompt":`+long+`}`)
 	if len(got) == 0 || !slices.Equal(got[len(got)-2:], []uint32{5, 6}) {
-		t.Errorf("cut to what fits: %d tokens, %s", len(got), answer)
+		t.Errorf("truncated to the context: %d tokens, %s", len(got), answer)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPendingBodiesTakeNoPlace(t *testing.T) {
 	}
 	rec.Body.Close()
 	if rec.StatusCode != 200 {
-		t.Errorf("a request with its body is answered with %s", rec.Status)
+		t.Errorf("request with a body: %s", rec.Status)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestClientGetsHalfOfPlaces(t *testing.T) {
 		synctest.Wait()
 		if rec := ask(5); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" ||
 			!strings.Contains(rec.Body.String(), "its share") {
-			t.Errorf("a fifth request of one client: %d %v %s", rec.Code, rec.Header(), rec.Body)
+			t.Errorf("fifth request of one client: %d %v %s", rec.Code, rec.Header(), rec.Body)
 		}
 		other := make(chan int)
 		go func() {
@@ -144,7 +144,7 @@ func TestKeyRateLimits(t *testing.T) {
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, models)
 		if got := header(rec.Header()); !strings.HasPrefix(got, "2 0 ") {
-			t.Errorf("other answers have %q", got)
+			t.Errorf("rate limit headers of other responses: %q", got)
 		}
 		time.Sleep(30 * time.Second)
 		if rec := w.postAs(anyModel, body); rec.Code != 200 {
@@ -180,7 +180,7 @@ func TestKeyInFlightLimits(t *testing.T) {
 		<-done
 		rec := w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`)
 		if rec.Code != 400 {
-			t.Errorf("twice 50 tokens of 100 and a prompt: %d %s", rec.Code, rec.Body)
+			t.Errorf("request for 2 x 50 tokens plus prompt: %d %s", rec.Code, rec.Body)
 		}
 	})
 }

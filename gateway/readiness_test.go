@@ -134,7 +134,7 @@ func TestReadyOfModel(t *testing.T) {
 	causes = []gateway.Cause{gateway.CauseDraining}
 	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 ||
 		!slices.Equal(readModel(t, rec).Causes, causes) {
-		t.Errorf("on a node that drains: %d %s", rec.Code, rec.Body)
+		t.Errorf("draining node: %d %s", rec.Code, rec.Body)
 	}
 	w.directory.err = errors.New("router of /srv/troupe is gone")
 	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 || strings.Contains(rec.Body.String(), "/srv") {
@@ -155,10 +155,10 @@ func TestReadyOfHiddenModel(t *testing.T) {
 	} {
 		got, text := body("other", key)
 		if got != want {
-			t.Errorf("other for %q: %d %s, want %d", key, got, text, want)
+			t.Errorf("model other with key %q: %d %s, want %d", key, got, text, want)
 		}
 		if absent, other := body("absent", key); want >= 400 && (absent != got || other != text) {
-			t.Errorf("for %q a hidden model is %d %s, and an absent one is %d %s", key, got, text, absent, other)
+			t.Errorf("key %q: hidden model returns %d %s, absent model %d %s", key, got, text, absent, other)
 		}
 	}
 	for _, name := range []string{"hymns", "other:hymns"} {
@@ -167,6 +167,6 @@ func TestReadyOfHiddenModel(t *testing.T) {
 		}
 	}
 	if got, text := body("kjv", kjvOnly); got != 200 {
-		t.Errorf("its own: %d %s", got, text)
+		t.Errorf("model of the key: %d %s", got, text)
 	}
 }

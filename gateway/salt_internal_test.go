@@ -31,7 +31,7 @@ func TestCallerSalt(t *testing.T) {
 		}
 		for _, c := range callers {
 			if got, err := g.salt(c, ""); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%+v has the salt %x, want that of tenant %q; %v", c, got, tenant, err)
+				t.Errorf("%+v: salt %x, want that of tenant %q; %v", c, got, tenant, err)
 			}
 		}
 	}

@@ -56,7 +56,7 @@ func TestSequenceSalt(t *testing.T) {
 			}
 			for _, call := range opened {
 				if got := call.Sequence.GetCacheSalt(); !bytes.Equal(got, want) {
-					t.Errorf("%+v: a sequence with salt %x, want %x", tc, got, want)
+					t.Errorf("%+v: sequence has salt %x, want %x", tc, got, want)
 				}
 			}
 		})
@@ -86,7 +86,7 @@ func TestMissingSecretRefusesSaltedRequests(t *testing.T) {
 			}
 		}
 		if opened, _ := w.sessions(); len(opened) != 1 {
-			t.Errorf("%d sequences were opened, not 1", len(opened))
+			t.Errorf("%d sequences were opened, want 1", len(opened))
 		}
 	})
 }

@@ -59,7 +59,7 @@ func TestLeadingSpaceOfOutput(t *testing.T) {
 			})
 			got := readResponses(t, w.post("/v1/completions", `{"model":"plain","prompt":`+prompt+`}`))[0]
 			if len(got.Choices) != 1 || got.Choices[0].Text != want || got.Usage.Completion != 3 {
-				t.Errorf("prompt %s: %+v, want %q of 3 tokens, the one that ended it included", prompt, got, want)
+				t.Errorf("prompt %s: %+v, want %q with 3 tokens, including the end token", prompt, got, want)
 			}
 		})
 	}

@@ -87,7 +87,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 		third := ask("a")
 		select {
 		case code := <-third:
-			t.Errorf("after b has left: %d", code)
+			t.Errorf("after b left: %d", code)
 		default: // it is being served
 		}
 		time.Sleep(30 * time.Second)

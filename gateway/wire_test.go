@@ -163,12 +163,12 @@ func TestResponseFieldsMatchRecording(t *testing.T) {
 			} {
 				for _, field := range pair[0] {
 					if !slices.Contains(pair[1], field) && !isExpectedDifference(field, part, len(want) > 1) {
-						t.Errorf("%s, %s part: %s was recorded; sent are %v", name, part, field, pair[1])
+						t.Errorf("%s, %s part: field %s of the recording is missing in %v", name, part, field, pair[1])
 					}
 				}
 			}
 			if sent := rec.Header().Get("Content-Type"); !strings.Contains(head, "Content-Type: "+sent+"\n") {
-				t.Errorf("%s: %s is sent, recorded was\n%s", name, sent, head)
+				t.Errorf("%s: Content-Type %s, recorded\n%s", name, sent, head)
 			}
 		})
 	}

@@ -152,7 +152,7 @@ func TestGenerate(t *testing.T) {
 		}
 	}
 	if _, _, err := apikey.Generate("", nil, false); err == nil {
-		t.Error("a key without a name")
+		t.Error("Generate accepts an empty name")
 	}
 }
 
@@ -174,7 +174,7 @@ func FuzzKeyFile(f *testing.F) {
 			return
 		}
 		if k, ok := keys.Find(""); ok {
-			t.Errorf("no key at all is known as %q", k.Name)
+			t.Errorf("the empty key is accepted as %q", k.Name)
 		}
 	})
 }
@@ -228,10 +228,10 @@ func TestModelPatterns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k, _ := all.Find(alice); !k.Allows("kjv-2m") || !k.AllowsAdapter("kjv-2m", "psalms") {
-		t.Error("a key without models does not open all of them")
+		t.Error("a key without models does not allow all models")
 	}
 	path := writeKeyFile(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]")
 	if _, err := apikey.Open(path, zerolog.Nop()); err == nil {
-		t.Error("a colon within brackets is taken")
+		t.Error("a colon in brackets is accepted")
 	}
 }

@@ -96,7 +96,7 @@ func TestAppendString(t *testing.T) {
 		var back string
 		b := AppendString(nil, text)
 		if err := json.Unmarshal(b, &back); err != nil || back != text || strings.ContainsRune(string(b), '\n') {
-			t.Fatalf("%q is written as %s and read as %q, %v", text, b, back, err)
+			t.Fatalf("%q is encoded as %s and decoded as %q, %v", text, b, back, err)
 		}
 	})
 }

@@ -48,7 +48,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("timed out waiting until %s", what)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestProbesServedDuringConnectionFlood(t *testing.T) {
 	held := openIdle(t, "127.0.0.1", addr, 300)
 	waitFor(t, "all connections are accepted", func() bool { _, refused := l.Stats(); return refused == 280 })
 	if open, _ := l.Stats(); open != 24 {
-		t.Errorf("%d connections are open, want 20 and 4 spare ones", open)
+		t.Errorf("%d connections are open, want 20 plus 4 overflow connections", open)
 	}
 	for _, path := range []string{"/live", "/health", "/ready"} {
 		if got := getFrom(t, "127.0.0.1", addr, path); !strings.HasPrefix(got, "HTTP/1.1 200") {

@@ -135,7 +135,7 @@ func TestSlowBodyTimesOut(t *testing.T) {
 			return
 		case <-tick.C:
 			if sent == 500 {
-				t.Fatalf("the server still waits after %d bytes", sent)
+				t.Fatalf("the server is still waiting after %d bytes", sent)
 			}
 			_, _ = c.Write([]byte("x")) // fails once the server has closed the connection
 		}
@@ -232,7 +232,7 @@ func TestClientNotReadingIsCutOff(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(testTimeout):
-		t.Error("the handler still writes")
+		t.Error("the handler is still writing")
 	}
 }
 
