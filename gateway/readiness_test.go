@@ -53,18 +53,18 @@ func TestReadyOfNode(t *testing.T) {
 		all
 		want int
 	}{
-		"nothing deployed":            {nil, 200},
-		"all serve":                   {all{good, newDeployment("more", 2, dReady, rServing, rServing)}, 200},
-		"one is pending":              {all{good, newDeployment("new", 1, dPending, rLoading)}, 200},
-		"one has failed":              {all{good, newDeployment("bad", 1, dFailed)}, 200},
-		"one has no replicas, wanted": {all{good, newDeployment("off", 0, dReady)}, 200},
-		"none is to have replicas":    {all{newDeployment("off", 0, dReady)}, 200},
-		"one of two replicas serves":  {all{newDeployment("half", 2, dDegraded, rServing, rLoading)}, 200},
-		"the actor has moved":         {all{newDeployment("orphan", 1, dPending, rServing)}, 200},
-		"the only one is pending":     {all{newDeployment("new", 1, dPending, rLoading)}, 503},
-		"the only one has failed":     {all{newDeployment("bad", 1, dFailed)}, 503},
-		"all replicas drain":          {all{newDeployment("old", 1, dReady, rDraining)}, 503},
-		"the rest is scaled to zero":  {all{newDeployment("new", 1, dPending), newDeployment("off", 0, dReady)}, 503},
+		"nothing deployed":           {nil, 200},
+		"all serve":                  {all{good, newDeployment("more", 2, dReady, rServing, rServing)}, 200},
+		"one is pending":             {all{good, newDeployment("new", 1, dPending, rLoading)}, 200},
+		"one has failed":             {all{good, newDeployment("bad", 1, dFailed)}, 200},
+		"another is scaled to zero":  {all{good, newDeployment("off", 0, dReady)}, 200},
+		"all are scaled to zero":     {all{newDeployment("off", 0, dReady)}, 200},
+		"one of two replicas serves": {all{newDeployment("half", 2, dDegraded, rServing, rLoading)}, 200},
+		"the actor has moved":        {all{newDeployment("orphan", 1, dPending, rServing)}, 200},
+		"the only one is pending":    {all{newDeployment("new", 1, dPending, rLoading)}, 503},
+		"the only one has failed":    {all{newDeployment("bad", 1, dFailed)}, 503},
+		"all replicas drain":         {all{newDeployment("old", 1, dReady, rDraining)}, 503},
+		"the rest is scaled to zero": {all{newDeployment("new", 1, dPending), newDeployment("off", 0, dReady)}, 503},
 	} {
 		w := newTestGateway(t, noOutput)
 		w.directory.all = tc.all

@@ -17,7 +17,7 @@ import (
 	"troupe/gateway/web"
 )
 
-// testTimeout bounds the wait for an expected state. Servers without limits never reach it.
+// testTimeout bounds the wait for an expected state, which a server without limits never reaches.
 const testTimeout = 20 * time.Second
 
 // startServer starts a server on loopback and returns its address and listener.
