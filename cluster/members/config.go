@@ -16,6 +16,10 @@ type Config struct {
 	// Describe fills in the description of the node before the record of an incarnation is written.
 	Describe func(*messages.Member)
 
+	// WireVersion is written into the node's record. Join fails while a live member has another one.
+	// Default messages.WireVersion.
+	WireVersion uint32
+
 	RenewEvery time.Duration // interval between renewals; default 300 ms
 	SilentFor  time.Duration // time without a renewal after which a member is dead; default 1.2 s
 	Grace      time.Duration // time after a lost connection or a stall in which no member is suspected; default 2.4 s
@@ -29,6 +33,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.WireVersion = cmp.Or(c.WireVersion, messages.WireVersion)
 	c.RenewEvery = cmp.Or(c.RenewEvery, 300*time.Millisecond)
 	c.SilentFor = cmp.Or(c.SilentFor, 4*c.RenewEvery)
 	c.Grace = cmp.Or(c.Grace, 2*c.SilentFor)

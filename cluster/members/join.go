@@ -22,12 +22,16 @@ func idOf(m *messages.Member) string {
 
 // Join makes the node a member with an address at which its actors can be reached, and keeps it a
 // member until Leave. If a live member of another instance has the name, Join returns ErrNameTaken.
-// Finding that out takes up to Grace.
+// If a live member has another wire version, it returns ErrWireVersion. Finding that out takes up to
+// Grace.
 func (m *Members) Join(ctx context.Context, address string) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()
 	if m.address != "" {
 		return fmt.Errorf("node %s has already joined", m.cfg.Name)
+	}
+	if err := m.checkWireVersions(ctx); err != nil {
+		return fmt.Errorf("join as %s: %w", m.cfg.Name, err)
 	}
 	m.address = address
 	if err := m.claimName(ctx); err != nil {

@@ -28,10 +28,11 @@ type Members struct {
 	cancel     context.CancelFunc
 	done       chan struct{}
 
-	writeMu sync.Mutex // held while the own record is written or the whole bucket is read
-	address string     // guarded by writeMu; empty if not joined
-	leaving bool       // guarded by writeMu
-	rival   string     // guarded by writeMu; ID of the member with this node's name that was last logged
+	writeMu     sync.Mutex // held while the own record is written or the whole bucket is read
+	address     string     // guarded by writeMu; empty if not joined
+	leaving     bool       // guarded by writeMu
+	incarnation uint64     // guarded by writeMu; the latest of this node
+	rival       string     // guarded by writeMu; ID of the member with this node's name that was last logged
 
 	notifyMu    sync.Mutex // held while subscribers are notified
 	notified    viewState

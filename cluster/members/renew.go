@@ -202,14 +202,16 @@ func (m *Members) rejoin(ctx context.Context) error {
 	return nil
 }
 
-// newRecord returns the record of a new incarnation of the node. last is the latest known
-// incarnation of its name, which the new one exceeds.
+// newRecord returns the record of a new incarnation of the node. It exceeds last, the latest known
+// incarnation of its name, and all that this process has had, even if the clock was set back.
 func (m *Members) newRecord(last uint64) *messages.Member {
 	now := time.Now()
 	self := &messages.Member{
-		Name: m.cfg.Name, Incarnation: nextIncarnation(now, last), Instance: m.cfg.Instance, Address: m.address,
-		State: messages.MemberState_MEMBER_STATE_UP, Started: timestamppb.New(now),
+		Name: m.cfg.Name, Incarnation: nextIncarnation(now, last, m.incarnation), Instance: m.cfg.Instance,
+		Address: m.address, State: messages.MemberState_MEMBER_STATE_UP, Started: timestamppb.New(now),
+		WireVersion: m.cfg.WireVersion,
 	}
+	m.incarnation = self.Incarnation
 	if m.leaving {
 		self.State = messages.MemberState_MEMBER_STATE_LEAVING
 	}
