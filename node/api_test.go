@@ -182,8 +182,8 @@ func TestBadRequests(t *testing.T) {
 		"no messages":        {"/v1/chat/completions", `{"model":"kjv"}`, 400, "messages is missing"},
 		"image":              {"/v1/chat/completions", `{"model":"kjv","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, `"image_url" is not supported`},
 		"embeddings":         {"/v1/embeddings", `{"model":"kjv","input":"a"}`, 400, "embeddings are not supported"},
-		"unknown path":       {"/v1/nothing", `{}`, 404, "is not here"},
-		"wrong method":       {"/v1/models", `{}`, 405, "takes GET"},
+		"unknown path":       {"/v1/nothing", `{}`, 404, "no route for"},
+		"wrong method":       {"/v1/models", `{}`, 405, "accepts GET"},
 		"deadline":           {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":1000,"ignore_eos":true,"timeout":0.05}`, 504, "time is up"},
 	} {
 		res, err := http.Post("http://"+n.HTTPAddr()+tc.path, "application/json", strings.NewReader(tc.body))

@@ -354,7 +354,7 @@ func TestNoSecrets(t *testing.T) {
 	until(
 		t,
 		"word of the broken keys",
-		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") },
+		func() bool { return strings.Contains(a.log.String(), "changed API keys rejected") },
 	)
 	written, err := os.ReadFile(a.file)
 	if err != nil {

@@ -167,9 +167,9 @@ func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []
 		turns[i] = openai.Message{Role: m.GetRole(), Content: m.GetContent()}
 	}
 	if tokens = of.GetTokens(); len(tokens) > 0 {
-		err = n.gateway.Fits(ctx, of.GetModel(), tokens)
+		err = n.gateway.CheckPrefix(ctx, of.GetModel(), tokens)
 	} else {
-		tokens, err = n.gateway.Prefix(ctx, of.GetModel(), of.GetPrompt(), turns)
+		tokens, err = n.gateway.EncodePrefix(ctx, of.GetModel(), of.GetPrompt(), turns)
 	}
 	if wrong := (*openai.Error)(nil); errors.As(err, &wrong) {
 		err = control.Refuse(wrong.Reason, wrong.Message)

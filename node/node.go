@@ -45,7 +45,7 @@ type Node struct {
 	dispatcher *supervise.Dispatcher
 	registry   *tree.Registry
 	calls      *gateway.Calls
-	shares     *gateway.Shares
+	shares     *gateway.Quotas
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
@@ -95,7 +95,7 @@ type Node struct {
 // Start starts a node. When it fails, nothing is left running.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
-		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
+		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewQuotas(0), metrics: prometheus.NewRegistry(),
 		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
@@ -203,7 +203,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 		Draining: n.emptied,
-		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
+		Quotas:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

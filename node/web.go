@@ -70,7 +70,7 @@ func (n *Node) openWeb() (err error) {
 			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	n.busy.set(gateway.Starting())
+	n.busy.set(gateway.StartingHandler())
 	n.serve(limited, limits, &n.entry)
 	if n.cfg.WebConfig.Metrics == "" {
 		return nil
@@ -81,14 +81,14 @@ func (n *Node) openWeb() (err error) {
 	}
 	n.undo = append(n.undo, func() { _ = scrapers.Close() })
 	n.metricsAddress = scrapers.Addr().String()
-	limits.Connections, limits.PerAddress = metricsConnections, metricsConnections
+	limits.MaxConnections, limits.MaxPerAddress = metricsConnections, metricsConnections
 	n.serve(web.Listen(scrapers, limits), limits, &n.scraped)
 	return nil
 }
 
 // serve starts an HTTP server, which answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
-	late.set(gateway.Starting())
+	late.set(gateway.StartingHandler())
 	s := web.NewServer(limits, late, &n.busy, n.webLog())
 	n.servers = append(n.servers, s)
 	n.undo = append(n.undo, func() { _ = s.Close() })
@@ -112,17 +112,17 @@ func (n *Node) secured(l net.Listener) net.Listener {
 func (n *Node) serveWeb(context.Context) error {
 	handler := http.Handler(n.gateway)
 	if hosts, ok := n.hosts(n.address); ok {
-		handler = n.gateway.Hosts(hosts, handler)
+		handler = n.gateway.AllowHosts(hosts, handler)
 	}
-	n.busy.set(n.gateway.Busy())
+	n.busy.set(n.gateway.BusyHandler())
 	n.entry.set(handler)
 	if n.metricsAddress == "" {
 		return nil
 	}
 	onLoopback := loopback(n.metricsAddress)
-	handler = n.gateway.Scrapes(onLoopback)
+	handler = n.gateway.MetricsHandler(onLoopback)
 	if hosts, ok := n.hosts(n.metricsAddress); ok || onLoopback {
-		handler = n.gateway.Hosts(hosts, handler)
+		handler = n.gateway.AllowHosts(hosts, handler)
 	}
 	n.scraped.set(handler)
 	return nil

@@ -133,7 +133,7 @@ func TestFloodOfANode(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		webKeyed(t)(c)
 		c.WebConfig.Metrics = "127.0.0.1:0"
-		c.WebConfig.Limits = web.Limits{Connections: 40, PerAddress: 40, Spare: 8, Stall: 200 * time.Millisecond, SpareTime: time.Hour}
+		c.WebConfig.Limits = web.Limits{MaxConnections: 40, MaxPerAddress: 40, MaxOverflow: 8, BodyStallTimeout: 200 * time.Millisecond, OverflowTimeout: time.Hour}
 	})
 	var held []net.Conn
 	for i := range 300 {

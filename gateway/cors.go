@@ -15,24 +15,26 @@ import (
 	"troupe/messages"
 )
 
-// Hosts refuses requests that are not meant for this node: a page elsewhere can give its own name
-// this node's address, and a browser then takes the node for a part of that page. An address is not
-// a name that could be given away; names are localhost and those that are listed.
-func (g *Gateway) Hosts(names []string, next http.Handler) http.Handler {
+// AllowHosts refuses requests whose Host is not this node, to prevent DNS rebinding: an attacker's
+// page resolves its own name to this node's address, and the browser treats the node as part of
+// that page. It allows localhost, names, and IP addresses, which cannot be rebound.
+func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !knownHost(r.Host, names) {
+		if !isKnownHost(r.Host, names) {
 			e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
-				"the host %q is not a name of this node; ask localhost or an address, or add the name to --allowed-hosts", r.Host))
-			g.fail(w, asked{caller: caller{id: requestID(w, r), remote: r.RemoteAddr}, endpoint: "refused"}, e)
+				"the host %q is not a name of this node; use localhost or an IP address, "+
+					"or add the name to --allowed-hosts", r.Host))
+			c := caller{id: setRequestID(w, r), remote: r.RemoteAddr}
+			g.respondError(w, requestInfo{caller: c, endpoint: "refused"}, e)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// knownHost reports whether a request's host is this node. HTTP/1.0 sends none, and browsers do not
-// speak it.
-func knownHost(host string, names []string) bool {
+// isKnownHost reports whether a Host header names this node. Requests without one are HTTP/1.0,
+// which browsers do not use.
+func isKnownHost(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -46,10 +48,10 @@ func knownHost(host string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// origins returns a handler that lets pages of the listed origins use the API, and the check that
-// refuses other pages what may have an effect. What a page only reads is kept from it by its
-// browser.
-func origins(listed []string, next http.Handler) (http.Handler, *http.CrossOriginProtection, error) {
+// corsHandler returns a handler that lets pages of the listed origins use the API, and the check
+// that refuses unsafe requests from other pages. Browsers hide the responses to safe requests from
+// those pages.
+func corsHandler(listed []string, next http.Handler) (http.Handler, *http.CrossOriginProtection, error) {
 	check := http.NewCrossOriginProtection()
 	if len(listed) == 0 {
 		return next, check, nil
@@ -62,14 +64,14 @@ func origins(listed []string, next http.Handler) (http.Handler, *http.CrossOrigi
 	return cors.New(cors.Options{
 		AllowOriginFunc: func(o string) bool { return slices.Contains(listed, o) },
 		AllowedMethods:  []string{http.MethodGet, http.MethodPost},
-		AllowedHeaders:  []string{"*"}, // clients of OpenAI send a dozen of their own
+		AllowedHeaders:  []string{"*"}, // clients of OpenAI send many of their own
 		ExposedHeaders:  []string{"X-Request-Id", "Retry-After"},
 		MaxAge:          600,
 	}).Handler(next), check, nil
 }
 
-// crossOrigin is the answer to a page that may not use the node.
-func crossOrigin(r *http.Request) *openai.Error {
+// crossOriginError returns the error for a page that may not use the node.
+func crossOriginError(r *http.Request) *openai.Error {
 	from := r.Header.Get("Origin")
 	if from == "" {
 		from = "another site"
@@ -78,9 +80,9 @@ func crossOrigin(r *http.Request) *openai.Error {
 		"pages of %s may not use this node; add the origin to --allowed-origins", from))
 }
 
-// wantJSON refuses a body that does not say it is JSON. A page elsewhere can make a browser send
-// other types without asking the node first.
-func wantJSON(r *http.Request) *openai.Error {
+// requireJSON refuses a body without the content type of JSON. Browsers send other types
+// cross-origin without a preflight request.
+func requireJSON(r *http.Request) *openai.Error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && kind == "application/json" {
 		return nil
 	}
@@ -89,8 +91,8 @@ func wantJSON(r *http.Request) *openai.Error {
 	return e
 }
 
-// fromBrowser reports whether a page sent a request. Command lines often leave the content type to
-// curl, which says something else.
-func fromBrowser(r *http.Request) bool {
+// isFromBrowser reports whether a page sent a request. Only pages must set the content type to
+// JSON, since curl sends that of a form by default.
+func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

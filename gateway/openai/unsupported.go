@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// unsupported are the parameters of OpenAI and vLLM that change the answer and are not implemented.
-type unsupported struct {
+// unsupportedFields are parameters of OpenAI and vLLM that would change the response but are not
+// implemented.
+type unsupportedFields struct {
 	BadWords          json.RawMessage `json:"bad_words"`
 	GuidedJSON        json.RawMessage `json:"guided_json"`
 	GuidedRegex       json.RawMessage `json:"guided_regex"`
@@ -38,55 +39,54 @@ type unsupported struct {
 }
 
 const (
-	guided = "the output cannot be constrained; check it, and ask again"
-	texts  = "the model answers with text"
+	noGuided = "structured output is not implemented; validate the output and retry"
+	textOnly = "models generate only text"
 )
 
-// refuse refuses what would be wrong to ignore, because the client counts on it. A value that is the
-// default is accepted.
-func (u *unsupported) refuse() error {
+// reject refuses unsupported parameters that clients rely on. Default values are accepted.
+func (u *unsupportedFields) reject() error {
 	for _, p := range []struct {
 		name     string
 		value    json.RawMessage
 		defaults []string // besides null; [] is any empty list
 		why      string
 	}{
-		{"bad_words", u.BadWords, []string{"[]"}, "single tokens can be banned with logit_bias of -100"},
-		{"guided_json", u.GuidedJSON, nil, guided},
-		{"guided_regex", u.GuidedRegex, nil, guided},
-		{"guided_choice", u.GuidedChoice, nil, guided},
-		{"guided_grammar", u.GuidedGrammar, nil, guided},
-		{"guided_json_object", u.GuidedJSONObject, []string{"false"}, guided},
-		{"guided_decoding_backend", u.GuidedBackend, nil, guided},
-		{"guided_whitespace_pattern", u.GuidedWhitespace, nil, guided},
-		{"structured_outputs", u.StructuredOutputs, nil, guided},
-		{"use_beam_search", u.BeamSearch, []string{"false"}, "tokens are sampled; n gives several choices"},
-		{"length_penalty", u.LengthPenalty, []string{"1", "1.0"}, "it belongs to beam search"},
-		{"early_stopping", u.EarlyStopping, []string{"false"}, "it belongs to beam search"},
+		{"bad_words", u.BadWords, []string{"[]"}, "use a logit_bias of -100 to ban single tokens"},
+		{"guided_json", u.GuidedJSON, nil, noGuided},
+		{"guided_regex", u.GuidedRegex, nil, noGuided},
+		{"guided_choice", u.GuidedChoice, nil, noGuided},
+		{"guided_grammar", u.GuidedGrammar, nil, noGuided},
+		{"guided_json_object", u.GuidedJSONObject, []string{"false"}, noGuided},
+		{"guided_decoding_backend", u.GuidedBackend, nil, noGuided},
+		{"guided_whitespace_pattern", u.GuidedWhitespace, nil, noGuided},
+		{"structured_outputs", u.StructuredOutputs, nil, noGuided},
+		{"use_beam_search", u.BeamSearch, []string{"false"}, "tokens are sampled; use n for several choices"},
+		{"length_penalty", u.LengthPenalty, []string{"1", "1.0"}, "it applies only to beam search"},
+		{"early_stopping", u.EarlyStopping, []string{"false"}, "it applies only to beam search"},
 		{"prompt_logprobs", u.PromptLogprobs, nil, "log-probabilities of the prompt are not computed"},
 		{"prompt_embeds", u.PromptEmbeds, nil, "send the prompt as text or tokens"},
 		{"logits_processors", u.LogitsProcessors, []string{"[]"}, "use logit_bias"},
 		{"return_tokens_as_token_ids", u.TokensAsTokenIDs, []string{"false"}, "tokens are returned as text"},
 		{"return_token_ids", u.TokenIDs, []string{"false"}, "tokens are returned as text"},
 		{"spaces_between_special_tokens", u.SpacesBetween, []string{"true"}, "leave it out"},
-		{"tools", u.Tools, []string{"[]"}, texts},
-		{"tool_choice", u.ToolChoice, []string{`"none"`, `"auto"`}, texts},
-		{"functions", u.Functions, []string{"[]"}, texts},
-		{"function_call", u.FunctionCall, []string{`"none"`, `"auto"`}, texts},
+		{"tools", u.Tools, []string{"[]"}, textOnly},
+		{"tool_choice", u.ToolChoice, []string{`"none"`, `"auto"`}, textOnly},
+		{"functions", u.Functions, []string{"[]"}, textOnly},
+		{"function_call", u.FunctionCall, []string{`"none"`, `"auto"`}, textOnly},
 		{"documents", u.Documents, []string{"[]"}, "put them into the messages"},
-		{"modalities", u.Modalities, []string{`["text"]`}, texts},
-		{"reasoning_effort", u.ReasoningEffort, nil, "use chat_template_kwargs where the template takes one"},
-		{"chat_template", u.ChatTemplate, nil, "the template of the model's folder is used"},
+		{"modalities", u.Modalities, []string{`["text"]`}, textOnly},
+		{"reasoning_effort", u.ReasoningEffort, nil, "use chat_template_kwargs if the template supports it"},
+		{"chat_template", u.ChatTemplate, nil, "the chat template in the model's folder is used"},
 	} {
-		if !absent(p.value) && !slices.ContainsFunc(p.defaults, func(d string) bool { return equal(p.value, d) }) {
+		if !isNull(p.value) && !slices.ContainsFunc(p.defaults, func(d string) bool { return equalJSON(p.value, d) }) {
 			return Invalid(p.name, fmt.Sprintf("%s is not supported: %s", p.name, p.why))
 		}
 	}
 	return nil
 }
 
-// equal reports whether a value is written as the text is, blanks aside.
-func equal(value json.RawMessage, text string) bool {
+// equalJSON reports whether a value equals text, apart from white space.
+func equalJSON(value json.RawMessage, text string) bool {
 	if len(value) > 64 {
 		return false
 	}

@@ -19,9 +19,9 @@ import (
 	"troupe/messages"
 )
 
-// TestRevokedStream: a running stream of a key that is taken out of the file ends with an error
-// within seconds. Streams of other keys go on.
-func TestRevokedStream(t *testing.T) {
+// TestRevokedKeyEndsStream checks that a running stream ends with an error within seconds of the
+// removal of its key from the file, and that streams of other keys continue.
+func TestRevokedKeyEndsStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	put := func(entries string) {
 		t.Helper()
@@ -39,11 +39,11 @@ func TestRevokedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	finish := make(chan struct{})
-	w := newWorld(t, func(ctx context.Context, call *gateway.Call) {
-		call.Deliver(tokens().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
+	w := newTestGateway(t, func(ctx context.Context, call *gateway.Call) {
+		call.Deliver(testTokenizer().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
 		select {
 		case <-finish:
-			call.Deliver(tokens().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
+			call.Deliver(testTokenizer().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
 		case <-ctx.Done():
 		}
 	}, func(cfg *gateway.Config) { cfg.Keys = keys })
@@ -51,12 +51,8 @@ func TestRevokedStream(t *testing.T) {
 	defer server.Close()
 	stream := func(key string) *bufio.Scanner {
 		t.Helper()
-		r, err := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			server.URL+"/v1/completions",
-			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`),
-		)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/completions",
+			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,16 +81,16 @@ func TestRevokedStream(t *testing.T) {
 	select {
 	case text := <-rest:
 		if !strings.Contains(text, `"code":"invalid_api_key"`) || strings.Contains(text, "[DONE]") {
-			t.Errorf("it ends with %q", text)
+			t.Errorf("stream ends with %q", text)
 		}
 	case <-time.After(30 * time.Second):
-		t.Fatal("the stream of a revoked key goes on")
+		t.Fatal("stream of a revoked key continues")
 	}
 	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		if _, closed := w.seen(); closed == 1 {
+		if _, closed := w.sessions(); closed == 1 {
 			break
 		} else if time.Now().After(end) {
-			t.Fatalf("%d sessions were told to end, not 1", closed)
+			t.Fatalf("%d sessions were closed, want 1", closed)
 		}
 	}
 	close(finish)

@@ -21,10 +21,10 @@ import (
 	"troupe/messages"
 )
 
-const small = `{"model":"kjv","prompt":"a"}`
+const smallRequest = `{"model":"kjv","prompt":"a"}`
 
-// askAs sends a request with a key, or from an address.
-func (w *world) askAs(who, body string, headers ...string) *httptest.ResponseRecorder {
+// postAs sends a request with a key or from an address.
+func (w *testGateway) postAs(who, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, "/v1/completions", strings.NewReader(body))
 	if strings.HasPrefix(who, "sk-") {
 		r.Header.Set("Authorization", "Bearer "+who)
@@ -39,9 +39,10 @@ func (w *world) askAs(who, body string, headers ...string) *httptest.ResponseRec
 	return rec
 }
 
-// TestRequestsWithoutBodiesTakeNoPlace: more of them than there are places wait for their bodies, and another is served.
-func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
-	w := newWorld(t, says("a", stop), func(c *gateway.Config) { c.MaxInFlight = 4 })
+// TestPendingBodiesTakeNoPlace checks that requests whose bodies have not arrived take no places,
+// even when there are more of them than places.
+func TestPendingBodiesTakeNoPlace(t *testing.T) {
+	w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
 	s := httptest.NewServer(w)
 	defer s.Close()
 	for range 8 {
@@ -50,41 +51,44 @@ func TestRequestsWithoutBodiesTakeNoPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+		fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+			"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n")
 		line, err := bufio.NewReader(conn).ReadString('\n')
-		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // it is sent when the body is read
+		if err != nil || !strings.HasPrefix(line, "HTTP/1.1 100") { // sent when the server reads the body
 			t.Fatalf("%q %v", line, err)
 		}
 	}
-	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
+	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(smallRequest))
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Body.Close()
 	if rec.StatusCode != 200 {
-		t.Errorf("a request with its body is answered with %s", rec.Status)
+		t.Errorf("request with a body: %s", rec.Status)
 	}
 }
 
-// TestClientTakesHalfOfThePlaces: one client can not take the places of all, and its addresses in one /64 are one client.
-func TestClientTakesHalfOfThePlaces(t *testing.T) {
+// TestClientGetsHalfOfPlaces checks that one client cannot take all places, and that the addresses
+// of one /64 are one client.
+func TestClientGetsHalfOfPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, silent, func(c *gateway.Config) { c.MaxInFlight = 8 })
+		w := newTestGateway(t, noOutput, func(c *gateway.Config) { c.MaxInFlight = 8 })
 		ask := func(i int) *httptest.ResponseRecorder {
-			return w.askAs(fmt.Sprintf("[2001:db8::%x]:99", i+1), `{"model":"kjv","prompt":"a","timeout":60}`)
+			return w.postAs(fmt.Sprintf("[2001:db8::%x]:99", i+1), `{"model":"kjv","prompt":"a","timeout":60}`)
 		}
 		for i := range 4 {
 			go ask(i)
 		}
 		synctest.Wait()
-		if rec := ask(5); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" || !strings.Contains(rec.Body.String(), "its share") {
-			t.Errorf("a fifth request of one client: %d %v %s", rec.Code, rec.Header(), rec.Body)
+		if rec := ask(5); rec.Code != 429 || rec.Header().Get("Retry-After") != "1" ||
+			!strings.Contains(rec.Body.String(), "its share") {
+			t.Errorf("fifth request of one client: %d %v %s", rec.Code, rec.Header(), rec.Body)
 		}
 		other := make(chan int)
 		go func() {
-			other <- w.askAs("[2001:db8:1::1]:99", `{"model":"kjv","prompt":"a","timeout":1}`).Code
+			other <- w.postAs("[2001:db8:1::1]:99", `{"model":"kjv","prompt":"a","timeout":1}`).Code
 		}()
-		if code := <-other; code != 504 { // it was taken, and no session answers
+		if code := <-other; code != 504 { // it was admitted, and no session responds
 			t.Errorf("another client: %d", code)
 		}
 		time.Sleep(time.Minute + 2*time.Second)
@@ -94,21 +98,24 @@ func TestClientTakesHalfOfThePlaces(t *testing.T) {
 	})
 }
 
-// withKeys starts a gateway with keys that have limits.
-func withKeys(t *testing.T, act play, entries string) *world {
-	keys := keysOf(t, entries)
-	return newWorld(t, act, func(c *gateway.Config) { c.Keys = keys })
+// newLimitedGateway returns a gateway with keys that have limits.
+func newLimitedGateway(t *testing.T, act sessionFunc, entries string) *testGateway {
+	keys := openKeys(t, entries)
+	return newTestGateway(t, act, func(c *gateway.Config) { c.Keys = keys })
 }
 
-func TestLimitsOfKeys(t *testing.T) {
+func TestKeyRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, says(" a b c", stop), fmt.Sprintf(`
+		w := newLimitedGateway(t, generate(" a b c", finishStop), fmt.Sprintf(`
 - {name: ann, key: %s, limits: {requests_per_minute: 2, tokens_per_minute: 100}}
 - {name: kim, key: %s}
 `, anyModel, kjvOnly))
 		header := func(h http.Header) string {
 			var all []string
-			for _, name := range []string{"limit-requests", "remaining-requests", "reset-requests", "limit-tokens", "remaining-tokens", "reset-tokens"} {
+			for _, name := range []string{
+				"limit-requests", "remaining-requests", "reset-requests",
+				"limit-tokens", "remaining-tokens", "reset-tokens",
+			} {
 				all = append(all, h.Get("x-ratelimit-"+name))
 			}
 			return strings.Join(append(all, h.Get("Retry-After")), " ")
@@ -123,11 +130,12 @@ func TestLimitsOfKeys(t *testing.T) {
 			{anyModel, body, "2 0 59.97s 100 ", 429},
 			{kjvOnly, body, "      ", 200},
 		} {
-			rec := w.askAs(tc.key, tc.body)
+			rec := w.postAs(tc.key, tc.body)
 			if got := header(rec.Header()); rec.Code != tc.code || !strings.HasPrefix(got, tc.header) {
 				t.Errorf("%d: %d %s, headers %q, want %q", i, rec.Code, rec.Body, got, tc.header)
 			}
-			if tc.code == 429 && (rec.Header().Get("Retry-After") != "30" || read(t, rec)[0].Error.Type != "rate_limit_error") {
+			if tc.code == 429 &&
+				(rec.Header().Get("Retry-After") != "30" || readResponses(t, rec)[0].Error.Type != "rate_limit_error") {
 				t.Errorf("%d: %v %s", i, rec.Header(), rec.Body)
 			}
 		}
@@ -136,15 +144,17 @@ func TestLimitsOfKeys(t *testing.T) {
 		rec := httptest.NewRecorder()
 		w.ServeHTTP(rec, models)
 		if got := header(rec.Header()); !strings.HasPrefix(got, "2 0 ") {
-			t.Errorf("other answers have %q", got)
+			t.Errorf("rate limit headers of other responses: %q", got)
 		}
 		time.Sleep(30 * time.Second)
-		if rec := w.askAs(anyModel, body); rec.Code != 200 {
-			t.Errorf("after the time that it was told: %d %s", rec.Code, rec.Body)
+		if rec := w.postAs(anyModel, body); rec.Code != 200 {
+			t.Errorf("after Retry-After: %d %s", rec.Code, rec.Body)
 		}
 		for series, want := range map[string]string{
-			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2", `requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
-			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "8", `tokens_in_flight{key="kim"}`: "0",
+			`requests_total{key="ann"}`: "3", `refused_total{key="ann"}`: "2",
+			`requests_total{key="kim"}`: "1", `requests_in_flight{key="ann"}`: "0",
+			`prompt_tokens_total{key="kim"}`: "2", `output_tokens_total{key="ann"}`: "8",
+			`tokens_in_flight{key="kim"}`: "0",
 		} {
 			if got := w.metric("troupe_gateway_key_" + series); got != want {
 				t.Errorf("%s is %q, want %s", series, got, want)
@@ -153,28 +163,32 @@ func TestLimitsOfKeys(t *testing.T) {
 	})
 }
 
-func TestRequestsInFlightOfKey(t *testing.T) {
+func TestKeyInFlightLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, silent, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
+		w := newLimitedGateway(t, noOutput,
+			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 1, tokens: 100}}\n", anyModel))
 		done := make(chan struct{})
 		go func() {
-			w.askAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"timeout":5}`)
+			w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"timeout":5}`)
 			close(done)
 		}()
 		synctest.Wait()
-		if rec := w.askAs(anyModel, small); rec.Code != 429 || !strings.Contains(rec.Body.String(), "its limit is 1") {
+		if rec := w.postAs(anyModel, smallRequest); rec.Code != 429 ||
+			!strings.Contains(rec.Body.String(), "its limit is 1") {
 			t.Errorf("%d %s", rec.Code, rec.Body)
 		}
 		<-done
-		if rec := w.askAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`); rec.Code != 400 {
-			t.Errorf("twice 50 tokens of 100 and a prompt: %d %s", rec.Code, rec.Body)
+		rec := w.postAs(anyModel, `{"model":"kjv","prompt":"a","max_tokens":50,"n":2,"timeout":1}`)
+		if rec.Code != 400 {
+			t.Errorf("request for 2 x 50 tokens plus prompt: %d %s", rec.Code, rec.Body)
 		}
 	})
 }
 
-func TestHighestPriorityOfKey(t *testing.T) {
+func TestKeyMaxPriority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := withKeys(t, says("a", stop), fmt.Sprintf("- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n", anyModel, kjvOnly))
+		w := newLimitedGateway(t, generate("a", finishStop), fmt.Sprintf(
+			"- {name: low, key: %s, max_priority: batch, weight: 3}\n- {name: any, key: %s}\n", anyModel, kjvOnly))
 		for i, tc := range []struct {
 			key, priority string
 			code          int
@@ -187,17 +201,17 @@ func TestHighestPriorityOfKey(t *testing.T) {
 			{kjvOnly, "", 200, messages.PriorityClass_PRIORITY_CLASS_STANDARD},
 			{kjvOnly, "interactive", 200, messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE},
 		} {
-			rec := w.askAs(tc.key, small, "X-Troupe-Priority", tc.priority)
+			rec := w.postAs(tc.key, smallRequest, "X-Troupe-Priority", tc.priority)
 			if rec.Code != tc.code {
 				t.Errorf("%d: %d %s", i, rec.Code, rec.Body)
 			}
 			if tc.code == 403 {
-				if !strings.Contains(rec.Body.String(), "is above batch, the highest that API key low may ask for") {
+				if !strings.Contains(rec.Body.String(), "is above batch, the highest class that API key low may use") {
 					t.Errorf("%d: %s", i, rec.Body)
 				}
 				continue
 			}
-			opened, _ := w.seen()
+			opened, _ := w.sessions()
 			seq := opened[len(opened)-1].Sequence
 			client, weight := "key:low", 3.0
 			if tc.key == kjvOnly {
@@ -210,11 +224,11 @@ func TestHighestPriorityOfKey(t *testing.T) {
 	})
 }
 
-func TestAddressOfClient(t *testing.T) {
+func TestClientAddress(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, tc := range []struct{ remote, list, standard, want string }{
 		{"192.0.2.7:99", "", "", "192.0.2.7"},
-		{"192.0.2.7:99", "1.2.3.4", "", "192.0.2.7"}, // not a proxy that is trusted
+		{"192.0.2.7:99", "1.2.3.4", "", "192.0.2.7"}, // not a trusted proxy
 		{"[::ffff:192.0.2.7]:99", "", "", "192.0.2.7"},
 		{"[2001:db8:1:2:3:4:5:6]:99", "", "", "2001:db8:1:2::/64"},
 		{"10.0.0.1:99", "", "", "10.0.0.1"},
@@ -225,11 +239,11 @@ func TestAddressOfClient(t *testing.T) {
 		{"10.0.0.1:99", "", `for=6.6.6.6, for="[2001:db8::1]:47";proto=https, by=1;for=10.1.1.1`, "2001:db8::/64"},
 		{"10.0.0.1:99", "", "for=unknown", "10.0.0.1"},
 		{"10.0.0.1:99", "192.0.2.7", "for=192.0.2.7", "192.0.2.7"},
-		{"10.0.0.1:99", "192.0.2.7", "for=6.6.6.6", "10.0.0.1"}, // one of them is the client's invention
+		{"10.0.0.1:99", "192.0.2.7", "for=6.6.6.6", "10.0.0.1"}, // one of them is forged
 		{"10.0.0.1:99", "10.2.2.2", "", "10.0.0.1"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, says("a", stop), func(c *gateway.Config) { c.TrustedProxies = trusted })
+			w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.TrustedProxies = trusted })
 			headers := []string{}
 			if tc.list != "" {
 				headers = append(headers, "X-Forwarded-For", tc.list)
@@ -237,8 +251,8 @@ func TestAddressOfClient(t *testing.T) {
 			if tc.standard != "" {
 				headers = append(headers, "Forwarded", tc.standard)
 			}
-			w.askAs(tc.remote, small, headers...)
-			opened, _ := w.seen()
+			w.postAs(tc.remote, smallRequest, headers...)
+			opened, _ := w.sessions()
 			if got := opened[0].Sequence.GetClient(); got != "address:"+tc.want {
 				t.Errorf("%+v: %s", tc, got)
 			}
@@ -246,15 +260,17 @@ func TestAddressOfClient(t *testing.T) {
 	}
 }
 
-// TestSlowReader: a client that reads nothing of its stream holds up neither its session nor other clients.
-func TestSlowReader(t *testing.T) {
+// TestSlowReaderBlocksNoOtherClient checks that a client that does not read its stream blocks
+// neither its session nor other clients.
+func TestSlowReaderBlocksNoOtherClient(t *testing.T) {
 	finished := make(chan struct{}, 1)
-	w := newWorld(t, func(_ context.Context, call *gateway.Call) {
-		ids := tokens().Encode(strings.Repeat(" And God said", 100), false)
-		for i := 0; len(call.Sequence.GetPrompt()) > 3 && i < 400; i++ { // more than the buffers of a connection hold
+	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
+		ids := testTokenizer().Encode(strings.Repeat(" And God said", 100), false)
+		// Deliver more than the buffers of a connection hold.
+		for i := 0; len(call.Sequence.GetPrompt()) > 3 && i < 400; i++ {
 			deliver(call, ids...)
 		}
-		call.Deliver(nil, nil, 0, stop)
+		call.Deliver(nil, nil, 0, finishStop)
 		if len(call.Sequence.GetPrompt()) > 3 {
 			finished <- struct{}{}
 		}
@@ -268,9 +284,11 @@ func TestSlowReader(t *testing.T) {
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
 	body := `{"model":"kjv","prompt":"In the beginning God created","stream":true,"logprobs":5}`
-	fmt.Fprintf(conn, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	fmt.Fprintf(conn,
+		"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	<-finished
-	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(small))
+	rec, err := http.Post(s.URL+"/v1/completions", "application/json", strings.NewReader(smallRequest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,8 +298,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestRefusalOverNATS: what is refused for now says when to try again, as over HTTP.
-func TestRefusalOverNATS(t *testing.T) {
+// TestNATSRefusalHasRetryAfter checks that a temporary refusal over NATS has a Retry-After header,
+// as over HTTP.
+func TestNATSRefusalHasRetryAfter(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -297,13 +316,15 @@ func TestRefusalOverNATS(t *testing.T) {
 	}
 	defer nc.Close()
 	began := make(chan struct{}, 9)
-	w := newWorld(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() }, func(c *gateway.Config) { c.MaxInFlight = 2 })
+	w := newTestGateway(t, func(ctx context.Context, _ *gateway.Call) { began <- struct{}{}; <-ctx.Done() },
+		func(c *gateway.Config) { c.MaxInFlight = 2 })
 	service, err := micro.AddService(nc, micro.Config{Name: "test", Version: "1.0.0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = service.Stop() }()
-	if err := service.AddEndpoint("infer", micro.HandlerFunc(func(r micro.Request) { w.Infer(unnamed{r}) }), micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
+	handler := micro.HandlerFunc(func(r micro.Request) { w.Infer(anonymousRequest{r}) })
+	if err := service.AddEndpoint("infer", handler, micro.WithEndpointSubject(gateway.InferSubject)); err != nil {
 		t.Fatal(err)
 	}
 	inbox := nc.NewInbox()
@@ -318,12 +339,12 @@ func TestRefusalOverNATS(t *testing.T) {
 	if answer.Header.Get(micro.ErrorCodeHeader) != "429" || answer.Header.Get("Retry-After") != "1" {
 		t.Errorf("%v %s", answer.Header, answer.Data)
 	}
-	if opened, _ := w.seen(); len(opened) != 1 || opened[0].Sequence.GetClient() != "nats" {
+	if opened, _ := w.sessions(); len(opened) != 1 || opened[0].Sequence.GetClient() != "nats" {
 		t.Errorf("%d calls, the first of %q", len(opened), opened[0].Sequence.GetClient())
 	}
 }
 
-// unnamed is a request over NATS from a client whose account is not known.
-type unnamed struct{ micro.Request }
+// anonymousRequest is a request over NATS without an account.
+type anonymousRequest struct{ micro.Request }
 
-func (unnamed) Account() string { return "" }
+func (anonymousRequest) Account() string { return "" }

@@ -5,19 +5,20 @@ import (
 	"fmt"
 )
 
-// readTokens reads what becomes of a prompt's tokens, and which ones may be chosen.
-func (r *Request) readTokens(b *body) error {
+// readTokenOptions reads how prompts are tokenized and truncated, and which tokens may be
+// generated.
+func (r *Request) readTokenOptions(b *body) error {
 	var err error
 	// A chat template writes the special tokens itself.
-	if r.AddSpecial, err = flag("add_special_tokens", b.AddSpecialTokens, !r.Chat); err != nil {
+	if r.AddSpecial, err = boolField("add_special_tokens", b.AddSpecialTokens, !r.Chat); err != nil {
 		return err
 	}
-	skip, err := flag("skip_special_tokens", b.SkipSpecialTokens, true)
+	skip, err := boolField("skip_special_tokens", b.SkipSpecialTokens, true)
 	if err != nil {
 		return err
 	}
 	r.KeepSpecial = !skip
-	last, err := whole("truncate_prompt_tokens", b.TruncatePromptTokens, -1, maxTokens, 0)
+	last, err := intField("truncate_prompt_tokens", b.TruncatePromptTokens, -1, maxTokens, 0)
 	if err != nil || b.TruncatePromptTokens != nil && last == 0 {
 		return Invalid("truncate_prompt_tokens", fmt.Sprintf(
 			"truncate_prompt_tokens is %d; it must be between 1 and %d, or -1", *b.TruncatePromptTokens, maxTokens))
@@ -28,15 +29,15 @@ func (r *Request) readTokens(b *body) error {
 
 func (r *Request) readAllowed(raw json.RawMessage) error {
 	const name = "allowed_token_ids"
-	if absent(raw) {
+	if isNull(raw) {
 		return nil
 	}
-	n := elements(raw)
-	if n > maxAllowed {
-		return Invalid(name, fmt.Sprintf("%s has %d ids; at most %d are taken", name, n, maxAllowed))
+	n := countElements(raw)
+	if n > maxAllowedTokens {
+		return Invalid(name, fmt.Sprintf("%s has %d ids; at most %d are allowed", name, n, maxAllowedTokens))
 	}
 	if n == 0 || json.Unmarshal(raw, &r.Sampling.AllowedTokenIds) != nil {
-		return Invalid(name, name+" must be a list of token ids, and not empty")
+		return Invalid(name, name+" must be a non-empty list of token ids")
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ import (
 	"troupe/messages"
 )
 
-// shortest is the length of a key that is not easily guessed.
-const shortest = 16
+// minKeyLength is the minimum length of a key in characters, so that it is hard to guess.
+const minKeyLength = 16
 
-// entry is a key as the file has it.
+// entry is a key in the file.
 type entry struct {
 	Name   string    `yaml:"name"`
 	Key    string    `yaml:"key"`
@@ -34,16 +34,18 @@ type entry struct {
 	Limits      Limits  `yaml:"limits"`
 }
 
-// parse reads a file's content. Its errors say where something is wrong and not what is there: that may be a key.
+// parse parses the content of a key file. Its errors name positions but never quote the content,
+// which may be a key.
 func parse(content []byte) ([]Key, error) {
 	var f struct {
 		Keys []entry `yaml:"keys"`
 	}
-	if err := yaml.NewDecoder(bytes.NewReader(content), yaml.Strict()).Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, malformed(err)
+	if err := yaml.NewDecoder(bytes.NewReader(content), yaml.Strict()).Decode(&f); err != nil &&
+		!errors.Is(err, io.EOF) {
+		return nil, syntaxError(err)
 	}
 	if len(f.Keys) == 0 {
-		return nil, errors.New(`it has no keys, so nobody could ask anything; make one with "troupe keys new"`)
+		return nil, errors.New(`it has no keys; create one with "troupe keys new"`)
 	}
 	keys, names, sums := make([]Key, len(f.Keys)), map[string]int{}, map[[sha256.Size]byte]int{}
 	for i, e := range f.Keys {
@@ -54,70 +56,79 @@ func parse(content []byte) ([]Key, error) {
 		if other, ok := names[k.Name]; ok {
 			return nil, fmt.Errorf("keys %d and %d have the same name; give each its own", other, i+1)
 		}
-		if other, ok := sums[k.sum]; ok {
+		if other, ok := sums[k.hash]; ok {
 			return nil, fmt.Errorf("keys %d and %d are the same; give each its own", other, i+1)
 		}
-		names[k.Name], sums[k.sum], keys[i] = i+1, i+1, k
+		names[k.Name], sums[k.hash], keys[i] = i+1, i+1, k
 	}
 	return keys, nil
 }
 
-// malformed says where the YAML is wrong.
-func malformed(err error) error {
-	at := "somewhere"
+// syntaxError returns an error with the position of a YAML error.
+func syntaxError(err error) error {
+	position := "an unknown position"
 	if known := (yaml.Error)(nil); errors.As(err, &known) && known.GetToken() != nil {
 		p := known.GetToken().Position
-		at = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
+		position = fmt.Sprintf("line %d, column %d", p.Line, p.Column)
 	}
-	return fmt.Errorf("it goes wrong at %s; under keys:, a list of entries with name, key or sha256, models, admin, tenant, max_priority, weight and limits is expected", at)
+	return fmt.Errorf("syntax error at %s; expected under keys: a list of entries with name, key or sha256, "+
+		"models, admin, tenant, max_priority, weight and limits", position)
 }
 
 func (e entry) key() (Key, error) {
-	k := Key{Name: e.Name, Admin: e.Admin, Tenant: cmp.Or(e.Tenant, e.Name), Weight: cmp.Or(e.Weight, 1), Limits: e.Limits}
+	k := Key{
+		Name:   e.Name,
+		Admin:  e.Admin,
+		Tenant: cmp.Or(e.Tenant, e.Name),
+		Weight: cmp.Or(e.Weight, 1),
+		Limits: e.Limits,
+	}
 	switch {
 	case e.Name == "":
-		return k, errors.New("it has no name; give it one, for the logs")
+		return k, errors.New("name is missing; it identifies the key in logs")
 	case e.Name == kv.SharedTenant && e.Tenant == "":
-		return k, fmt.Errorf("a key named %s without a tenant would share cached prefixes with every client; give it a tenant, "+
-			"or another name", e.Name)
+		return k, fmt.Errorf("a key named %s without a tenant would share cached prefixes with every client; "+
+			"give it a tenant, or another name", e.Name)
 	case (e.Key == "") == (e.SHA256 == ""):
-		return k, errors.New("it needs either key or sha256")
-	case e.Key != "" && len(e.Key) < shortest:
-		return k, fmt.Errorf("it has %d characters and could be guessed; use %d or more, as \"troupe keys new\" makes it", len(e.Key), shortest)
+		return k, errors.New("set either key or sha256")
+	case e.Key != "" && len(e.Key) < minKeyLength:
+		return k, fmt.Errorf(
+			"key has %d characters and could be guessed; use at least %d, or create it with \"troupe keys new\"",
+			len(e.Key), minKeyLength)
 	case e.Key != "":
-		k.sum = sha256.Sum256([]byte(e.Key))
+		k.hash = sha256.Sum256([]byte(e.Key))
 	default:
 		sum, err := hex.DecodeString(e.SHA256)
-		if err != nil || len(sum) != len(k.sum) {
+		if err != nil || len(sum) != len(k.hash) {
 			return k, errors.New("sha256 must be 64 hexadecimal digits")
 		}
-		k.sum = [sha256.Size]byte(sum)
+		k.hash = [sha256.Size]byte(sum)
 	}
-	if k.sum == sha256.Sum256(nil) {
-		return k, errors.New("sha256 is of no key at all, but of an empty text")
+	if k.hash == sha256.Sum256(nil) {
+		return k, errors.New("sha256 is the hash of an empty key")
 	}
-	if err := e.share(&k); err != nil {
+	if err := e.readQuota(&k); err != nil {
 		return k, err
 	}
 	if e.Models == nil {
 		return k, nil
 	}
 	if k.models = *e.Models; len(k.models) == 0 {
-		return k, errors.New("models is empty, so it may use none; list some, or leave the line out for all")
+		return k, errors.New("models is empty; list some, or leave it out to allow all")
 	}
 	for i, pattern := range k.models {
 		model, adapter, _ := strings.Cut(pattern, ":")
 		for _, part := range []string{model, adapter} {
 			if _, err := path.Match(part, ""); err != nil {
-				return k, fmt.Errorf("entry %d of models is not a pattern; write it like kjv-*", i+1)
+				return k, fmt.Errorf("entry %d of models is not a valid pattern; an example is kjv-*", i+1)
 			}
 		}
 	}
 	return k, nil
 }
 
-// share checks and fills in what the key may use of the cluster.
-func (e entry) share(k *Key) error {
+// readQuota validates and sets the priority, weight and limits of a key.
+func (e entry) readQuota(k *Key) error {
 	if e.MaxPriority != "" {
 		class, ok := messages.PriorityClassByName(e.MaxPriority)
 		if !ok {

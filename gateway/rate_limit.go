@@ -13,18 +13,18 @@ import (
 	"troupe/messages"
 )
 
-// limitHeaders says how the caller's key stands with its limits by minute, as OpenAI does.
-func (g *Gateway) limitHeaders(h http.Header, c caller) {
-	who, _ := c.client()
-	if who.Limits.RequestsPerMinute == 0 && who.Limits.TokensPerMinute == 0 {
+// setRateLimitHeaders sets OpenAI's rate limit headers from the caller's limits per minute.
+func (g *Gateway) setRateLimitHeaders(h http.Header, c caller) {
+	client, _ := c.client()
+	if client.Limits.RequestsPerMinute == 0 && client.Limits.TokensPerMinute == 0 {
 		return
 	}
-	requests, tokens := g.cfg.Shares.standing(who)
-	setStanding(h, "requests", requests)
-	setStanding(h, "tokens", tokens)
+	requests, tokens := g.cfg.Quotas.rateStatus(client)
+	setRateHeaders(h, "requests", requests)
+	setRateHeaders(h, "tokens", tokens)
 }
 
-func setStanding(h http.Header, of string, s quota.RateStatus) {
+func setRateHeaders(h http.Header, of string, s quota.RateStatus) {
 	if s.Limit == 0 {
 		return
 	}
@@ -33,7 +33,8 @@ func setStanding(h http.Header, of string, s quota.RateStatus) {
 	h.Set("x-ratelimit-reset-"+of, s.Reset.Round(time.Millisecond).String())
 }
 
-// retryAfter is the header of that name, in whole seconds; empty where trying again does not help.
+// retryAfter returns the value of the Retry-After header in whole seconds, or "" if a retry does
+// not help.
 func retryAfter(e *openai.Error) string {
 	if e.RetryAfter <= 0 && e.Status != http.StatusTooManyRequests {
 		return ""
@@ -41,9 +42,9 @@ func retryAfter(e *openai.Error) string {
 	return strconv.Itoa(int(math.Ceil(max(e.RetryAfter, time.Second).Seconds())))
 }
 
-// prioritize gives a request its class. A deployment's default is lowered to what the key allows; what the client asks for
-// itself is not changed without its knowledge.
-func (g *Gateway) prioritize(r *openai.Request, c caller, byDefault messages.PriorityClass) error {
+// applyPriority sets the priority class of a request. The deployment's default is lowered to the
+// key's maximum. An explicit class above it is refused rather than lowered.
+func (g *Gateway) applyPriority(r *openai.Request, c caller, deploymentDefault messages.PriorityClass) error {
 	most := messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 	if c.key != nil {
 		most = c.key.MaxPriority
@@ -51,13 +52,14 @@ func (g *Gateway) prioritize(r *openai.Request, c caller, byDefault messages.Pri
 	limited := most != messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED
 	switch {
 	case r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED:
-		if r.Priority = byDefault; limited {
-			r.Priority = min(byDefault, most)
+		if r.Priority = deploymentDefault; limited {
+			r.Priority = min(deploymentDefault, most)
 		}
 	case limited && r.Priority > most:
-		g.refused(c)
+		g.countRefused(c)
 		param := "priority"
-		e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf("priority %s is above %s, the highest that API key %s may ask for",
+		e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
+			"priority %s is above %s, the highest class that API key %s may use",
 			className(r.Priority), className(most), c.key.Name))
 		e.Param = &param
 		return e

@@ -8,9 +8,9 @@ import (
 	"troupe/gateway/apikey"
 )
 
-// TestSaltOfCallers checks which salt each kind of caller gets: keys that of their tenant, accounts of NATS one of
-// their own, which no key has unless it names that tenant.
-func TestSaltOfCallers(t *testing.T) {
+// TestCallerSalt checks the salt of each kind of caller. Keys have their tenant's salt. A NATS
+// account has its own salt, which no key has unless its tenant names the account.
+func TestCallerSalt(t *testing.T) {
 	secret := bytes.Repeat([]byte{7}, kv.SecretBytes)
 	g := &Gateway{cfg: Config{Salt: func(tenant, cacheSalt string) ([]byte, error) {
 		return kv.Salt(secret, tenant, cacheSalt)
@@ -18,7 +18,8 @@ func TestSaltOfCallers(t *testing.T) {
 	for tenant, callers := range map[string][]caller{
 		"": {{}, {key: &apikey.Key{Name: "sue", Tenant: kv.SharedTenant}}},
 		"ann": {
-			{key: &apikey.Key{Name: "ann", Tenant: "ann"}}, {key: &apikey.Key{Name: "new", Tenant: "ann"}, account: "guests"},
+			{key: &apikey.Key{Name: "ann", Tenant: "ann"}},
+			{key: &apikey.Key{Name: "new", Tenant: "ann"}, account: "guests"},
 		},
 		"guests":      {{key: &apikey.Key{Name: "guests", Tenant: "guests"}}},
 		"nats:guests": {{account: "guests"}, {key: &apikey.Key{Name: "kim", Tenant: "nats:guests"}}},
@@ -30,7 +31,7 @@ func TestSaltOfCallers(t *testing.T) {
 		}
 		for _, c := range callers {
 			if got, err := g.salt(c, ""); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%+v has the salt %x, want that of tenant %q; %v", c, got, tenant, err)
+				t.Errorf("%+v: salt %x, want that of tenant %q; %v", c, got, tenant, err)
 			}
 		}
 	}

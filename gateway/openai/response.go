@@ -2,73 +2,73 @@ package openai
 
 import "strconv"
 
-// Usage counts tokens.
+// Usage is the token usage of a request. Cached tokens are part of the prompt's.
 type Usage struct{ Prompt, Completion, Cached int }
 
-// Choice is what an answer or a chunk says of one choice.
+// Choice is a choice of a response, or its new part in a chunk.
 type Choice struct {
 	Index    int
 	Text     string
-	Logprobs []TokenLogprob // nil: none were asked for
-	Finish   string         // "": null
-	First    bool           // of a chat's chunks, which then carries the role
+	Logprobs []TokenLogprob // nil: not requested
+	Finish   string         // finish_reason; "" means null
+	First    bool           // first chunk of a choice, which carries the role in a chat
 }
 
-// Answer writes answers and chunks of one request.
-type Answer struct {
-	ID      string
-	Model   string
-	Created int64
-	Chat    bool
-	Usage   bool // chunks carry "usage": null, and the last one the counts
+// ResponseEncoder encodes the response or the chunks of one request as JSON.
+type ResponseEncoder struct {
+	ID           string
+	Model        string
+	Created      int64
+	Chat         bool
+	IncludeUsage bool // chunks carry "usage": null, and the last chunk the usage
 }
 
-// Chunk appends one chunk of a stream.
-func (a *Answer) Chunk(b []byte, c Choice) []byte {
+// AppendChunk appends one chunk of a stream.
+func (a *ResponseEncoder) AppendChunk(b []byte, c Choice) []byte {
 	object := "text_completion"
 	if a.Chat {
 		object = "chat.completion.chunk"
 	}
-	b = a.head(b, object)
+	b = a.appendHeader(b, object)
 	b = append(b, `,"choices":[`...)
-	b = a.choice(b, c, true)
+	b = a.appendChoice(b, c, true)
 	b = append(b, ']')
-	if a.Usage {
+	if a.IncludeUsage {
 		b = append(b, `,"usage":null`...)
 	}
 	return append(b, '}')
 }
 
-// UsageChunk appends the last chunk of a stream whose usage was asked for.
-func (a *Answer) UsageChunk(b []byte, u Usage) []byte {
+// AppendUsageChunk appends the last chunk of a stream, which carries the usage.
+func (a *ResponseEncoder) AppendUsageChunk(b []byte, u Usage) []byte {
 	object := "text_completion"
 	if a.Chat {
 		object = "chat.completion.chunk"
 	}
-	b = a.head(b, object)
+	b = a.appendHeader(b, object)
 	b = append(b, `,"choices":[],"usage":`...)
 	return append(u.append(b), '}')
 }
 
-// Whole appends a complete answer.
-func (a *Answer) Whole(b []byte, choices []Choice, u Usage) []byte {
+// AppendResponse appends a complete response.
+func (a *ResponseEncoder) AppendResponse(b []byte, choices []Choice, u Usage) []byte {
 	object := "text_completion"
 	if a.Chat {
 		object = "chat.completion"
 	}
-	b = a.head(b, object)
+	b = a.appendHeader(b, object)
 	b = append(b, `,"choices":[`...)
 	for i, c := range choices {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = a.choice(b, c, false)
+		b = a.appendChoice(b, c, false)
 	}
 	b = append(b, `],"usage":`...)
 	return append(u.append(b), '}')
 }
 
-func (a *Answer) head(b []byte, object string) []byte {
+func (a *ResponseEncoder) appendHeader(b []byte, object string) []byte {
 	b = append(b, `{"id":"`...)
 	b = append(b, a.ID...)
 	b = append(b, `","object":"`...)
@@ -79,7 +79,7 @@ func (a *Answer) head(b []byte, object string) []byte {
 	return AppendString(b, a.Model)
 }
 
-func (a *Answer) choice(b []byte, c Choice, chunk bool) []byte {
+func (a *ResponseEncoder) appendChoice(b []byte, c Choice, chunk bool) []byte {
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(c.Index), 10)
 	switch {
@@ -100,9 +100,9 @@ func (a *Answer) choice(b []byte, c Choice, chunk bool) []byte {
 	case c.Logprobs == nil:
 		b = append(b, `null`...)
 	case a.Chat:
-		b = chatLogprobs(b, c.Logprobs)
+		b = appendChatLogprobs(b, c.Logprobs)
 	default:
-		b = completionLogprobs(b, c.Logprobs)
+		b = appendCompletionLogprobs(b, c.Logprobs)
 	}
 	b = append(b, `,"finish_reason":`...)
 	if c.Finish == "" {

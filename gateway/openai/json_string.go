@@ -2,7 +2,7 @@ package openai
 
 import "unicode/utf8"
 
-// AppendString appends a JSON string. Bytes that are no text become U+FFFD.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for len(s) > 0 {
@@ -23,7 +23,7 @@ func AppendString(b []byte, s string) []byte {
 			const hex = "0123456789abcdef"
 			b = append(b, `\u00`...)
 			b = append(b, hex[r>>4], hex[r&15])
-		default: // U+2028 and U+2029 too: JSON allows them
+		default: // includes U+2028 and U+2029, which JSON allows
 			b = utf8.AppendRune(b, r)
 		}
 		s = s[size:]

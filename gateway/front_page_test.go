@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestFrontPage checks that a browser gets a page and a program JSON, and that all links lead somewhere.
+// TestFrontPage checks that browsers get HTML and programs JSON, and that all links are valid.
 func TestFrontPage(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestGateway(t, nil)
 	browse := func(path string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9")
@@ -33,7 +33,7 @@ func TestFrontPage(t *testing.T) {
 			if !strings.Contains(page.Body.String(), `href="`+l.Path+`"`) {
 				t.Errorf("the page at %s has no link to %s", path, l.Path)
 			}
-			if got := w.get(l.Path).Code; l.Path != "/tree" && got != 200 { // the node adds the tree
+			if got := w.get(l.Path).Code; l.Path != "/tree" && got != 200 { // the node adds /tree
 				t.Errorf("GET %s: %d", l.Path, got)
 			}
 			if l.About == "" {
@@ -43,9 +43,9 @@ func TestFrontPage(t *testing.T) {
 	}
 }
 
-// TestDocsPages checks that a page of the documentation is served, and nothing else.
+// TestDocsPages checks that pages of the documentation are served, and no other files.
 func TestDocsPages(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newTestGateway(t, nil)
 	if got := w.get("/docs/architecture.md").Body.String(); !strings.HasPrefix(got, "# ") {
 		t.Errorf("GET /docs/architecture.md: %.40q", got)
 	}
