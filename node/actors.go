@@ -38,8 +38,8 @@ func (n *Node) as(kind string, props *actor.Props) *actor.Props { return n.asOf(
 
 // asOf also says what it is for.
 func (n *Node) asOf(kind, of string, props *actor.Props) *actor.Props {
-	if n.cfg.Wrap != nil {
-		props = n.cfg.Wrap(kind, props)
+	if n.cfg.Middleware != nil {
+		props = props.Configure(actor.WithReceiverMiddleware(n.cfg.Middleware(kind)...))
 	}
 	return n.registry.InstrumentOf(kind, of, props.Configure(actor.WithDispatcher(n.dispatcher)))
 }

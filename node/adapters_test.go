@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/messages"
 	"troupe/node"
 	"troupe/observe/tree"
@@ -176,12 +174,7 @@ func TestCrashesAroundAdapters(t *testing.T) {
 				few = 0 // asked for at the first request
 			}
 			n := start(t, pages(few, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(tc.crash.Middleware))
-					}
-					return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-				}
+				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			mixed(t, n, 4)
 			if tc.crash.Crashed() == 0 {

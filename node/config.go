@@ -77,10 +77,12 @@ type Config struct {
 	Version  string // semantic
 	Log      zerolog.Logger
 
-	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
-	Wrap func(kind string, props *actor.Props) *actor.Props
-	// WrapFormat is given what reads models, likewise.
-	WrapFormat func(engine.Format) engine.Format
+	// Middleware returns middleware for every actor of the given kind, for tracing, metrics or fault
+	// injection; nil: none. The kinds are those of "troupe tree". The first one sees a message first.
+	Middleware func(kind string) []actor.ReceiverMiddleware
+	// Loader reads model folders; nil: engine/llama, within Roots. One that is also an
+	// engine.Identifier lets models.deploy recognize files that have not changed.
+	Loader engine.Format
 }
 
 // GPU is a device and what tells how it is.

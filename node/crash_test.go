@@ -18,6 +18,19 @@ import (
 
 const streams = 32
 
+// wired copies all messages to actors as the network does.
+func wired(string) []actor.ReceiverMiddleware { return []actor.ReceiverMiddleware{testkit.Wire} }
+
+// wiredWith is wired, with middleware m before it for actors of one kind.
+func wiredWith(kind string, m actor.ReceiverMiddleware) func(string) []actor.ReceiverMiddleware {
+	return func(of string) []actor.ReceiverMiddleware {
+		if of == kind {
+			return append([]actor.ReceiverMiddleware{m}, wired(of)...)
+		}
+		return wired(of)
+	}
+}
+
 // run sends 32 sampled requests at once and returns what each got.
 func run(t *testing.T, n *node.Node) []string {
 	t.Helper()
@@ -46,10 +59,7 @@ func run(t *testing.T, n *node.Node) []string {
 // TestCrashesLoseNoToken: whichever actor crashes while 32 streams run, each stream has exactly the tokens of an undisturbed
 // run, and the weights are not read again.
 func TestCrashesLoseNoToken(t *testing.T) {
-	wire := func(_ string, p *actor.Props) *actor.Props {
-		return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-	}
-	want := run(t, start(t, func(c *node.Config) { c.Wrap = wire }))
+	want := run(t, start(t, func(c *node.Config) { c.Middleware = wired }))
 	if t.Failed() || slices.ContainsFunc(want, func(s string) bool { return strings.TrimSpace(s) == "" }) {
 		t.Fatalf("the undisturbed run failed: %q", want)
 	}
@@ -76,21 +86,16 @@ func TestCrashesLoseNoToken(t *testing.T) {
 			var armed atomic.Bool
 			armed.Store(tc.kind != "gpu") // one that crashes while it loads, loads again
 			n := start(t, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
-							crash := tc.crash.Middleware(next)
-							return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-								if armed.Load() {
-									crash(ctx, env)
-								} else {
-									next(ctx, env)
-								}
-							}
-						}))
+				c.Middleware = wiredWith(tc.kind, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+					crash := tc.crash.Middleware(next)
+					return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+						if armed.Load() {
+							crash(ctx, env)
+						} else {
+							next(ctx, env)
+						}
 					}
-					return wire(kind, p)
-				}
+				})
 			})
 			armed.Store(true)
 			done := make(chan struct{})

@@ -12,8 +12,6 @@ import (
 	"troupe/cuda/host"
 	"troupe/cuda/selftest"
 	"troupe/cuda/telemetry"
-	"troupe/engine"
-	"troupe/engine/llama"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
@@ -33,16 +31,9 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	format := engine.Format(n.format())
-	if n.cfg.WrapFormat != nil {
-		format = n.cfg.WrapFormat(format)
-	}
-	n.holders = append(n.holders, residency.NewHolder(d.Device, format))
+	n.holders = append(n.holders, residency.NewHolder(d.Device, n.loader))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
-
-// format is how this node loads models.
-func (n *Node) format() llama.Format { return llama.Format{Roots: n.cfg.Roots, Digests: &n.digests} }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 

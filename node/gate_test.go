@@ -28,15 +28,15 @@ func gated(t *testing.T, steps int64, change ...func(*node.Config)) (*node.Node,
 		for _, f := range change {
 			f(c)
 		}
-		wrap := c.Wrap
-		c.Wrap = func(kind string, p *actor.Props) *actor.Props {
+		inner := c.Middleware
+		c.Middleware = func(kind string) (all []actor.ReceiverMiddleware) {
 			if kind == "engine" {
-				p.Configure(actor.WithReceiverMiddleware(g.middleware))
+				all = append(all, g.middleware)
 			}
-			if wrap != nil {
-				return wrap(kind, p)
+			if inner != nil {
+				all = append(all, inner(kind)...)
 			}
-			return p
+			return all
 		}
 	})
 	t.Cleanup(g.open) // before the node is told to stop

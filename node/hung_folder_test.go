@@ -16,14 +16,16 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/llama"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 	"troupe/node"
 	"troupe/testkit"
 )
 
-// heldFormat reads models, and holds the reading of one folder as a file system that hangs does.
-type heldFormat struct {
-	engine.Format
+// heldLoader loads models, and holds the reading of one folder as a file system that hangs does.
+type heldLoader struct {
+	llama.Format
 	*heldFolder
 }
 
@@ -40,14 +42,14 @@ func (f *heldFolder) hold() {
 	<-f.pass
 }
 
-func (f heldFormat) Inspect(path string, info cuda.Info) (engine.Facts, error) {
+func (f heldLoader) Inspect(path string, info cuda.Info) (engine.Facts, error) {
 	if f.inspect && path == f.path {
 		f.hold()
 	}
 	return f.Format.Inspect(path, info)
 }
 
-func (f heldFormat) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
+func (f heldLoader) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	if !f.inspect && path == f.path {
 		f.hold()
 	}
@@ -62,7 +64,7 @@ func TestHungFolderStopsNoMember(t *testing.T) {
 			held := &heldFolder{path: copied(t, testkit.Model(), nil), inspect: inspect,
 				entered: make(chan struct{}), pass: make(chan struct{})}
 			nodes := together(t, 2, func(_ int, c *node.Config) {
-				c.WrapFormat = func(f engine.Format) engine.Format { return heldFormat{f, held} }
+				c.Loader = heldLoader{llama.Format{Roots: c.Roots, Digests: &digest.Cache{}}, held}
 			})
 			open := sync.OnceFunc(func() { close(held.pass) })
 			t.Cleanup(open) // before the nodes are told to stop

@@ -8,12 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/nats-io/nats.go"
 
 	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 )
 
 // roomy gives a node tiers that blocks go to when somebody says so.
@@ -21,9 +19,7 @@ func roomy(t *testing.T) func(*node.Config) {
 	path := filepath.Join(t.TempDir(), "kv")
 	return func(c *node.Config) {
 		c.Tiers = node.TiersConfig{DRAMBytes: 8 << 20, NVMeBytes: 16 << 20, NVMePath: path, Watermark: 1}
-		c.Wrap = func(_ string, p *actor.Props) *actor.Props {
-			return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-		}
+		c.Middleware = wired
 	}
 }
 

@@ -109,16 +109,16 @@ func lenders(t *testing.T, change func(i int, c *node.Config), wrap func(i int, 
 		if change != nil {
 			change(i, c)
 		}
-		c.Wrap = func(kind string, p *actor.Props) *actor.Props {
+		c.Middleware = func(kind string) (all []actor.ReceiverMiddleware) {
 			if kind == "router" {
-				p.Configure(actor.WithReceiverMiddleware(both[i].listen))
+				all = append(all, both[i].listen)
 			}
 			if wrap != nil {
-				if mw := wrap(i, kind); mw != nil {
-					p.Configure(actor.WithReceiverMiddleware(mw))
+				if m := wrap(i, kind); m != nil {
+					all = append(all, m)
 				}
 			}
-			return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
+			return append(all, testkit.Wire)
 		}
 	})
 	spec := kjv(2)

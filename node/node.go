@@ -28,6 +28,8 @@ import (
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/control/catalogue"
+	"troupe/engine"
+	"troupe/engine/llama"
 	"troupe/engine/residency"
 	"troupe/gateway"
 	"troupe/internal/audit"
@@ -60,6 +62,7 @@ type Node struct {
 	holders   []*residency.Holder
 	tiers     []lowerTier  // the fastest first
 	digests   digest.Cache // of the files of models
+	loader    engine.Format
 	copies    *copies
 	pins      pinned
 	secret    secret
@@ -99,6 +102,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
+	}
+	if n.loader = n.cfg.Loader; n.loader == nil {
+		n.loader = llama.Format{Roots: n.cfg.Roots, Digests: &n.digests}
 	}
 	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copies = newCopies(n.metrics)

@@ -18,11 +18,11 @@ import (
 // work counts the tokens that engines compute.
 type work struct{ tokens atomic.Int64 }
 
-func (w *work) wrap(kind string, p *actor.Props) *actor.Props {
+func (w *work) middleware(kind string) []actor.ReceiverMiddleware {
 	if kind != "engine" {
-		return p
+		return nil
 	}
-	return p.Configure(actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			if step, ok := env.Message.(*messages.RunStep); ok {
 				for _, s := range step.GetSequences() {
@@ -31,7 +31,7 @@ func (w *work) wrap(kind string, p *actor.Props) *actor.Props {
 			}
 			next(ctx, env)
 		}
-	}))
+	}}
 }
 
 // offload has all blocks copied down while as few steps run as that takes: it goes on between two of them.
@@ -76,7 +76,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 					c.Tiers.DRAMBytes = 0
 				}
 				c.Deployments[0].MaxSequences = new(uint32(1))
-				c.Wrap = done.wrap
+				c.Middleware = done.middleware
 			})
 			conn := connect(t, n)
 			parked := make(chan completion)

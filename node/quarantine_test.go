@@ -5,13 +5,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/cuda"
 	"troupe/cuda/host"
 	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 )
 
 // breakable is the first of two software GPUs, which can be lost.
@@ -34,9 +31,7 @@ func (b *breakable) config(c *node.Config) {
 	b.after.Store(-1)
 	c.Devices = []host.Config{{Index: 0, MemoryBytes: 256 << 20, Inject: b.inject}, {Index: 1, MemoryBytes: 256 << 20}}
 	c.Deployments = []*messages.DeploymentSpec{kjv(2)}
-	c.Wrap = func(_ string, p *actor.Props) *actor.Props {
-		return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-	}
+	c.Middleware = wired
 }
 
 func gpu(t *testing.T, n *node.Node, i int) *messages.GpuStatus {

@@ -42,8 +42,17 @@ func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
 	}
-	d, _ := n.format().Known(spec.GetPath())
+	d, _ := n.digestsOf(spec.GetPath())
 	return d
+}
+
+// digestsOf returns the digests of a model's folder, where the loader keeps those of files that it has
+// read, and reports whether one of these files has changed since.
+func (n *Node) digestsOf(path string) (d engine.Digests, changed bool) {
+	if id, ok := n.loader.(engine.Identifier); ok {
+		return id.Known(path)
+	}
+	return d, false
 }
 
 // recordDigests stores the digests of the files that the first replica of a deployment has found. Where
@@ -73,7 +82,7 @@ func (n *Node) recordDigests(ctx context.Context, name string, deploy uint64, we
 
 // folderFault says why a replica could not be loaded again from its folder; empty: nothing is known against it.
 func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
-	known, changed := n.format().Known(spec.GetPath())
+	known, changed := n.digestsOf(spec.GetPath())
 	where := spec.GetPath() + " of node " + n.cfg.Name
 	_, config := n.cfg.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
 	weights, err := safetensors.Files(n.cfg.Roots, spec.GetPath())
@@ -102,7 +111,7 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, changed := n.format().Known(path)
+	known, changed := n.digestsOf(path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
 		Sizes: &messages.ModelSizes{
 			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/messages"
 	"troupe/node"
 	"troupe/testkit"
@@ -149,12 +147,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
 			n := start(t, tiered(path, byLayers, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(tc.crash.Middleware))
-					}
-					return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-				}
+				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			if tc.kind == "file" {
 				defer damage(t, path)()
