@@ -10,31 +10,33 @@ import (
 	"troupe/engine/residency"
 )
 
-// adaptersAhead is how many adapters a pool loads ahead of need at once.
-const adaptersAhead = 10
+// adapterPrefetches is how many adapterStore a pool loads ahead of need at once.
+const adapterPrefetches = 10
 
-// adaptersProps is the recipe for the pool of adapters of a lease.
+// adaptersProps is the recipe for the pool of adapterStore of a lease.
 func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
-	return n.as("adapters", adapter.Props(adapter.Config{
-		Open:      func() (adapter.Store, error) { return n.adapters(gpu, lease) },
-		HostBytes: n.cfg.AdapterHostBytes, Prefetch: adaptersAhead,
-		Slot:     func(cfg adapter.SlotConfig) *actor.Props { return n.asOf("slot", cfg.Key, adapter.SlotProps(cfg)) },
+	return n.instrument("adapters", adapter.Props(adapter.Config{
+		Open:      func() (adapter.Store, error) { return n.adapterStore(gpu, lease) },
+		HostBytes: n.cfg.AdapterHostBytes, Prefetch: adapterPrefetches,
+		Slot: func(cfg adapter.SlotConfig) *actor.Props {
+			return n.instrumentOf("slot", cfg.Key, adapter.SlotProps(cfg))
+		},
 		Strategy: n.strategy(), Log: n.cfg.Log.With().Str("lease", lease).Logger(),
 	}))
 }
 
-// adapters is the memory for the adapters of a lease.
-func (n *Node) adapters(gpu, lease string) (*residency.AdapterStore, error) {
-	h, err := n.holder(gpu)
+// adapterStore is the memory for the adapterStore of a lease.
+func (n *Node) adapterStore(gpu, lease string) (*residency.AdapterStore, error) {
+	h, err := n.residencyOf(gpu)
 	if err != nil {
 		return nil, err
 	}
 	return h.Adapters(lease)
 }
 
-// adapter is one that is on the device.
-func (n *Node) adapter(gpu, lease, key string) (*engine.Adapter, error) {
-	store, err := n.adapters(gpu, lease)
+// adapterOnDevice is one that is on the device.
+func (n *Node) adapterOnDevice(gpu, lease, key string) (*engine.Adapter, error) {
+	store, err := n.adapterStore(gpu, lease)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		return nil, err
 	}
 	s := &messages.NodeStatus{
-		Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+		Member: n.Member(), Draining: n.isDraining(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
 	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
@@ -43,13 +43,13 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		}
 	}
 	if s.Draining {
-		s.Detail = drained(s, t)
+		s.Detail = drainDetail(s, t)
 	}
 	return s, nil
 }
 
-// drained says what keeps a node from being stopped.
-func drained(s *messages.NodeStatus, t *messages.Table) string {
+// drainDetail says what keeps a node from being stopped.
+func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}
@@ -64,9 +64,9 @@ func drained(s *messages.NodeStatus, t *messages.Table) string {
 	return detail
 }
 
-// DrainNode implements control.Backend. A node that was drained and is away can be undrained: so can one that is to take its place.
+// DrainNode implements control.Backend. A node that was drainDetail and is away can be undrained: so can one that is to take its place.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	member, err := heard(ctx, func() (*messages.Member, error) { return n.drainable(ctx, name) })
+	member, err := retryStale(ctx, func() (*messages.Member, error) { return n.findDrainable(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*mess
 	return s, nil
 }
 
-// drainable finds a node that is there, or was drained, as the store has it: this node may not have been told yet.
-func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, error) {
+// findDrainable finds a node that is there, or was drainDetail, as the store has it: this node may not have been told yet.
+func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member, error) {
 	var names []string
 	for _, m := range n.Members() {
 		if m.GetName() == name {
@@ -99,8 +99,8 @@ func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, er
 	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
-// scaleAt stores how many replicas a deployment is to have, unless it has changed since a revision.
-func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
+// scaleAtRevision stores how many replicas a deployment is to have, unless it has changed since a revision.
+func (n *Node) scaleAtRevision(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
 	stored, at, err := n.store.Get(ctx, name)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replic
 // Migrate implements control.Backend.
 func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
 	id := rand.Text() // the same each time: what was begun is not begun again
-	answer, err := heard(ctx, func() (*messages.MigrateSequencesResult, error) {
+	answer, err := retryStale(ctx, func() (*messages.MigrateSequencesResult, error) {
 		all, err := n.Deployments(ctx)
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 
 // QuarantineGpu implements control.Backend.
 func (n *Node) QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error) {
-	at, err := n.gpuOf(req)
+	at, err := n.gpuActor(req)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func (n *Node) QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuReq
 
 // ReleaseGpu implements control.Backend.
 func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error) {
-	at, err := n.gpuOf(req)
+	at, err := n.gpuActor(req)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) 
 	return outcome(answer.GetReleased(), answer.GetRefused(), err)
 }
 
-// gpuOf finds the actor of a GPU of any node.
-func (n *Node) gpuOf(req interface {
+// gpuActor finds the actor of a GPU of any node.
+func (n *Node) gpuActor(req interface {
 	GetNode() string
 	GetName() string
 }) (*actor.PID, error) {

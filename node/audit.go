@@ -14,7 +14,7 @@ func (n *Node) openAudit(context.Context) (err error) {
 	if n.audit, err = audit.Open(audit.Config{Node: n.cfg.Name, File: n.cfg.AuditLog, Log: n.cfg.Log}); err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.audit.Close)
+	n.closers = append(n.closers, n.audit.Close)
 	for _, r := range []audit.Result{audit.Done, audit.Failed, audit.Refused} {
 		n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "troupe_audit_entries_total", Help: "Audited actions, by result; those left out of the log are counted too.",
@@ -26,16 +26,16 @@ func (n *Node) openAudit(context.Context) (err error) {
 		Help: "Audited actions that were left out of the log: too many at once, or it could not be written.",
 	}, func() float64 { return float64(n.audit.Dropped()) }))
 	if n.cfg.Keys != nil {
-		n.cfg.Keys.OnChange(n.reloaded("API keys"))
+		n.cfg.Keys.OnChange(n.auditReload("API keys"))
 	}
 	if n.cfg.TLS != nil {
-		n.cfg.TLS.OnChange(n.reloaded("certificates"))
+		n.cfg.TLS.OnChange(n.auditReload("certificates"))
 	}
 	return nil
 }
 
-// reloaded records that a file was read again.
-func (n *Node) reloaded(what string) func(error) {
+// auditReload records that a file was read again.
+func (n *Node) auditReload(what string) func(error) {
 	return func(err error) {
 		e := audit.Entry{Via: "file", Who: audit.Unknown, Action: "reload", Object: what, Result: audit.Done}
 		if err != nil {
@@ -45,8 +45,8 @@ func (n *Node) reloaded(what string) func(error) {
 	}
 }
 
-// refusedByNATS records what the NATS server did not allow.
-func (n *Node) refusedByNATS(address, what string) {
+// auditNATSRefusal records what the NATS server did not allow.
+func (n *Node) auditNATSRefusal(address, what string) {
 	n.audit.Record(
 		audit.Entry{
 			Via:     "nats",
@@ -60,7 +60,7 @@ func (n *Node) refusedByNATS(address, what string) {
 }
 
 // did records what the node itself did.
-func (n *Node) did(action string) {
+func (n *Node) auditNode(action string) {
 	n.audit.Record(
 		audit.Entry{Via: "node", Who: "node:" + n.cfg.Name, Action: action, Object: n.cfg.Name, Result: audit.Done},
 	)
@@ -83,12 +83,12 @@ func (n *Node) auditMembers(live, left []*messages.Member) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range left {
-		delete(n.known, m.GetName())
+		delete(n.auditedMembers, m.GetName())
 		record("member.left", m)
 	}
 	for _, m := range live {
-		if !n.known[m.GetName()] {
-			n.known[m.GetName()] = true
+		if !n.auditedMembers[m.GetName()] {
+			n.auditedMembers[m.GetName()] = true
 			record("member.joined", m)
 		}
 	}

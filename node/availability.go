@@ -67,8 +67,8 @@ func (v storeView) causes() (all []gateway.Cause) {
 	return all
 }
 
-// storeNow is the store as this node knows it.
-func (n *Node) storeNow() storeView {
+// storeState is the store as this node knows it.
+func (n *Node) storeState() storeView {
 	v := storeView{online: n.conn.IsConnected(), clustered: n.conn.ConnectedClusterName() != "", now: time.Now()}
 	if n.nats != nil {
 		v.disk = n.nats.Disk()
@@ -81,7 +81,7 @@ func (n *Node) storeNow() storeView {
 }
 
 // StoreProblem implements control.Backend.
-func (n *Node) StoreProblem() *messages.Refused { return n.storeNow().problem() }
+func (n *Node) StoreProblem() *messages.Refused { return n.storeState().problem() }
 
 // checkStore refuses changes while the store could not make them.
 func (n *Node) checkStore() error {
@@ -103,8 +103,8 @@ func (n *Node) diskStatus() *messages.DiskStatus {
 	}
 }
 
-// onDisk publishes a change of the disk. The server logs it.
-func (n *Node) onDisk(d natsd.Disk) {
+// publishDisk publishes a change of the disk. The server logs it.
+func (n *Node) publishDisk(d natsd.Disk) {
 	n.mu.Lock()
 	events := n.diskEvents
 	n.mu.Unlock()

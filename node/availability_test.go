@@ -85,7 +85,7 @@ func TestTroubles(t *testing.T) {
 			{Member: &messages.Member{Name: "b"}, Unreachable: "lost; last seen at noon"},
 		}, Store: &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "no quorum"}},
 	} {
-		if got := troubles(res); got != want {
+		if got := diagnose(res); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -93,11 +93,11 @@ func TestTroubles(t *testing.T) {
 
 // TestExplained: the error of a step that the store was waited for says what is known of it.
 func TestExplained(t *testing.T) {
-	err := because(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
+	err := withCause(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
 	if got := err.Error(); got != "KV bucket troupe: timed out; node a: data folder /d is full" {
 		t.Error(got)
 	}
-	if because(nil, "x") != nil || because(err, "") != err {
+	if withCause(nil, "x") != nil || withCause(err, "") != err {
 		t.Error("nothing to explain")
 	}
 }

@@ -18,13 +18,13 @@ func TestAwaitRoutes(t *testing.T) {
 		want          error
 	}{
 		"told":      {told: 300 * time.Millisecond, stopped: time.Hour, takes: 300 * time.Millisecond},
-		"never":     {told: time.Hour, stopped: time.Hour, takes: informedWithin},
+		"never":     {told: time.Hour, stopped: time.Hour, takes: routesTimeout},
 		"cancelled": {told: time.Hour, stopped: time.Second, takes: time.Second, want: context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &Node{cfg: Config{Log: zerolog.Nop()}, routed: make(chan struct{}), informed: make(chan struct{})}
-				defer time.AfterFunc(c.told, func() { close(n.routed) }).Stop()
+				n := &Node{cfg: Config{Log: zerolog.Nop()}, routesKnown: make(chan struct{}), informed: make(chan struct{})}
+				defer time.AfterFunc(c.told, func() { close(n.routesKnown) }).Stop()
 				ctx, cancel := context.WithTimeout(t.Context(), c.stopped)
 				defer cancel()
 				began := time.Now()
@@ -52,12 +52,12 @@ func TestFollow(t *testing.T) {
 				time.Sleep(time.Hour)
 			}
 		}
-		if err := n.follow(t.Context(), life, watch, watch); err != nil || known != 2 {
+		if err := n.startWatches(t.Context(), life, watch, watch); err != nil || known != 2 {
 			t.Errorf("%v, with %d of 2 known", err, known)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		if err := n.follow(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
+		if err := n.startWatches(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v of a store that says nothing", err)
 		}
 		end()

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// askAgain is how long a query waits for its answer before it is asked again; twice as long each time. An actor that
+	// queryRetry is how long a query waits for its answer before it is asked again; twice as long each time. An actor that
 	// crashes on a message, or is restarting, loses it.
-	askAgain = 200 * time.Millisecond
-	// askWithin is how long it is asked in all.
-	askWithin = 10 * time.Second
+	queryRetry = 200 * time.Millisecond
+	// queryTimeout is how long it is asked in all.
+	queryTimeout = 10 * time.Second
 )
 
 // ask sends a query to an actor of this node and waits for the answer.
@@ -33,7 +33,7 @@ func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (T
 
 // askAt sends a query to an actor anywhere and waits for the answer.
 func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message) (answer T, err error) {
-	return askFor[T](ctx, n, to, query, askAgain, askWithin)
+	return askFor[T](ctx, n, to, query, queryRetry, queryTimeout)
 }
 
 // askFor asks again after the first wait, and gives up after the longest.
@@ -91,7 +91,7 @@ func (n *Node) Deployment(ctx context.Context, name string) (*messages.Deploymen
 		select { // the router has just started, and is told what is stored
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(askAgain):
+		case <-time.After(queryRetry):
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
-	found, err := heard(ctx, func() (*messages.ReplicaStatus, error) {
+	found, err := retryStale(ctx, func() (*messages.ReplicaStatus, error) {
 		t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
 // check refuses a model that could not serve any request, and one whose chat template fails.
-func (n *Node) check(path string) (engine.Facts, error) {
+func (n *Node) checkModel(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
 		return engine.Facts{}, err
 	}
@@ -160,7 +160,7 @@ func (n *Node) check(path string) (engine.Facts, error) {
 	return facts, chat.Try(n.cfg.Roots, path)
 }
 
-func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }
+func (n *Node) inspect(path string) (engine.Facts, error) { return n.residency[0].Inspect(path) }
 
 // DeleteDeployment implements control.Backend.
 func (n *Node) DeleteDeployment(ctx context.Context, name string) error {

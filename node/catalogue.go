@@ -20,13 +20,13 @@ import (
 // openCatalogue follows the stored adapters, and returns when it knows them all.
 func (n *Node) openCatalogue(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end)
+	n.closers = append(n.closers, end)
 	go func() {
 		for life.Err() == nil {
 			err := n.store.WatchAdapters(life, n.catalogue.Apply)
 			select {
 			case <-life.Done():
-			case <-time.After(watchAgain):
+			case <-time.After(rewatchDelay):
 				n.cfg.Log.Warn().Err(err).Msg("store lost, watching adapters again")
 			}
 		}
@@ -80,7 +80,7 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 			return nil, err
 		}
 		n.events.Publish("adapter.registered", catalogue.Name(stored), fmt.Sprintf("revision %d, rank %d, %s", stored.GetRevision(), stored.GetRank(), stored.GetPath()))
-		return stored, n.awaitStored(ctx, stored, func(a *messages.AdapterSpec) bool {
+		return stored, n.awaitCatalogue(ctx, stored, func(a *messages.AdapterSpec) bool {
 			return a.GetRevision() >= stored.GetRevision()
 		})
 	}
@@ -98,12 +98,12 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
-	base, err := n.baseOf(ctx, spec)
+	base, err := n.baseDeployment(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	spec.Model, spec.BaseDigest = base.GetName(), base.GetWeightsDigest()
-	file, err := n.holders[0].OpenAdapter(base.GetPath(), spec.GetPath())
+	file, err := n.residency[0].OpenAdapter(base.GetPath(), spec.GetPath())
 	if err != nil {
 		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
 	}
@@ -124,8 +124,8 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	return spec, nil
 }
 
-// baseOf is the deployment that an adapter is for.
-func (n *Node) baseOf(ctx context.Context, spec *messages.AdapterSpec) (*messages.DeploymentSpec, error) {
+// baseDeployment is the deployment that an adapter is for.
+func (n *Node) baseDeployment(ctx context.Context, spec *messages.AdapterSpec) (*messages.DeploymentSpec, error) {
 	if spec.GetModel() != "" {
 		base, _, err := n.store.Get(ctx, spec.GetModel())
 		if errors.Is(err, store.ErrNotFound) {
@@ -150,7 +150,7 @@ func (n *Node) baseOf(ctx context.Context, spec *messages.AdapterSpec) (*message
 
 // PinAdapter implements control.Backend. It stays the same adapter.
 func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error) {
-	spec, err := n.rewrite(ctx, name, func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
+	spec, err := n.updateAdapter(ctx, name, func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
 		if spec.GetPinned() == pinned {
 			return spec, nil
 		}
@@ -162,27 +162,27 @@ func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messa
 	}
 	kind := map[bool]string{true: "adapter.pinned", false: "adapter.unpinned"}[pinned]
 	n.events.Publish(kind, catalogue.Name(spec), fmt.Sprintf("revision %d", spec.GetRevision()))
-	return spec, n.awaitStored(ctx, spec, func(now *messages.AdapterSpec) bool {
+	return spec, n.awaitCatalogue(ctx, spec, func(now *messages.AdapterSpec) bool {
 		return now.GetRevision() != spec.GetRevision() || now.GetPinned() == pinned
 	})
 }
 
 // DeleteAdapter implements control.Backend and gateway.Adapters. When it returns, this node's gateway refuses new requests for it.
 func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error) {
-	spec, err := n.rewrite(ctx, name, func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
+	spec, err := n.updateAdapter(ctx, name, func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
 		return spec, n.store.DeleteAdapter(ctx, spec.GetModel(), spec.GetName(), at)
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.events.Publish("adapter.deleted", catalogue.Name(spec), "requests that have it finish")
-	return spec, n.awaitStored(ctx, spec, func(now *messages.AdapterSpec) bool {
+	return spec, n.awaitCatalogue(ctx, spec, func(now *messages.AdapterSpec) bool {
 		return now.GetRevision() != spec.GetRevision()
 	})
 }
 
-// awaitStored waits until this node has heard of a change of an adapter that is stored.
-func (n *Node) awaitStored(ctx context.Context, spec *messages.AdapterSpec, ok func(*messages.AdapterSpec) bool) error {
+// awaitCatalogue waits until this node has heard of a change of an adapter that is stored.
+func (n *Node) awaitCatalogue(ctx context.Context, spec *messages.AdapterSpec, ok func(*messages.AdapterSpec) bool) error {
 	if err := n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), ok); err != nil {
 		return control.Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
 			"the change of adapter %s is stored, and this node has not heard of it yet: %v; nothing is to be repeated",
@@ -191,8 +191,8 @@ func (n *Node) awaitStored(ctx context.Context, spec *messages.AdapterSpec, ok f
 	return nil
 }
 
-// rewrite changes a stored adapter; what others write meanwhile is taken up.
-func (n *Node) rewrite(ctx context.Context, name string, change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error)) (*messages.AdapterSpec, error) {
+// updateAdapter changes a stored adapter; what others write meanwhile is taken up.
+func (n *Node) updateAdapter(ctx context.Context, name string, change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error)) (*messages.AdapterSpec, error) {
 	known, err := n.Adapter(name)
 	if err != nil {
 		return nil, err

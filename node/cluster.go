@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	watchAgain     = time.Second     // before the store is watched again
-	informedWithin = 2 * time.Second // by the other nodes, before this one answers for the cluster; longer than a death takes to be noticed
-	leaveWithin    = 2 * time.Second
-	tellWithin     = 3 * time.Second // the others, that this node leaves
-	roomWithin     = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
+	rewatchDelay      = time.Second     // before the store is watched again
+	routesTimeout     = 2 * time.Second // by the other nodes, before this one answers for the cluster; longer than a death takes to be noticed
+	linkStopTimeout   = 2 * time.Second
+	leavingTimeout    = 3 * time.Second // the others, that this node leaves
+	rescheduleTimeout = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
 )
 
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
@@ -34,8 +34,8 @@ func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err err
 	if err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.members.Close)
-	n.inboxes.announceBy(n.members.Describe)
+	n.closers = append(n.closers, n.members.Close)
+	n.inboxes.setAnnounce(n.members.Describe)
 	return n.store.KeepTerms(ctx, n.members.Highest)
 }
 
@@ -46,7 +46,7 @@ func (n *Node) describe(m *messages.Member) {
 	if n.nats != nil {
 		m.NatsUrl = n.nats.URL()
 	}
-	m.InboxPrefixes = n.inboxes.here()
+	m.InboxPrefixes = n.inboxes.ownPrefixes()
 	m.Gpus = nil
 	for i := range n.devices {
 		m.Gpus = append(m.Gpus, gpuName(i))
@@ -67,7 +67,7 @@ func (n *Node) advertised(address string) string {
 func (n *Node) startLink(ctx context.Context) (err error) {
 	cfg := link.Config{
 		System: n.system, Listen: n.cfg.ClusterListen, Advertise: n.advertised(n.cfg.ClusterListen),
-		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
+		Provider: clientOnlyProvider{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
 	}
 	if n.cfg.TLS != nil {
 		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
@@ -75,8 +75,8 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 	if n.link, err = link.Start(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; give another address with --cluster-listen", err)
 	}
-	n.undo = append(n.undo, func() {
-		stop, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	n.closers = append(n.closers, func() {
+		stop, cancel := context.WithTimeout(context.Background(), linkStopTimeout)
 		defer cancel()
 		n.link.Stop(stop)
 	})
@@ -84,16 +84,16 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 }
 
 // quiet is a provider that follows the members, and does not make the node one: its actors are not there yet.
-type quiet struct{ cluster.ClusterProvider }
+type clientOnlyProvider struct{ cluster.ClusterProvider }
 
 // StartMember implements cluster.ClusterProvider.
-func (q quiet) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
+func (q clientOnlyProvider) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
 
 // join makes the node a member, and keeps its actors informed of the others.
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
-	if err := n.follow(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
+	n.closers = append(n.closers, end, n.members.Subscribe(n.onMembers))
+	if err := n.startWatches(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
 		return err
 	}
 	if err := n.members.Join(ctx, n.system.Address()); err != nil {
@@ -104,7 +104,7 @@ func (n *Node) join(ctx context.Context) error {
 }
 
 // follow starts watches of the store, and returns when all that was stored is known.
-func (n *Node) follow(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
+func (n *Node) startWatches(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
 	for _, watch := range watches {
 		synced := make(chan struct{})
 		go watch(life, sync.OnceFunc(func() { close(synced) }))
@@ -132,20 +132,20 @@ func (n *Node) onMembers(c members.Change) {
 	if c.Rejoined {
 		n.events.Publish("node.rejoined", n.cfg.Name, "it was taken for dead; what it held is others' now")
 	}
-	n.tellMembers(c.Left)
+	n.sendMembers(c.Left)
 }
 
-// tellMembers tells the actors of this node who is in the cluster.
-func (n *Node) tellMembers(left []*messages.Member) {
-	now := n.membersNow()
+// sendMembers tells the actors of this node who is in the cluster.
+func (n *Node) sendMembers(left []*messages.Member) {
+	now := n.currentMembers()
 	now.Left = left
 	for _, id := range []string{routerID, deploymentsID, usageID} {
 		n.system.Root.Send(n.pid(id), now)
 	}
 }
 
-// membersNow is who is in the cluster, and which nodes are to be emptied.
-func (n *Node) membersNow() *messages.MembersChanged {
+// currentMembers is who is in the cluster, and which nodes are to be isDraining.
+func (n *Node) currentMembers() *messages.MembersChanged {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := &messages.MembersChanged{Members: n.members.Live()}
@@ -155,14 +155,14 @@ func (n *Node) membersNow() *messages.MembersChanged {
 	return now
 }
 
-// emptied reports whether the operator has this node emptied.
-func (n *Node) emptied() bool {
+// isDraining reports whether the operator has this node isDraining.
+func (n *Node) isDraining() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.draining[n.cfg.Name]
 }
 
-// watchNodes follows which nodes are to be emptied.
+// watchNodes follows which nodes are to be isDraining.
 func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchNodes(ctx, func(c store.NodeChange) {
@@ -175,11 +175,11 @@ func (n *Node) watchNodes(ctx context.Context, synced func()) {
 				n.draining[c.Name] = true
 			}
 			n.mu.Unlock()
-			n.tellMembers(nil)
+			n.sendMembers(nil)
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
+		case <-time.After(rewatchDelay):
 			n.cfg.Log.Warn().Err(err).Msg("store lost, watching nodes again")
 		}
 	}

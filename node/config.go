@@ -25,13 +25,13 @@ import (
 
 // Config describes a node. Whoever fills it has checked it.
 type Config struct {
-	Name     string // of the node
-	Instance string // of the data folder: it stays when the node is restarted
-	DataDir  string
-	HTTP     string       // "127.0.0.1:8000"; port 0 takes a free one
-	Web      net.Listener // at HTTP; nil: Start listens there
-	HTTPTLS  *tls.Config  // nil: plain HTTP
-	Keys     *apikey.Keys // nil: everybody is served
+	Name         string // of the node
+	Instance     string // of the data folder: it stays when the node is restarted
+	DataDir      string
+	HTTP         string       // "127.0.0.1:8000"; port 0 takes a free one
+	HTTPListener net.Listener // at HTTP; nil: Start listens there
+	HTTPTLS      *tls.Config  // nil: plain HTTP
+	Keys         *apikey.Keys // nil: everybody is served
 	WebConfig
 	GPUs    []GPU         // opened already; the node closes them, also if it does not start
 	Devices []host.Config // software GPUs beside them

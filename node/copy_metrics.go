@@ -15,7 +15,7 @@ import (
 )
 
 // copies count what moves between the tiers of this node. It is safe for concurrent use.
-type copies struct {
+type copyMetrics struct {
 	bytes   *prometheus.CounterVec
 	failed  *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -24,9 +24,9 @@ type copies struct {
 	byPath map[[2]string]*messages.KvPath
 }
 
-func newCopies(r prometheus.Registerer) *copies {
+func newCopyMetrics(r prometheus.Registerer) *copyMetrics {
 	path := []string{"from", "to"}
-	c := &copies{
+	c := &copyMetrics{
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_kv_copied_bytes_total", Help: "Bytes of KV blocks copied from one tier to another.",
 		}, path),
@@ -43,7 +43,7 @@ func newCopies(r prometheus.Registerer) *copies {
 }
 
 // copied counts a block; it is a tier.Report.
-func (c *copies) copied(from, to string, bytes int, m kvstore.Move) {
+func (c *copyMetrics) observe(from, to string, bytes int, m kvstore.Move) {
 	if !m.Done && m.Err == nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (c *copies) copied(from, to string, bytes int, m kvstore.Move) {
 }
 
 // paths are those that anything was to be copied along.
-func (c *copies) paths() (all []*messages.KvPath) {
+func (c *copyMetrics) paths() (all []*messages.KvPath) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.byPath {
@@ -79,27 +79,27 @@ func (c *copies) paths() (all []*messages.KvPath) {
 	return all
 }
 
-// scrapeWithin is how long actors may take to answer for metrics.
-const scrapeWithin = time.Second
+// scrapeTimeout is how long actors may take to answer for metrics.
+const scrapeTimeout = time.Second
 
 // kvCollector asks for the tiers, and the adapters of replicas, when metrics are read. What does not answer is left out.
 type kvCollector struct{ node *Node }
 
 var (
-	kvBlocks   = kvMetric("blocks", "KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
-	kvCapacity = kvMetric("capacity_bytes", "Size of a tier.", "tier")
-	kvTaken    = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
-	kvHits     = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
-	kvMisses   = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
-	kvArrivals = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
-	kvDepart   = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.", "tier")
-	kvDrops    = kvMetric("dropped_total", "KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.", "tier")
-	kvDamaged  = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
-	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
-	kvRestores = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
-	kvOverlaps = kvMetric("restores_overlapped_total", "Sequences whose prefill ran while their blocks were still being restored.", "model")
-	kvVoid     = kvMetric("steps_void_total", "Steps that were run again, since a restore that they waited for failed or was late.", "model")
-	kvMetrics  = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepart, kvDrops, kvDamaged, kvKept, kvRestores, kvOverlaps, kvVoid}
+	kvBlocks     = kvMetric("blocks", "KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
+	kvCapacity   = kvMetric("capacity_bytes", "Size of a tier.", "tier")
+	kvTaken       = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
+	kvHits       = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
+	kvMisses     = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
+	kvArrivals   = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
+	kvDepartures = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.", "tier")
+	kvDrops      = kvMetric("dropped_total", "KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.", "tier")
+	kvDamaged    = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
+	kvKept    = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
+	kvRestores   = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
+	kvOverlaps   = kvMetric("restores_overlapped_total", "Sequences whose prefill ran while their blocks were still being restored.", "model")
+	kvVoid       = kvMetric("steps_void_total", "Steps that were run again, since a restore that they waited for failed or was late.", "model")
+	kvMetrics    = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepartures, kvDrops, kvDamaged, kvKept, kvRestores, kvOverlaps, kvVoid}
 )
 
 func kvMetric(name, help string, labels ...string) *prometheus.Desc {
@@ -116,9 +116,9 @@ func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c kvCollector) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	if here, err := c.node.replicasHere(ctx); err == nil {
+	if here, err := c.node.localReplicas(ctx); err == nil {
 		collectHBM(to, here)
 		collectAdapters(to, here)
 		collectNotFinite(to, here)
@@ -135,11 +135,11 @@ func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func gauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+func sendGauge(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
 	to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }
 
-func total(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+func sendCounter(to chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
 	to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, value, labels...)
 }
 
@@ -148,15 +148,15 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	for state, n := range map[string]uint32{
 		"free": s.GetFree(), "arriving": s.GetArriving(), "resident": s.GetResident(), "leaving": s.GetLeaving(), "pinned": s.GetPinned(),
 	} {
-		gauge(to, kvBlocks, float64(n), name, state)
+		sendGauge(to, kvBlocks, float64(n), name, state)
 	}
-	gauge(to, kvCapacity, float64(s.GetCapacityBytes()), name)
-	gauge(to, kvTaken, float64(s.GetTakenBytes()), name)
+	sendGauge(to, kvCapacity, float64(s.GetCapacityBytes()), name)
+	sendGauge(to, kvTaken, float64(s.GetTakenBytes()), name)
 	for d, n := range map[*prometheus.Desc]uint64{
-		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(), kvDepart: s.GetDepartures(), kvDrops: s.GetDrops(),
+		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(), kvDepartures: s.GetDepartures(), kvDrops: s.GetDrops(),
 		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
 	} {
-		total(to, d, float64(n), name)
+		sendCounter(to, d, float64(n), name)
 	}
 }
 
@@ -175,7 +175,7 @@ func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 		counts[kvHits] += float64(r.GetKvHits())
 		counts[kvMisses] += float64(r.GetKvMisses())
 		counts[kvDrops] += float64(r.GetKvEvictions())
-		counts[kvDepart] += float64(r.GetKvOffloaded())
+		counts[kvDepartures] += float64(r.GetKvOffloaded())
 		counts[kvArrivals] += float64(r.GetKvRestored())
 		restores[[2]string{r.GetModel(), "restored"}] += float64(r.GetKvRestores())
 		restores[[2]string{r.GetModel(), "avoided"}] += float64(r.GetKvRestoresAvoided())
@@ -183,18 +183,18 @@ func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 		void[r.GetModel()] += float64(r.GetKvStepsVoid())
 	}
 	for state, n := range states {
-		gauge(to, kvBlocks, n, hbmName, state)
+		sendGauge(to, kvBlocks, n, hbmName, state)
 	}
-	gauge(to, kvCapacity, capacity, hbmName)
-	gauge(to, kvTaken, taken, hbmName)
+	sendGauge(to, kvCapacity, capacity, hbmName)
+	sendGauge(to, kvTaken, taken, hbmName)
 	for d, n := range counts {
-		total(to, d, n, hbmName)
+		sendCounter(to, d, n, hbmName)
 	}
 	for labels, n := range restores {
-		total(to, kvRestores, n, labels[0], labels[1])
+		sendCounter(to, kvRestores, n, labels[0], labels[1])
 	}
 	for model, n := range overlaps {
-		total(to, kvOverlaps, n, model)
-		total(to, kvVoid, void[model], model)
+		sendCounter(to, kvOverlaps, n, model)
+		sendCounter(to, kvVoid, void[model], model)
 	}
 }

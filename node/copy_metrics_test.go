@@ -12,14 +12,14 @@ import (
 
 // TestCopiesAreCounted: what came, what did not, and nothing that was not begun.
 func TestCopiesAreCounted(t *testing.T) {
-	c := newCopies(prometheus.NewRegistry())
-	c.copied("hbm", "dram", 100, kvstore.Move{})
+	c := newCopyMetrics(prometheus.NewRegistry())
+	c.observe("hbm", "dram", 100, kvstore.Move{})
 	if p := c.paths(); len(p) != 0 {
 		t.Errorf("nothing was copied, and yet %v", p)
 	}
-	c.copied("hbm", "dram", 100, kvstore.Move{Err: errors.New("full")})
+	c.observe("hbm", "dram", 100, kvstore.Move{Err: errors.New("full")})
 	for range 2 {
-		c.copied("hbm", "dram", 100, kvstore.Move{Done: true, Took: time.Second})
+		c.observe("hbm", "dram", 100, kvstore.Move{Done: true, Took: time.Second})
 	}
 	if p := c.paths(); len(p) != 1 || p[0].GetBlocks() != 2 || p[0].GetBytes() != 200 || p[0].GetSeconds() != 2 || p[0].GetFailed() != 1 {
 		t.Errorf("%v", p)

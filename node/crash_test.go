@@ -117,7 +117,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
 			}
 			loads := 0
-			for _, h := range n.Holders() {
+			for _, h := range n.Residency() {
 				loads += h.Loads()
 			}
 			if loads != 1 {

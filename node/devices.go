@@ -23,16 +23,16 @@ func (n *Node) openDevices(context.Context) error {
 		if err != nil {
 			return err
 		}
-		n.adopt(GPU{d, telemetry.Device(d)})
+		n.addDevice(GPU{d, telemetry.Device(d)})
 	}
 	return nil
 }
 
 // adopt takes a device over: it is closed when the node ends.
-func (n *Node) adopt(d GPU) {
+func (n *Node) addDevice(d GPU) {
 	n.devices = append(n.devices, d)
-	n.holders = append(n.holders, residency.NewHolder(d.Device, n.loader))
-	n.undo = append(n.undo, func() { _ = d.Close() })
+	n.residency = append(n.residency, residency.NewHolder(d.Device, n.loader))
+	n.closers = append(n.closers, func() { _ = d.Close() })
 }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
@@ -41,8 +41,8 @@ func (n *Node) devicesProps() *actor.Props {
 	var children []supervise.Child
 	for i, d := range n.devices {
 		name := gpuName(i)
-		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
-			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
+		children = append(children, supervise.Child{Name: name, Props: n.instrument("gpu", gpu.Props(gpu.Config{
+			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i], HBM: n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Source: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
 			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),

@@ -220,7 +220,7 @@ func TestProbesWhileStarting(t *testing.T) {
 	started := make(chan error, 1)
 	go func() {
 		_, err := node.Start(ctx, node.Config{
-			Name: "test", DataDir: t.TempDir(), Web: web, Join: []string{"nats://" + silent.Addr().String()},
+			Name: "test", DataDir: t.TempDir(), HTTPListener: web, Join: []string{"nats://" + silent.Addr().String()},
 			Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.Nop(),
 		})
 		started <- err

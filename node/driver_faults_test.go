@@ -243,7 +243,7 @@ func TestDriverLosesDevice(t *testing.T) {
 				t.Fatalf("%d faults were not met", unfired)
 			}
 			serve(t, n, 0, 2)
-			until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Holders()[0].Held()) == 0 })
+			until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
 			g := gpu(t, n, 0)
 			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST || !strings.Contains(q.GetDetail(), tc.says) {
 				t.Errorf("quarantined: %v", q)

@@ -18,9 +18,9 @@ func (n *Node) Call(id string, client session.Client, seq *messages.SequenceSpec
 	}), "call-"+id)
 }
 
-// Holds reports whether an adapter is on a device, for a lease.
+// Holds reports whether an adapterOnDevice is on a device, for a lease.
 func (n *Node) Holds(gpu, lease, key string) bool {
-	_, err := n.adapter(gpu, lease, key)
+	_, err := n.adapterOnDevice(gpu, lease, key)
 	return err == nil
 }
 

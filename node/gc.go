@@ -9,8 +9,8 @@ import (
 // outside of the heap. With Go's own 100 a node collects that little many times a second, on the cores that requests wait for.
 const gcPercent = 400
 
-// CollectSeldom is for programs that are a node and nothing else. GOGC, where somebody has set it, counts instead.
-func CollectSeldom() {
+// SetGCPercent is for programs that are a node and nothing else. GOGC, where somebody has set it, counts instead.
+func SetGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

@@ -25,11 +25,11 @@ type inboxes struct {
 	announce func(context.Context) error // tells the members; nil: there are none yet
 }
 
-// announceWithin bounds how long telling the members may take.
-const announceWithin = 5 * time.Second
+// announceTimeout bounds how long telling the members may take.
+const announceTimeout = 5 * time.Second
 
 // here returns the prefixes that this node knows itself.
-func (i *inboxes) here() []string {
+func (i *inboxes) ownPrefixes() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.own)
@@ -90,35 +90,35 @@ func (n *Node) readInboxes() error {
 // usersChanged follows a change of the users file: this node and the others answer to the inboxes
 // of the users that are in it now.
 func (n *Node) usersChanged() func(error) {
-	reloaded := n.reloaded("NATS users")
+	reloaded := n.auditReload("NATS users")
 	return func(err error) {
 		if err == nil {
 			err = n.readInboxes()
 		}
 		reloaded(err)
 		if err == nil {
-			n.inboxes.tell(n.cfg.Log)
+			n.inboxes.announceToMembers(n.cfg.Log)
 		}
 	}
 }
 
 // tell tells the members what this node knows.
-func (i *inboxes) tell(log zerolog.Logger) {
+func (i *inboxes) announceToMembers(log zerolog.Logger) {
 	i.mu.Lock()
 	announce := i.announce
 	i.mu.Unlock()
 	if announce == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), announceWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
 	defer cancel()
 	if err := announce(ctx); err != nil {
 		log.Warn().Err(err).Msg("other nodes do not know of changed NATS users yet")
 	}
 }
 
-// announceBy sets what tells the members.
-func (i *inboxes) announceBy(announce func(context.Context) error) {
+// setAnnounce sets what tells the members.
+func (i *inboxes) setAnnounce(announce func(context.Context) error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.announce = announce

@@ -15,7 +15,7 @@ const usageID = nodeID + "/usage"
 // usageProps is the recipe for the actor that tells other nodes what clients use here.
 func (n *Node) usageProps() *actor.Props {
 	return gateway.UsageProps(gateway.UsageConfig{
-		Node: n.cfg.Name, Shares: n.shares, Members: n.membersNow, Log: n.cfg.Log,
+		Node: n.cfg.Name, Shares: n.shares, Members: n.currentMembers, Log: n.cfg.Log,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), usageID) },
 	})
 }

@@ -22,15 +22,15 @@ import (
 
 const (
 	hbmName = "hbm"
-	// moveWithin is how long blocks may take to be copied by the operator's word.
-	moveWithin = time.Minute
-	// moveAgain is when a replica that has said nothing is told again: it may have crashed meanwhile.
-	moveAgain = 10 * time.Second
+	// kvMoveTimeout is how long blocks may take to be copied by the operator's word.
+	kvMoveTimeout = time.Minute
+	// kvMoveRetry is when a replica that has said nothing is told again: it may have crashed meanwhile.
+	kvMoveRetry = 10 * time.Second
 )
 
 // KV implements control.Backend.
 func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
-	here, err := n.replicasHere(ctx)
+	here, err := n.localReplicas(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		stats, err := n.kvStats(ctx, here)
 		return &messages.KvNodeResponse{Node: stats}, err
 	case *messages.KvNodeRequest_Offload:
-		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
+		return n.moveBlocks(ctx, filterReplicas(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
-		adapter, err := n.revisionOf(w.Restore.GetModel(), w.Restore.GetAdapter())
+		adapter, err := n.adapterRevision(w.Restore.GetModel(), w.Restore.GetAdapter())
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		if err != nil {
 			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
 		}
-		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
+		return n.moveBlocks(ctx, filterReplicas(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
 			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
 		}), nil
 	case *messages.KvNodeRequest_Flush:
@@ -58,8 +58,8 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
-// replicasHere are those of this node, as they are now; one that does not answer at once, as it was.
-func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, error) {
+// localReplicas are those of this node, as they are now; one that does not answer at once, as it was.
+func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
 	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, err
 	for i, r := range here {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain, askAgain); err == nil {
+			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, queryRetry, queryRetry); err == nil {
 				here[i] = now
 			}
 		})
@@ -80,7 +80,7 @@ func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, err
 }
 
 // only are those of a model and of a name, where these are given.
-func only(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
+func filterReplicas(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(r *messages.ReplicaStatus) bool {
 		return model != "" && r.GetModel() != model || name != "" && r.GetName() != name
 	})
@@ -91,7 +91,7 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 	if err != nil {
 		return nil, err
 	}
-	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: here, Paths: n.copies.paths()}
+	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: here, Paths: n.copyMetrics.paths()}
 	for i, t := range n.tiers {
 		stats.Tiers = append(stats.Tiers, &messages.KvTier{
 			Detail: t.detail, SlotBytes: uint64(t.store.SlotBytes()), Slots: tiers[i],
@@ -106,14 +106,14 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 }
 
 // move has replicas move blocks, all at once. Of one that does not, it says why.
-func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
+func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
 	var asked sync.WaitGroup
 	for i, r := range replicas {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
 			var err error
-			if moved[i], err = movedBy(askFor[*messages.BlocksMoved](ctx, n, to, order, moveAgain, moveWithin)); err != nil {
+			if moved[i], err = blocksMoved(askFor[*messages.BlocksMoved](ctx, n, to, order, kvMoveRetry, kvMoveTimeout)); err != nil {
 				moved[i] = &messages.KvMoved{Node: n.cfg.Name, Replica: r.GetName(), Detail: err.Error()}
 			}
 		})
@@ -122,7 +122,7 @@ func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, ord
 	return &messages.KvNodeResponse{Moved: moved}
 }
 
-func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
+func blocksMoved(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
 	return outcome(answer.GetMoved(), answer.GetRefused(), err)
 }
 
@@ -135,13 +135,13 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name s
 	}
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {
-		res = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
+		res = n.moveBlocks(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
 	}
 	for _, t := range n.tiers {
 		if name != "" && name != t.name {
 			continue
 		}
-		moved, err := movedBy(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}))
+		moved, err := blocksMoved(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}))
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}
@@ -157,9 +157,9 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name s
 func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
 	d, err := n.Deployment(ctx, of.GetModel())
 	if err != nil {
-		return nil, 0, n.unlessAdapter(of.GetModel(), err)
+		return nil, 0, n.adapterHint(of.GetModel(), err)
 	}
-	if _, err := n.revisionOf(of.GetModel(), of.GetAdapter()); err != nil {
+	if _, err := n.adapterRevision(of.GetModel(), of.GetAdapter()); err != nil {
 		return nil, 0, err
 	}
 	turns := make([]openai.Message, len(of.GetMessages()))
@@ -199,14 +199,14 @@ func (n *Node) Unpin(ctx context.Context, name string) error {
 }
 
 // pinned are the prefixes that are to be kept. It is safe for concurrent use.
-type pinned struct {
+type pinSet struct {
 	mu      sync.Mutex
 	version uint64
 	byName  map[string]*messages.PinnedPrefix
 }
 
 // apply takes a change of what is stored.
-func (p *pinned) apply(c store.PinChange) {
+func (p *pinSet) apply(c store.PinChange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.version++
@@ -216,7 +216,7 @@ func (p *pinned) apply(c store.PinChange) {
 }
 
 // of are the pins of a model, or of all, in the order of their names; and a number that changes with them.
-func (p *pinned) of(model string) (version uint64, all []*messages.PinnedPrefix) {
+func (p *pinSet) of(model string) (version uint64, all []*messages.PinnedPrefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pin := range p.byName {
@@ -246,7 +246,7 @@ func (n *Node) watchPins(ctx context.Context, synced func()) {
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
+		case <-time.After(rewatchDelay):
 			n.cfg.Log.Warn().Err(err).Msg("store lost, watching pins again")
 		}
 	}

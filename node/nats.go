@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	joinWithin = 30 * time.Second // for the NATS servers of others to answer
-	joinAgain  = 500 * time.Millisecond
+	joinTimeout = 30 * time.Second // for the NATS servers of others to answer
+	joinRetry   = 500 * time.Millisecond
 )
 
 // openNATS connects to the NATS servers of others, or starts one in this process.
@@ -27,7 +27,7 @@ func (n *Node) openNATS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.copied = known
+	n.storeCopy = known
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
 	login, err := n.cfg.Login.Options()
 	if err != nil {
@@ -40,7 +40,7 @@ func (n *Node) openNATS(ctx context.Context) error {
 		err = n.serveNATS(ctx, opts)
 	}
 	if err == nil {
-		n.undo = append(n.undo, n.conn.Close)
+		n.closers = append(n.closers, n.conn.Close)
 		n.watchTLS()
 	}
 	return err
@@ -53,7 +53,7 @@ func (n *Node) watchTLS() {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	n.undo = append(n.undo, func() { end(); <-ended })
+	n.closers = append(n.closers, func() { end(); <-ended })
 	go func() {
 		defer close(ended)
 		n.cfg.TLS.Watch(ctx, func() error {
@@ -68,8 +68,8 @@ func (n *Node) watchTLS() {
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.usersChanged(), Refused: n.refusedByNATS,
-		DiskChanged: n.onDisk,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.usersChanged(), Refused: n.auditNATSRefusal,
+		DiskChanged: n.publishDisk,
 	}
 	if n.cfg.TLS != nil {
 		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys
@@ -77,10 +77,10 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	if cfg.Self, err = n.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
-	if n.nats, err = recovery.Start(ctx, cfg, opts, n.copied); err != nil {
+	if n.nats, err = recovery.Start(ctx, cfg, opts, n.storeCopy); err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.nats.Stop)
+	n.closers = append(n.closers, n.nats.Stop)
 	n.conn, err = n.nats.Connect(opts...)
 	switch {
 	case err == nil:
@@ -95,7 +95,7 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 
 // dial waits for a server: nodes that are started together need no order. One that refuses this node ends the wait.
 func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	urls := strings.Join(n.cfg.Join, ",")
 	shown := security.WithoutSecrets(urls)
@@ -115,7 +115,7 @@ func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 		select {
 		case <-ctx.Done():
 			return failed()
-		case <-time.After(joinAgain):
+		case <-time.After(joinRetry):
 		}
 	}
 }

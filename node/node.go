@@ -40,57 +40,57 @@ import (
 
 // Node is a running node.
 type Node struct {
-	cfg        Config
-	started    time.Time
-	system     *actor.ActorSystem
-	root       *actor.PID
-	dispatcher *supervise.Dispatcher
-	registry   *tree.Registry
-	calls      *gateway.Calls
-	shares     *gateway.Shares
-	gateway    *gateway.Gateway
-	metrics    *prometheus.Registry
-	terms      *replica.Terms
-	stored     router.Stored
-	routed     chan struct{} // closed once the router knows what runs on the other nodes
-	informed   chan struct{} // closed once this node is to answer for the cluster
-	serving    chan struct{} // closed once the control service takes requests
-	leaving    chan struct{} // closed once other nodes are to take requests over NATS
-	left       sync.Once     // the others were told
+	cfg          Config
+	started      time.Time
+	system       *actor.ActorSystem
+	root         *actor.PID
+	dispatcher   *supervise.Dispatcher
+	registry     *tree.Registry
+	calls        *gateway.Calls
+	shares       *gateway.Shares
+	gateway      *gateway.Gateway
+	metrics      *prometheus.Registry
+	terms        *replica.Terms
+	stored       router.Stored
+	routesKnown  chan struct{} // closed once the router knows what runs on the other nodes
+	informed     chan struct{} // closed once this node is to answer for the cluster
+	serving      chan struct{} // closed once the control service takes requests
+	leaving      chan struct{} // closed once other nodes are to take requests over NATS
+	announceOnce sync.Once     // the others were told
 
-	devices   []GPU
-	holders   []*residency.Holder
-	tiers     []lowerTier  // the fastest first
-	digests   digest.Cache // of the files of models
-	loader    engine.Format
-	copies    *copies
-	pins      pinned
-	secret    secret
-	nats      *natsd.Server // nil where the node uses those of others
-	conn      *nats.Conn
-	guard     *reply.Guard
-	inboxes   inboxes
-	events    *control.Events
-	view      *control.View
-	copied    *backup.State // the copy of the desired state in the data folder, as it was at the start
-	store     *store.Store
-	catalogue *catalogue.Catalogue
-	members   *members.Members
-	link      *link.Link
-	bulk      *bulk.Plane
-	audit     *audit.Log
-	servers   []*http.Server // the first one is that of clients
-	entry     lateHandler    // of clients
-	scraped   lateHandler    // of scrapers
-	busy      lateHandler    // of connections beyond a limit
-	address   string
+	devices         []GPU
+	residency       []*residency.Holder
+	tiers           []lowerTier  // the fastest first
+	digests         digest.Cache // of the files of models
+	loader          engine.Format
+	copyMetrics     *copyMetrics
+	pins            pinSet
+	secret          secret
+	nats            *natsd.Server // nil where the node uses those of others
+	conn            *nats.Conn
+	guard           *reply.Guard
+	inboxes         inboxes
+	events          *control.Events
+	view            *control.View
+	storeCopy       *backup.State // the copy of the desired state in the data folder, as it was at the start
+	store           *store.Store
+	catalogue       *catalogue.Catalogue
+	members         *members.Members
+	link            *link.Link
+	bulk            *bulk.Plane
+	audit           *audit.Log
+	servers         []*http.Server // the first one is that of clients
+	clientHandler   lateHandler    // of clients
+	metricsHandler  lateHandler    // of scrapers
+	overloadHandler lateHandler    // of connections beyond a limit
+	address         string
 
 	metricsAddress string // empty: none
 
-	mu       sync.Mutex
-	known    map[string]bool // members that were audited
-	draining map[string]bool // nodes to be emptied, by the operator's word
-	undo     []func()        // what Stop does, last first
+	mu             sync.Mutex
+	auditedMembers map[string]bool // members that were audited
+	draining       map[string]bool // nodes to be isDraining, by the operator's word
+	closers        []func()        // what Stop does, last first
 
 	diskEvents *control.Events // guarded by mu; nil: the node is starting
 }
@@ -99,38 +99,38 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
-		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
-		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
+		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), auditedMembers: make(map[string]bool),
+		routesKnown: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
+		pins: pinSet{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	if n.loader = n.cfg.Loader; n.loader == nil {
 		n.loader = llama.Format{Roots: n.cfg.Roots, Digests: &n.digests}
 	}
 	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	n.copies = newCopies(n.metrics)
+	n.copyMetrics = newCopyMetrics(n.metrics)
 	n.metrics.MustRegister(kvCollector{n})
 	defer func() {
 		if err != nil {
-			n.takeApart()
+			n.teardown()
 		}
 	}()
 	for _, d := range n.cfg.GPUs {
-		n.adopt(d)
+		n.addDevice(d)
 	}
 	if err := n.openWeb(); err != nil {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
 		n.openAudit, n.openDevices, n.openBulk, n.openNATS,
-		n.explained(n.openStore), n.explained(n.openSecret), n.explained(n.openCatalogue),
-		n.openTiers, n.startActors, n.explained(n.join),
+		n.explainWait(n.openStore), n.explainWait(n.openSecret), n.explainWait(n.openCatalogue),
+		n.openTiers, n.startActors, n.explainWait(n.join),
 		n.awaitRoutes, n.awaitControl, n.applyDeployments, n.applyAdapters, n.serveWeb,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
-	n.did("node.started")
+	n.auditNode("node.started")
 	return n, nil
 }
 
@@ -142,7 +142,7 @@ func (n *Node) openBulk(context.Context) (err error) {
 	if n.bulk, err = bulk.Listen(cfg); err != nil {
 		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
 	}
-	n.undo = append(n.undo, n.bulk.Close)
+	n.closers = append(n.closers, n.bulk.Close)
 	return nil
 }
 
@@ -151,19 +151,19 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, store.Config{Folder: n.cfg.DataDir, Copy: n.copied, Log: n.cfg.Log}); err != nil {
+	if n.store, err = store.Open(ctx, js, store.Config{Folder: n.cfg.DataDir, Copy: n.storeCopy, Log: n.cfg.Log}); err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.store.Close)
+	n.closers = append(n.closers, n.store.Close)
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
 	n.mu.Lock()
 	n.diskEvents = n.events
 	n.mu.Unlock()
 	n.audit.Publish(n.events.Publish)
-	n.undo = append(n.undo, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
+	n.closers = append(n.closers, n.events.Stop, func() { n.audit.Flush(); n.audit.Publish(nil) })
 	life, end := context.WithCancel(context.Background())
 	var kept sync.WaitGroup
-	n.undo = append(n.undo, func() { end(); kept.Wait() })
+	n.closers = append(n.closers, func() { end(); kept.Wait() })
 	kept.Go(func() { n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) }) })
 	return n.openMembers(ctx, js)
 }
@@ -172,8 +172,8 @@ func (n *Node) openStore(ctx context.Context) error {
 func (n *Node) awaitRoutes(ctx context.Context) error {
 	defer close(n.informed)
 	select {
-	case <-n.routed:
-	case <-time.After(informedWithin):
+	case <-n.routesKnown:
+	case <-time.After(routesTimeout):
 		n.cfg.Log.Warn().Msg("not all other nodes have said yet what runs there; commands are answered without that")
 	case <-ctx.Done():
 		return fmt.Errorf("word from the other nodes: %w", ctx.Err())
@@ -199,7 +199,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
 	n.dispatcher = supervise.NewDispatcher()
-	n.undo = append(n.undo, n.dispatcher.Close, n.system.Shutdown)
+	n.closers = append(n.closers, n.dispatcher.Close, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
-		Draining: n.emptied,
+		Draining: n.isDraining,
 		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
@@ -216,7 +216,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.root = root
-	n.undo = append(n.undo, func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
+	n.closers = append(n.closers, func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (n *Node) onFailure(f supervise.Failure) {
 // causes returns why this node is not ready, beside the deployments: what is stored is lost, or the store takes no
 // changes.
 func (n *Node) causes() []gateway.Cause {
-	all := n.storeNow().causes()
+	all := n.storeState().causes()
 	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
 		all = append(all, gateway.CauseStore)
 	}
@@ -264,8 +264,8 @@ func (n *Node) Member() *messages.Member { return n.members.Self() }
 // Registry is the register of the node's actors.
 func (n *Node) Registry() *tree.Registry { return n.registry }
 
-// Holders keep the models, by device.
-func (n *Node) Holders() []*residency.Holder { return n.holders }
+// Residency keep the models, by device.
+func (n *Node) Residency() []*residency.Holder { return n.residency }
 
 // Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
 func (n *Node) Ready(ctx context.Context) error {

@@ -11,10 +11,10 @@ import (
 
 // Operators name adapters and tenants, and KV blocks depend on the revision of the one and the salt of the other.
 
-// pinsOf returns the pinned prefixes of a model as its replicas know them, with the present revisions of adapters and
+// modelPins returns the pinned prefixes of a model as its replicas know them, with the present revisions of adapters and
 // the salts of tenants, and a number that changes with them. It leaves out those of an adapter that is not
 // registered.
-func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefix) {
+func (n *Node) modelPins(model string) (version uint64, all []*messages.PinnedPrefix) {
 	version, stored := n.pins.of(model)
 	if version == 0 {
 		return 0, nil
@@ -37,8 +37,8 @@ func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefi
 	return version + n.catalogue.Revision() + secret, all
 }
 
-// revisionOf is the present revision of an adapter; "" of none.
-func (n *Node) revisionOf(model, adapter string) (string, error) {
+// adapterRevision is the present revision of an adapter; "" of none.
+func (n *Node) adapterRevision(model, adapter string) (string, error) {
 	key := n.catalogue.Key(model, adapter)
 	if adapter != "" && key == "" {
 		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q has no adapter %q; adapters.list names those there are", model, adapter))
@@ -46,8 +46,8 @@ func (n *Node) revisionOf(model, adapter string) (string, error) {
 	return key, nil
 }
 
-// unlessAdapter is why a model is not there, or how its name is said where it is an adapter's, which inference takes for a model.
-func (n *Node) unlessAdapter(model string, err error) error {
+// adapterHint is why a model is not there, or how its name is said where it is an adapter's, which inference takes for a model.
+func (n *Node) adapterHint(model string, err error) error {
 	a, _ := n.FindAdapter(model, func(*messages.AdapterSpec) bool { return true })
 	if a == nil {
 		return err

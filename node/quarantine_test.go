@@ -87,8 +87,8 @@ func TestDeviceLost(t *testing.T) {
 	until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 })
 	g := gpu(t, n, 0)
 	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED || q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
-		!strings.Contains(q.GetDetail(), "device lost") || g.GetFreeBytes() != g.GetMemoryBytes() || len(n.Holders()[0].Held()) != 0 {
-		t.Errorf("%v, held: %v", g, n.Holders()[0].Held())
+		!strings.Contains(q.GetDetail(), "device lost") || g.GetFreeBytes() != g.GetMemoryBytes() || len(n.Residency()[0].Held()) != 0 {
+		t.Errorf("%v, held: %v", g, n.Residency()[0].Held())
 	}
 	release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
 	if _, err := n.ReleaseGpu(t.Context(), release); err == nil || !strings.Contains(err.Error(), "it has failed its self-test") {

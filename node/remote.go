@@ -43,31 +43,31 @@ func remoteStats(s *messages.SlotsStatus) *messages.KvTier {
 }
 
 var (
-	remoteFlying  = kvMetric("remote_in_flight_bytes", "KV blocks on their way here from other nodes.")
-	remoteFetches = kvMetric("remote_fetches", "Fetches of KV blocks from other nodes, by state: under_way, or waiting for room.", "state")
-	remoteRefused = kvMetric("remote_refused_total", "Fetches of KV blocks from other nodes that there was no room for in time.")
-	remoteBlocks  = kvMetric("remote_blocks_total", "KV blocks that were wanted from another node, by what became of them: came, or missed.", "holder", "outcome")
-	remoteBytes   = kvMetric("remote_bytes_total", "Bytes of KV blocks that came from another node.", "holder")
-	remoteFirst   = kvMetric("remote_first_block_seconds", "Time until the first KV block of a fetch came.", "holder")
-	remoteMetrics = []*prometheus.Desc{remoteFlying, remoteFetches, remoteRefused, remoteBlocks, remoteBytes, remoteFirst}
+	remoteInFlight = kvMetric("remote_in_flight_bytes", "KV blocks on their way here from other nodes.")
+	remoteFetches  = kvMetric("remote_fetches", "Fetches of KV blocks from other nodes, by state: under_way, or waiting for room.", "state")
+	remoteRefused  = kvMetric("remote_refused_total", "Fetches of KV blocks from other nodes that there was no room for in time.")
+	remoteBlocks   = kvMetric("remote_blocks_total", "KV blocks that were wanted from another node, by what became of them: came, or missed.", "holder", "outcome")
+	remoteBytes    = kvMetric("remote_bytes_total", "Bytes of KV blocks that came from another node.", "holder")
+	remoteFirst    = kvMetric("remote_first_block_seconds", "Time until the first KV block of a fetch came.", "holder")
+	remoteMetrics  = []*prometheus.Desc{remoteInFlight, remoteFetches, remoteRefused, remoteBlocks, remoteBytes, remoteFirst}
 )
 
 // collectRemote reports the remote tier; holders by the node that they are of.
 func collectRemote(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
-	gauge(to, kvBlocks, float64(s.GetResident()), s.GetName(), "resident")
-	gauge(to, kvBlocks, float64(s.GetArriving()), s.GetName(), "arriving")
-	gauge(to, kvCapacity, float64(s.GetCapacityBytes()), s.GetName())
-	total(to, kvHits, float64(s.GetHits()), s.GetName())
-	total(to, kvMisses, float64(s.GetMisses()), s.GetName())
-	total(to, kvArrivals, float64(s.GetArrivals()), s.GetName())
-	gauge(to, remoteFlying, float64(s.GetTakenBytes()))
-	gauge(to, remoteFetches, float64(s.GetFetches()), "under_way")
-	gauge(to, remoteFetches, float64(s.GetWaiting()), "waiting")
-	total(to, remoteRefused, float64(s.GetRefused()))
+	sendGauge(to, kvBlocks, float64(s.GetResident()), s.GetName(), "resident")
+	sendGauge(to, kvBlocks, float64(s.GetArriving()), s.GetName(), "arriving")
+	sendGauge(to, kvCapacity, float64(s.GetCapacityBytes()), s.GetName())
+	sendCounter(to, kvHits, float64(s.GetHits()), s.GetName())
+	sendCounter(to, kvMisses, float64(s.GetMisses()), s.GetName())
+	sendCounter(to, kvArrivals, float64(s.GetArrivals()), s.GetName())
+	sendGauge(to, remoteInFlight, float64(s.GetTakenBytes()))
+	sendGauge(to, remoteFetches, float64(s.GetFetches()), "under_way")
+	sendGauge(to, remoteFetches, float64(s.GetWaiting()), "waiting")
+	sendCounter(to, remoteRefused, float64(s.GetRefused()))
 	for node, h := range byNode(s.GetHolders()) {
-		total(to, remoteBlocks, float64(h.GetBlocks()), node, "came")
-		total(to, remoteBlocks, float64(h.GetMissed()), node, "missed")
-		total(to, remoteBytes, float64(h.GetBytes()), node)
+		sendCounter(to, remoteBlocks, float64(h.GetBlocks()), node, "came")
+		sendCounter(to, remoteBlocks, float64(h.GetMissed()), node, "missed")
+		sendCounter(to, remoteBytes, float64(h.GetBytes()), node)
 		count, buckets := uint64(0), map[float64]uint64{}
 		for i, n := range h.GetLatencies() {
 			if count += n; i < len(kv.LatencyBounds()) {

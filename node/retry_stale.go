@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// hearWithin is how long word of a replica may need from one node to another: three turns of their routers.
-	hearWithin  = 300 * time.Millisecond
-	lookAgainIn = 20 * time.Millisecond
+	// retryStaleFor is how long word of a replica may need from one node to another: three turns of their routers.
+	retryStaleFor   = 300 * time.Millisecond
+	retryStaleEvery = 20 * time.Millisecond
 )
 
 // heard looks for replicas or nodes in what this node knows, and again for a while where they are not there: commands are answered by any
 // node, and whoever gives one may have it from another node's answer, which is ahead of this one by a moment.
-func heard[T any](ctx context.Context, look func() (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, hearWithin)
+func retryStale[T any](ctx context.Context, look func() (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, retryStaleFor)
 	defer cancel()
 	for {
 		found, err := look()
@@ -34,7 +34,7 @@ func heard[T any](ctx context.Context, look func() (T, error)) (T, error) {
 		select {
 		case <-ctx.Done():
 			return found, err
-		case <-time.After(lookAgainIn):
+		case <-time.After(retryStaleEvery):
 		}
 	}
 }

@@ -22,14 +22,14 @@ func TestHeard(t *testing.T) {
 	}{
 		"known":         {},
 		"heard of soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
-		"never":         {err: unknown, until: time.Hour, takes: hearWithin, want: unknown},
+		"never":         {err: unknown, until: time.Hour, takes: retryStaleFor, want: unknown},
 		"refused":       {err: invalid, until: time.Hour, want: invalid},
 		"failed":        {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				got, err := heard(t.Context(), func() (string, error) {
+				got, err := retryStale(t.Context(), func() (string, error) {
 					if time.Since(began) < c.until {
 						return "", c.err
 					}

@@ -104,7 +104,7 @@ func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
 
 // Model implements control.Backend: it says what this node knows of a model's folder.
 func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
-	facts, err := n.check(path)
+	facts, err := n.checkModel(path)
 	if missing(n.cfg.Roots, path, err) {
 		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
 	}
@@ -124,12 +124,12 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 
 // size says how much memory a model takes, for deployments: their replicas may be on nodes that have its
 // folder, though this one has not.
-func (n *Node) size(path string) (engine.Facts, error) {
+func (n *Node) modelSizes(path string) (engine.Facts, error) {
 	facts, err := n.inspect(path)
 	if !missing(n.cfg.Roots, path, err) {
 		return facts, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
 	found, asked := n.view.Model(ctx, path)
 	if asked != nil {

@@ -22,9 +22,9 @@ import (
 // blocks on the node's disk stay useful after the store was lost, in the data folder.
 
 const (
-	secretFile   = "cluster-secret" // its name in the data folder
-	secretWithin = 30 * time.Second // for the store to answer with it at the start
-	secretAsk    = 2 * time.Second  // for one answer
+	secretFile           = "cluster-secret" // its name in the data folder
+	secretTimeout        = 30 * time.Second // for the store to answer with it at the start
+	secretAttemptTimeout = 2 * time.Second  // for one answer
 )
 
 // secret is the cluster secret as this node knows it. It is safe for concurrent use.
@@ -63,10 +63,10 @@ func (n *Node) openSecret(ctx context.Context) error {
 		held = make([]byte, kv.SecretBytes)
 		_, _ = rand.Read(held) // never fails
 	}
-	ctx, cancel := context.WithTimeout(ctx, secretWithin)
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	for {
-		once, end := context.WithTimeout(ctx, secretAsk)
+		once, end := context.WithTimeout(ctx, secretAttemptTimeout)
 		found, err := n.store.CreateSecret(once, held)
 		end()
 		if err == nil {
@@ -79,7 +79,7 @@ func (n *Node) openSecret(ctx context.Context) error {
 		select { // the NATS servers elect a leader, or one that was asked has not heard of another node's secret
 		case <-ctx.Done():
 			return err
-		case <-time.After(joinAgain):
+		case <-time.After(joinRetry):
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (n *Node) watchSecret(ctx context.Context, synced func()) {
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
+		case <-time.After(rewatchDelay):
 			n.cfg.Log.Warn().Err(err).Msg("store lost, watching the cluster secret again")
 		}
 	}

@@ -41,9 +41,9 @@ type TiersConfig struct {
 
 const (
 	tiersID = nodeID + "/tiers"
-	// hbmIdle and nvmeIdle are after how many steps a block that nobody wanted is copied to the tier below HBM, and goes from DRAM to NVMe.
-	hbmIdle  = 100
-	nvmeIdle = 1000
+	// hbmIdleSteps and nvmeIdleSteps are after how many steps a block that nobody wanted is copied to the tier below HBM, and goes from DRAM to NVMe.
+	hbmIdleSteps  = 100
+	nvmeIdleSteps = 1000
 )
 
 // lowerTier is an open tier below HBM.
@@ -120,35 +120,35 @@ func tooSmall(bytes int64, option string) string {
 func (n *Node) addTier(name string, store kvstore.Store, detail string) {
 	n.cfg.Log.Info().Str("tier", name).Int("slabs", store.Slabs().Count).Int("slab_bytes", store.Slabs().Bytes).Str("detail", detail).Msg("tier opened")
 	n.tiers = append(n.tiers, lowerTier{name, store, detail})
-	n.undo = append(n.undo, func() { _ = store.Close() })
+	n.closers = append(n.closers, func() { _ = store.Close() })
 }
 
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copies.copied, Policy: n.cfg.Tiers.Policy,
+		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copyMetrics.observe, Policy: n.cfg.Tiers.Policy,
 			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
 		if !n.cfg.Tiers.LocalOnly {
 			cfg.Router, cfg.DataPlane = n.pid(routerID), n.bulk
 		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
-			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
+			cfg.Limits.IdleSteps, cfg.Below = nvmeIdleSteps-hbmIdleSteps, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
 		}
-		children = append(children, supervise.Child{Name: t.name, Props: n.as("tier", kvblock.TierProps(cfg))})
+		children = append(children, supervise.Child{Name: t.name, Props: n.instrument("tier", kvblock.TierProps(cfg))})
 	}
 	if !n.cfg.Tiers.LocalOnly {
-		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.as("tier", n.remoteProps())})
+		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier", n.remoteProps())})
 	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
 }
 
 // lower is what a replica is told of the tiers.
-func (n *Node) lower() replica.Tiers {
-	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
+func (n *Node) kvTiers() replica.Tiers {
+	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdleSteps, Copied: n.copyMetrics.observe, Always: n.cfg.Tiers.RestoreAlways,
 		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
 	if !n.cfg.Tiers.LocalOnly {
-		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})

@@ -36,7 +36,7 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 		if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
 			return done, err
 		}
-		if err := n.nameIsFree(spec.GetName()); err != nil {
+		if err := n.checkNameFree(spec.GetName()); err != nil {
 			return done, err
 		}
 		revision, err := n.store.Put(ctx, spec, at)
@@ -47,13 +47,13 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 			return done, err
 		}
 		done = control.Updated{Before: stored, After: spec, Revision: revision}
-		n.announce(done)
+		n.publishChange(done)
 		return done, nil
 	}
 }
 
-// nameIsFree refuses the name of an adapter.
-func (n *Node) nameIsFree(name string) error {
+// checkNameFree refuses the name of an adapter.
+func (n *Node) checkNameFree(name string) error {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == name {
 			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
@@ -63,8 +63,8 @@ func (n *Node) nameIsFree(name string) error {
 	return nil
 }
 
-// announce publishes a change, as one of scale where nothing but the number of replicas is another.
-func (n *Node) announce(done control.Updated) {
+// publishChange publishes a change, as one of scale where nothing but the number of replicas is another.
+func (n *Node) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {
 		if f := c.GetField(); f != "replicas" && f != "min_replicas" && f != "max_replicas" {

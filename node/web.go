@@ -25,11 +25,11 @@ import (
 // WebConfig says who may ask over HTTP, and how much.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is where /metrics, /live, /health and /ready are served too; empty: nowhere. On loopback it
+	// Metrics is where /metrics, /live, /health and /ready are served too; empty: nowhere. On isLoopback it
 	// asks for no key.
 	Metrics string
 	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a
-	// node that listens on loopback answers no others; with keys, only if some are listed.
+	// node that listens on isLoopback answers no others; with keys, only if some are listed.
 	Hosts   []string
 	Origins []string // whose pages may use the API
 	// BodyBytes bounds the memory of request bodies; 0: the gateway's default.
@@ -52,13 +52,13 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // openWeb serves HTTP. Until serveWeb only probes are answered, so that the node is known to be alive however
 // long it starts.
 func (n *Node) openWeb() (err error) {
-	listener := n.cfg.Web
+	listener := n.cfg.HTTPListener
 	if listener == nil {
 		if listener, err = listen("HTTP", "--http", n.cfg.HTTP); err != nil {
 			return err
 		}
 	}
-	n.undo = append(n.undo, func() { _ = listener.Close() })
+	n.closers = append(n.closers, func() { _ = listener.Close() })
 	n.address = listener.Addr().String()
 	limits := n.cfg.WebConfig.Limits
 	limited := web.Listen(listener, limits)
@@ -70,8 +70,8 @@ func (n *Node) openWeb() (err error) {
 			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	n.busy.set(gateway.Starting())
-	n.serve(limited, limits, &n.entry)
+	n.overloadHandler.set(gateway.Starting())
+	n.serve(limited, limits, &n.clientHandler)
 	if n.cfg.WebConfig.Metrics == "" {
 		return nil
 	}
@@ -79,20 +79,20 @@ func (n *Node) openWeb() (err error) {
 	if err != nil {
 		return err
 	}
-	n.undo = append(n.undo, func() { _ = scrapers.Close() })
+	n.closers = append(n.closers, func() { _ = scrapers.Close() })
 	n.metricsAddress = scrapers.Addr().String()
 	limits.Connections, limits.PerAddress = metricsConnections, metricsConnections
-	n.serve(web.Listen(scrapers, limits), limits, &n.scraped)
+	n.serve(web.Listen(scrapers, limits), limits, &n.metricsHandler)
 	return nil
 }
 
 // serve starts an HTTP server, which answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	late.set(gateway.Starting())
-	s := web.NewServer(limits, late, &n.busy, n.webLog())
+	s := web.NewServer(limits, late, &n.overloadHandler, n.webLog())
 	n.servers = append(n.servers, s)
-	n.undo = append(n.undo, func() { _ = s.Close() })
-	l = n.secured(l)
+	n.closers = append(n.closers, func() { _ = s.Close() })
+	l = n.withTLS(l)
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
@@ -100,8 +100,8 @@ func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	}()
 }
 
-// secured puts TLS around a listener, where there is a certificate.
-func (n *Node) secured(l net.Listener) net.Listener {
+// withTLS puts TLS around a listener, where there is a certificate.
+func (n *Node) withTLS(l net.Listener) net.Listener {
 	if n.cfg.HTTPTLS == nil {
 		return l
 	}
@@ -114,24 +114,24 @@ func (n *Node) serveWeb(context.Context) error {
 	if hosts, ok := n.hosts(n.address); ok {
 		handler = n.gateway.Hosts(hosts, handler)
 	}
-	n.busy.set(n.gateway.Busy())
-	n.entry.set(handler)
+	n.overloadHandler.set(n.gateway.Busy())
+	n.clientHandler.set(handler)
 	if n.metricsAddress == "" {
 		return nil
 	}
-	onLoopback := loopback(n.metricsAddress)
+	onLoopback := isLoopback(n.metricsAddress)
 	handler = n.gateway.Scrapes(onLoopback)
 	if hosts, ok := n.hosts(n.metricsAddress); ok || onLoopback {
 		handler = n.gateway.Hosts(hosts, handler)
 	}
-	n.scraped.set(handler)
+	n.metricsHandler.set(handler)
 	return nil
 }
 
 // hosts returns the names that requests must be for, where they must be for some.
 func (n *Node) hosts(address string) (names []string, check bool) {
 	names = slices.Clone(n.cfg.WebConfig.Hosts)
-	check = len(names) > 0 || n.cfg.Keys == nil && loopback(address)
+	check = len(names) > 0 || n.cfg.Keys == nil && isLoopback(address)
 	configured, _, _ := net.SplitHostPort(n.cfg.HTTP)
 	machine, _ := os.Hostname()
 	label, _, _ := strings.Cut(machine, ".")
@@ -143,7 +143,7 @@ func (n *Node) hosts(address string) (names []string, check bool) {
 	return names, check
 }
 
-func loopback(address string) bool {
+func isLoopback(address string) bool {
 	at, err := netip.ParseAddrPort(address)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
@@ -151,12 +151,12 @@ func loopback(address string) bool {
 // webLog takes what net/http says about connections: clients cause it, so it is debug, and seldom.
 func (n *Node) webLog() *log.Logger {
 	seldom := n.cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
-	return log.New(debugLines{seldom}, "", 0)
+	return log.New(debugWriter{seldom}, "", 0)
 }
 
-type debugLines struct{ zerolog.Logger }
+type debugWriter struct{ zerolog.Logger }
 
-func (d debugLines) Write(line []byte) (int, error) {
+func (d debugWriter) Write(line []byte) (int, error) {
 	d.Debug().Msg(strings.TrimSpace(string(line)))
 	return len(line), nil
 }
