@@ -7,11 +7,13 @@ import (
 )
 
 var (
-	adapterHeld      = adapterMetric("held", "Adapters that replicas have, by the nearest place: gpu, dram.", "location")
-	adapterPages     = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
-	adapterAwaited   = adapterMetric("awaited", "Sequences that wait for their adapter, and pins of the operator that do.")
-	adapterHits      = adapterMetric("hits_total", "Sequences that came while their adapter was on the GPU.")
-	adapterLoads     = adapterMetric("loads_total", "Adapters copied to a GPU, by where they were read: disk, dram.", "from")
+	adapterHeld    = adapterMetric("held", "Adapters that replicas have, by the nearest place: gpu, dram.", "location")
+	adapterPages   = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
+	adapterAwaited = adapterMetric("awaited",
+		"Sequences that wait for their adapter, and pins of the operator that do.")
+	adapterHits  = adapterMetric("hits_total", "Sequences that came while their adapter was on the GPU.")
+	adapterLoads = adapterMetric("loads_total", "Adapters copied to a GPU, by where they were read: disk, dram.",
+		"from")
 	adapterPrefetch  = adapterMetric("prefetches_total", "Of the loads, those that nobody waited for.")
 	adapterEvictions = adapterMetric("evictions_total", "Adapters that left a GPU.")
 	adapterFailures  = adapterMetric("load_failures_total", "Loads that failed; the log says why.")

@@ -28,7 +28,8 @@ func registerShipped(t *testing.T, conn *nats.Conn) {
 
 // ask asks a node for a golden's text from a model, and returns what was answered.
 func ask(t *testing.T, n *node.Node, model string, g testkit.Golden) (int, string, string) {
-	status, body := post(t, n, "/v1/completions", map[string]any{"model": model, "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+	status, body := post(t, n, "/v1/completions",
+		map[string]any{"model": model, "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
 	var c struct {
 		ID      string
 		Choices []struct{ Text string }
@@ -55,7 +56,8 @@ func TestAdaptersByName(t *testing.T) {
 	deploy(t, nodes[0], kjv(2))
 	conn := connect(t, nodes[1])
 	registerShipped(t, conn)
-	until(t, "both nodes to know the adapters", func() bool { return len(nodes[0].Adapters("kjv")) == 3 && len(nodes[1].Adapters("kjv")) == 3 })
+	until(t, "both nodes to know the adapters",
+		func() bool { return len(nodes[0].Adapters("kjv")) == 3 && len(nodes[1].Adapters("kjv")) == 3 })
 	check := func(n *node.Node, adapter, model string, g testkit.Golden) string {
 		status, text, id := ask(t, n, model, g)
 		if status != http.StatusOK || text != g.Text {
@@ -98,7 +100,9 @@ func TestPinnedAdapterIsEverywhere(t *testing.T) {
 	pinned := func() (n int) {
 		for _, a := range stats(t, conn).GetAdapters() {
 			for _, p := range a.GetPlaces() {
-				if a.GetName() == "psalms" && p.GetPinned() && p.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU && p.GetSequences() == 0 {
+				if a.GetName() == "psalms" && p.GetPinned() &&
+					p.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU &&
+					p.GetSequences() == 0 {
 					n++
 				}
 			}
@@ -112,7 +116,12 @@ func TestPinnedAdapterIsEverywhere(t *testing.T) {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetIncarnation() == 2 && pinned() == 2
 	})
-	again := answer[messages.RegisterAdapterResponse](t, conn, onAdapters+"register", strings.Replace(registering("psalms", adapterDir("psalms")), `"model":"kjv"`, `"model":"kjv","pinned":true`, 1)).GetAdapter()
+	again := answer[messages.RegisterAdapterResponse](
+		t,
+		conn,
+		onAdapters+"register",
+		strings.Replace(registering("psalms", adapterDir("psalms")), `"model":"kjv"`, `"model":"kjv","pinned":true`, 1),
+	).GetAdapter()
 	until(t, "the new revision on both replicas, and the old one on none", func() bool {
 		all := stats(t, conn).GetAdapters()
 		return pinned() == 2 && len(all) == 1 && all[0].GetRevision() == again.GetRevision()
@@ -150,7 +159,8 @@ func TestDeletedAdapterFinishes(t *testing.T) {
 	if _, err := io.Copy(rest, running.Body); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasSuffix(strings.TrimSpace(rest.String()), "[DONE]") || !strings.Contains(rest.String(), `"completion_tokens":300`) {
+	if !strings.HasSuffix(strings.TrimSpace(rest.String()), "[DONE]") ||
+		!strings.Contains(rest.String(), `"completion_tokens":300`) {
 		t.Errorf("the end is %q", rest.String()[max(0, rest.Len()-400):])
 	}
 	until(t, "nothing of it to be left", func() bool { return len(stats(t, conn).GetAdapters()) == 0 })

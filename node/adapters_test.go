@@ -65,14 +65,20 @@ func tuned(adapter string, g testkit.Golden) *messages.SequenceSpec {
 }
 
 func specOf(adapter string) *messages.AdapterSpec {
-	return &messages.AdapterSpec{Name: adapter, Model: "kjv", Revision: 1, Path: filepath.Join(testkit.Model(), "adapters", adapter)}
+	return &messages.AdapterSpec{
+		Name:     adapter,
+		Model:    "kjv",
+		Revision: 1,
+		Path:     filepath.Join(testkit.Model(), "adapters", adapter),
+	}
 }
 
 func adapterGoldens(t *testing.T, adapter string) []testkit.Golden {
 	if adapter == "" {
 		return goldens(t)
 	}
-	return testkit.JSONLines[testkit.Golden](t, filepath.Join(testkit.Model(), "adapters", adapter, "golden_greedy.jsonl"))
+	return testkit.JSONLines[testkit.Golden](t,
+		filepath.Join(testkit.Model(), "adapters", adapter, "golden_greedy.jsonl"))
 }
 
 var shipped = []string{"", "psalms", "proverbs", "shout"}
@@ -213,7 +219,8 @@ func TestUnusableAdapters(t *testing.T) {
 			seq := tuned("psalms", g)
 			seq.AdapterSpec = &messages.AdapterSpec{Name: "psalms", Model: "kjv", Revision: 2, Path: tc.path}
 			bad, good := call(t, n, seq), call(t, n, tuned("psalms", g))
-			if <-bad.done; bad.failed.GetReason() != tc.want || !strings.Contains(bad.failed.GetDetail(), tc.says) || !strings.Contains(bad.failed.GetDetail(), "psalms@2") {
+			if <-bad.done; bad.failed.GetReason() != tc.want || !strings.Contains(bad.failed.GetDetail(), tc.says) ||
+				!strings.Contains(bad.failed.GetDetail(), "psalms@2") {
 				t.Errorf("refused with %v", bad.failed)
 			}
 			expect(t, "beside it", "psalms", g, good)

@@ -53,10 +53,12 @@ func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}
-	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(), s.GetSessions())
+	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(),
+		s.GetSessions())
 	for _, r := range t.GetReplicas() {
 		for _, d := range t.GetDeployments() {
-			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() && d.GetFailure() != nil {
+			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() &&
+				d.GetFailure() != nil {
 				detail += "; " + r.GetModel() + ": " + d.GetFailure().GetDetail()
 			}
 		}
@@ -96,7 +98,8 @@ func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member
 	if stored.GetDraining() {
 		return &messages.Member{Name: name}, nil
 	}
-	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
 // scaleAtRevision stores how many replicas a deployment is to have, unless it has changed since a revision.
@@ -118,7 +121,8 @@ func (n *Node) scaleAtRevision(ctx context.Context, name string, revision uint64
 }
 
 // Migrate implements control.Backend.
-func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
+func (n *Node) Migrate(ctx context.Context,
+	req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
 	id := rand.Text() // the same each time: what was begun is not begun again
 	answer, err := retryStale(ctx, func() (*messages.MigrateSequencesResult, error) {
 		all, err := n.Deployments(ctx)
@@ -156,7 +160,8 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 	var asked sync.WaitGroup
 	for _, m := range n.Members() {
 		asked.Go(func() {
-			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID), &messages.GetExplanation{RequestId: requestID})
+			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID),
+				&messages.GetExplanation{RequestId: requestID})
 			mu.Lock()
 			defer mu.Unlock()
 			decisions = append(decisions, e.GetDecisions()...)
@@ -164,9 +169,11 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 	}
 	asked.Wait()
 	if len(decisions) == 0 {
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
 	}
-	slices.SortFunc(decisions, func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
+	slices.SortFunc(decisions,
+		func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
 	return &messages.ExplainResponse{RequestId: requestID, Decisions: decisions}, nil
 }
 
@@ -176,7 +183,8 @@ func (n *Node) QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuReq
 	if err != nil {
 		return nil, err
 	}
-	answer, err := askAt[*messages.QuarantineGpuResult](ctx, n, at, &messages.QuarantineGpu{RequestId: rand.Text(), Detail: req.GetDetail()})
+	answer, err := askAt[*messages.QuarantineGpuResult](ctx, n, at,
+		&messages.QuarantineGpu{RequestId: rand.Text(), Detail: req.GetDetail()})
 	return outcome(answer.GetQuarantined(), answer.GetRefused(), err)
 }
 
@@ -186,7 +194,8 @@ func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := askAt[*messages.ReleaseGpuResult](ctx, n, at, &messages.ReleaseGpu{RequestId: rand.Text(), Untested: req.GetUntested()})
+	answer, err := askAt[*messages.ReleaseGpuResult](ctx, n, at,
+		&messages.ReleaseGpu{RequestId: rand.Text(), Untested: req.GetUntested()})
 	return outcome(answer.GetReleased(), answer.GetRefused(), err)
 }
 
@@ -200,7 +209,8 @@ func (n *Node) gpuActor(req interface {
 			return actor.NewPID(m.GetAddress(), devicesID+"/"+req.GetName()), nil
 		}
 	}
-	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no %s on a node %q; gpus.list has them all", req.GetName(), req.GetNode()))
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("no %s on a node %q; gpus.list has them all", req.GetName(), req.GetNode()))
 }
 
 func outcome[T any](done T, refused *messages.Refused, err error) (T, error) {

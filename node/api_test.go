@@ -61,10 +61,18 @@ func complete(t *testing.T, n *node.Node, fields map[string]any) completion {
 
 func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
 	n := start(t, nil)
-	ask := map[string]any{"model": "kjv", "prompt": strings.Repeat("And God said, Let there be light. ", 8), "max_tokens": 24, "temperature": 0.7, "seed": 5}
+	ask := map[string]any{
+		"model":       "kjv",
+		"prompt":      strings.Repeat("And God said, Let there be light. ", 8),
+		"max_tokens":  24,
+		"temperature": 0.7,
+		"seed":        5,
+	}
 	first, second := complete(t, n, ask), complete(t, n, ask)
-	if first.Usage.Details.Cached != 0 || second.Usage.Details.Cached < 16 || second.Usage.Details.Cached >= second.Usage.PromptTokens {
-		t.Errorf("cached %d, then %d of %d prompt tokens", first.Usage.Details.Cached, second.Usage.Details.Cached, second.Usage.PromptTokens)
+	if first.Usage.Details.Cached != 0 || second.Usage.Details.Cached < 16 ||
+		second.Usage.Details.Cached >= second.Usage.PromptTokens {
+		t.Errorf("cached %d, then %d of %d prompt tokens", first.Usage.Details.Cached, second.Usage.Details.Cached,
+			second.Usage.PromptTokens)
 	}
 	if first.Choices[0].Text != second.Choices[0].Text {
 		t.Errorf("%q, then %q", first.Choices[0].Text, second.Choices[0].Text)
@@ -117,13 +125,15 @@ func TestOpenAIClient(t *testing.T) {
 	if err != nil || len(chat.Choices) != 2 || chat.Choices[0].Message.Role != "assistant" {
 		t.Fatalf("%+v, %v", chat, err)
 	}
-	if lp := chat.Choices[0].LogProbs; lp == nil || len(lp.Content) != 8 || len(lp.Content[0].TopLogProbs) != 2 || lp.Content[0].LogProb > 0 {
+	if lp := chat.Choices[0].LogProbs; lp == nil || len(lp.Content) != 8 || len(lp.Content[0].TopLogProbs) != 2 ||
+		lp.Content[0].LogProb > 0 {
 		t.Errorf("log-probabilities %+v", lp)
 	}
 	if chat.Choices[0].Message.Content == chat.Choices[1].Message.Content {
 		t.Error("two choices are the same")
 	}
-	_, err = client.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{Model: "none", Messages: []openai.ChatCompletionMessage{{Role: "user"}}})
+	_, err = client.CreateChatCompletion(t.Context(),
+		openai.ChatCompletionRequest{Model: "none", Messages: []openai.ChatCompletionMessage{{Role: "user"}}})
 	if e, ok := err.(*openai.APIError); !ok || e.HTTPStatusCode != http.StatusNotFound || e.Code != "model_not_found" {
 		t.Errorf("unknown model: %v", err)
 	}
@@ -137,7 +147,8 @@ func TestPromptsInEveryForm(t *testing.T) {
 			if many {
 				prompt = []any{prompt, prompt}
 			}
-			c := complete(t, n, map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 20, "temperature": 0, "n": 2})
+			c := complete(t, n,
+				map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 20, "temperature": 0, "n": 2})
 			if want := map[bool]int{false: 2, true: 4}[many]; len(c.Choices) != want {
 				t.Fatalf("%s: %d choices, not %d", name, len(c.Choices), want)
 			}
@@ -150,7 +161,18 @@ func TestPromptsInEveryForm(t *testing.T) {
 	}
 	whole := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": 20, "temperature": 0})
 	stop := strings.Fields(whole.Choices[0].Text)[3]
-	c := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": 20, "temperature": 0, "stop": []string{stop}, "echo": true})
+	c := complete(
+		t,
+		n,
+		map[string]any{
+			"model":       "kjv",
+			"prompt":      g.Prompt,
+			"max_tokens":  20,
+			"temperature": 0,
+			"stop":        []string{stop},
+			"echo":        true,
+		},
+	)
 	before, _, _ := strings.Cut(whole.Choices[0].Text, stop)
 	if c.Choices[0].Text != g.Prompt+before || c.Choices[0].FinishReason != "stop" {
 		t.Errorf("stop %q, echo: %+v", stop, c.Choices[0])
@@ -198,7 +220,9 @@ func TestBadRequests(t *testing.T) {
 				Param, Code   *string
 			}
 		}
-		if err := json.Unmarshal(body, &e); err != nil || res.StatusCode != tc.status || !strings.Contains(e.Error.Message, tc.want) || e.Error.Type == "" {
+		if err := json.Unmarshal(body, &e); err != nil || res.StatusCode != tc.status ||
+			!strings.Contains(e.Error.Message, tc.want) ||
+			e.Error.Type == "" {
 			t.Errorf("%s: %d %s", name, res.StatusCode, body)
 		}
 	}
@@ -210,7 +234,8 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	n, g := gated(t, steps)
 	ctx, leave := context.WithCancel(t.Context())
 	body := `{"model":"kjv","prompt":"In the beginning","max_tokens":1000,"ignore_eos":true,"stream":true}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +296,14 @@ func TestQueueFullIs429(t *testing.T) {
 // TestHigherClassIsServedFirst: with room for one, an interactive request takes the place of a batch request, which goes on afterwards
 // as if nothing had happened.
 func TestHigherClassIsServedFirst(t *testing.T) {
-	low := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 500, "ignore_eos": true, "seed": 1, "priority": "batch"}
+	low := map[string]any{
+		"model":      "kjv",
+		"prompt":     "In the beginning",
+		"max_tokens": 500,
+		"ignore_eos": true,
+		"seed":       1,
+		"priority":   "batch",
+	}
 	want := complete(t, start(t, nil), low).Choices[0].Text
 	n, g := gated(t, 20, small(1, 10, 0))
 	var order []string
@@ -337,15 +369,18 @@ func TestModelThatDoesNotFit(t *testing.T) {
 	})
 	least := uint64(1<<24) * 48 << 10 // of 48 KiB each
 	memory := d.GetFailure().GetMemory()
-	if !strings.Contains(d.GetDetail(), "2 of 2 short of memory by 767.8 GiB or more") || memory.GetBytes() <= least || memory.GetTotal() != 256<<20 {
+	if !strings.Contains(d.GetDetail(), "2 of 2 short of memory by 767.8 GiB or more") || memory.GetBytes() <= least ||
+		memory.GetTotal() != 256<<20 {
 		t.Errorf("detail %q, %v", d.GetDetail(), memory)
 	}
-	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "huge", "prompt": "a"}); status != 503 || !strings.Contains(string(body), "short of memory") {
+	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "huge", "prompt": "a"}); status != 503 ||
+		!strings.Contains(string(body), "short of memory") {
 		t.Errorf("%d %s", status, body)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1})
 	if err := n.DeleteDeployment(t.Context(), "huge"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the deployment to be gone", func() bool { _, err := n.Deployment(t.Context(), "huge"); return err != nil })
+	until(t, "the deployment to be gone",
+		func() bool { _, err := n.Deployment(t.Context(), "huge"); return err != nil })
 }

@@ -41,22 +41,29 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	if spec.Applied, err = appliedDigest(said); err != nil {
 		return err
 	}
-	done, err := n.Update(ctx, spec.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-		if stored != nil && stored.GetApplied() == spec.GetApplied() {
-			return nil, errApplied
-		}
-		if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
-			return nil, err
-		}
-		if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
-			return nil, err
-		}
-		next := proto.CloneOf(spec)
-		n.Revise(next, stored)
-		return next, nil
-	})
+	done, err := n.Update(
+		ctx,
+		spec.GetName(),
+		0,
+		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+			if stored != nil && stored.GetApplied() == spec.GetApplied() {
+				return nil, errApplied
+			}
+			if err := n.cfg.Roots.Check(spec.GetPath()); err != nil {
+				return nil, err
+			}
+			if err := chat.Try(n.cfg.Roots, spec.GetPath()); err != nil {
+				return nil, err
+			}
+			next := proto.CloneOf(spec)
+			n.Revise(next, stored)
+			return next, nil
+		},
+	)
 	if err == nil && done.Before != nil {
-		n.cfg.Log.Info().Str("model", spec.GetName()).Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
+		n.cfg.Log.Info().
+			Str("model", spec.GetName()).
+			Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
 			Msg("configuration changed since it was applied last; applied")
 	}
 	if errors.Is(err, errApplied) {
@@ -106,7 +113,10 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 		return nil
 	case unknown == nil:
 		spec.BaseDigest = stored.GetBaseDigest() // other weights of its base do not make it another adapter
-		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
+		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(
+			stored,
+			spec,
+		) {
 			return nil
 		}
 	}

@@ -22,7 +22,9 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 			}
 		}
 		n = start(t, func(c *node.Config) {
-			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas))}}
+			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{
+				{Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas))},
+			}
 		})
 		d, err := n.Deployment(t.Context(), "kjv")
 		if err != nil {

@@ -61,17 +61,12 @@ func startAudited(t *testing.T) *audited {
 	t.Helper()
 	dir := t.TempDir()
 	a := &audited{
-		keys: filepath.Join(
-			dir,
-			"keys.yaml",
-		), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
+		keys: filepath.Join(dir,
+			"keys.yaml"), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
 		log: &logged{}, events: &logged{},
 	}
-	put(
-		t,
-		a.keys,
-		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey),
-	)
+	put(t, a.keys,
+		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey))
 	keys, err := apikey.Open(a.keys, zerolog.New(a.log))
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +235,14 @@ func TestAudit(t *testing.T) {
 			Result: audit.Refused,
 			Reason: "Unauthorized",
 		},
-		{Via: "http", Who: "key:kim", Action: "http.forbidden", Object: "POST /v1/unload_lora_adapter", Result: audit.Refused, Reason: "Forbidden"},
+		{
+			Via:    "http",
+			Who:    "key:kim",
+			Action: "http.forbidden",
+			Object: "POST /v1/unload_lora_adapter",
+			Result: audit.Refused,
+			Reason: "Forbidden",
+		},
 		{
 			Via:    "http",
 			Who:    "key:ann",
@@ -256,7 +258,8 @@ func TestAudit(t *testing.T) {
 		for _, w := range want {
 			if !slices.ContainsFunc(got, func(e audit.Entry) bool {
 				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who && e.Action == w.Action && e.Subject == w.Subject &&
-					e.Object == w.Object && e.Result == w.Result &&
+					e.Object == w.Object &&
+					e.Result == w.Result &&
 					e.Reason == w.Reason &&
 					(e.Via != "http" || e.Address != "" && e.Request != "")
 			}) {
@@ -346,16 +349,10 @@ func TestNoSecrets(t *testing.T) {
 	put(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
 	a.http(t, "GET", "/v1/models", "Bearer "+adminKey, "")
 	put(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
-	until(
-		t,
-		"word of the broken users",
-		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") },
-	)
-	until(
-		t,
-		"word of the broken keys",
-		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") },
-	)
+	until(t, "word of the broken users",
+		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") })
+	until(t, "word of the broken keys",
+		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") })
 	written, err := os.ReadFile(a.file)
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,11 @@ func TestAwaitRoutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &Node{cfg: Config{Log: zerolog.Nop()}, routesKnown: make(chan struct{}), informed: make(chan struct{})}
+				n := &Node{
+					cfg:         Config{Log: zerolog.Nop()},
+					routesKnown: make(chan struct{}),
+					informed:    make(chan struct{}),
+				}
 				defer time.AfterFunc(c.told, func() { close(n.routesKnown) }).Stop()
 				ctx, cancel := context.WithTimeout(t.Context(), c.stopped)
 				defer cancel()

@@ -37,7 +37,8 @@ func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Messa
 }
 
 // askFor asks again after the first wait, and gives up after the longest.
-func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message, first, most time.Duration) (answer T, err error) {
+func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message,
+	first, most time.Duration) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	var got any
@@ -51,7 +52,8 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 		}
 	}
 	if errors.Is(err, actor.ErrDeadLetter) && to.GetAddress() != n.system.Address() {
-		return answer, control.Refuse(messages.Reason_REASON_NODE_LOST, fmt.Sprintf("%s: its node at %s has left the cluster", to.GetId(), to.GetAddress()))
+		return answer, control.Refuse(messages.Reason_REASON_NODE_LOST,
+			fmt.Sprintf("%s: its node at %s has left the cluster", to.GetId(), to.GetAddress()))
 	}
 	if err != nil {
 		return answer, err
@@ -75,7 +77,9 @@ func (d directory) Deployment(ctx context.Context, name string) (*messages.Deplo
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
 	}
 	status, err := d.Node.Deployment(ctx, name)
-	if refused := (control.Refusal{}); errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND && len(d.catalogue.All("")) > 0 {
+	if refused := (control.Refusal{}); errors.As(err, &refused) &&
+		refused.GetReason() == messages.Reason_REASON_NOT_FOUND &&
+		len(d.catalogue.All("")) > 0 {
 		err = control.Refuse(refused.GetReason(), refused.GetDetail()+", and adapters, which /v1/models lists")
 	}
 	return status, err
@@ -85,7 +89,8 @@ func (d directory) Deployment(ctx context.Context, name string) (*messages.Deplo
 func (n *Node) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	for {
 		d, err := ask[*messages.DeploymentStatus](ctx, n, routerID, &messages.GetDeployment{Name: name})
-		if refused := (control.Refusal{}); !errors.As(err, &refused) || refused.GetReason() != messages.Reason_REASON_NOT_READY {
+		if refused := (control.Refusal{}); !errors.As(err, &refused) ||
+			refused.GetReason() != messages.Reason_REASON_NOT_READY {
 			return d, err
 		}
 		select { // the router has just started, and is told what is stored
@@ -124,7 +129,8 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 		}
 		i := slices.IndexFunc(t.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == name })
 		if i < 0 {
-			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no replica %s; replicas.list names them", name))
+			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+				fmt.Sprintf("no replica %s; replicas.list names them", name))
 		}
 		return t.GetReplicas()[i], nil
 	})

@@ -37,15 +37,29 @@ func TestTwoSizesChangeNoToken(t *testing.T) {
 	const many, rounds = 20, 2
 	two := func(c *node.Config) {
 		c.Deployments[0].KvBlocks = new(uint32(70))
-		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{Name: "large", Path: testkit.Model(), KvBlocks: new(uint32(24)), BlockTokens: new(uint32(64))})
+		c.Deployments = append(
+			c.Deployments,
+			&messages.DeploymentSpec{
+				Name:        "large",
+				Path:        testkit.Model(),
+				KvBlocks:    new(uint32(24)),
+				BlockTokens: new(uint32(64)),
+			},
+		)
 	}
 	var want [][]string
 	plain := start(t, func(c *node.Config) { two(c); c.Deployments[0].KvBlocks, c.Deployments[1].KvBlocks = nil, nil })
 	for _, model := range []string{"kjv", "large"} {
 		want = append(want, conversationsWith(t, plain, model, many))
 	}
-	j := &record{says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"}}
-	n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), two, func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
+	j := &record{
+		says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"},
+	}
+	n := start(
+		t,
+		tiered(filepath.Join(t.TempDir(), "kv"), two,
+			func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }),
+	)
 	for range rounds {
 		for m, model := range []string{"kjv", "large"} {
 			for i, got := range conversationsWith(t, n, model, many) {
@@ -56,8 +70,10 @@ func TestTwoSizesChangeNoToken(t *testing.T) {
 		}
 	}
 	dram, nvme := settled(t, n)
-	t.Logf("restored %d and %d; %v; %v", replica(t, n, "kjv").GetKvRestored(), replica(t, n, "large").GetKvRestored(), dram, nvme)
-	if len(nvme.GetSizes()) != 2 || replica(t, n, "kjv").GetKvRestored() == 0 || dram.GetDamaged()+nvme.GetDamaged() > 0 {
+	t.Logf("restored %d and %d; %v; %v", replica(t, n, "kjv").GetKvRestored(),
+		replica(t, n, "large").GetKvRestored(), dram, nvme)
+	if len(nvme.GetSizes()) != 2 || replica(t, n, "kjv").GetKvRestored() == 0 ||
+		dram.GetDamaged()+nvme.GetDamaged() > 0 {
 		t.Error("too few blocks travelled")
 	}
 	if z := dram.GetSizes(); z[len(z)-1].GetSlabs() < 3 {
@@ -65,7 +81,8 @@ func TestTwoSizesChangeNoToken(t *testing.T) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if all := strings.Join(j.seen, ""); strings.Contains(all, j.says[0]) && !strings.Contains(all, j.says[1]) && !strings.Contains(all, j.says[2]) {
+	if all := strings.Join(j.seen, ""); strings.Contains(all, j.says[0]) && !strings.Contains(all, j.says[1]) &&
+		!strings.Contains(all, j.says[2]) {
 		t.Errorf("dropped, though there was room on the disk: %s", all)
 	}
 }

@@ -109,11 +109,8 @@ func TestCAChangeOfNodes(t *testing.T) {
 			if node == "a" {
 				from = nodes[1]
 			}
-			until(
-				t,
-				when+": an order over the link to "+node,
-				func() bool { return from.RestartReplica(t.Context(), replica) == nil },
-			)
+			until(t, when+": an order over the link to "+node,
+				func() bool { return from.RestartReplica(t.Context(), replica) == nil })
 		}
 		until(t, when+": both serve", func() bool {
 			d, err := nodes[1].Deployment(t.Context(), "kjv")

@@ -46,18 +46,21 @@ func (n *Node) FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*
 func (n *Node) Adapter(name string) (*messages.AdapterSpec, error) {
 	a, err := n.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
 	if a == nil && err == nil {
-		err = control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; adapters.list names those that are", name))
+		err = control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("adapter %q is not registered; adapters.list names those that are", name))
 	}
 	return a, err
 }
 
 // RegisterAdapter implements control.Backend and gateway.Adapters. The adapter is read from the files of this node.
-func (n *Node) RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
+func (n *Node) RegisterAdapter(ctx context.Context,
+	req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
 	return n.register(ctx, req, "")
 }
 
 // register registers an adapter, as the configuration says that has the digest applied, or by command: then that stays.
-func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterRequest, applied string) (*messages.AdapterSpec, error) {
+func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterRequest,
+	applied string) (*messages.AdapterSpec, error) {
 	spec, err := n.checkAdapter(ctx, req)
 	if err != nil {
 		return nil, err
@@ -69,7 +72,8 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 		case err != nil:
 			return nil, err
 		case req.GetOnlyNew():
-			return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("adapter %s is registered already", catalogue.Name(spec)))
+			return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
+				fmt.Sprintf("adapter %s is registered already", catalogue.Name(spec)))
 		}
 		spec.Registered, spec.Applied = timestamppb.Now(), cmp.Or(applied, before.GetApplied())
 		stored, err := n.store.PutAdapter(ctx, spec, at)
@@ -79,7 +83,8 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 		if err != nil {
 			return nil, err
 		}
-		n.events.Publish("adapter.registered", catalogue.Name(stored), fmt.Sprintf("revision %d, rank %d, %s", stored.GetRevision(), stored.GetRank(), stored.GetPath()))
+		n.events.Publish("adapter.registered", catalogue.Name(stored),
+			fmt.Sprintf("revision %d, rank %d, %s", stored.GetRevision(), stored.GetRank(), stored.GetPath()))
 		return stored, n.awaitCatalogue(ctx, stored, func(a *messages.AdapterSpec) bool {
 			return a.GetRevision() >= stored.GetRevision()
 		})
@@ -105,7 +110,8 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	spec.Model, spec.BaseDigest = base.GetName(), base.GetWeightsDigest()
 	file, err := n.residency[0].OpenAdapter(base.GetPath(), spec.GetPath())
 	if err != nil {
-		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
+		return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			fmt.Sprintf("adapter %s: %v", catalogue.Name(spec), err))
 	}
 	spec.Rank, spec.Bytes = uint32(file.Rank), uint64(file.Layout.Bytes())
 	if most := cmp.Or(base.GetMaxAdapterRank(), messages.DefaultAdapterRank); spec.GetRank() > most {
@@ -119,7 +125,8 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 		}
 	}
 	if _, _, err := n.store.Get(ctx, spec.GetName()); err == nil {
-		return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf("%s is the name of a deployment; give the adapter another one", spec.GetName()))
+		return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
+			fmt.Sprintf("%s is the name of a deployment; give the adapter another one", spec.GetName()))
 	}
 	return spec, nil
 }
@@ -129,7 +136,8 @@ func (n *Node) baseDeployment(ctx context.Context, spec *messages.AdapterSpec) (
 	if spec.GetModel() != "" {
 		base, _, err := n.store.Get(ctx, spec.GetModel())
 		if errors.Is(err, store.ErrNotFound) {
-			err = control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed; deploy the adapter's base model first", spec.GetModel()))
+			err = control.Refuse(messages.Reason_REASON_NOT_FOUND,
+				fmt.Sprintf("model %q is not deployed; deploy the adapter's base model first", spec.GetModel()))
 		}
 		return base, err
 	}
@@ -150,13 +158,17 @@ func (n *Node) baseDeployment(ctx context.Context, spec *messages.AdapterSpec) (
 
 // PinAdapter implements control.Backend. It stays the same adapter.
 func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error) {
-	spec, err := n.updateAdapter(ctx, name, func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
-		if spec.GetPinned() == pinned {
-			return spec, nil
-		}
-		spec.Pinned = pinned
-		return n.store.PutAdapter(ctx, spec, at)
-	})
+	spec, err := n.updateAdapter(
+		ctx,
+		name,
+		func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
+			if spec.GetPinned() == pinned {
+				return spec, nil
+			}
+			spec.Pinned = pinned
+			return n.store.PutAdapter(ctx, spec, at)
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +194,8 @@ func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.Adapte
 }
 
 // awaitCatalogue waits until this node has heard of a change of an adapter that is stored.
-func (n *Node) awaitCatalogue(ctx context.Context, spec *messages.AdapterSpec, ok func(*messages.AdapterSpec) bool) error {
+func (n *Node) awaitCatalogue(ctx context.Context, spec *messages.AdapterSpec,
+	ok func(*messages.AdapterSpec) bool) error {
 	if err := n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), ok); err != nil {
 		return control.Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
 			"the change of adapter %s is stored, and this node has not heard of it yet: %v; nothing is to be repeated",
@@ -192,7 +205,11 @@ func (n *Node) awaitCatalogue(ctx context.Context, spec *messages.AdapterSpec, o
 }
 
 // updateAdapter changes a stored adapter; what others write meanwhile is taken up.
-func (n *Node) updateAdapter(ctx context.Context, name string, change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error)) (*messages.AdapterSpec, error) {
+func (n *Node) updateAdapter(
+	ctx context.Context,
+	name string,
+	change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error),
+) (*messages.AdapterSpec, error) {
 	known, err := n.Adapter(name)
 	if err != nil {
 		return nil, err
@@ -200,7 +217,8 @@ func (n *Node) updateAdapter(ctx context.Context, name string, change func(spec 
 	for {
 		spec, at, err := n.store.Adapter(ctx, known.GetModel(), known.GetName())
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %s is not registered any more", catalogue.Name(known)))
+			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+				fmt.Sprintf("adapter %s is not registered any more", catalogue.Name(known)))
 		}
 		if err != nil {
 			return nil, err

@@ -20,7 +20,9 @@ func adapterDir(name string) string { return filepath.Join(testkit.Model(), "ada
 
 // registering is the request that registers an adapter of kjv.
 func registering(name, folder string) string {
-	b, err := json.Marshal(map[string]any{"adapter": map[string]any{"name": name, "model": "kjv", "path": folder}, "any_base": false})
+	b, err := json.Marshal(
+		map[string]any{"adapter": map[string]any{"name": name, "model": "kjv", "path": folder}, "any_base": false},
+	)
 	if err != nil {
 		panic(err)
 	}
@@ -37,21 +39,28 @@ func TestAdapterCatalogue(t *testing.T) {
 		return answer[messages.RegisterAdapterResponse](t, conn, on+"register", registering(name, folder)).GetAdapter()
 	}
 	first := register("psalms", adapterDir("psalms"))
-	if first.GetRevision() == 0 || first.GetRank() == 0 || first.GetBytes() == 0 || first.GetRegistered() == nil || !filepath.IsAbs(first.GetPath()) {
+	if first.GetRevision() == 0 || first.GetRank() == 0 || first.GetBytes() == 0 || first.GetRegistered() == nil ||
+		!filepath.IsAbs(first.GetPath()) {
 		t.Errorf("%v", first)
 	}
 	register("org/shout.v1", adapterDir("shout"))
-	if list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"limit":1}`); len(list.GetAdapters()) != 1 || list.GetAdapters()[0].GetName() != "org/shout.v1" || !list.GetMore() {
+	if list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"limit":1}`); len(list.GetAdapters()) != 1 ||
+		list.GetAdapters()[0].GetName() != "org/shout.v1" ||
+		!list.GetMore() {
 		t.Errorf("%v", list)
 	}
-	if list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"model":"kjv","after":"kjv:org/shout.v1"}`); len(list.GetAdapters()) != 1 || list.GetMore() {
+	if list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"model":"kjv","after":"kjv:org/shout.v1"}`); len(
+		list.GetAdapters(),
+	) != 1 ||
+		list.GetMore() {
 		t.Errorf("%v", list)
 	}
 	pinned := answer[messages.AdapterResponse](t, conn, on+"pin", `{"name":"psalms"}`).GetAdapter()
 	if !pinned.GetPinned() || pinned.GetRevision() != first.GetRevision() {
 		t.Errorf("%v", pinned)
 	}
-	if a := answer[messages.AdapterResponse](t, conn, on+"unpin", `{"name":"psalms","model":"kjv"}`).GetAdapter(); a.GetPinned() || a.GetRevision() != first.GetRevision() {
+	if a := answer[messages.AdapterResponse](t, conn, on+"unpin", `{"name":"psalms","model":"kjv"}`).GetAdapter(); a.GetPinned() ||
+		a.GetRevision() != first.GetRevision() {
 		t.Errorf("%v", a)
 	}
 	if again := register("psalms", adapterDir("psalms")); again.GetRevision() <= first.GetRevision() {
@@ -65,7 +74,8 @@ func TestAdapterCatalogue(t *testing.T) {
 		t.Errorf("%s", models)
 	}
 	answer[messages.AdapterResponse](t, conn, on+"delete", `{"name":"kjv:psalms"}`)
-	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound || !strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
+	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound ||
+		!strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
 		t.Errorf("deleted, and asked for: %d %s", status, body)
 	}
 	if models := get(t, n, "/v1/models"); strings.Contains(models, "psalms\"") {
@@ -107,23 +117,30 @@ func TestAdapterRefusals(t *testing.T) {
 			}
 		}
 	}
-	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register", registering("psalms", adapterDir("psalms")))
+	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register",
+		registering("psalms", adapterDir("psalms")))
 	t.Run("of another base model", func(t *testing.T) {
-		refused("register", registering("a", testkit.Shared(t, "data/models/stories260K-lora/dragon")), "400", "tensor base_model.model.", "another base model")
+		refused("register", registering("a", testkit.Shared(t, "data/models/stories260K-lora/dragon")), "400",
+			"tensor base_model.model.", "another base model")
 	})
 	refused("register", registering("a", testkit.Model()), "400", "no adapter_config.json")
 	refused("register", registering("a b", adapterDir("psalms")), "400", "a b")
 	refused("register", registering("kjv", adapterDir("psalms")), "409", "name of a deployment")
 	refused("register", registering("other:a", adapterDir("psalms")), "400", "say one of them")
-	refused("register", strings.Replace(registering("a", adapterDir("psalms")), `"model":"kjv"`, `"model":"none"`, 1), "404", "deploy the adapter's base model first")
+	refused("register",
+		strings.Replace(registering("a", adapterDir("psalms")), `"model":"kjv"`, `"model":"none"`, 1), "404",
+		"deploy the adapter's base model first")
 	refused("register", `{"adapter":{"name":"a"}}`, "400", "path is missing")
 	refused("register", `{}`, "400", "name is missing")
-	refused("register", strings.Replace(registering("psalms", adapterDir("psalms")), `"any_base":false`, `"only_new":true`, 1), "409", "registered already")
+	refused("register",
+		strings.Replace(registering("psalms", adapterDir("psalms")), `"any_base":false`, `"only_new":true`, 1),
+		"409", "registered already")
 	write(`"r": `, `"r": 1`)
 	refused("register", registering("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
 	write(`kjv-2m`, `somebody/kjv-9b`)
 	refused("register", registering("a", foreign), "400", "names another model than kjv", "any_base")
-	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register", strings.Replace(registering("a", foreign), `"any_base":false`, `"any_base":true`, 1))
+	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register",
+		strings.Replace(registering("a", foreign), `"any_base":false`, `"any_base":true`, 1))
 	for _, subject := range []string{"get", "pin", "unpin", "delete"} {
 		refused(subject, `{}`, "400", "name is missing")
 		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
@@ -131,7 +148,8 @@ func TestAdapterRefusals(t *testing.T) {
 	}
 	for _, name := range []string{"psalms", "kjv:psalms"} { // which inference takes for a model
 		m := request(t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name))
-		if e := m.Header.Get("Nats-Service-Error"); !strings.Contains(e, name+` is an adapter; send "model": "kjv", "adapter": "psalms"`) {
+		if e := m.Header.Get("Nats-Service-Error"); !strings.Contains(e,
+			name+` is an adapter; send "model": "kjv", "adapter": "psalms"`) {
 			t.Errorf("a pin of %s: %s", name, m.Data)
 		}
 	}
@@ -152,7 +170,9 @@ func TestAdaptersOfTheConfiguration(t *testing.T) {
 	}
 	configured := func(cfg *node.Config) {
 		cfg.DataDir = data
-		cfg.Adapters = []*messages.RegisterAdapterRequest{{Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: folder, Pinned: true}}}
+		cfg.Adapters = []*messages.RegisterAdapterRequest{
+			{Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: folder, Pinned: true}},
+		}
 	}
 	var revision uint64
 	for life := range 3 {
@@ -179,7 +199,16 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			n := start(t, func(cfg *node.Config) {
 				cfg.DataDir = data
-				cfg.Adapters = []*messages.RegisterAdapterRequest{{Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: adapterDir("psalms"), Pinned: pinned}}}
+				cfg.Adapters = []*messages.RegisterAdapterRequest{
+					{
+						Adapter: &messages.AdapterSpec{
+							Name:   "psalms",
+							Model:  "kjv",
+							Path:   adapterDir("psalms"),
+							Pinned: pinned,
+						},
+					},
+				}
 			})
 			a, err := n.Adapter("psalms")
 			if err != nil {

@@ -28,9 +28,13 @@ const (
 // openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
 	seen, limit := n.store.Terms()
-	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
-		SeenTerm: seen, TermLimit: limit,
-		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
+	n.members, err = members.Open(
+		ctx,
+		js,
+		members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+			SeenTerm: seen, TermLimit: limit,
+			Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }},
+	)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,8 @@ func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 	}
 	until(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
 		d, err := n.Deployment(t.Context(), spec.GetName())
-		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == int(spec.GetReplicas())
+		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+			len(d.GetReplicas()) == int(spec.GetReplicas())
 	})
 }
 
@@ -85,7 +86,8 @@ func TestAnyGatewayServes(t *testing.T) {
 	}
 	g := goldens(t)[0]
 	for _, n := range nodes {
-		status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+		status, body := post(t, n, "/v1/completions",
+			map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
 		var c completion
 		if err := json.Unmarshal(body, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
 			t.Errorf("%s: %d %s", n.Member().GetName(), status, body)
@@ -173,7 +175,8 @@ func TestRebalances(t *testing.T) {
 		})
 	}
 	drain(false)
-	patiently(t, 2*time.Minute, "one on b again", func() bool { return on("a") == 1 && on("b") == 1 }) // ten seconds in which nothing changes have to pass
+	patiently(t, 2*time.Minute, "one on b again",
+		func() bool { return on("a") == 1 && on("b") == 1 }) // ten seconds in which nothing changes have to pass
 }
 
 // TestDrainedNodeAway: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
@@ -187,14 +190,16 @@ func TestDrainedNodeAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "it is away", func() bool { return len(nodes[0].Members()) == 1 })
-	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() || s.GetMember().GetName() != away {
+	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
+		s.GetMember().GetName() != away {
 		t.Errorf("%v, %v", s, err)
 	}
 	until(t, "it is as any that is away", func() bool {
 		_, err := nodes[0].DrainNode(t.Context(), away, false)
 		return err != nil
 	})
-	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err), "there are: a") {
+	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err),
+		"there are: a") {
 		t.Errorf("nobody was drained: %v", err)
 	}
 }
@@ -217,7 +222,8 @@ func TestKnowsWhenItIsUp(t *testing.T) {
 
 // TestStopsWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
 func TestStopsWithoutNATS(t *testing.T) {
-	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
+	server, err := natsd.Start(t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

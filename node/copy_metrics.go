@@ -86,20 +86,52 @@ const scrapeTimeout = time.Second
 type kvCollector struct{ node *Node }
 
 var (
-	kvBlocks     = kvMetric("blocks", "KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.", "tier", "state")
+	kvBlocks = kvMetric(
+		"blocks",
+		"KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.",
+		"tier",
+		"state",
+	)
 	kvCapacity   = kvMetric("capacity_bytes", "Size of a tier.", "tier")
 	kvTaken      = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
 	kvHits       = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
 	kvMisses     = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
 	kvArrivals   = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
-	kvDepartures = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.", "tier")
-	kvDrops      = kvMetric("dropped_total", "KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.", "tier")
-	kvDamaged    = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.", "tier")
-	kvKept       = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
-	kvRestores   = kvMetric("restores_total", "Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.", "model", "choice")
-	kvOverlaps   = kvMetric("restores_overlapped_total", "Sequences whose prefill ran while their blocks were still being restored.", "model")
-	kvVoid       = kvMetric("steps_void_total", "Steps that were run again, since a restore that they waited for failed or was late.", "model")
-	kvMetrics    = []*prometheus.Desc{kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepartures, kvDrops, kvDamaged, kvKept, kvRestores, kvOverlaps, kvVoid}
+	kvDepartures = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.",
+		"tier")
+	kvDrops = kvMetric(
+		"dropped_total",
+		"KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.",
+		"tier",
+	)
+	kvDamaged = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.",
+		"tier")
+	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
+	kvRestores = kvMetric(
+		"restores_total",
+		"Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.",
+		"model",
+		"choice",
+	)
+	kvOverlaps = kvMetric("restores_overlapped_total",
+		"Sequences whose prefill ran while their blocks were still being restored.", "model")
+	kvVoid = kvMetric("steps_void_total",
+		"Steps that were run again, since a restore that they waited for failed or was late.", "model")
+	kvMetrics = []*prometheus.Desc{
+		kvBlocks,
+		kvCapacity,
+		kvTaken,
+		kvHits,
+		kvMisses,
+		kvArrivals,
+		kvDepartures,
+		kvDrops,
+		kvDamaged,
+		kvKept,
+		kvRestores,
+		kvOverlaps,
+		kvVoid,
+	}
 )
 
 func kvMetric(name, help string, labels ...string) *prometheus.Desc {

@@ -21,7 +21,8 @@ func TestCopiesAreCounted(t *testing.T) {
 	for range 2 {
 		c.observe("hbm", "dram", 100, kvstore.Move{Done: true, Took: time.Second})
 	}
-	if p := c.paths(); len(p) != 1 || p[0].GetBlocks() != 2 || p[0].GetBytes() != 200 || p[0].GetSeconds() != 2 || p[0].GetFailed() != 1 {
+	if p := c.paths(); len(p) != 1 || p[0].GetBlocks() != 2 || p[0].GetBytes() != 200 || p[0].GetSeconds() != 2 ||
+		p[0].GetFailed() != 1 {
 		t.Errorf("%v", p)
 	}
 }

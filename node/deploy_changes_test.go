@@ -39,7 +39,8 @@ func TestDeployChangesWhatItSays(t *testing.T) {
 			changes = append(changes, fmt.Sprintf("%s %s → %s", c.Field, c.From, c.To))
 		}
 		if text := strings.Join(changes, ", "); text != tc.want || got.Deployment["max_waiting"] != tc.waiting {
-			t.Errorf("%s: changed %q, want %q; max_waiting is %v", tc.fields, text, tc.want, got.Deployment["max_waiting"])
+			t.Errorf("%s: changed %q, want %q; max_waiting is %v", tc.fields, text, tc.want,
+				got.Deployment["max_waiting"])
 		}
 	}
 }
@@ -48,15 +49,24 @@ func TestDeployChangesWhatItSays(t *testing.T) {
 func TestChangesAtOnce(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
-	fields := []string{`"max_waiting": 9`, `"max_sequences": 7`, `"step_tokens": 96`, `"min_replicas": 0`, `"max_replicas": 3`, `"max_adapters": 5`}
+	fields := []string{
+		`"max_waiting": 9`,
+		`"max_sequences": 7`,
+		`"step_tokens": 96`,
+		`"min_replicas": 0`,
+		`"max_replicas": 3`,
+		`"max_adapters": 5`,
+	}
 	var all sync.WaitGroup
 	for _, f := range fields {
 		all.Go(func() { request(t, conn, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", `+f+`}}`) })
 	}
 	all.Wait()
-	got := answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv"}}`).GetDeployment()
+	got := answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
+		`{"deployment": {"name": "kjv"}}`).GetDeployment()
 	if got.GetMaxWaiting() != 9 || got.GetMaxSequences() != 7 || got.GetStepTokens() != 96 || got.GetMaxReplicas() != 3 ||
-		got.GetMinReplicas() != 0 || got.GetMaxAdapters() != 5 {
+		got.GetMinReplicas() != 0 ||
+		got.GetMaxAdapters() != 5 {
 		t.Errorf("%v", got)
 	}
 }
@@ -89,7 +99,8 @@ func TestStopAndStart(t *testing.T) {
 	if body := get(t, n, "/v1/models"); !strings.Contains(string(body), `"kjv"`) {
 		t.Errorf("/v1/models: %s", body)
 	}
-	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", "max_waiting": 5}}`)
+	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
+		`{"deployment": {"name": "kjv", "max_waiting": 5}}`)
 	answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name": "kjv", "replicas": 1}`)
 	until(t, "a replica", func() bool {
 		d = answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()

@@ -57,7 +57,8 @@ func factsOf(s telemetry.Source) *messages.GpuFacts {
 		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width), PowerLimitMilliwatts: uint32(f.PowerLimit),
 	}
 	for _, n := range f.Near {
-		facts.Near = append(facts.Near, &messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
+		facts.Near = append(facts.Near,
+			&messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
 	}
 	return facts
 }

@@ -128,7 +128,8 @@ func quiet(t *testing.T, n *node.Node) {
 	t.Helper()
 	until(t, "nothing is left of the requests", func() bool {
 		s, err := n.NodeStatus(t.Context())
-		return err == nil && s.GetRunning()+s.GetWaiting() == 0 && !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
+		return err == nil && s.GetRunning()+s.GetWaiting() == 0 &&
+			!strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
 	})
 }
 
@@ -243,9 +244,11 @@ func TestDriverLosesDevice(t *testing.T) {
 				t.Fatalf("%d faults were not met", unfired)
 			}
 			serve(t, n, 0, 2)
-			until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
+			until(t, "the lost GPU is empty",
+				func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
 			g := gpu(t, n, 0)
-			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST || !strings.Contains(q.GetDetail(), tc.says) {
+			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
+				!strings.Contains(q.GetDetail(), tc.says) {
 				t.Errorf("quarantined: %v", q)
 			}
 			quiet(t, n)

@@ -38,7 +38,9 @@ func (n *Node) Keys(ctx context.Context) ([]*messages.KeyStatus, error) {
 		u := byClient[gateway.KeyClient(k.Name)]
 		if u == nil { // it was not used yet: its limits are untouched
 			u = &messages.ClientUsage{
-				Client: gateway.KeyClient(k.Name), RequestsLeft: float64(k.Limits.RequestsPerMinute), TokensLeft: float64(k.Limits.TokensPerMinute),
+				Client: gateway.KeyClient(
+					k.Name,
+				), RequestsLeft: float64(k.Limits.RequestsPerMinute), TokensLeft: float64(k.Limits.TokensPerMinute),
 			}
 		}
 		u.Limits = gateway.LimitsOf(quota.Limits(k.Limits))

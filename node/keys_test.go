@@ -30,7 +30,12 @@ const (
 func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	lines := fmt.Sprintf("keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n- {name: kim, key: %s, max_priority: standard}\n", annKey, limits, kimKey)
+	lines := fmt.Sprintf(
+		"keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n- {name: kim, key: %s, max_priority: standard}\n",
+		annKey,
+		limits,
+		kimKey,
+	)
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +55,8 @@ func askWith(t *testing.T, n *node.Node, key string, body map[string]any) (*http
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader(data))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions",
+		bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +94,8 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 		return u.GetRequests() == 2 && u.GetRequestsInFlight() == 0 && u.GetOutputTokens() == 4
 	})
 	res, text := askWith(t, nodes[1], annKey, small)
-	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || res.Header.Get("X-Ratelimit-Remaining-Requests") != "0" {
+	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" ||
+		res.Header.Get("X-Ratelimit-Remaining-Requests") != "0" {
 		t.Errorf("at the other node: %d %v %s", res.StatusCode, res.Header, text)
 	}
 	if res, text := askWith(t, nodes[1], kimKey, small); res.StatusCode != http.StatusOK {
@@ -101,7 +108,10 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 	defer conn.Close()
 	list := answer[messages.ListKeysResponse](t, conn, "troupe.v1.keys.list", "").GetKeys()
 	if len(list) != 2 || list[0].GetName() != "ann" || list[0].GetTenant() != "red" || list[0].GetWeight() != 2 ||
-		list[0].GetUsage().GetLimits().GetRequestsPerMinute() != 2 || list[1].GetMaxPriority() != messages.PriorityClass_PRIORITY_CLASS_STANDARD {
+		list[0].GetUsage().
+			GetLimits().
+			GetRequestsPerMinute() !=
+			2 || list[1].GetMaxPriority() != messages.PriorityClass_PRIORITY_CLASS_STANDARD {
 		t.Errorf("keys.list: %v", list)
 	}
 	if shown := fmt.Sprint(list); strings.Contains(shown, annKey) || strings.Contains(shown, kimKey) {
@@ -119,7 +129,19 @@ func TestOtherKeyIsServedInAFlood(t *testing.T) {
 	var done atomic.Int32
 	for range 8 {
 		flood.Go(func() {
-			askWith(t, nodes[0], annKey, map[string]any{"model": "kjv", "prompt": "In", "max_tokens": 300, "ignore_eos": true, "n": 8, "temperature": 1})
+			askWith(
+				t,
+				nodes[0],
+				annKey,
+				map[string]any{
+					"model":       "kjv",
+					"prompt":      "In",
+					"max_tokens":  300,
+					"ignore_eos":  true,
+					"n":           8,
+					"temperature": 1,
+				},
+			)
 			done.Add(1)
 		})
 	}

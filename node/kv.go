@@ -55,7 +55,8 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 	case *messages.KvNodeRequest_Flush:
 		return n.flush(ctx, here, w.Flush.GetTier())
 	}
-	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
+	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+		`nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
 // localReplicas are those of this node, as they are now; one that does not answer at once, as it was.
@@ -64,7 +65,8 @@ func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, er
 	if err != nil {
 		return nil, err
 	}
-	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()), func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
+	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()),
+		func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
 	var asked sync.WaitGroup
 	for i, r := range here {
 		asked.Go(func() {
@@ -106,7 +108,8 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 }
 
 // move has replicas move blocks, all at once. Of one that does not, it says why.
-func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
+func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus,
+	order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
 	var asked sync.WaitGroup
 	for i, r := range replicas {
@@ -127,7 +130,8 @@ func blocksMoved(answer *messages.BlocksMoved, err error) (*messages.KvMoved, er
 }
 
 // flush drops blocks of a tier of this node, or of all.
-func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
+func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus,
+	name string) (*messages.KvNodeResponse, error) {
 	if name == kvblock.RemoteName {
 		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
 			Node: n.cfg.Name, Tier: name, Detail: "it keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm",
@@ -141,7 +145,9 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name s
 		if name != "" && name != t.name {
 			continue
 		}
-		moved, err := blocksMoved(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}))
+		moved, err := blocksMoved(
+			ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}),
+		)
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}
@@ -190,7 +196,8 @@ func (n *Node) Pin(ctx context.Context, pin *messages.PinnedPrefix) error {
 func (n *Node) Unpin(ctx context.Context, name string) error {
 	err := n.store.DeletePin(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("nothing is pinned under the name %q; kv.stats has the names", name))
+		return control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("nothing is pinned under the name %q; kv.stats has the names", name))
 	}
 	if err == nil {
 		n.events.Publish("kv.unpinned", name, "its blocks may leave again")

@@ -76,7 +76,8 @@ func (l *lender) hearsSalted(replica string, prompt []uint32, salt []byte) {
 	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)), func(b uint64) bool { return !l.believed[replica][b] })
+		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)),
+			func(b uint64) bool { return !l.believed[replica][b] })
 	})
 }
 
@@ -92,7 +93,8 @@ func (l *lender) hearsTiers(of *lender) {
 		defer l.mu.Unlock()
 		resident := 0
 		for _, s := range all {
-			if resident += int(s.GetResident()); s.GetArriving()+s.GetLeaving() > 0 || len(l.believed[s.GetName()]) != int(s.GetResident()) {
+			if resident += int(s.GetResident()); s.GetArriving()+s.GetLeaving() > 0 ||
+				len(l.believed[s.GetName()]) != int(s.GetResident()) {
 				return false
 			}
 		}
@@ -101,7 +103,8 @@ func (l *lender) hearsTiers(of *lender) {
 }
 
 // lenders starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
-func lenders(t *testing.T, change func(i int, c *node.Config), wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
+func lenders(t *testing.T, change func(i int, c *node.Config),
+	wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
 	t.Helper()
 	both := []*lender{{t: t}, {t: t}}
 	nodes := together(t, 2, func(i int, c *node.Config) {
@@ -164,10 +167,13 @@ func (l *lender) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, 
 	l.t.Helper()
 	l.asked++
 	id, to := fmt.Sprint(l.Member().GetName(), "-", l.asked), l.replica().GetActor()
-	l.sessions.Send(actor.NewPID(to.GetAddress(), to.GetId()), &messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
-		Model: "kjv", Prompt: prompt, Sampling: &messages.SamplingParams{MaxTokens: 12, IgnoreEos: true}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
-		CacheSalt: salt,
-	}})
+	l.sessions.Send(
+		actor.NewPID(to.GetAddress(), to.GetId()),
+		&messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
+			Model: "kjv", Prompt: prompt, Sampling: &messages.SamplingParams{MaxTokens: 12, IgnoreEos: true}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+			CacheSalt: salt,
+		}},
+	)
 	until(l.t, "12 tokens", func() bool {
 		tokens, cached = nil, 0
 		for _, m := range testkit.Got[*messages.TokensEmitted](l.sessions) {
@@ -234,10 +240,17 @@ func scratch(t *testing.T, path string) {
 }
 
 // leaseOf asks a node's replica for the blocks of a prompt, as a replica of the same weights would.
-func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket, d time.Duration) *messages.LeaseBlocksResult {
+func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
+	d time.Duration) *messages.LeaseBlocksResult {
 	l.t.Helper()
 	to := l.replica()
-	m := &messages.LeaseBlocks{RequestId: id, Space: space, BlockBytes: ticket.GetBytes()/12 - kvstore.SealBytes, Ticket: ticket, Lease: durationpb.New(d)}
+	m := &messages.LeaseBlocks{
+		RequestId:  id,
+		Space:      space,
+		BlockBytes: ticket.GetBytes()/12 - kvstore.SealBytes,
+		Ticket:     ticket,
+		Lease:      durationpb.New(d),
+	}
 	for _, h := range kv.Hashes(kv.Root("kjv", "", nil), prompt, 16) {
 		m.Hashes = append(m.Hashes, h[:])
 	}

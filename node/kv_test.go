@@ -28,7 +28,8 @@ const system = "You know the books of Moses by heart. Answer in the words of the
 // hello asks for a few words after a prompt.
 func hello(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
 	t.Helper()
-	c := complete(t, n, map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true})
+	c := complete(t, n,
+		map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true})
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
@@ -43,24 +44,34 @@ func TestKVByCommand(t *testing.T) {
 		t.Fatalf("%d tokens were there before", cached)
 	}
 	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"model":"kjv"}`).GetMoved()
-	if len(down) != 1 || down[0].GetBlocks() < 5 || down[0].GetDetail() != "" || down[0].GetReplica() != "kjv-0" || down[0].GetBytes() != uint64(down[0].GetBlocks())*49152 {
+	if len(down) != 1 || down[0].GetBlocks() < 5 || down[0].GetDetail() != "" || down[0].GetReplica() != "kjv-0" ||
+		down[0].GetBytes() != uint64(down[0].GetBlocks())*49152 {
 		t.Fatalf("%v", down)
 	}
 	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{}`).GetMoved(); again[0].GetBlocks() != 0 {
 		t.Errorf("what is below was copied again: %v", again)
 	}
 	stats := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
-	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() || dram.GetSlots().GetTakenBytes() != 49152*uint64(down[0].GetBlocks()) || dram.GetPolicy() != "s3-fifo" {
+	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() ||
+		dram.GetSlots().GetTakenBytes() != 49152*uint64(down[0].GetBlocks()) ||
+		dram.GetPolicy() != "s3-fifo" {
 		t.Errorf("%v", dram)
 	}
-	if p := stats.GetPaths(); len(p) != 1 || p[0].GetFrom() != "hbm" || p[0].GetTo() != "dram" || p[0].GetBytes() != down[0].GetBytes() || p[0].GetSeconds() <= 0 {
+	if p := stats.GetPaths(); len(p) != 1 || p[0].GetFrom() != "hbm" || p[0].GetTo() != "dram" ||
+		p[0].GetBytes() != down[0].GetBytes() ||
+		p[0].GetSeconds() <= 0 {
 		t.Errorf("%v", p)
 	}
-	if gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved(); len(gone) != 1 || gone[0].GetBlocks() != down[0].GetBlocks() {
+	if gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved(); len(
+		gone,
+	) != 1 ||
+		gone[0].GetBlocks() != down[0].GetBlocks() {
 		t.Errorf("%v", gone)
 	}
-	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
-	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() || up[0].GetThere() != 0 { // the last block has words of the answer
+	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
+	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() ||
+		up[0].GetThere() != 0 { // the last block has words of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
 	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
@@ -95,7 +106,8 @@ func TestIdleBlocksGoDown(t *testing.T) {
 	conn := connect(t, n)
 	want, _ := hello(t, n, system)
 	more := func() { // steps are what tells time
-		complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
+		complete(t, n,
+			map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
 	}
 	until(t, "idle blocks to be in DRAM", func() bool {
 		more()
@@ -153,7 +165,8 @@ func TestPinnedPrefix(t *testing.T) {
 	}
 	life("pin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		pin := answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"name":"moses","model":"kjv","prompt":%q}`, system)).GetPin()
+		pin := answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin",
+			fmt.Sprintf(`{"name":"moses","model":"kjv","prompt":%q}`, system)).GetPin()
 		blocks := pin.GetBlocks()
 		if blocks < 2 || len(pin.GetTokens()) != int(blocks)*16 {
 			t.Fatalf("%v", pin)
@@ -162,14 +175,17 @@ func TestPinnedPrefix(t *testing.T) {
 		until(t, "its blocks to be pinned in HBM and on disk", func() bool {
 			hello(t, n, "a") // steps are what tells time
 			s := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", `{"node":"test"}`)
-			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks || len(p[0].GetTokens()) > 0 {
+			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks ||
+				len(p[0].GetTokens()) > 0 {
 				t.Fatalf("%v", p)
 			}
-			return s.GetNodes()[0].GetReplicas()[0].GetKvBlocksPinned() == blocks && s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
+			return s.GetNodes()[0].GetReplicas()[0].GetKvBlocksPinned() == blocks &&
+				s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 		conversations(t, n, 8) // more than there is room for
-		if got, cached := hello(t, n, system+" And the people said unto him,"); got != want || cached != int(blocks)*16 {
+		if got, cached := hello(t, n, system+" And the people said unto him,"); got != want ||
+			cached != int(blocks)*16 {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
 		}
 		request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
@@ -180,7 +196,8 @@ func TestPinnedPrefix(t *testing.T) {
 	})
 	life("unpin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		until(t, "its blocks to come up from the disk", func() bool { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
+		until(t, "its blocks to come up from the disk",
+			func() bool { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
 		if _, cached := hello(t, n, system+" And the people said unto him,"); cached < 32 {
 			t.Errorf("%d tokens cached", cached)
 		}
@@ -235,10 +252,14 @@ func TestKVOfTwoNodes(t *testing.T) {
 	}
 	conn := connect(t, nodes[1])
 	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "").GetMoved()
-	if len(down) != 2 || down[0].GetNode() != "a" || down[1].GetNode() != "b" || down[0].GetBlocks()+down[1].GetBlocks() < 8 {
+	if len(down) != 2 || down[0].GetNode() != "a" || down[1].GetNode() != "b" ||
+		down[0].GetBlocks()+down[1].GetBlocks() < 8 {
 		t.Errorf("%v", down)
 	}
-	if one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved(); len(one) != 1 || one[0].GetNode() != "a" {
+	if one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved(); len(
+		one,
+	) != 1 ||
+		one[0].GetNode() != "a" {
 		t.Errorf("%v", one)
 	}
 	for i, s := range answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes() {
@@ -247,7 +268,8 @@ func TestKVOfTwoNodes(t *testing.T) {
 		}
 	}
 	for _, m := range answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"remote"}`).GetMoved() {
-		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "it keeps no blocks") || m.GetUnreachable() != "" {
+		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "it keeps no blocks") ||
+			m.GetUnreachable() != "" {
 			t.Errorf("%v", m)
 		}
 	}

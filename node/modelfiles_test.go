@@ -70,7 +70,8 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 		ask("troupe.v1.models.deploy", map[string]any{"deployment": map[string]any{"name": "x", "path": path}})
 		return answers
 	}
-	ask("troupe.v1.adapters.register", map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": path}})
+	ask("troupe.v1.adapters.register",
+		map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": path}})
 	b, err := json.Marshal(map[string]any{"lora_name": "x", "lora_path": path})
 	if err != nil {
 		t.Fatal(err)
@@ -150,28 +151,114 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 	conn := connect(t, n)
 	const passwd = "root:" + secret + ":0:0::/root:/bin/sh\n{{ " + secret + "\n"
 	contents := map[string][]string{
-		"config.json": {passwd, `"` + secret + `"`, `{"architectures":["` + secret + `"]}`, `{"architectures":"` + secret + `"}`, `{"hidden_size":"` + secret + `"}`,
-			changed(t, "config.json", "hidden_act", secret), changed(t, "config.json", "eos_token_id", secret), changed(t, "config.json", "eos_token_id", []string{secret}),
-			changed(t, "config.json", "rope_scaling", map[string]string{"type": secret}), changed(t, "config.json", "quantization_config", secret)},
+		"config.json": {
+			passwd,
+			`"` + secret + `"`,
+			`{"architectures":["` + secret + `"]}`,
+			`{"architectures":"` + secret + `"}`,
+			`{"hidden_size":"` + secret + `"}`,
+			changed(t, "config.json", "hidden_act", secret),
+			changed(t, "config.json", "eos_token_id", secret),
+			changed(t, "config.json", "eos_token_id", []string{secret}),
+			changed(t, "config.json", "rope_scaling", map[string]string{"type": secret}),
+			changed(t, "config.json", "quantization_config", secret),
+		},
 		"generation_config.json": {}, // only numbers of it are read, and other faults are ignored
-		"tokenizer.json": {passwd, `"` + secret + `"`, `{"model":{"vocab":{"` + secret + `":"` + secret + `"}}}`, `{"model":{"vocab":"` + secret + `"}}`, `{"model":{"type":"` + secret + `"}}`,
-			`{"model":{"vocab":{"` + secret + `":0,"a":0}}}`, `{"model":{"vocab":{"` + secret + `":-1}}}`, `{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`, `{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
-			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`, changed(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}), changed(t, "tokenizer.json", "added_tokens", secret),
-			changed(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}), changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}}),
-			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}), changed(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": "TemplateProcessing", "single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}}})},
-		"tokenizer_config.json": {passwd, `{"chat_template":{"` + secret + `":1}}`, `{"chat_template":[{"name":"` + secret + `","template":""}]}`, `{"` + secret},
-		"chat_template.jinja": {"{{ " + secret, "{% " + secret + " %}", "{% if " + secret, "{{ x | " + secret + " }}", "{{ x is " + secret + " }}", "{{ x." + secret + "() }}", "{{ '" + secret,
-			"{% for " + secret + " %}", "{# " + secret, "{{ 1" + secret + " + 2 3 }}", "{{ " + secret + ".x.y }}", "{% set x = '" + secret + "' %}{{ x + [] }}{{ x | tojson(" + secret + "=1) }}", "{% raw %}" + secret,
-			"{% include '" + secret + "' %}", "{{ strftime_now('%Q" + secret + "') }}"},
-		"model.safetensors.index.json": {passwd, `{"weight_map":{"` + secret + `":"../` + secret + `"}}`, `{"weight_map":{"` + secret + `":"` + secret + `"}}`, `{"weight_map":"` + secret + `"}`},
-		"model.safetensors": {passwd, header(secret), header(`{"` + secret + `":1}`), header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`), header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`), header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`), header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`),
-			header(`{"a":{"dtype":"F32","shape":"` + secret + `"}}`), header(`{"a: ` + secret + `":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}`), withTensor(t, "model.safetensors", "a: "+secret)},
-		"adapter_config.json": {passwd, `{"peft_type":"` + secret + `"}`, changed(t, "adapter_config.json", "bias", secret), changed(t, "adapter_config.json", "target_modules", []string{secret}), changed(t, "adapter_config.json", "target_modules", "("+secret),
-			changed(t, "adapter_config.json", "layers_to_transform", secret), changed(t, "adapter_config.json", "layers_pattern", secret), changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret), changed(t, "adapter_config.json", "r", secret),
-			changed(t, "adapter_config.json", "init_lora_weights", secret), changed(t, "adapter_config.json", "lora_alpha", secret), changed(t, "adapter_config.json", "a: "+secret, secret), changed(t, "adapter_config.json", "another", secret)},
-		"adapter_model.safetensors": {passwd, header(secret), header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`), withTensor(t, "adapter_model.safetensors", "a: "+secret)},
+		"tokenizer.json": {
+			passwd,
+			`"` + secret + `"`,
+			`{"model":{"vocab":{"` + secret + `":"` + secret + `"}}}`,
+			`{"model":{"vocab":"` + secret + `"}}`,
+			`{"model":{"type":"` + secret + `"}}`,
+			`{"model":{"vocab":{"` + secret + `":0,"a":0}}}`,
+			`{"model":{"vocab":{"` + secret + `":-1}}}`,
+			`{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`,
+			`{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
+			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`,
+			changed(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}),
+			changed(t, "tokenizer.json", "added_tokens", secret),
+			changed(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}),
+			changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
+			changed(
+				t,
+				"tokenizer.json",
+				"pre_tokenizer",
+				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}},
+			),
+			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}),
+			changed(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
+			changed(
+				t,
+				"tokenizer.json",
+				"post_processor",
+				map[string]any{
+					"type":   "TemplateProcessing",
+					"single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}},
+				},
+			),
+		},
+		"tokenizer_config.json": {
+			passwd,
+			`{"chat_template":{"` + secret + `":1}}`,
+			`{"chat_template":[{"name":"` + secret + `","template":""}]}`,
+			`{"` + secret,
+		},
+		"chat_template.jinja": {
+			"{{ " + secret,
+			"{% " + secret + " %}",
+			"{% if " + secret,
+			"{{ x | " + secret + " }}",
+			"{{ x is " + secret + " }}",
+			"{{ x." + secret + "() }}",
+			"{{ '" + secret,
+			"{% for " + secret + " %}",
+			"{# " + secret,
+			"{{ 1" + secret + " + 2 3 }}",
+			"{{ " + secret + ".x.y }}",
+			"{% set x = '" + secret + "' %}{{ x + [] }}{{ x | tojson(" + secret + "=1) }}",
+			"{% raw %}" + secret,
+			"{% include '" + secret + "' %}",
+			"{{ strftime_now('%Q" + secret + "') }}",
+		},
+		"model.safetensors.index.json": {
+			passwd,
+			`{"weight_map":{"` + secret + `":"../` + secret + `"}}`,
+			`{"weight_map":{"` + secret + `":"` + secret + `"}}`,
+			`{"weight_map":"` + secret + `"}`,
+		},
+		"model.safetensors": {
+			passwd,
+			header(secret),
+			header(`{"` + secret + `":1}`),
+			header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`),
+			header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`),
+			header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`),
+			header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`),
+			header(`{"a":{"dtype":"F32","shape":"` + secret + `"}}`),
+			header(`{"a: ` + secret + `":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}`),
+			withTensor(t, "model.safetensors", "a: "+secret),
+		},
+		"adapter_config.json": {
+			passwd,
+			`{"peft_type":"` + secret + `"}`,
+			changed(t, "adapter_config.json", "bias", secret),
+			changed(t, "adapter_config.json", "target_modules", []string{secret}),
+			changed(t, "adapter_config.json", "target_modules", "("+secret),
+			changed(t, "adapter_config.json", "layers_to_transform", secret),
+			changed(t, "adapter_config.json", "layers_pattern", secret),
+			changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret),
+			changed(t, "adapter_config.json", "r", secret),
+			changed(t, "adapter_config.json", "init_lora_weights", secret),
+			changed(t, "adapter_config.json", "lora_alpha", secret),
+			changed(t, "adapter_config.json", "a: "+secret, secret),
+			changed(t, "adapter_config.json", "another", secret),
+		},
+		"adapter_model.safetensors": {
+			passwd,
+			header(secret),
+			header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`),
+			withTensor(t, "adapter_model.safetensors", "a: "+secret),
+		},
 	}
 	for file, adapter := range readAtDeploy {
 		for _, content := range contents[file] {
@@ -179,16 +266,26 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 				t.Fatal("no content")
 			}
 			for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
-				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") || strings.Contains(answer, "root:") {
+				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") ||
+					strings.Contains(answer, "root:") {
 					t.Errorf("%s with %q: %s answers %s", file, content, command, answer)
 				}
 			}
 		}
 	}
 	for _, name := range []string{secret, "of/" + secret} { // a base model that the file names: the first of these commands compares it
-		dir := copied(t, anAdapter(), map[string][]byte{"adapter_config.json": []byte(changed(t, "adapter_config.json", "base_model_name_or_path", name))})
-		b, _ := json.Marshal(map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir}}) // strings encode
-		if m := request(t, conn, "troupe.v1.adapters.register", string(b)); m.Header.Get("Nats-Service-Error") == "" || strings.Contains(m.Header.Get("Nats-Service-Error")+string(m.Data), secret) {
+		dir := copied(
+			t,
+			anAdapter(),
+			map[string][]byte{
+				"adapter_config.json": []byte(changed(t, "adapter_config.json", "base_model_name_or_path", name)),
+			},
+		)
+		b, _ := json.Marshal(
+			map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir}},
+		) // strings encode
+		if m := request(t, conn, "troupe.v1.adapters.register", string(b)); m.Header.Get("Nats-Service-Error") == "" ||
+			strings.Contains(m.Header.Get("Nats-Service-Error")+string(m.Data), secret) {
 			t.Errorf("%v %s", m.Header, m.Data)
 		}
 	}
@@ -282,7 +379,8 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		{"tokenizer_config.json": []byte("{}")},
 	} {
 		dir := copied(t, testkit.Model(), change)
-		m := request(t, conn, "troupe.v1.models.deploy", fmt.Sprintf(`{"deployment":{"name":"fine%d","path":%q}}`, i, dir))
+		m := request(t, conn, "troupe.v1.models.deploy",
+			fmt.Sprintf(`{"deployment":{"name":"fine%d","path":%q}}`, i, dir))
 		if m.Header.Get("Nats-Service-Error") != "" {
 			t.Errorf("%d: %v %s", i, m.Header, m.Data)
 		}
@@ -293,7 +391,8 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 func TestModelRoots(t *testing.T) {
 	base := t.TempDir()
 	root, outside := filepath.Join(base, "models"), filepath.Join(base, "outside")
-	model, adapter := cached(t, filepath.Join(root, "hub"), testkit.Model()), cached(t, filepath.Join(root, "adapters"), anAdapter())
+	model, adapter := cached(t, filepath.Join(root, "hub"), testkit.Model()), cached(t,
+		filepath.Join(root, "adapters"), anAdapter())
 	cached(t, outside, testkit.Model())
 	cached(t, outside, anAdapter())
 	roots, err := modelfile.NewRoots(root)
@@ -333,12 +432,14 @@ func TestModelRoots(t *testing.T) {
 			}
 		}
 	}
-	m := request(t, conn, "troupe.v1.adapters.register", fmt.Sprintf(`{"adapter":{"name":"psalms","model":"kjv","path":%q},"any_base":true}`, adapter))
+	m := request(t, conn, "troupe.v1.adapters.register",
+		fmt.Sprintf(`{"adapter":{"name":"psalms","model":"kjv","path":%q},"any_base":true}`, adapter))
 	if m.Header.Get("Nats-Service-Error") != "" {
 		t.Errorf("%v %s", m.Header, m.Data)
 	}
 	until(t, "the model to serve", func() bool {
-		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data), `"state":"DEPLOYMENT_STATE_READY"`)
+		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data),
+			`"state":"DEPLOYMENT_STATE_READY"`)
 	})
 	other := escaping(testkit.Model(), "MODEL_CARD.md") // which no node reads
 	if _, err := node.Start(t.Context(), node.Config{
@@ -371,7 +472,8 @@ func cached(t *testing.T, dir, from string) string {
 			err = os.WriteFile(filepath.Join(blobs, filepath.Base(from)+e.Name()), b, 0o600)
 		}
 		if err == nil {
-			err = os.Symlink(filepath.Join("..", "..", "blobs", filepath.Base(from)+e.Name()), filepath.Join(snapshot, e.Name()))
+			err = os.Symlink(filepath.Join("..", "..", "blobs", filepath.Base(from)+e.Name()),
+				filepath.Join(snapshot, e.Name()))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -85,8 +85,13 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	switch {
 	case err == nil:
 	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before it says why
-		return fmt.Errorf("the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
-			"--nats-creds, or add this one %s", err, n.cfg.NATSUsers, cfg.Self)
+		return fmt.Errorf(
+			"the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
+				"--nats-creds, or add this one %s",
+			err,
+			n.cfg.NATSUsers,
+			cfg.Self,
+		)
 	default:
 		return fmt.Errorf("connection to the node's own nats-server: %w", err)
 	}
@@ -100,7 +105,8 @@ func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 	urls := strings.Join(n.cfg.Join, ",")
 	shown := security.WithoutSecrets(urls)
 	failed := func() error {
-		return fmt.Errorf("NATS at %s: %w; %s", shown, err, security.Remedy(err, "is the node that --join names running?"))
+		return fmt.Errorf("NATS at %s: %w; %s", shown, err,
+			security.Remedy(err, "is the node that --join names running?"))
 	}
 	for told := false; ; told = true {
 		if n.conn, err = nats.Connect(urls, opts...); err == nil {

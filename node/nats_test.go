@@ -52,15 +52,20 @@ func TestControlOverNATS(t *testing.T) {
 		t.Fatalf("%v %s", m.Header, m.Data)
 	}
 	until(t, "the second model to serve", func() bool {
-		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Data), `"state":"DEPLOYMENT_STATE_READY"`)
+		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Data),
+			`"state":"DEPLOYMENT_STATE_READY"`)
 	})
-	if m := request(t, conn, "troupe.v1.replicas.list", `{"model":"second"}`); !strings.Contains(string(m.Data), `"gpu":"gpu-1"`) {
+	if m := request(t, conn, "troupe.v1.replicas.list", `{"model":"second"}`); !strings.Contains(string(m.Data),
+		`"gpu":"gpu-1"`) {
 		t.Errorf("the second model is not on the empty GPU: %s", m.Data)
 	}
-	if m := request(t, conn, "troupe.v1.gpus.list", ""); strings.Count(string(m.Data), `"kind":"weights"`) != 2 || !strings.Contains(string(m.Data), `"simulated":true`) {
+	if m := request(t, conn, "troupe.v1.gpus.list", ""); strings.Count(string(m.Data), `"kind":"weights"`) != 2 ||
+		!strings.Contains(string(m.Data), `"simulated":true`) {
 		t.Errorf("%s", m.Data)
 	}
-	if m := request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`); m.Header.Get("Nats-Service-Error") != "" {
+	if m := request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`); m.Header.Get(
+		"Nats-Service-Error",
+	) != "" {
 		t.Errorf("%v", m.Header)
 	}
 	until(t, "the second incarnation", func() bool { return replica(t, n, "kjv").GetIncarnation() == 2 })
@@ -69,7 +74,9 @@ func TestControlOverNATS(t *testing.T) {
 	}
 	request(t, conn, "troupe.v1.models.delete", `{"name":"second"}`)
 	until(t, "the second model to be gone", func() bool {
-		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get("Nats-Service-Error-Code") == "404"
+		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get(
+			"Nats-Service-Error-Code",
+		) == "404"
 	})
 	until(t, "its memory to be free", func() bool {
 		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"kind":"weights"`) == 1
@@ -81,7 +88,8 @@ func TestControlOverNATS(t *testing.T) {
 			t.Fatalf("%v, seen %v", err, seen)
 		}
 		seen[strings.TrimPrefix(m.Subject, "troupe.v1.events.")] = true
-		return seen["model.deployed"] && seen["replica.serving"] && seen["actor.restarted"] && seen["model.deleted"] && seen["replica.stopped"]
+		return seen["model.deployed"] && seen["replica.serving"] && seen["actor.restarted"] && seen["model.deleted"] &&
+			seen["replica.stopped"]
 	})
 }
 
@@ -102,24 +110,32 @@ func TestNodesOverNATS(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
-	if len(nodes) != 1 || nodes[0].GetMember().GetName() != "test" || nodes[0].GetReplicas() != 1 || nodes[0].GetDraining() ||
-		len(nodes[0].GetGpus()) != 2 || nodes[0].GetGpus()[1].GetNode() != "test" || nodes[0].GetMember().GetGpus()[1] != "gpu-1" {
+	if len(nodes) != 1 || nodes[0].GetMember().GetName() != "test" || nodes[0].GetReplicas() != 1 ||
+		nodes[0].GetDraining() ||
+		len(nodes[0].GetGpus()) != 2 ||
+		nodes[0].GetGpus()[1].GetNode() != "test" ||
+		nodes[0].GetMember().GetGpus()[1] != "gpu-1" {
 		t.Errorf("%v", nodes)
 	}
 	if own := answer[messages.NodeStatusResponse](t, conn, "troupe.v1.node.test.status", "").GetNode(); own.GetReplicas() != 1 {
 		t.Errorf("%v", own)
 	}
-	if root := answer[messages.NodeTreeResponse](t, conn, "troupe.v1.node.test.tree", "").GetRoot(); root.GetName() != "test" || root.GetId() != "node" {
+	if root := answer[messages.NodeTreeResponse](t, conn, "troupe.v1.node.test.tree", "").GetRoot(); root.GetName() != "test" ||
+		root.GetId() != "node" {
 		t.Errorf("%v", root)
 	}
-	if roots := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"node":"test"}`).GetRoots(); len(roots) != 1 || len(roots[0].GetChildren()) < 5 {
+	if roots := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"node":"test"}`).GetRoots(); len(
+		roots,
+	) != 1 ||
+		len(roots[0].GetChildren()) < 5 {
 		t.Errorf("%v", roots)
 	}
 	drained := answer[messages.DrainNodeResponse](t, conn, "troupe.v1.nodes.drain", `{"name":"test"}`).GetNode()
 	if !drained.GetDraining() || drained.GetDetail() == "" {
 		t.Errorf("%v", drained)
 	}
-	if back := answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain", `{"name":"test"}`).GetNode(); back.GetDraining() || back.GetDetail() != "" {
+	if back := answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain", `{"name":"test"}`).GetNode(); back.GetDraining() ||
+		back.GetDetail() != "" {
 		t.Errorf("%v", back)
 	}
 }
@@ -127,7 +143,10 @@ func TestNodesOverNATS(t *testing.T) {
 func TestScaleOverNATS(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
-	if s := answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`); s.GetDeployment().GetMaxReplicas() != 2 || s.GetRevision() < 2 {
+	if s := answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`); s.GetDeployment().
+		GetMaxReplicas() !=
+		2 ||
+		s.GetRevision() < 2 {
 		t.Errorf("%v", s)
 	}
 	serving := func(want int) func() bool {
@@ -186,11 +205,15 @@ func TestControlRefusals(t *testing.T) {
 		m := request(t, conn, "troupe.v1."+tc.subject, tc.body)
 		var e struct{ Reason, Error string }
 		if err := json.Unmarshal(m.Data, &e); err != nil || m.Header.Get("Nats-Service-Error-Code") != tc.code ||
-			!strings.Contains(e.Error, tc.want) || !strings.Contains(m.Header.Get("Nats-Service-Error"), tc.want) || !strings.HasPrefix(e.Reason, "REASON_") {
+			!strings.Contains(
+				e.Error,
+				tc.want,
+			) || !strings.Contains(m.Header.Get("Nats-Service-Error"), tc.want) || !strings.HasPrefix(e.Reason, "REASON_") {
 			t.Errorf("%s: %v %s", name, m.Header, m.Data)
 		}
 	}
-	m := request(t, conn, "troupe.v1.models.deploy", `{"deployment":{"name":"kjv","path":"`+testkit.Model()+`"},"if_revision":"99"}`)
+	m := request(t, conn, "troupe.v1.models.deploy",
+		`{"deployment":{"name":"kjv","path":"`+testkit.Model()+`"},"if_revision":"99"}`)
 	if m.Header.Get("Nats-Service-Error-Code") != "409" {
 		t.Errorf("a stale revision: %v %s", m.Header, m.Data)
 	}
@@ -200,7 +223,9 @@ func TestInferOverNATS(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	g := goldens(t)[0]
-	body, err := json.Marshal(map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"})
+	body, err := json.Marshal(
+		map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +278,8 @@ func TestStockNATSCommandLine(t *testing.T) {
 		{[]string{"micro", "info", "troupe"}, "troupe.v1.node.test.status"},
 		{[]string{"kv", "ls", "troupe"}, "deployments.kjv"},
 	} {
-		out, err := exec.CommandContext(t.Context(), bin, append([]string{"--server", n.NATSURL()}, tc.args...)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), bin, append([]string{"--server", n.NATSURL()}, tc.args...)...).
+			CombinedOutput()
 		if err != nil || !strings.Contains(string(out), tc.want) {
 			t.Errorf("nats %v: %v\n%s", tc.args, err, out)
 		}

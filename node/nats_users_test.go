@@ -46,7 +46,12 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(docs), "    "+strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n"))) {
+	if !strings.Contains(
+		string(docs),
+		"    "+strings.TrimSpace(
+			strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n"),
+		),
+	) {
 		t.Errorf("docs/operations.md does not show examples/%s as it is", file)
 	}
 	public, seeds := people(t, "node", "anna", "guest")
@@ -76,7 +81,9 @@ func (e *example) connect(t *testing.T, name string) *nats.Conn {
 func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	t.Helper()
 	g := goldens(t)[0]
-	body, err := json.Marshal(map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"})
+	body, err := json.Marshal(
+		map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +171,8 @@ func (e *example) guestWrites(t *testing.T) {
 		"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m", "$KV.troupe-members.members.test", "_INBOX_anna.x",
 		"_INBOX_troupe_nodes.x", "_INBOX_troupe_peers.x", "_R_.x",
 	} {
-		if !e.violates(t, "guest", func(c *nats.Conn) error { return c.Publish(subject, []byte(`{"name":"kjv-2m"}`)) }) {
+		if !e.violates(t, "guest",
+			func(c *nats.Conn) error { return c.Publish(subject, []byte(`{"name":"kjv-2m"}`)) }) {
 			t.Errorf("the guest may send to %s", subject)
 		}
 	}
@@ -259,7 +267,8 @@ func TestAccountsOfClients(t *testing.T) {
 				}
 				return line != ""
 			})
-			if !strings.Contains(line, c.want) || strings.Contains(line, "FORGED") || c.from == "anna" && strings.Contains(line, `"account":`) {
+			if !strings.Contains(line, c.want) || strings.Contains(line, "FORGED") ||
+				c.from == "anna" && strings.Contains(line, `"account":`) {
 				t.Errorf("logged: %s, want %s", line, c.want)
 			}
 			if !c.trusted && strings.Contains(line, "GUESTS") {
@@ -290,7 +299,9 @@ func TestStockCommandLineOfUsers(t *testing.T) {
 		{"anna", []string{"req", "--raw", "troupe.v1.models.list", ""}, `"name":"kjv-2m"`},
 		{"guest", []string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv-2m", `{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
 	} {
-		args := append([]string{"--server", e.node.NATSURL(), "--nkey", e.seeds[c.as], "--inbox-prefix", "_INBOX_" + c.as}, c.args...)
+		args := append(
+			[]string{"--server", e.node.NATSURL(), "--nkey", e.seeds[c.as], "--inbox-prefix", "_INBOX_" + c.as},
+			c.args...)
 		out, err := exec.CommandContext(t.Context(), bin, args...).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), c.want) {
 			t.Errorf("nats %v: %v\n%s", c.args, err, out)

@@ -100,7 +100,9 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
 		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), auditedMembers: make(map[string]bool),
-		routesKnown: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
+		routesKnown: make(
+			chan struct{},
+		), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinSet{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	if n.loader = n.cfg.Loader; n.loader == nil {
@@ -194,7 +196,8 @@ func (n *Node) awaitControl(ctx context.Context) error {
 func (n *Node) startActors(ctx context.Context) error {
 	n.registry = tree.New(n.onTreeEvent)
 	n.view = &control.View{Conn: n.conn, Backend: n, Node: n.cfg.Name}
-	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
+	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).
+		Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
 	}))
@@ -204,9 +207,13 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls,
+		Directory: directory{
+			n,
+		}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls,
 		Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
+		Routes: map[string]http.Handler{
+			"/tree": tree.Handler(n.view.Tree),
+		}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
 		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
 		Draining: n.isDraining,
 		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
@@ -216,7 +223,8 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.root = root
-	n.closers = append(n.closers, func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
+	n.closers = append(n.closers,
+		func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
 	return nil
 }
 
@@ -275,7 +283,8 @@ func (n *Node) Ready(ctx context.Context) error {
 			if err == nil && d.GetSpec().Stopped() {
 				break
 			}
-			if err == nil && len(d.GetReplicas()) > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
+			if err == nil && len(d.GetReplicas()) > 0 &&
+				d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY {
 				break
 			}
 			if err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED {

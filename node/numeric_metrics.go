@@ -6,9 +6,12 @@ import (
 	"troupe/messages"
 )
 
-var notFinite = prometheus.NewDesc("troupe_sequences_not_finite_total",
+var notFinite = prometheus.NewDesc(
+	"troupe_sequences_not_finite_total",
 	"Sequences that ended since their logits were NaN or infinite; the log and replicas.list name the model or adapter.",
-	[]string{"model", "replica"}, nil)
+	[]string{"model", "replica"},
+	nil,
+)
 
 func collectNotFinite(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 	for _, r := range here {

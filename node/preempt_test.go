@@ -65,7 +65,14 @@ func offload(t *testing.T, conn *nats.Conn, g *gate) *messages.KvMoved {
 // TestParkedSequenceIsNotComputedAgain: a sequence gives way to another one, its blocks go down a tier and are gone from HBM, and it goes on where it
 // was: every token of both is computed once, and the words are those of a run of its own.
 func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
-	long := map[string]any{"model": "kjv", "prompt": "In the days of the judges there was a famine in the land.", "max_tokens": 150, "temperature": 0, "ignore_eos": true, "priority": "batch"}
+	long := map[string]any{
+		"model":       "kjv",
+		"prompt":      "In the days of the judges there was a famine in the land.",
+		"max_tokens":  150,
+		"temperature": 0,
+		"ignore_eos":  true,
+		"priority":    "batch",
+	}
 	want := complete(t, start(t, nil), long).Choices[0].Text
 	for _, name := range []string{"dram", "nvme"} {
 		t.Run(name, func(t *testing.T) {
@@ -89,14 +96,26 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 			g.await(t)
 			urgent := make(chan completion)
 			go func() {
-				_, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 700, "ignore_eos": true, "priority": "interactive"})
+				_, body := post(
+					t,
+					n,
+					"/v1/completions",
+					map[string]any{
+						"model":      "kjv",
+						"prompt":     "And it came to pass",
+						"max_tokens": 700,
+						"ignore_eos": true,
+						"priority":   "interactive",
+					},
+				)
 				var c completion
 				_ = json.Unmarshal(body, &c)
 				urgent <- c
 			}()
 			until(t, "the second one to wait", func() bool { return held(t, conn).GetReplicas()[0].GetWaiting() == 1 })
 			g.one()
-			until(t, "the first to give way", func() bool { return held(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
+			until(t, "the first to give way",
+				func() bool { return held(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
 			down := offload(t, conn, g)
 			gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()[0]
 			if down.GetBlocks() < 4 || gone.GetBlocks() < 4 {
@@ -113,7 +132,8 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 			}
 			r := held(t, conn).GetReplicas()[0]
 			if got := int(done.tokens.Load()); got != once || r.GetKvRestored() < 4 || r.GetPreemptions() != 1 {
-				t.Errorf("%d tokens were computed for %d; %d blocks restored, %d preemptions", got, once, r.GetKvRestored(), r.GetPreemptions())
+				t.Errorf("%d tokens were computed for %d; %d blocks restored, %d preemptions", got, once,
+					r.GetKvRestored(), r.GetPreemptions())
 			}
 			t.Logf("%d tokens, %d blocks restored", once, r.GetKvRestored())
 		})

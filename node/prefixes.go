@@ -41,7 +41,8 @@ func (n *Node) modelPins(model string) (version uint64, all []*messages.PinnedPr
 func (n *Node) adapterRevision(model, adapter string) (string, error) {
 	key := n.catalogue.Key(model, adapter)
 	if adapter != "" && key == "" {
-		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q has no adapter %q; adapters.list names those there are", model, adapter))
+		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("model %q has no adapter %q; adapters.list names those there are", model, adapter))
 	}
 	return key, nil
 }
@@ -52,5 +53,6 @@ func (n *Node) adapterHint(model string, err error) error {
 	if a == nil {
 		return err
 	}
-	return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("%s is an adapter; send \"model\": %q, \"adapter\": %q", model, a.GetModel(), a.GetName()))
+	return control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("%s is an adapter; send \"model\": %q, \"adapter\": %q", model, a.GetModel(), a.GetName()))
 }

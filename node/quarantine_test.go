@@ -87,15 +87,19 @@ func TestDeviceLost(t *testing.T) {
 	until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 })
 	g := gpu(t, n, 0)
 	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED || q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
-		!strings.Contains(q.GetDetail(), "device lost") || g.GetFreeBytes() != g.GetMemoryBytes() || len(n.Residency()[0].Held()) != 0 {
+		!strings.Contains(q.GetDetail(), "device lost") ||
+		g.GetFreeBytes() != g.GetMemoryBytes() ||
+		len(n.Residency()[0].Held()) != 0 {
 		t.Errorf("%v, held: %v", g, n.Residency()[0].Held())
 	}
 	release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
-	if _, err := n.ReleaseGpu(t.Context(), release); err == nil || !strings.Contains(err.Error(), "it has failed its self-test") {
+	if _, err := n.ReleaseGpu(t.Context(), release); err == nil ||
+		!strings.Contains(err.Error(), "it has failed its self-test") {
 		t.Errorf("it is lost still, and was released: %v", err)
 	}
 	b.lost.Store(false)
-	if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED {
+	if g, err := n.ReleaseGpu(t.Context(), release); err != nil ||
+		g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Fatalf("%v, %v", g, err)
 	}
 	deploy(t, n, kjv(3))
@@ -110,7 +114,8 @@ func TestQuarantine(t *testing.T) {
 	want := run(t, n)
 	done := make(chan []string)
 	go func() { done <- run(t, n) }()
-	g, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
+	g, err := n.QuarantineGpu(t.Context(),
+		&messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
 	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by the operator's word: it is to be replaced" {
 		t.Fatalf("%v, %v", g, err)
 	}
@@ -124,7 +129,8 @@ func TestQuarantine(t *testing.T) {
 	if _, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}); err == nil {
 		t.Error("there is no gpu-7")
 	}
-	if g, err := n.ReleaseGpu(t.Context(), &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0", Untested: true}); err != nil || g.GetQuarantine() != nil {
+	if g, err := n.ReleaseGpu(t.Context(), &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0", Untested: true}); err != nil ||
+		g.GetQuarantine() != nil {
 		t.Errorf("%v, %v", g, err)
 	}
 }

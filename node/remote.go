@@ -19,7 +19,9 @@ const remoteID = tiersID + "/" + kvblock.RemoteName
 
 // remoteProps is the recipe for the tier of blocks that other nodes hold.
 func (n *Node) remoteProps() *actor.Props {
-	return kvblock.RemoteProps(kvblock.RemoteConfig{Router: n.pid(routerID), Capacity: n.cfg.Tiers.RemoteBytes, Log: n.cfg.Log})
+	return kvblock.RemoteProps(
+		kvblock.RemoteConfig{Router: n.pid(routerID), Capacity: n.cfg.Tiers.RemoteBytes, Log: n.cfg.Log},
+	)
 }
 
 // Remote asks the remote tier what it knows and what is on its way; nil where the node fetches nothing from others.
@@ -37,19 +39,31 @@ func (n *Node) Remote(ctx context.Context) (*messages.SlotsStatus, error) {
 // remoteStats are the remote tier's part of kv.stats.
 func remoteStats(s *messages.SlotsStatus) *messages.KvTier {
 	return &messages.KvTier{
-		Detail:    fmt.Sprintf("what other nodes hold; %s may come at once", units.FormatBytes(int64(s.GetCapacityBytes()))),
+		Detail: fmt.Sprintf("what other nodes hold; %s may come at once",
+			units.FormatBytes(int64(s.GetCapacityBytes()))),
 		SlotBytes: bulk.MaxChunkBytes - kvstore.SealBytes, Slots: s,
 	}
 }
 
 var (
 	remoteInFlight = kvMetric("remote_in_flight_bytes", "KV blocks on their way here from other nodes.")
-	remoteFetches  = kvMetric("remote_fetches", "Fetches of KV blocks from other nodes, by state: under_way, or waiting for room.", "state")
-	remoteRefused  = kvMetric("remote_refused_total", "Fetches of KV blocks from other nodes that there was no room for in time.")
-	remoteBlocks   = kvMetric("remote_blocks_total", "KV blocks that were wanted from another node, by what became of them: came, or missed.", "holder", "outcome")
-	remoteBytes    = kvMetric("remote_bytes_total", "Bytes of KV blocks that came from another node.", "holder")
-	remoteFirst    = kvMetric("remote_first_block_seconds", "Time until the first KV block of a fetch came.", "holder")
-	remoteMetrics  = []*prometheus.Desc{remoteInFlight, remoteFetches, remoteRefused, remoteBlocks, remoteBytes, remoteFirst}
+	remoteFetches  = kvMetric("remote_fetches",
+		"Fetches of KV blocks from other nodes, by state: under_way, or waiting for room.", "state")
+	remoteRefused = kvMetric("remote_refused_total",
+		"Fetches of KV blocks from other nodes that there was no room for in time.")
+	remoteBlocks = kvMetric("remote_blocks_total",
+		"KV blocks that were wanted from another node, by what became of them: came, or missed.", "holder",
+		"outcome")
+	remoteBytes   = kvMetric("remote_bytes_total", "Bytes of KV blocks that came from another node.", "holder")
+	remoteFirst   = kvMetric("remote_first_block_seconds", "Time until the first KV block of a fetch came.", "holder")
+	remoteMetrics = []*prometheus.Desc{
+		remoteInFlight,
+		remoteFetches,
+		remoteRefused,
+		remoteBlocks,
+		remoteBytes,
+		remoteFirst,
+	}
 )
 
 // collectRemote reports the remote tier; holders by the node that they are of.

@@ -35,14 +35,18 @@ func TestOtherReplicasBlocksAreReused(t *testing.T) {
 	}
 	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
 	s, err := b.Remote(t.Context())
-	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 || len(s.GetHolders()) != 1 || s.GetHolders()[0].GetBytesPerSecond() == 0 {
+	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 ||
+		len(s.GetHolders()) != 1 ||
+		s.GetHolders()[0].GetBytesPerSecond() == 0 {
 		t.Errorf("the remote tier: %v, %v", s, err)
 	}
 	stats, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
-	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 || all[len(all)-1].GetSlots().GetName() != "remote" {
+	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 ||
+		all[len(all)-1].GetSlots().GetName() != "remote" {
 		t.Errorf("%v, %v", stats, err)
 	}
-	res, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
+	res, err := b.KV(t.Context(),
+		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
 	if err != nil || len(res.GetMoved()) != 1 || !strings.Contains(res.GetMoved()[0].GetDetail(), "dram") {
 		t.Errorf("a tier without blocks was flushed: %v, %v", res, err)
 	}
@@ -84,7 +88,8 @@ func TestDamagedAtTheSource(t *testing.T) {
 	if err != nil || all[0].GetDamaged() == 0 || all[0].GetLent() != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
-	until(t, "the counters", func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
+	until(t, "the counters",
+		func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
 	if line := `troupe_kv_copies_failed_total{from="remote",to="hbm"} 12`; !strings.Contains(scrape(t, b.Node), line) {
 		t.Errorf("no %s", line)
 	}
@@ -161,12 +166,15 @@ func TestTokenIsTheRightToSend(t *testing.T) {
 	if r := a.leaseOf("forged", space, prompt, forged, 30*time.Second); r.GetRefused() == nil || came.Load() != 0 {
 		t.Errorf("with a forged token %d blocks came: %v", came.Load(), r)
 	}
-	if r := a.leaseOf("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
+	if r := a.leaseOf("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 ||
+		came.Load() != 12 {
 		t.Errorf("with the token %d blocks came: %v", came.Load(), r)
 	}
 	otherWeights := slices.Clone(space)
 	otherWeights[0] ^= 1
-	if r := a.leaseOf("other weights", otherWeights, prompt, expect(false), 30*time.Second); r.GetSent().GetBlocks() != 0 ||
+	if r := a.leaseOf("other weights", otherWeights, prompt, expect(false), 30*time.Second); r.GetSent().
+		GetBlocks() !=
+		0 ||
 		came.Load() != 12 {
 		t.Errorf("for a reader with other weights %d blocks came: %v", came.Load()-12, r)
 	}
@@ -214,7 +222,8 @@ func TestFetchingChangesNoToken(t *testing.T) {
 	})
 	for _, l := range []*lender{a, b} {
 		r := l.replica()
-		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(), r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
+		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(),
+			r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
 	}
 	if a.replica().GetKvFetched()+b.replica().GetKvFetched() == 0 {
 		t.Error("no block came from the other node")

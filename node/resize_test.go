@@ -28,7 +28,8 @@ func TestGivesWayAndGrows(t *testing.T) {
 	deploy(t, n, second)
 	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 	during := replica(t, n, "kjv").GetKvBlocks()
-	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during, replica(t, n, "second").GetKvBlocks())
+	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during,
+		replica(t, n, "second").GetKvBlocks())
 	for i, got := range <-texts {
 		if got != want[i] {
 			t.Errorf("stream %d: got %q, want %q", i, got, want[i])

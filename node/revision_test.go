@@ -203,7 +203,8 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 	}
 	until(t, "a replica where the folder is", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
-		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1 &&
+		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+			len(d.GetReplicas()) == 1 &&
 			d.GetReplicas()[0].GetNode() == "b"
 	})
 	ask := map[string]any{"model": "other", "prompt": "a", "max_tokens": 1}
@@ -244,10 +245,17 @@ func TestRevise(t *testing.T) {
 		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4,
 			engine.Digests{}},
 	} {
-		spec := &messages.DeploymentSpec{Path: "p", Deploy: 99, AskedRevision: 99, WeightsDigest: "x", RevisionDigest: "x"}
+		spec := &messages.DeploymentSpec{
+			Path:           "p",
+			Deploy:         99,
+			AskedRevision:  99,
+			WeightsDigest:  "x",
+			RevisionDigest: "x",
+		}
 		node.Revise(spec, tc.stored, tc.known)
 		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want ||
-			spec.GetDeploy() != tc.deploy || spec.GetAskedRevision() != 0 {
+			spec.GetDeploy() != tc.deploy ||
+			spec.GetAskedRevision() != 0 {
 			t.Errorf("%s: %v", tc.name, spec)
 		}
 	}

@@ -57,7 +57,11 @@ func TestStoreDeleted(t *testing.T) {
 	deploy(t, nodes[0], kjv(1))
 	adapters := filepath.Join(testkit.Model(), "adapters")
 	adapter, err := nodes[0].RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
-		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")}, AnyBase: true,
+		Adapter: &messages.AdapterSpec{
+			Name:  "psalms",
+			Model: "kjv",
+			Path:  filepath.Join(adapters, "psalms"),
+		}, AnyBase: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +82,8 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	until(t, "both nodes to know it all", func() bool {
 		s, err := nodes[1].NodeStatus(t.Context())
-		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 && !deployed(t, nodes[1], "gone")
+		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 &&
+			!deployed(t, nodes[1], "gone")
 	})
 	before, err := nodes[0].Deployment(t.Context(), "kjv")
 	if err != nil {
@@ -100,12 +105,15 @@ func TestStoreDeleted(t *testing.T) {
 			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
 	}
-	if got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); len(got.Choices) != 1 {
+	if got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); len(
+		got.Choices,
+	) != 1 {
 		t.Errorf("what is deployed is not served meanwhile: %v", got)
 	}
 	release()
 	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {
-		until(t, "it is as ready as before", func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
+		until(t, "it is as ready as before",
+			func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
 	}
 	kv, err := js.KeyValue(t.Context(), "troupe")
 	if err != nil {
@@ -199,7 +207,8 @@ func TestMembersDeleted(t *testing.T) {
 	until(t, "a second replica, by a leader of a higher term", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		detail = fmt.Sprint(d, err)
-		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() &&
+			d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 	})
 	t.Log(detail)
 }

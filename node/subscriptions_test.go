@@ -19,7 +19,15 @@ import (
 // guarded service, or an inbox of the node, or the changes of members, to which nothing is
 // answered.
 func TestSubscriptionsOfANode(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+	s, err := server.NewServer(
+		&server.Options{
+			Host:      "127.0.0.1",
+			Port:      server.RANDOM_PORT,
+			JetStream: true,
+			StoreDir:  t.TempDir(),
+			NoSigs:    true,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +46,8 @@ func TestSubscriptionsOfANode(t *testing.T) {
 	for _, e := range serviceInfo(t, conn) {
 		served[e] = true
 	}
-	if len(served) < 30 || !served["troupe.v1.infer.>"] || !served["troupe.v1.models.delete"] || !served["troupe.v1.node.test.status"] {
+	if len(served) < 30 || !served["troupe.v1.infer.>"] || !served["troupe.v1.models.delete"] ||
+		!served["troupe.v1.node.test.status"] {
 		t.Fatalf("not the endpoints of a node: %v", served)
 	}
 	answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
@@ -67,7 +76,8 @@ func TestSubscriptionsOfANode(t *testing.T) {
 		}
 	}
 	if len(served) > 0 || described != 9 || inboxes == 0 || changes != 1 {
-		t.Errorf("not subscribed to %v; %d subjects of $SRV, %d inboxes, %d feeds of changes", served, described, inboxes, changes)
+		t.Errorf("not subscribed to %v; %d subjects of $SRV, %d inboxes, %d feeds of changes", served, described,
+			inboxes, changes)
 	}
 }
 

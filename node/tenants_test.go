@@ -53,9 +53,7 @@ func keyed(t *testing.T) (change func(*node.Config), write func(keys string)) {
 
 // cachedFor asks for a few words with an API key. It returns the text, and the number of tokens of the prompt that
 // were found in the cache.
-func cachedFor(
-	t *testing.T, n *node.Node, secret, prompt string, fields ...string,
-) (text string, cached int) {
+func cachedFor(t *testing.T, n *node.Node, secret, prompt string, fields ...string) (text string, cached int) {
 	t.Helper()
 	ask := map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true}
 	for i := 0; i < len(fields); i += 2 {

@@ -75,7 +75,10 @@ func (n *Node) openDRAM() error {
 	case err == nil:
 		n.addTier("dram", kvstore.NewArena(memory, cut.Bytes), "host memory")
 	case cfg.DRAMOptional:
-		n.cfg.Log.Warn().Err(err).Int64("bytes", cfg.DRAMBytes).Msg("no host memory for KV blocks; give a size with --kv-dram")
+		n.cfg.Log.Warn().
+			Err(err).
+			Int64("bytes", cfg.DRAMBytes).
+			Msg("no host memory for KV blocks; give a size with --kv-dram")
 	default:
 		return fmt.Errorf("tier dram: %w; give it less than %s with --kv-dram", err, units.FormatBytes(cfg.DRAMBytes))
 	}
@@ -103,10 +106,17 @@ func (n *Node) openNVMe() error {
 		detail = cfg.NVMePath + ", through the page cache: its file system has no O_DIRECT"
 	}
 	if f.Emptied() {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, in a file of another size, or its name was damaged")
+		n.cfg.Log.Warn().
+			Str("tier", "nvme").
+			Str("path", cfg.NVMePath).
+			Msg("its blocks are gone: they were written by an earlier version, in a file of another size, or its name was damaged")
 	}
 	if f.UnreadSectors() > 0 {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.UnreadSectors()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
+		n.cfg.Log.Warn().
+			Str("tier", "nvme").
+			Str("path", cfg.NVMePath).
+			Int("sectors", f.UnreadSectors()).
+			Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
 	}
 	n.addTier("nvme", f, detail)
 	return nil
@@ -118,7 +128,12 @@ func tooSmall(bytes int64, option string) string {
 }
 
 func (n *Node) addTier(name string, store kvstore.Store, detail string) {
-	n.cfg.Log.Info().Str("tier", name).Int("slabs", store.Slabs().Count).Int("slab_bytes", store.Slabs().Bytes).Str("detail", detail).Msg("tier opened")
+	n.cfg.Log.Info().
+		Str("tier", name).
+		Int("slabs", store.Slabs().Count).
+		Int("slab_bytes", store.Slabs().Bytes).
+		Str("detail", detail).
+		Msg("tier opened")
 	n.tiers = append(n.tiers, lowerTier{name, store, detail})
 	n.closers = append(n.closers, func() { _ = store.Close() })
 }
@@ -126,29 +141,48 @@ func (n *Node) addTier(name string, store kvstore.Store, detail string) {
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copyMetrics.observe, Policy: n.cfg.Tiers.Policy,
-			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
+		cfg := kvblock.TierConfig{
+			Name:      t.name,
+			Store:     t.store,
+			OnDemoted: n.copyMetrics.observe,
+			Policy:    n.cfg.Tiers.Policy,
+			Limits:    kv.TierLimits{Watermark: n.cfg.Tiers.Watermark},
+			Log:       n.cfg.Log,
+		}
 		if !n.cfg.Tiers.LocalOnly {
 			cfg.Router, cfg.DataPlane = n.pid(routerID), n.bulk
 		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
-			cfg.Limits.IdleSteps, cfg.Below = nvmeIdleSteps-hbmIdleSteps, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
+			cfg.Limits.IdleSteps, cfg.Below = nvmeIdleSteps-hbmIdleSteps, &kvblock.Lower{
+				Name:  below.name,
+				Tier:  n.pid(tiersID + "/" + below.name),
+				Store: below.store,
+			}
 		}
 		children = append(children, supervise.Child{Name: t.name, Props: n.instrument("tier", kvblock.TierProps(cfg))})
 	}
 	if !n.cfg.Tiers.LocalOnly {
-		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier", n.remoteProps())})
+		children = append(children,
+			supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier", n.remoteProps())})
 	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
 }
 
 // lower is what a replica is told of the tiers.
 func (n *Node) kvTiers() replica.Tiers {
-	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdleSteps, Copied: n.copyMetrics.observe, Always: n.cfg.Tiers.RestoreAlways,
-		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
+	t := replica.Tiers{
+		Watermark: n.cfg.Tiers.Watermark,
+		IdleSteps: hbmIdleSteps,
+		Copied:    n.copyMetrics.observe,
+		Always:    n.cfg.Tiers.RestoreAlways,
+		PartBytes: n.cfg.Tiers.PartBytes,
+		Early:     n.cfg.Tiers.RestoreEarly,
+	}
 	if !n.cfg.Tiers.LocalOnly {
-		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
+		t.Remote, t.Elsewhere = n.pid(
+			remoteID,
+		), func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})
@@ -176,7 +210,8 @@ func (n *Node) TierDetails() (all []string) {
 func (n *Node) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
 	var all []*messages.SlotsStatus
 	for _, t := range n.tiers {
-		answer, err := n.system.Root.RequestFuture(n.pid(tiersID+"/"+t.name), &messages.GetSlots{RequestId: t.name}, 5*time.Second).Result()
+		answer, err := n.system.Root.RequestFuture(n.pid(tiersID+"/"+t.name), &messages.GetSlots{RequestId: t.name}, 5*time.Second).
+			Result()
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}

@@ -21,7 +21,13 @@ import (
 func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		small(8, 400, 70)(c)
-		c.Tiers = node.TiersConfig{DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
+		c.Tiers = node.TiersConfig{
+			DRAMBytes:     40 * 64 << 10,
+			NVMeBytes:     4000 * 64 << 10,
+			NVMePath:      path,
+			Watermark:     0.5,
+			RestoreAlways: true,
+		}
 		for _, change := range more {
 			change(c)
 		}
@@ -41,7 +47,9 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 	t.Helper()
 	texts := make([]string, 2*many)
 	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
+	words := strings.Fields(
+		"and the Lord said unto Moses in the wilderness of Sinai behold all these things which came to pass before",
+	)
 	prompts := make([]string, many)
 	for i := range prompts {
 		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
@@ -56,7 +64,14 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 			turns <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-turns }()
-				ask := map[string]any{"model": model, "prompt": prompts[i], "max_tokens": 12, "temperature": 0.8, "seed": i, "ignore_eos": true}
+				ask := map[string]any{
+					"model":       model,
+					"prompt":      prompts[i],
+					"max_tokens":  12,
+					"temperature": 0.8,
+					"seed":        i,
+					"ignore_eos":  true,
+				}
 				if round == 1 {
 					ask["prompt"] = prompts[i] + texts[i] + " And"
 				}
@@ -91,16 +106,27 @@ func TestTiersChangeNoToken(t *testing.T) {
 				}
 			}
 			for _, g := range goldens(t) {
-				c := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+				c := complete(
+					t,
+					n,
+					map[string]any{
+						"model":       "kjv",
+						"prompt":      g.Prompt,
+						"max_tokens":  len(g.OutputIDs),
+						"temperature": 0,
+					},
+				)
 				if c.Choices[0].Text != g.Text {
 					t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
 				}
 			}
 			dram, nvme := settled(t, n)
 			r := replica(t, n, "kjv")
-			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(), r.GetKvRestored(), r.GetKvRecomputed(),
-				r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
-			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 || r.GetKvRestored() < 50 || dram.GetDamaged()+nvme.GetDamaged() > 0 {
+			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
+				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
+			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 ||
+				r.GetKvRestored() < 50 ||
+				dram.GetDamaged()+nvme.GetDamaged() > 0 {
 				t.Error("too few blocks travelled")
 			}
 			if layered := how.name == "by layers"; layered != (r.GetKvRestoresOverlapped() > 10) {
@@ -178,7 +204,8 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 // failed is how many blocks did not come from one tier to another.
 func failed(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	t.Helper()
-	stats, err := n.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
+	stats, err := n.KV(t.Context(),
+		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +248,12 @@ func damage(t *testing.T, path string) (stop func()) {
 // does not.
 func TestRestartedNodeHasItsBlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
-	ask := map[string]any{"model": "kjv", "prompt": strings.Repeat("And God said, Let there be light. ", 30), "max_tokens": 8, "temperature": 0}
+	ask := map[string]any{
+		"model":       "kjv",
+		"prompt":      strings.Repeat("And God said, Let there be light. ", 30),
+		"max_tokens":  8,
+		"temperature": 0,
+	}
 	model := filepath.Join(t.TempDir(), "model")
 	if err := os.CopyFS(model, os.DirFS(testkit.Model())); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 )
 
 // Update implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
-func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (done control.Updated, err error) {
+func (n *Node) Update(ctx context.Context, name string, ifRevision uint64,
+	change control.Change) (done control.Updated, err error) {
 	for {
 		stored, at, err := n.store.Get(ctx, name)
 		switch {
@@ -24,7 +25,8 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 			n.cfg.Log.Warn().Err(err).Str("model", name).Msg("stored deployment cannot be read; replaced")
 			stored = nil
 		}
-		if ifRevision != 0 && ifRevision != at && ifRevision != stored.GetAskedRevision() { // else only digests were added since
+		if ifRevision != 0 && ifRevision != at &&
+			ifRevision != stored.GetAskedRevision() { // else only digests were added since
 			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
 				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
 		}
@@ -56,8 +58,11 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 func (n *Node) checkNameFree(name string) error {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == name {
-			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
-				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name, a.GetModel()))
+			return control.Refuse(
+				messages.Reason_REASON_ALREADY_EXISTS,
+				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name,
+					a.GetModel()),
+			)
 		}
 	}
 	return nil
@@ -74,5 +79,6 @@ func (n *Node) publishChange(done control.Updated) {
 	if done.Before == nil || changes == nil {
 		kind = "model.deployed"
 	}
-	n.events.Publish(kind, done.After.GetName(), fmt.Sprintf("revision %d: %s", done.Revision, control.ChangesText(changes)))
+	n.events.Publish(kind, done.After.GetName(),
+		fmt.Sprintf("revision %d: %s", done.Revision, control.ChangesText(changes)))
 }

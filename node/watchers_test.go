@@ -35,7 +35,8 @@ func TestRequestsLeaveNoWatchers(t *testing.T) {
 	var before map[string]uint32
 	until(t, "a deployment and a router to watch each replica", func() bool {
 		before = watchers(nodes)
-		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 && before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
+		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 &&
+			before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
 	})
 	for range 20 {
 		for _, n := range nodes {

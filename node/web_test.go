@@ -28,7 +28,8 @@ const (
 // keyed gives a node two keys.
 func webKeyed(t *testing.T) func(*node.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey, webAdminKey)
+	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey,
+		webAdminKey)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,13 @@ func TestFloodOfANode(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		webKeyed(t)(c)
 		c.WebConfig.Metrics = "127.0.0.1:0"
-		c.WebConfig.Limits = web.Limits{Connections: 40, PerAddress: 40, Spare: 8, Stall: 200 * time.Millisecond, SpareTime: time.Hour}
+		c.WebConfig.Limits = web.Limits{
+			Connections: 40,
+			PerAddress:  40,
+			Spare:       8,
+			Stall:       200 * time.Millisecond,
+			SpareTime:   time.Hour,
+		}
 	})
 	var held []net.Conn
 	for i := range 300 {
@@ -145,7 +152,9 @@ func TestFloodOfANode(t *testing.T) {
 		if held = append(held, c); i%2 == 0 {
 			continue // nothing comes of it at all
 		}
-		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", webUserKey)
+		fmt.Fprintf(c,
+			"POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n",
+			webUserKey)
 	}
 	gauge := func(name string) string {
 		_, all := webAsk(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
@@ -184,7 +193,8 @@ func TestFloodOfANode(t *testing.T) {
 	if got := gauge("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("bodies hold %s bytes", got)
 	}
-	r, err := http.NewRequest("POST", "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader([]byte(`{"model":"kjv","prompt":"a","max_tokens":2}`)))
+	r, err := http.NewRequest("POST", "http://"+n.HTTPAddr()+"/v1/completions",
+		bytes.NewReader([]byte(`{"model":"kjv","prompt":"a","max_tokens":2}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
