@@ -21,7 +21,7 @@ import (
 	"troupe/messages"
 )
 
-// Ids of the actors that are known by name.
+// IDs of actors that are addressed by name.
 const (
 	nodeID        = "node"
 	devicesID     = nodeID + "/devices"
@@ -33,12 +33,12 @@ const (
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }
 
-// as makes the actor of a recipe known to the register.
+// instrument registers the actors of the given props and adds the configured middleware.
 func (n *Node) instrument(kind string, props *actor.Props) *actor.Props {
 	return n.instrumentOf(kind, "", props)
 }
 
-// instrumentOf also says what it is for.
+// instrumentOf is instrument for actors that serve one object, such as the adapter in a slot.
 func (n *Node) instrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	if n.cfg.Middleware != nil {
 		props = props.Configure(actor.WithReceiverMiddleware(n.cfg.Middleware(kind)...))

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// queryRetry is how long a query waits for its answer before it is asked again; twice as long each time. An actor that
-	// crashes on a message, or is restarting, loses it.
+	// queryRetry is the time after which an unanswered query is sent again; it doubles each time.
+	// An actor that crashes on a message or is restarting loses it.
 	queryRetry = 200 * time.Millisecond
-	// queryTimeout is how long it is asked in all.
+	// queryTimeout is how long a query is retried in all.
 	queryTimeout = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Messa
 	return askFor[T](ctx, n, to, query, queryRetry, queryTimeout)
 }
 
-// askFor asks again after the first wait, and gives up after the longest.
+// askFor is askAt with a first retry after first, and a timeout of most.
 func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message,
 	first, most time.Duration) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
@@ -68,10 +68,11 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 	return answer, nil
 }
 
-// directory is what the gateway knows of deployments.
+// directory is the gateway's view of the deployments.
 type directory struct{ *Node }
 
-// Deployment implements gateway.Directory. The router is asked only about what is not deployed, as far as is known.
+// Deployment implements gateway.Directory. It asks the router only for a deployment that this node
+// does not have in its cache.
 func (d directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	if stored := d.stored.Find(name); stored != nil {
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
@@ -93,7 +94,7 @@ func (n *Node) Deployment(ctx context.Context, name string) (*messages.Deploymen
 			refused.GetReason() != messages.Reason_REASON_NOT_READY {
 			return d, err
 		}
-		select { // the router has just started, and is told what is stored
+		select { // the router has just started and has not read the store yet
 		case <-ctx.Done():
 			return nil, err
 		case <-time.After(queryRetry):
@@ -107,7 +108,7 @@ func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, e
 	return t.GetDeployments(), err
 }
 
-// Gpus are the devices of this node.
+// Gpus returns the status of this node's devices.
 func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 	var all []*messages.GpuStatus
 	for i := range n.devices {
@@ -151,7 +152,7 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// check refuses a model that could not serve any request, and one whose chat template fails.
+// checkModel checks that the model in a folder can serve requests and that its chat template works.
 func (n *Node) checkModel(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
 		return engine.Facts{}, err
@@ -175,7 +176,7 @@ func (n *Node) DeleteDeployment(ctx context.Context, name string) error {
 		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
 	}
 	if err == nil {
-		n.events.Publish("model.deleted", name, "its replicas finish what they have")
+		n.events.Publish("model.deleted", name, "its replicas finish their requests")
 	}
 	return err
 }

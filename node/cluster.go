@@ -18,14 +18,16 @@ import (
 )
 
 const (
-	rewatchDelay      = time.Second     // before the store is watched again
-	routesTimeout     = 2 * time.Second // by the other nodes, before this one answers for the cluster; longer than a death takes to be noticed
+	rewatchDelay      = time.Second // before a broken watch of the store is opened again
+	// for the router to learn of the replicas of other nodes; longer than it takes to detect a dead
+	// node
+	routesTimeout     = 2 * time.Second
 	linkStopTimeout   = 2 * time.Second
-	leavingTimeout    = 3 * time.Second // the others, that this node leaves
-	rescheduleTimeout = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
+	leavingTimeout    = 3 * time.Second // for the other nodes to learn that this node leaves
+	rescheduleTimeout = 3 * time.Second // for an idle replica of a leaving node to be placed on another node
 )
 
-// openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
+// openMembers opens the membership registry. The node joins later, when its actors run.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
 	seen, limit := n.store.Terms()
 	n.members, err = members.Open(
@@ -43,7 +45,7 @@ func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err err
 	return n.store.KeepTerms(ctx, n.members.Highest)
 }
 
-// describe fills in what others should know of this node.
+// describe fills in the member record of this node.
 func (n *Node) describe(m *messages.Member) {
 	m.HttpUrl, m.DataAddress, m.Version = "http://"+n.advertised(n.address), n.bulk.Address(), n.cfg.Version
 	m.Started = timestamppb.New(n.started)
@@ -57,7 +59,7 @@ func (n *Node) describe(m *messages.Member) {
 	}
 }
 
-// advertised is an address as others reach it.
+// advertised returns an address as other nodes reach it.
 func (n *Node) advertised(address string) string {
 	if host, port, err := net.SplitHostPort(address); err == nil && n.cfg.Advertise != "" {
 		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -67,7 +69,8 @@ func (n *Node) advertised(address string) string {
 	return address
 }
 
-// startLink makes the actors of other nodes reachable, and those of this one once it has joined.
+// startLink connects the actor system to those of the other nodes. They reach this node's actors
+// once it has joined.
 func (n *Node) startLink(ctx context.Context) (err error) {
 	cfg := link.Config{
 		System: n.system, Listen: n.cfg.ClusterListen, Advertise: n.advertised(n.cfg.ClusterListen),
@@ -87,13 +90,14 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 	return nil
 }
 
-// quiet is a provider that follows the members, and does not make the node one: its actors are not there yet.
+// clientOnlyProvider is a provider that follows the members but does not register the node, whose
+// actors do not run yet.
 type clientOnlyProvider struct{ cluster.ClusterProvider }
 
 // StartMember implements cluster.ClusterProvider.
 func (q clientOnlyProvider) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
 
-// join makes the node a member, and keeps its actors informed of the others.
+// join makes the node a member and starts to inform its actors of the other members.
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.closers = append(n.closers, end, n.members.Subscribe(n.onMembers))
@@ -107,7 +111,7 @@ func (n *Node) join(ctx context.Context) error {
 	return nil
 }
 
-// follow starts watches of the store, and returns when all that was stored is known.
+// startWatches starts watches of the store and waits until each of them has read the stored state.
 func (n *Node) startWatches(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
 	for _, watch := range watches {
 		synced := make(chan struct{})
@@ -115,13 +119,14 @@ func (n *Node) startWatches(ctx, life context.Context, watches ...func(life cont
 		select {
 		case <-synced:
 		case <-ctx.Done():
-			return fmt.Errorf("what is stored of nodes, pins and the cluster secret: %w", ctx.Err())
+			return fmt.Errorf("reading nodes, pins and the cluster secret from the store: %w", ctx.Err())
 		}
 	}
 	return nil
 }
 
-// onMembers passes a change on to whom it concerns.
+// onMembers passes a change of the members on to the link, the inboxes, the audit log and the
+// actors.
 func (n *Node) onMembers(c members.Change) {
 	addresses := make([]string, len(c.Live))
 	for i, m := range c.Live {
@@ -134,12 +139,12 @@ func (n *Node) onMembers(c members.Change) {
 		n.cfg.Log.Info().Str("member", m.GetName()).Msg("member left")
 	}
 	if c.Rejoined {
-		n.events.Publish("node.rejoined", n.cfg.Name, "it was taken for dead; what it held is others' now")
+		n.events.Publish("node.rejoined", n.cfg.Name, "the other nodes presumed it dead and took its leases over")
 	}
 	n.sendMembers(c.Left)
 }
 
-// sendMembers tells the actors of this node who is in the cluster.
+// sendMembers sends the current members to the actors of this node that need them.
 func (n *Node) sendMembers(left []*messages.Member) {
 	now := n.currentMembers()
 	now.Left = left
@@ -148,7 +153,7 @@ func (n *Node) sendMembers(left []*messages.Member) {
 	}
 }
 
-// currentMembers is who is in the cluster, and which nodes are to be isDraining.
+// currentMembers returns the live members and the names of the nodes being drained.
 func (n *Node) currentMembers() *messages.MembersChanged {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -159,14 +164,14 @@ func (n *Node) currentMembers() *messages.MembersChanged {
 	return now
 }
 
-// isDraining reports whether the operator has this node isDraining.
+// isDraining reports whether the operator drains this node.
 func (n *Node) isDraining() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.draining[n.cfg.Name]
 }
 
-// watchNodes follows which nodes are to be isDraining.
+// watchNodes follows which nodes the operator drains.
 func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchNodes(ctx, func(c store.NodeChange) {
@@ -184,12 +189,12 @@ func (n *Node) watchNodes(ctx context.Context, synced func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(rewatchDelay):
-			n.cfg.Log.Warn().Err(err).Msg("store lost, watching nodes again")
+			n.cfg.Log.Warn().Err(err).Msg("store lost; watching nodes again")
 		}
 	}
 }
 
-// leases implement deployment.Leases.
+// leases implements deployment.Leases and planner leadership with the roles of the members.
 type leases struct{ members *members.Members }
 
 func (l leases) Holder(role string) (string, uint64) {

@@ -28,7 +28,7 @@ func (n *Node) openDevices(context.Context) error {
 	return nil
 }
 
-// adopt takes a device over: it is closed when the node ends.
+// addDevice adds a device, which is closed when the node stops.
 func (n *Node) addDevice(d GPU) {
 	n.devices = append(n.devices, d)
 	n.residency = append(n.residency, residency.NewHolder(d.Device, n.loader))

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	joinTimeout = 30 * time.Second // for the NATS servers of others to answer
+	joinTimeout = 30 * time.Second // for a NATS server to answer
 	joinRetry   = 500 * time.Millisecond
 )
 
-// openNATS connects to the NATS servers of others, or starts one in this process.
+// openNATS connects to the NATS servers of Config.Join, or starts an embedded one.
 func (n *Node) openNATS(ctx context.Context) error {
 	if err := n.openInboxes(); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (n *Node) openNATS(ctx context.Context) error {
 	return err
 }
 
-// watchTLS follows changes of the CAs and of revoked certificates.
+// watchTLS follows changes of CAs and of revoked certificates.
 func (n *Node) watchTLS() {
 	if n.cfg.TLS == nil {
 		return
@@ -84,10 +84,10 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	n.conn, err = n.nats.Connect(opts...)
 	switch {
 	case err == nil:
-	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before it says why
+	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before the server sends its reason
 		return fmt.Errorf(
-			"the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
-				"--nats-creds, or add this one %s",
+			"the node's own nats-server refuses its login (%w); name a user of %s with --nats-nkey or "+
+				"--nats-creds, or add user %s",
 			err,
 			n.cfg.NATSUsers,
 			cfg.Self,
@@ -98,7 +98,8 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	return nil
 }
 
-// dial waits for a server: nodes that are started together need no order. One that refuses this node ends the wait.
+// dial connects to a NATS server of Config.Join. It retries for joinTimeout, so that nodes can
+// start in any order, but not if the server refuses the login.
 func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
@@ -108,14 +109,14 @@ func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
 		return fmt.Errorf("NATS at %s: %w; %s", shown, err,
 			security.Remedy(err, "is the node that --join names running?"))
 	}
-	for told := false; ; told = true {
+	for warned := false; ; warned = true {
 		if n.conn, err = nats.Connect(urls, opts...); err == nil {
 			return nil
 		}
 		if security.Refused(err) {
 			return failed()
 		}
-		if !told {
+		if !warned {
 			n.cfg.Log.Warn().Err(err).Str("servers", shown).Msg("waiting for NATS")
 		}
 		select {

@@ -52,50 +52,50 @@ type Node struct {
 	metrics      *prometheus.Registry
 	terms        *replica.Terms
 	stored       router.Stored
-	routesKnown  chan struct{} // closed once the router knows what runs on the other nodes
-	informed     chan struct{} // closed once this node is to answer for the cluster
-	serving      chan struct{} // closed once the control service takes requests
-	leaving      chan struct{} // closed once other nodes are to take requests over NATS
-	announceOnce sync.Once     // the others were told
+	routesKnown  chan struct{} // closed when the router knows the replicas of the other nodes
+	informed     chan struct{} // closed when this node may answer for the cluster
+	serving      chan struct{} // closed when the control service takes requests
+	leaving      chan struct{} // closed when the other nodes take the requests over NATS
+	announceOnce sync.Once // SetLeaving was called
 
 	devices         []GPU
 	residency       []*residency.Holder
-	tiers           []lowerTier  // the fastest first
-	digests         digest.Cache // of the files of models
+	tiers           []lowerTier // fastest first
+	digests         digest.Cache // of model files
 	loader          engine.Format
 	copyMetrics     *copyMetrics
 	pins            pinSet
 	secret          secret
-	nats            *natsd.Server // nil where the node uses those of others
+	nats            *natsd.Server // nil: the node uses the servers of Config.Join
 	conn            *nats.Conn
 	guard           *reply.Guard
 	inboxes         inboxes
 	events          *control.Events
 	view            *control.View
-	storeCopy       *backup.State // the copy of the desired state in the data folder, as it was at the start
+	storeCopy       *backup.State // desired state in the data folder at the start
 	store           *store.Store
 	catalogue       *catalogue.Catalogue
 	members         *members.Members
 	link            *link.Link
 	bulk            *bulk.Plane
 	audit           *audit.Log
-	servers         []*http.Server // the first one is that of clients
-	clientHandler   lateHandler    // of clients
-	metricsHandler  lateHandler    // of scrapers
-	overloadHandler lateHandler    // of connections beyond a limit
+	servers         []*http.Server // the first one serves clients
+	clientHandler   lateHandler // serves clients
+	metricsHandler  lateHandler // serves scrapers
+	overloadHandler lateHandler // serves connections beyond a limit
 	address         string
 
-	metricsAddress string // empty: none
+	metricsAddress string // empty: no separate listener
 
 	mu             sync.Mutex
-	auditedMembers map[string]bool // members that were audited
-	draining       map[string]bool // nodes to be isDraining, by the operator's word
-	closers        []func()        // what Stop does, last first
+	auditedMembers map[string]bool // live members that have an audit entry
+	draining       map[string]bool // nodes that the operator drains
+	closers        []func() // undo the steps of Start, in reverse order
 
-	diskEvents *control.Events // guarded by mu; nil: the node is starting
+	diskEvents *control.Events // guarded by mu; nil during the start
 }
 
-// Start starts a node. When it fails, nothing is left running.
+// Start starts a node. If it fails, it has stopped what it started.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
@@ -170,20 +170,22 @@ func (n *Node) openStore(ctx context.Context) error {
 	return n.openMembers(ctx, js)
 }
 
-// awaitRoutes waits until this node knows what runs on the others, for a while: one of them may be gone, or cut off.
+// awaitRoutes waits until the router knows the replicas of the other nodes, or for routesTimeout: a
+// node may be down or unreachable.
 func (n *Node) awaitRoutes(ctx context.Context) error {
 	defer close(n.informed)
 	select {
 	case <-n.routesKnown:
 	case <-time.After(routesTimeout):
-		n.cfg.Log.Warn().Msg("not all other nodes have said yet what runs there; commands are answered without that")
+		n.cfg.Log.Warn().Msg("not all other nodes have reported their replicas; serving commands without them")
 	case <-ctx.Done():
-		return fmt.Errorf("word from the other nodes: %w", ctx.Err())
+		return fmt.Errorf("waiting for the replicas of other nodes: %w", ctx.Err())
 	}
 	return nil
 }
 
-// awaitControl waits until the control service takes requests: who is told that the node is up may ask it at once.
+// awaitControl waits until the control service takes requests, so that a client that sees the node
+// up can call it.
 func (n *Node) awaitControl(ctx context.Context) error {
 	select {
 	case <-n.serving:
@@ -199,7 +201,7 @@ func (n *Node) startActors(ctx context.Context) error {
 	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).
 		Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		return slog.New(zerolog.NewSlogHandler(frames)) // it repeats itself for every message to a node that is gone
+		return slog.New(zerolog.NewSlogHandler(frames)) // protoactor logs a line for every message to a node that is gone
 	}))
 	n.dispatcher = supervise.NewDispatcher()
 	n.closers = append(n.closers, n.dispatcher.Close, n.system.Shutdown)
@@ -224,26 +226,27 @@ func (n *Node) startActors(ctx context.Context) error {
 	}
 	n.root = root
 	n.closers = append(n.closers,
-		func() { _ = n.system.Root.StopFuture(root).Wait() }) // it is stopped, or it hangs and the process ends
+		func() { _ = n.system.Root.StopFuture(root).Wait() }) // ends with the actor; a hung actor is left to the end of the process
 	return nil
 }
 
-// onTreeEvent publishes what happens to actors, but for sessions, which come and go by the second.
+// onTreeEvent publishes events of actors. It leaves out sessions, unless they fail: they start and
+// stop every second.
 func (n *Node) onTreeEvent(e tree.Event) {
 	if e.Actor != "session" || e.Kind == "actor.failed" {
 		n.events.Publish(e.Kind, e.ID, e.Detail)
 	}
 }
 
-// onFailure notes a crash.
+// onFailure records and logs the crash of an actor.
 func (n *Node) onFailure(f supervise.Failure) {
 	n.registry.RecordFailure(f.ID, f.Reason, f.Message, f.Time)
 	n.cfg.Log.Warn().Str("actor", f.ID).Str("reason", fmt.Sprint(f.Reason)).Str("on", fmt.Sprintf("%T", f.Message)).
 		Bool("stopped", f.Stopped).Msg("actor crashed")
 }
 
-// causes returns why this node is not ready, beside the deployments: what is stored is lost, or the store takes no
-// changes.
+// causes returns why this node is not ready, apart from its deployments: stored state is lost, or
+// the store takes no changes.
 func (n *Node) causes() []gateway.Cause {
 	all := n.storeState().causes()
 	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
@@ -252,13 +255,13 @@ func (n *Node) causes() []gateway.Cause {
 	return all
 }
 
-// HTTPAddr is where the gateway listens.
+// HTTPAddr returns the address of the gateway.
 func (n *Node) HTTPAddr() string { return n.address }
 
-// Handler serves what HTTPAddr serves, without a network.
+// Handler returns the handler of the gateway, for use without a network.
 func (n *Node) Handler() http.Handler { return n.gateway }
 
-// NATSURL is where NATS clients connect.
+// NATSURL returns the URL for NATS clients.
 func (n *Node) NATSURL() string {
 	if n.nats == nil {
 		return n.conn.ConnectedUrlRedacted()
@@ -266,16 +269,17 @@ func (n *Node) NATSURL() string {
 	return n.nats.URL()
 }
 
-// Member is how the others know this node.
+// Member returns this node as the other nodes know it.
 func (n *Node) Member() *messages.Member { return n.members.Self() }
 
-// Registry is the register of the node's actors.
+// Registry returns the registry of the node's actors.
 func (n *Node) Registry() *tree.Registry { return n.registry }
 
-// Residency keep the models, by device.
+// Residency returns the models in the memory of each device, by the device's index.
 func (n *Node) Residency() []*residency.Holder { return n.residency }
 
-// Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
+// Ready waits until every deployment of the configuration is ready or stopped. It fails as soon as
+// one of them has failed.
 func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.cfg.Deployments {
 		for {
