@@ -91,17 +91,17 @@ func (n *Node) replicasProps() *actor.Props {
 }
 
 func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return n.instrument(
-		"engine",
-		replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease,
-			Gate: gate, Open: func() (engine.Engine, error) {
-				h, err := n.residencyOf(gpu)
-				if err != nil {
-					return nil, err
-				}
-				return h.Open(lease)
-			}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapterOnDevice(gpu, lease, key) }}),
-	)
+	return n.instrument("engine", replica.EngineProps(replica.EngineConfig{
+		GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate,
+		Open: func() (engine.Engine, error) {
+			h, err := n.residencyOf(gpu)
+			if err != nil {
+				return nil, err
+			}
+			return h.Open(lease)
+		},
+		Adapter: func(key string) (*engine.Adapter, error) { return n.adapterOnDevice(gpu, lease, key) },
+	}))
 }
 
 // blocks opens the KV blocks of a lease.

@@ -10,10 +10,10 @@ import (
 	"troupe/engine/residency"
 )
 
-// adapterPrefetches is how many adapterStore a pool loads ahead of need at once.
+// adapterPrefetches is how many adapters a pool prefetches at once.
 const adapterPrefetches = 10
 
-// adaptersProps is the recipe for the pool of adapterStore of a lease.
+// adaptersProps returns the props of the adapter pool of a lease.
 func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
 	return n.instrument("adapters", adapter.Props(adapter.Config{
 		Open:      func() (adapter.Store, error) { return n.adapterStore(gpu, lease) },
@@ -25,7 +25,7 @@ func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
 	}))
 }
 
-// adapterStore is the memory for the adapterStore of a lease.
+// adapterStore returns the device memory for the adapters of a lease.
 func (n *Node) adapterStore(gpu, lease string) (*residency.AdapterStore, error) {
 	h, err := n.residencyOf(gpu)
 	if err != nil {
@@ -34,7 +34,7 @@ func (n *Node) adapterStore(gpu, lease string) (*residency.AdapterStore, error) 
 	return h.Adapters(lease)
 }
 
-// adapterOnDevice is one that is on the device.
+// adapterOnDevice returns an adapter that is in device memory.
 func (n *Node) adapterOnDevice(gpu, lease, key string) (*engine.Adapter, error) {
 	store, err := n.adapterStore(gpu, lease)
 	if err != nil {
@@ -42,7 +42,7 @@ func (n *Node) adapterOnDevice(gpu, lease, key string) (*engine.Adapter, error) 
 	}
 	a, ok := store.Find(key)
 	if !ok {
-		return nil, fmt.Errorf("adapter %s is not on %s, and a step is to read it", key, gpu)
+		return nil, fmt.Errorf("a step needs adapter %s, which is not on %s", key, gpu)
 	}
 	return a, nil
 }

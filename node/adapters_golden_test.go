@@ -20,7 +20,9 @@ type story struct {
 
 func stories(t *testing.T) (all []story) {
 	for adapter, file := range map[string]string{
-		"": "stories260K/golden_greedy64.jsonl", "dragon": "stories260K-lora/dragon/golden_greedy48.jsonl", "robot": "stories260K-lora/robot/golden_greedy48.jsonl",
+		"":       "stories260K/golden_greedy64.jsonl",
+		"dragon": "stories260K-lora/dragon/golden_greedy48.jsonl",
+		"robot":  "stories260K-lora/robot/golden_greedy48.jsonl",
 	} {
 		for _, g := range testkit.JSONLines[testkit.Golden](t, testkit.Shared(t, filepath.Join("data/models", file))) {
 			all = append(all, story{adapter, g})
@@ -35,7 +37,8 @@ func (s story) sequence(t *testing.T) *messages.SequenceSpec {
 	if s.adapter != "" {
 		seq.Adapter = s.adapter
 		seq.AdapterSpec = &messages.AdapterSpec{
-			Name: s.adapter, Model: "stories", Revision: 1, Path: testkit.Shared(t, "data/models/stories260K-lora/"+s.adapter),
+			Name: s.adapter, Model: "stories", Revision: 1,
+			Path: testkit.Shared(t, "data/models/stories260K-lora/"+s.adapter),
 		}
 	}
 	return seq
@@ -91,8 +94,10 @@ func TestAdapterMetrics(t *testing.T) {
 	}
 	var lines string
 	for name, value := range map[string]int{
-		`held{location="gpu",%s}`: 1, `held{location="dram",%s}`: 1, `pages{%s,state="free"}`: 0, `pages{%s,state="used"}`: 1, `awaited{%s}`: 0,
-		`hits_total{%s}`: 1, `loads_total{from="disk",%s}`: 2, `loads_total{from="dram",%s}`: 1, `evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
+		`held{location="gpu",%s}`: 1, `held{location="dram",%s}`: 1, `pages{%s,state="free"}`: 0,
+		`pages{%s,state="used"}`: 1, `awaited{%s}`: 0,
+		`hits_total{%s}`: 1, `loads_total{from="disk",%s}`: 2, `loads_total{from="dram",%s}`: 1,
+		`evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
 	} {
 		want := fmt.Sprintf("troupe_adapter_"+name+" %d\n", `model="kjv",replica="kjv-0"`, value)
 		until(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })

@@ -30,7 +30,8 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		return nil, err
 	}
 	s := &messages.NodeStatus{
-		Member: n.Member(), Draining: n.isDraining(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+		Member: n.Member(), Draining: n.isDraining(), Gpus: gpus, Sessions: uint32(n.calls.Open()),
+		Disk: n.diskStatus(),
 	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
@@ -48,12 +49,12 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	return s, nil
 }
 
-// drainDetail says what keeps a node from being stopped.
+// drainDetail describes what still runs on a node that is being drained.
 func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}
-	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(),
+	detail := fmt.Sprintf("draining: %d replicas and %d gateway sessions left", s.GetReplicas(),
 		s.GetSessions())
 	for _, r := range t.GetReplicas() {
 		for _, d := range t.GetDeployments() {
@@ -66,7 +67,8 @@ func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
 	return detail
 }
 
-// DrainNode implements control.Backend. A node that was drainDetail and is away can be undrained: so can one that is to take its place.
+// DrainNode implements control.Backend. A drained node that is down can be undrained, so that its
+// replacement is used.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
 	member, err := retryStale(ctx, func() (*messages.Member, error) { return n.findDrainable(ctx, name) })
 	if err != nil {
@@ -77,12 +79,13 @@ func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*mess
 	}
 	s := &messages.NodeStatus{Member: member, Draining: draining}
 	if draining {
-		s.Detail = "draining: see nodes.list for how far it is"
+		s.Detail = "draining; nodes.list shows the progress"
 	}
 	return s, nil
 }
 
-// findDrainable finds a node that is there, or was drainDetail, as the store has it: this node may not have been told yet.
+// findDrainable finds a live node, or one that the store has as drained. It asks the store, because
+// this node's watch may lag behind.
 func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member, error) {
 	var names []string
 	for _, m := range n.Members() {
@@ -102,7 +105,8 @@ func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member
 		fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
-// scaleAtRevision stores how many replicas a deployment is to have, unless it has changed since a revision.
+// scaleAtRevision stores the number of replicas of a deployment. It returns store.ErrConflict if
+// the deployment is no longer at the given revision.
 func (n *Node) scaleAtRevision(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
 	stored, at, err := n.store.Get(ctx, name)
 	if err != nil {
@@ -123,7 +127,7 @@ func (n *Node) scaleAtRevision(ctx context.Context, name string, revision uint64
 // Migrate implements control.Backend.
 func (n *Node) Migrate(ctx context.Context,
 	req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
-	id := rand.Text() // the same each time: what was begun is not begun again
+	id := rand.Text() // the same for each retry, so that a migration is not started twice
 	answer, err := retryStale(ctx, func() (*messages.MigrateSequencesResult, error) {
 		all, err := n.Deployments(ctx)
 		if err != nil {
@@ -135,7 +139,8 @@ func (n *Node) Migrate(ctx context.Context,
 		}
 		source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
 		answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
-			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(), Cause: "replicas.migrate",
+			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(),
+			RequestIds: req.GetRequestIds(), Cause: "replicas.migrate",
 		})
 		if err != nil {
 			return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)
@@ -151,7 +156,7 @@ func (n *Node) Migrate(ctx context.Context,
 	return &messages.MigrateReplicaResponse{Sequences: answer.GetSequences()}, nil
 }
 
-// Explain implements control.Backend. The router that decided may be any; whoever does not answer does not know.
+// Explain implements control.Backend. It asks all routers, and ignores those that do not answer.
 func (n *Node) Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -170,7 +175,7 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 	asked.Wait()
 	if len(decisions) == 0 {
 		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
-			fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
+			fmt.Sprintf("no node remembers a request %q", requestID))
 	}
 	slices.SortFunc(decisions,
 		func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
@@ -199,7 +204,7 @@ func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) 
 	return outcome(answer.GetReleased(), answer.GetRefused(), err)
 }
 
-// gpuActor finds the actor of a GPU of any node.
+// gpuActor returns the actor of a GPU on any node.
 func (n *Node) gpuActor(req interface {
 	GetNode() string
 	GetName() string
@@ -210,7 +215,7 @@ func (n *Node) gpuActor(req interface {
 		}
 	}
 	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("no %s on a node %q; gpus.list has them all", req.GetName(), req.GetNode()))
+		fmt.Sprintf("no %s on node %q; gpus.list names all GPUs", req.GetName(), req.GetNode()))
 }
 
 func outcome[T any](done T, refused *messages.Refused, err error) (T, error) {

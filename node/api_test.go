@@ -119,7 +119,9 @@ func TestOpenAIClient(t *testing.T) {
 		t.Errorf("streamed %q, usage %+v", text.String(), usage)
 	}
 	chat, err := client.CreateChatCompletion(t.Context(), openai.ChatCompletionRequest{
-		Model: "kjv", Messages: []openai.ChatCompletionMessage{{Role: "user", Content: "In the beginning"}}, MaxCompletionTokens: 8, N: 2,
+		Model:               "kjv",
+		Messages:            []openai.ChatCompletionMessage{{Role: "user", Content: "In the beginning"}},
+		MaxCompletionTokens: 8, N: 2,
 		LogProbs: true, TopLogProbs: 2, Seed: &seed,
 	})
 	if err != nil || len(chat.Choices) != 2 || chat.Choices[0].Message.Role != "assistant" {
@@ -357,7 +359,8 @@ func TestFewBlocks(t *testing.T) {
 func TestModelThatDoesNotFit(t *testing.T) {
 	n := start(t, nil)
 	if _, err := n.PutDeployment(t.Context(), &messages.DeploymentSpec{
-		Name: "huge", Path: testkit.Model(), Replicas: new(uint32(1)), MaxSequences: new(uint32(4)), StepTokens: new(uint32(64)),
+		Name: "huge", Path: testkit.Model(), Replicas: new(uint32(1)), MaxSequences: new(uint32(4)),
+		StepTokens:  new(uint32(64)),
 		BlockTokens: new(uint32(16)), KvBlocks: new(uint32(1 << 24)),
 	}, 0); err != nil {
 		t.Fatal(err)

@@ -298,7 +298,8 @@ func TestNoSecrets(t *testing.T) {
 	for _, body := range []string{
 		`{"model":"kjv","prompt":"` + prompt + `","max_tokens":2}`,
 		`{"model":"kjv","prompt":"` + prompt + `","max_tokens":2,"stream":true,"echo":true,"stop":"` + prompt + `"}`,
-		`{"model":"kjv","prompt":` + prompt, `{"model":"kjv","prompt":{"` + prompt + `":1}}`, `{"model":"kjv","` + prompt + `":1,"prompt":"a","max_tokens":1}`,
+		`{"model":"kjv","prompt":` + prompt, `{"model":"kjv","prompt":{"` + prompt + `":1}}`,
+		`{"model":"kjv","` + prompt + `":1,"prompt":"a","max_tokens":1}`,
 		`{"model":"kjv","prompt":"` + long + `"}`, `{"model":"kjv","prompt":"a","max_tokens":"` + prompt + `"}`,
 		`{"model":"kjv","messages":[{"role":"` + prompt + `","content":"` + prompt + `"}],"max_tokens":2}`,
 		`{"model":"kjv","messages":[{"role":"user","content":"` + prompt + `"}],"max_tokens":2}`,
@@ -311,7 +312,8 @@ func TestNoSecrets(t *testing.T) {
 			}
 		}
 		for _, subject := range []string{
-			"infer.kjv", "kv.pin", "kv.restore", "kv.unpin", "models.deploy", "models.scale", "adapters.register", "replicas.migrate", "gpus.quarantine", "node.test.kv",
+			"infer.kjv", "kv.pin", "kv.restore", "kv.unpin", "models.deploy", "models.scale",
+			"adapters.register", "replicas.migrate", "gpus.quarantine", "node.test.kv",
 		} {
 			if strings.Contains(body, "lora") {
 				continue

@@ -24,7 +24,8 @@ func (s sink) Flush()                      {}
 // BenchmarkRequest is a completion of one token through gateway and actors, without a network.
 func BenchmarkRequest(b *testing.B) {
 	n, err := node.Start(b.Context(), node.Config{
-		Name: "bench", DataDir: b.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Log: zerolog.Nop(),
+		Name: "bench", DataDir: b.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
+		Version: "0.0.0", Log: zerolog.Nop(),
 		Devices: []host.Config{
 			{MemoryBytes: 1 << 30},
 		}, Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},

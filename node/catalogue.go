@@ -17,7 +17,7 @@ import (
 	"troupe/modelfile/peft"
 )
 
-// openCatalogue follows the stored adapters, and returns when it knows them all.
+// openCatalogue watches the stored adapters, and waits until all of them are read.
 func (n *Node) openCatalogue(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	n.closers = append(n.closers, end)
@@ -27,7 +27,7 @@ func (n *Node) openCatalogue(ctx context.Context) error {
 			select {
 			case <-life.Done():
 			case <-time.After(rewatchDelay):
-				n.cfg.Log.Warn().Err(err).Msg("store lost, watching adapters again")
+				n.cfg.Log.Warn().Err(err).Msg("store lost; watching adapters again")
 			}
 		}
 	}()
@@ -47,18 +47,20 @@ func (n *Node) Adapter(name string) (*messages.AdapterSpec, error) {
 	a, err := n.catalogue.Find(name, func(*messages.AdapterSpec) bool { return true })
 	if a == nil && err == nil {
 		err = control.Refuse(messages.Reason_REASON_NOT_FOUND,
-			fmt.Sprintf("adapter %q is not registered; adapters.list names those that are", name))
+			fmt.Sprintf("adapter %q is not registered; adapters.list names the registered ones", name))
 	}
 	return a, err
 }
 
-// RegisterAdapter implements control.Backend and gateway.Adapters. The adapter is read from the files of this node.
+// RegisterAdapter implements control.Backend and gateway.Adapters. It reads the adapter from the
+// files of this node.
 func (n *Node) RegisterAdapter(ctx context.Context,
 	req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
 	return n.register(ctx, req, "")
 }
 
-// register registers an adapter, as the configuration says that has the digest applied, or by command: then that stays.
+// register registers an adapter. applied is the digest of its entry in the configuration; if it is
+// "", the stored digest stays.
 func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterRequest,
 	applied string) (*messages.AdapterSpec, error) {
 	spec, err := n.checkAdapter(ctx, req)
@@ -73,12 +75,12 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 			return nil, err
 		case req.GetOnlyNew():
 			return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
-				fmt.Sprintf("adapter %s is registered already", catalogue.Name(spec)))
+				fmt.Sprintf("adapter %s is already registered", catalogue.Name(spec)))
 		}
 		spec.Registered, spec.Applied = timestamppb.Now(), cmp.Or(applied, before.GetApplied())
 		stored, err := n.store.PutAdapter(ctx, spec, at)
 		if errors.Is(err, store.ErrConflict) {
-			continue // somebody else wrote it meanwhile
+			continue // another node wrote it in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -91,7 +93,8 @@ func (n *Node) register(ctx context.Context, req *messages.RegisterAdapterReques
 	}
 }
 
-// checkAdapter finds the base model of an adapter, checks it against that, and fills in what its files tell.
+// checkAdapter resolves the base model of an adapter, checks that they fit, and fills in the fields
+// that come from the adapter's files.
 func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
 	spec, err := control.NormalizeAdapter(req.GetAdapter())
 	if err != nil {
@@ -126,12 +129,12 @@ func (n *Node) checkAdapter(ctx context.Context, req *messages.RegisterAdapterRe
 	}
 	if _, _, err := n.store.Get(ctx, spec.GetName()); err == nil {
 		return nil, control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
-			fmt.Sprintf("%s is the name of a deployment; give the adapter another one", spec.GetName()))
+			fmt.Sprintf("%s is the name of a deployment; give the adapter another name", spec.GetName()))
 	}
 	return spec, nil
 }
 
-// baseDeployment is the deployment that an adapter is for.
+// baseDeployment returns the deployment that an adapter is for.
 func (n *Node) baseDeployment(ctx context.Context, spec *messages.AdapterSpec) (*messages.DeploymentSpec, error) {
 	if spec.GetModel() != "" {
 		base, _, err := n.store.Get(ctx, spec.GetModel())
@@ -156,19 +159,15 @@ func (n *Node) baseDeployment(ctx context.Context, spec *messages.AdapterSpec) (
 	return catalogue.Base(config.Base, deployed)
 }
 
-// PinAdapter implements control.Backend. It stays the same adapter.
+// PinAdapter implements control.Backend. The revision of the adapter does not change.
 func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error) {
-	spec, err := n.updateAdapter(
-		ctx,
-		name,
-		func(spec *messages.AdapterSpec, at uint64) (_ *messages.AdapterSpec, err error) {
-			if spec.GetPinned() == pinned {
-				return spec, nil
-			}
-			spec.Pinned = pinned
-			return n.store.PutAdapter(ctx, spec, at)
-		},
-	)
+	spec, err := n.updateAdapter(ctx, name, func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
+		if spec.GetPinned() == pinned {
+			return spec, nil
+		}
+		spec.Pinned = pinned
+		return n.store.PutAdapter(ctx, spec, at)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +178,8 @@ func (n *Node) PinAdapter(ctx context.Context, name string, pinned bool) (*messa
 	})
 }
 
-// DeleteAdapter implements control.Backend and gateway.Adapters. When it returns, this node's gateway refuses new requests for it.
+// DeleteAdapter implements control.Backend and gateway.Adapters. When it returns, this node's
+// gateway refuses new requests for the adapter.
 func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error) {
 	spec, err := n.updateAdapter(ctx, name, func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
 		return spec, n.store.DeleteAdapter(ctx, spec.GetModel(), spec.GetName(), at)
@@ -187,29 +187,26 @@ func (n *Node) DeleteAdapter(ctx context.Context, name string) (*messages.Adapte
 	if err != nil {
 		return nil, err
 	}
-	n.events.Publish("adapter.deleted", catalogue.Name(spec), "requests that have it finish")
+	n.events.Publish("adapter.deleted", catalogue.Name(spec), "requests that use it finish")
 	return spec, n.awaitCatalogue(ctx, spec, func(now *messages.AdapterSpec) bool {
 		return now.GetRevision() != spec.GetRevision()
 	})
 }
 
-// awaitCatalogue waits until this node has heard of a change of an adapter that is stored.
+// awaitCatalogue waits until this node's catalogue has a stored change of an adapter.
 func (n *Node) awaitCatalogue(ctx context.Context, spec *messages.AdapterSpec,
 	ok func(*messages.AdapterSpec) bool) error {
 	if err := n.catalogue.Await(ctx, spec.GetModel(), spec.GetName(), ok); err != nil {
 		return control.Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
-			"the change of adapter %s is stored, and this node has not heard of it yet: %v; nothing is to be repeated",
+			"the change of adapter %s is stored, but this node has not seen it yet: %v; do not repeat the request",
 			catalogue.Name(spec), err))
 	}
 	return nil
 }
 
-// updateAdapter changes a stored adapter; what others write meanwhile is taken up.
-func (n *Node) updateAdapter(
-	ctx context.Context,
-	name string,
-	change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error),
-) (*messages.AdapterSpec, error) {
+// updateAdapter changes a stored adapter. It calls change again after a concurrent write.
+func (n *Node) updateAdapter(ctx context.Context, name string,
+	change func(spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error)) (*messages.AdapterSpec, error) {
 	known, err := n.Adapter(name)
 	if err != nil {
 		return nil, err
@@ -218,7 +215,7 @@ func (n *Node) updateAdapter(
 		spec, at, err := n.store.Adapter(ctx, known.GetModel(), known.GetName())
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
-				fmt.Sprintf("adapter %s is not registered any more", catalogue.Name(known)))
+				fmt.Sprintf("adapter %s is no longer registered", catalogue.Name(known)))
 		}
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	rewatchDelay      = time.Second // before a broken watch of the store is opened again
+	rewatchDelay = time.Second // before a broken watch of the store is opened again
 	// for the router to learn of the replicas of other nodes; longer than it takes to detect a dead
 	// node
 	routesTimeout     = 2 * time.Second
@@ -30,13 +30,11 @@ const (
 // openMembers opens the membership registry. The node joins later, when its actors run.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
 	seen, limit := n.store.Terms()
-	n.members, err = members.Open(
-		ctx,
-		js,
-		members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
-			SeenTerm: seen, TermLimit: limit,
-			Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }},
-	)
+	n.members, err = members.Open(ctx, js, members.Config{
+		Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+		SeenTerm: seen, TermLimit: limit,
+		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) },
+	})
 	if err != nil {
 		return err
 	}

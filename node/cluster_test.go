@@ -44,8 +44,10 @@ func together(t *testing.T, count int, change func(i int, c *node.Config)) []*no
 // kjv is the shipped model with so many replicas.
 func kjv(replicas uint32) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{
-		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)), MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)),
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)),
+		MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)),
+		BlockTokens: new(uint32(16)),
+		Priority:    messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
 	}
 }
 

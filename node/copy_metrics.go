@@ -14,7 +14,8 @@ import (
 	"troupe/messages"
 )
 
-// copies count what moves between the tiers of this node. It is safe for concurrent use.
+// copyMetrics counts the copies of blocks between the tiers of this node. It is safe for concurrent
+// use.
 type copyMetrics struct {
 	bytes   *prometheus.CounterVec
 	failed  *prometheus.CounterVec
@@ -31,10 +32,12 @@ func newCopyMetrics(r prometheus.Registerer) *copyMetrics {
 			Name: "troupe_kv_copied_bytes_total", Help: "Bytes of KV blocks copied from one tier to another.",
 		}, path),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_kv_copies_failed_total", Help: "KV blocks that were to be copied from one tier to another, and did not come: in time, intact, or at all.",
+			Name: "troupe_kv_copies_failed_total",
+			Help: "KV blocks whose copy from one tier to another failed, was late or was corrupt.",
 		}, path),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from a tier to another.", Buckets: prometheus.ExponentialBuckets(10e-6, 2, 18),
+			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from a tier to another.",
+			Buckets: prometheus.ExponentialBuckets(10e-6, 2, 18),
 		}, path),
 		byPath: make(map[[2]string]*messages.KvPath),
 	}
@@ -42,7 +45,7 @@ func newCopyMetrics(r prometheus.Registerer) *copyMetrics {
 	return c
 }
 
-// copied counts a block; it is a tier.Report.
+// observe counts the copy of a block. It ignores a copy that was cancelled.
 func (c *copyMetrics) observe(from, to string, bytes int, m kvstore.Move) {
 	if !m.Done && m.Err == nil {
 		return
@@ -66,7 +69,7 @@ func (c *copyMetrics) observe(from, to string, bytes int, m kvstore.Move) {
 	p.Seconds += m.Took.Seconds()
 }
 
-// paths are those that anything was to be copied along.
+// paths returns the pairs of tiers with copies, sorted.
 func (c *copyMetrics) paths() (all []*messages.KvPath) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,58 +82,40 @@ func (c *copyMetrics) paths() (all []*messages.KvPath) {
 	return all
 }
 
-// scrapeTimeout is how long actors may take to answer for metrics.
+// scrapeTimeout is how long actors may take to answer a scrape.
 const scrapeTimeout = time.Second
 
-// kvCollector asks for the tiers, and the adapters of replicas, when metrics are read. What does not answer is left out.
+// kvCollector collects metrics of tiers and replicas from their actors at each scrape. It leaves
+// out actors that do not answer.
 type kvCollector struct{ node *Node }
 
 var (
-	kvBlocks = kvMetric(
-		"blocks",
-		"KV blocks of a tier, by state; free ones are places in slabs that are given to a size of block. Of HBM, resident ones hold a prefix that nobody reads now.",
-		"tier",
-		"state",
-	)
+	kvBlocks = kvMetric("blocks",
+		"KV blocks of a tier, by state. Free ones are empty slots of slabs. In hbm, resident ones have no readers.",
+		"tier", "state")
 	kvCapacity   = kvMetric("capacity_bytes", "Size of a tier.", "tier")
-	kvTaken      = kvMetric("taken_bytes", "Bytes of the KV blocks that have a place in a tier.", "tier")
-	kvHits       = kvMetric("hits_total", "KV blocks that a prompt wanted and that the tier had.", "tier")
-	kvMisses     = kvMetric("misses_total", "KV blocks that a prompt wanted and that the tier did not have.", "tier")
-	kvArrivals   = kvMetric("arrivals_total", "KV blocks that came into a tier.", "tier")
-	kvDepartures = kvMetric("departures_total", "KV blocks that the tier below took from a tier, or had already.",
+	kvTaken      = kvMetric("taken_bytes", "Bytes of the KV blocks in a tier.", "tier")
+	kvHits       = kvMetric("hits_total", "KV blocks that a prompt needed and the tier had.", "tier")
+	kvMisses     = kvMetric("misses_total", "KV blocks that a prompt needed and the tier did not have.", "tier")
+	kvArrivals   = kvMetric("arrivals_total", "KV blocks stored in a tier.", "tier")
+	kvDepartures = kvMetric("departures_total", "KV blocks of a tier that the tier below stored or already had.",
 		"tier")
-	kvDrops = kvMetric(
-		"dropped_total",
-		"KV blocks that a tier gave up: for lack of room, by command, or damaged; of HBM all that were evicted, also those that are below too.",
-		"tier",
-	)
-	kvDamaged = kvMetric("damaged_total", "KV blocks that were not what they should be, and were computed again.",
+	kvDrops = kvMetric("dropped_total",
+		"KV blocks of a tier that were evicted, flushed or damaged. For hbm it includes those that a lower tier has.",
 		"tier")
-	kvKept     = kvMetric("kept_total", "KV blocks that were wanted again while they left, and stayed.", "tier")
-	kvRestores = kvMetric(
-		"restores_total",
-		"Sequences of which blocks lay below HBM, by what was done: restored, or avoided since recomputing was faster.",
-		"model",
-		"choice",
-	)
+	kvDamaged = kvMetric("damaged_total", "KV blocks that were corrupt and were computed again.",
+		"tier")
+	kvKept     = kvMetric("kept_total", "KV blocks that were used again during their demotion and stayed.", "tier")
+	kvRestores = kvMetric("restores_total",
+		"Sequences with blocks below hbm, by choice: restored, or avoided because recomputing is faster.",
+		"model", "choice")
 	kvOverlaps = kvMetric("restores_overlapped_total",
 		"Sequences whose prefill ran while their blocks were still being restored.", "model")
 	kvVoid = kvMetric("steps_void_total",
-		"Steps that were run again, since a restore that they waited for failed or was late.", "model")
+		"Steps run again because a restore that they waited for failed or was late.", "model")
 	kvMetrics = []*prometheus.Desc{
-		kvBlocks,
-		kvCapacity,
-		kvTaken,
-		kvHits,
-		kvMisses,
-		kvArrivals,
-		kvDepartures,
-		kvDrops,
-		kvDamaged,
-		kvKept,
-		kvRestores,
-		kvOverlaps,
-		kvVoid,
+		kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepartures, kvDrops, kvDamaged,
+		kvKept, kvRestores, kvOverlaps, kvVoid,
 	}
 )
 
@@ -178,21 +163,23 @@ func sendCounter(to chan<- prometheus.Metric, d *prometheus.Desc, value float64,
 func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	name := s.GetName()
 	for state, n := range map[string]uint32{
-		"free": s.GetFree(), "arriving": s.GetArriving(), "resident": s.GetResident(), "leaving": s.GetLeaving(), "pinned": s.GetPinned(),
+		"free": s.GetFree(), "arriving": s.GetArriving(), "resident": s.GetResident(),
+		"leaving": s.GetLeaving(), "pinned": s.GetPinned(),
 	} {
 		sendGauge(to, kvBlocks, float64(n), name, state)
 	}
 	sendGauge(to, kvCapacity, float64(s.GetCapacityBytes()), name)
 	sendGauge(to, kvTaken, float64(s.GetTakenBytes()), name)
 	for d, n := range map[*prometheus.Desc]uint64{
-		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(), kvDepartures: s.GetDepartures(), kvDrops: s.GetDrops(),
+		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(),
+		kvDepartures: s.GetDepartures(), kvDrops: s.GetDrops(),
 		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
 	} {
 		sendCounter(to, d, float64(n), name)
 	}
 }
 
-// collectHBM adds up what replicas have in HBM.
+// collectHBM sums up the HBM usage of the replicas.
 func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
 	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
 	restores, overlaps, void := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}

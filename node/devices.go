@@ -42,7 +42,8 @@ func (n *Node) devicesProps() *actor.Props {
 	for i, d := range n.devices {
 		name := gpuName(i)
 		children = append(children, supervise.Child{Name: name, Props: n.instrument("gpu", gpu.Props(gpu.Config{
-			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i], HBM: n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i],
+			HBM:    n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Source: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
 			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
@@ -54,7 +55,8 @@ func (n *Node) devicesProps() *actor.Props {
 func factsOf(s telemetry.Source) *messages.GpuFacts {
 	f := s.Facts()
 	facts := &messages.GpuFacts{
-		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width), PowerLimitMilliwatts: uint32(f.PowerLimit),
+		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width),
+		PowerLimitMilliwatts: uint32(f.PowerLimit),
 	}
 	for _, n := range f.Near {
 		facts.Near = append(facts.Near,

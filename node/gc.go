@@ -5,11 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent is how much a node's heap grows between two collections, in percent of what lives. That is little: weights and KV blocks lie
-// outside of the heap. With Go's own 100 a node collects that little many times a second, on the cores that requests wait for.
+// gcPercent is the default of GOGC for a node. Its heap is small, because weights and KV blocks are
+// outside it. With Go's own default of 100 it would be collected many times a second, on the cores
+// that requests need.
 const gcPercent = 400
 
-// SetGCPercent is for programs that are a node and nothing else. GOGC, where somebody has set it, counts instead.
+// SetGCPercent tunes the garbage collector for a program that only runs a node. It does nothing if
+// GOGC is set.
 func SetGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -22,9 +22,10 @@ import (
 
 const (
 	hbmName = "hbm"
-	// kvMoveTimeout is how long blocks may take to be copied by the operator's word.
+	// kvMoveTimeout bounds how long a command of the operator may copy blocks.
 	kvMoveTimeout = time.Minute
-	// kvMoveRetry is when a replica that has said nothing is told again: it may have crashed meanwhile.
+	// kvMoveRetry is when a command is sent again to a replica that has not answered; it may have
+	// crashed.
 	kvMoveRetry = 10 * time.Second
 )
 
@@ -39,7 +40,8 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		stats, err := n.kvStats(ctx, here)
 		return &messages.KvNodeResponse{Node: stats}, err
 	case *messages.KvNodeRequest_Offload:
-		return n.moveBlocks(ctx, filterReplicas(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
+		replicas := filterReplicas(here, w.Offload.GetModel(), w.Offload.GetReplica())
+		return n.moveBlocks(ctx, replicas, &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
 		adapter, err := n.adapterRevision(w.Restore.GetModel(), w.Restore.GetAdapter())
 		if err != nil {
@@ -49,17 +51,19 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		if err != nil {
 			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
 		}
-		return n.moveBlocks(ctx, filterReplicas(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
+		replicas := filterReplicas(here, w.Restore.GetModel(), w.Restore.GetReplica())
+		return n.moveBlocks(ctx, replicas, &messages.RestoreBlocks{
 			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
 		}), nil
 	case *messages.KvNodeRequest_Flush:
 		return n.flush(ctx, here, w.Flush.GetTier())
 	}
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-		`nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
+		`no command; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
-// localReplicas are those of this node, as they are now; one that does not answer at once, as it was.
+// localReplicas returns the status of this node's replicas. For a replica that does not answer at
+// once, it is the status that the router has.
 func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
 	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 	if err != nil {
@@ -71,7 +75,8 @@ func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, er
 	for i, r := range here {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, queryRetry, queryRetry); err == nil {
+			now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, queryRetry, queryRetry)
+			if err == nil {
 				here[i] = now
 			}
 		})
@@ -81,7 +86,7 @@ func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, er
 	return here, nil
 }
 
-// only are those of a model and of a name, where these are given.
+// filterReplicas returns the replicas of a model and with a name; "" matches all.
 func filterReplicas(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(r *messages.ReplicaStatus) bool {
 		return model != "" && r.GetModel() != model || name != "" && r.GetName() != name
@@ -107,7 +112,8 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 	return stats, err
 }
 
-// move has replicas move blocks, all at once. Of one that does not, it says why.
+// moveBlocks sends a command to all of the replicas at once. If one fails, its result has the
+// reason.
 func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus,
 	order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
@@ -115,8 +121,8 @@ func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatu
 	for i, r := range replicas {
 		asked.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			var err error
-			if moved[i], err = blocksMoved(askFor[*messages.BlocksMoved](ctx, n, to, order, kvMoveRetry, kvMoveTimeout)); err != nil {
+			answer, err := askFor[*messages.BlocksMoved](ctx, n, to, order, kvMoveRetry, kvMoveTimeout)
+			if moved[i], err = blocksMoved(answer, err); err != nil {
 				moved[i] = &messages.KvMoved{Node: n.cfg.Name, Replica: r.GetName(), Detail: err.Error()}
 			}
 		})
@@ -129,12 +135,14 @@ func blocksMoved(answer *messages.BlocksMoved, err error) (*messages.KvMoved, er
 	return outcome(answer.GetMoved(), answer.GetRefused(), err)
 }
 
-// flush drops blocks of a tier of this node, or of all.
+// flush drops the blocks of one tier of this node, or of all tiers if name is empty.
 func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus,
 	name string) (*messages.KvNodeResponse, error) {
 	if name == kvblock.RemoteName {
 		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
-			Node: n.cfg.Name, Tier: name, Detail: "it keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm",
+			Node: n.cfg.Name, Tier: name,
+			Detail: "this tier keeps no blocks; " +
+				"flush dram, nvme or hbm of the nodes that hold them",
 		}}}, nil
 	}
 	res := &messages.KvNodeResponse{}
@@ -145,9 +153,8 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus,
 		if name != "" && name != t.name {
 			continue
 		}
-		moved, err := blocksMoved(
-			ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}),
-		)
+		order := &messages.FlushBlocks{RequestId: rand.Text()}
+		moved, err := blocksMoved(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, order))
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}
@@ -197,22 +204,22 @@ func (n *Node) Unpin(ctx context.Context, name string) error {
 	err := n.store.DeletePin(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return control.Refuse(messages.Reason_REASON_NOT_FOUND,
-			fmt.Sprintf("nothing is pinned under the name %q; kv.stats has the names", name))
+			fmt.Sprintf("no prefix is pinned as %q; kv.stats names those that are", name))
 	}
 	if err == nil {
-		n.events.Publish("kv.unpinned", name, "its blocks may leave again")
+		n.events.Publish("kv.unpinned", name, "its blocks can be evicted again")
 	}
 	return err
 }
 
-// pinned are the prefixes that are to be kept. It is safe for concurrent use.
+// pinSet is the set of pinned prefixes. It is safe for concurrent use.
 type pinSet struct {
 	mu      sync.Mutex
 	version uint64
 	byName  map[string]*messages.PinnedPrefix
 }
 
-// apply takes a change of what is stored.
+// apply applies a change of the stored pins.
 func (p *pinSet) apply(c store.PinChange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,7 +229,8 @@ func (p *pinSet) apply(c store.PinChange) {
 	}
 }
 
-// of are the pins of a model, or of all, in the order of their names; and a number that changes with them.
+// of returns the pins of a model, or of all models if it is "", by name, and a version that changes
+// with them.
 func (p *pinSet) of(model string) (version uint64, all []*messages.PinnedPrefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +249,7 @@ func (n *Node) Pins() []*messages.PinnedPrefix {
 	return all
 }
 
-// watchPins follows what is pinned.
+// watchPins follows the stored pins.
 func (n *Node) watchPins(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchPins(ctx, func(c store.PinChange) {
@@ -254,7 +262,7 @@ func (n *Node) watchPins(ctx context.Context, synced func()) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(rewatchDelay):
-			n.cfg.Log.Warn().Err(err).Msg("store lost, watching pins again")
+			n.cfg.Log.Warn().Err(err).Msg("store lost; watching pins again")
 		}
 	}
 }

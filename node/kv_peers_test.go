@@ -170,7 +170,9 @@ func (l *lender) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, 
 	l.sessions.Send(
 		actor.NewPID(to.GetAddress(), to.GetId()),
 		&messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
-			Model: "kjv", Prompt: prompt, Sampling: &messages.SamplingParams{MaxTokens: 12, IgnoreEos: true}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+			Model: "kjv", Prompt: prompt,
+			Sampling:  &messages.SamplingParams{MaxTokens: 12, IgnoreEos: true},
+			Priority:  messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 			CacheSalt: salt,
 		}},
 	)

@@ -94,8 +94,10 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 
 // readAtDeploy are the files that a command reads; true: those of an adapter.
 var readAtDeploy = map[string]bool{
-	"config.json": false, "generation_config.json": false, "tokenizer.json": false, "tokenizer_config.json": false, "chat_template.jinja": false,
-	"model.safetensors.index.json": false, "model.safetensors": false, "adapter_config.json": true, "adapter_model.safetensors": true,
+	"config.json": false, "generation_config.json": false, "tokenizer.json": false,
+	"tokenizer_config.json": false, "chat_template.jinja": false,
+	"model.safetensors.index.json": false, "model.safetensors": false, "adapter_config.json": true,
+	"adapter_model.safetensors": true,
 }
 
 func folderOf(adapter bool) string {
@@ -421,9 +423,12 @@ func TestModelRoots(t *testing.T) {
 		return dir
 	}
 	for path, isAdapter := range map[string]bool{
-		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false, filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
-		escaping(testkit.Model(), "tokenizer.json"): false, escaping(testkit.Model(), "model.safetensors"): false,
-		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true, escaping(anAdapter(), "adapter_config.json"): true, escaping(anAdapter(), "golden_greedy.jsonl"): true,
+		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false,
+		filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
+		escaping(testkit.Model(), "tokenizer.json"):                 false, escaping(testkit.Model(), "model.safetensors"): false,
+		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true,
+		escaping(anAdapter(), "adapter_config.json"): true,
+		escaping(anAdapter(), "golden_greedy.jsonl"): true,
 		"/etc": false, "/nowhere": true, "/root/x": false, root + "2": false,
 	} {
 		for command, answer := range commands(t, n, conn, path, isAdapter) {
@@ -443,7 +448,8 @@ func TestModelRoots(t *testing.T) {
 	})
 	other := escaping(testkit.Model(), "MODEL_CARD.md") // which no node reads
 	if _, err := node.Start(t.Context(), node.Config{
-		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Roots: roots,
+		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
+		Version: "0.0.0", Roots: roots,
 		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: other}},
 	}); err == nil || !strings.Contains(err.Error(), modelfile.ErrOutside.Error()) {
 		t.Errorf("a configuration with a model outside: %v", err)

@@ -68,7 +68,8 @@ func (n *Node) watchTLS() {
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.usersChanged(), Refused: n.auditNATSRefusal,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers,
+		UsersChanged: n.usersChanged(), Refused: n.auditNATSRefusal,
 		DiskChanged: n.publishDisk,
 	}
 	if n.cfg.TLS != nil {
@@ -85,13 +86,8 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	switch {
 	case err == nil:
 	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before the server sends its reason
-		return fmt.Errorf(
-			"the node's own nats-server refuses its login (%w); name a user of %s with --nats-nkey or "+
-				"--nats-creds, or add user %s",
-			err,
-			n.cfg.NATSUsers,
-			cfg.Self,
-		)
+		return fmt.Errorf("the node's own nats-server refuses its login (%w); name a user of %s with "+
+			"--nats-nkey or --nats-creds, or add user %s", err, n.cfg.NATSUsers, cfg.Self)
 	default:
 		return fmt.Errorf("connection to the node's own nats-server: %w", err)
 	}

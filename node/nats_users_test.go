@@ -148,7 +148,8 @@ func (e *example) violates(t *testing.T, name string, do func(*nats.Conn) error)
 func (e *example) guestReads(t *testing.T) {
 	for _, name := range []string{"guest", "anna"} {
 		for _, subject := range []string{
-			">", "_INBOX.>", "_INBOX.*", "*.>", "_INBOX_troupe_nodes.>", "_INBOX_troupe_peers.>", "_INBOX_other.>", "$KV.>", "$JS.>", "$SYS.>", "$SRV.>",
+			">", "_INBOX.>", "_INBOX.*", "*.>", "_INBOX_troupe_nodes.>", "_INBOX_troupe_peers.>",
+			"_INBOX_other.>", "$KV.>", "$JS.>", "$SYS.>", "$SRV.>",
 			"troupe.members.>", "troupe.v1.infer.>", "troupe.v1.models.list", "_R_.>",
 		} {
 			if !e.violates(t, name, func(c *nats.Conn) error { _, err := c.SubscribeSync(subject); return err }) {
@@ -166,9 +167,12 @@ func (e *example) guestReads(t *testing.T) {
 // guestWrites tries to send what the guest may not.
 func (e *example) guestWrites(t *testing.T) {
 	for _, subject := range []string{
-		"troupe.v1.models.list", "troupe.v1.models.delete", "troupe.v1.models.scale", "troupe.v1.infer.other", "troupe.v1.infer.kjv-2m.x", "troupe.v1.tree",
-		"troupe.v1.node.test.status", "troupe.v1.events.forged", "troupe.members.members.test", "$SRV.PING", "$JS.API.INFO",
-		"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m", "$KV.troupe-members.members.test", "_INBOX_anna.x",
+		"troupe.v1.models.list", "troupe.v1.models.delete", "troupe.v1.models.scale",
+		"troupe.v1.infer.other", "troupe.v1.infer.kjv-2m.x", "troupe.v1.tree",
+		"troupe.v1.node.test.status", "troupe.v1.events.forged", "troupe.members.members.test",
+		"$SRV.PING", "$JS.API.INFO",
+		"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m",
+		"$KV.troupe-members.members.test", "_INBOX_anna.x",
 		"_INBOX_troupe_nodes.x", "_INBOX_troupe_peers.x", "_R_.x",
 	} {
 		if !e.violates(t, "guest",

@@ -56,11 +56,11 @@ type Node struct {
 	informed     chan struct{} // closed when this node may answer for the cluster
 	serving      chan struct{} // closed when the control service takes requests
 	leaving      chan struct{} // closed when the other nodes take the requests over NATS
-	announceOnce sync.Once // SetLeaving was called
+	announceOnce sync.Once     // SetLeaving was called
 
 	devices         []GPU
 	residency       []*residency.Holder
-	tiers           []lowerTier // fastest first
+	tiers           []lowerTier  // fastest first
 	digests         digest.Cache // of model files
 	loader          engine.Format
 	copyMetrics     *copyMetrics
@@ -80,9 +80,9 @@ type Node struct {
 	bulk            *bulk.Plane
 	audit           *audit.Log
 	servers         []*http.Server // the first one serves clients
-	clientHandler   lateHandler // serves clients
-	metricsHandler  lateHandler // serves scrapers
-	overloadHandler lateHandler // serves connections beyond a limit
+	clientHandler   lateHandler    // serves clients
+	metricsHandler  lateHandler    // serves scrapers
+	overloadHandler lateHandler    // serves connections beyond a limit
 	address         string
 
 	metricsAddress string // empty: no separate listener
@@ -90,7 +90,7 @@ type Node struct {
 	mu             sync.Mutex
 	auditedMembers map[string]bool // live members that have an audit entry
 	draining       map[string]bool // nodes that the operator drains
-	closers        []func() // undo the steps of Start, in reverse order
+	closers        []func()        // undo the steps of Start, in reverse order
 
 	diskEvents *control.Events // guarded by mu; nil during the start
 }
@@ -98,11 +98,12 @@ type Node struct {
 // Start starts a node. If it fails, it has stopped what it started.
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
-		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), auditedMembers: make(map[string]bool),
-		routesKnown: make(
-			chan struct{},
-		), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
+		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(),
+		shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
+		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool),
+		auditedMembers: make(map[string]bool),
+		routesKnown:    make(chan struct{}), informed: make(chan struct{}),
+		serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinSet{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	if n.loader = n.cfg.Loader; n.loader == nil {
@@ -153,7 +154,8 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if n.store, err = store.Open(ctx, js, store.Config{Folder: n.cfg.DataDir, Copy: n.storeCopy, Log: n.cfg.Log}); err != nil {
+	cfg := store.Config{Folder: n.cfg.DataDir, Copy: n.storeCopy, Log: n.cfg.Log}
+	if n.store, err = store.Open(ctx, js, cfg); err != nil {
 		return err
 	}
 	n.closers = append(n.closers, n.store.Close)
@@ -201,7 +203,8 @@ func (n *Node) startActors(ctx context.Context) error {
 	frames := n.cfg.Log.Level(max(n.cfg.Log.GetLevel(), zerolog.WarnLevel)).
 		Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	n.system = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		return slog.New(zerolog.NewSlogHandler(frames)) // protoactor logs a line for every message to a node that is gone
+		// protoactor logs a line for every message to a node that is gone
+		return slog.New(zerolog.NewSlogHandler(frames))
 	}))
 	n.dispatcher = supervise.NewDispatcher()
 	n.closers = append(n.closers, n.dispatcher.Close, n.system.Shutdown)
@@ -225,8 +228,8 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.root = root
-	n.closers = append(n.closers,
-		func() { _ = n.system.Root.StopFuture(root).Wait() }) // ends with the actor; a hung actor is left to the end of the process
+	// Wait ends with the actor. The end of the process ends an actor that hangs.
+	n.closers = append(n.closers, func() { _ = n.system.Root.StopFuture(root).Wait() })
 	return nil
 }
 

@@ -8,7 +8,8 @@ import (
 
 var notFinite = prometheus.NewDesc(
 	"troupe_sequences_not_finite_total",
-	"Sequences that ended since their logits were NaN or infinite; the log and replicas.list name the model or adapter.",
+	"Sequences that failed because their logits were NaN or infinite; "+
+		"the log and replicas.list name the model or adapter.",
 	[]string{"model", "replica"},
 	nil,
 )

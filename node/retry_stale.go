@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	// retryStaleFor is how long word of a replica may need from one node to another: three turns of their routers.
+	// retryStaleFor is how long news of a replica may take from one node to another: three rounds
+	// of their routers.
 	retryStaleFor   = 300 * time.Millisecond
 	retryStaleEvery = 20 * time.Millisecond
 )
 
-// heard looks for replicas or nodes in what this node knows, and again for a while where they are not there: commands are answered by any
-// node, and whoever gives one may have it from another node's answer, which is ahead of this one by a moment.
+// retryStale calls look until it finds the replica or node that a command names, or for
+// retryStaleFor. The client may know the name from another node, and this node learns of it a
+// moment later.
 func retryStale[T any](ctx context.Context, look func() (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, retryStaleFor)
 	defer cancel()

@@ -190,7 +190,8 @@ func TestSecretIsNowhere(t *testing.T) {
 	for _, ask := range [][2]string{
 		{"kv.pin", fmt.Sprintf(`{"name":"p","model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
 		{"kv.stats", ""}, {"kv.restore", fmt.Sprintf(`{"model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
-		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""}, {"replicas.list", ""},
+		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""},
+		{"replicas.list", ""},
 		{"gpus.list", ""}, {"node.test.status", ""}, {"node.test.kv", `{"stats":{}}`},
 		{"replicas.restart", `{"name":"kjv-0"}`}, {"kv.unpin", `{"name":"p"}`},
 	} {

@@ -10,12 +10,14 @@ import (
 	"troupe/messages"
 )
 
-// probeShutdownTimeout is how long answers to probes and scrapers may take once no request is under way.
+// probeShutdownTimeout is how long answers to probes and scrapers may take when no other request is
+// in flight.
 const probeShutdownTimeout = time.Second
 
-// Drain begins the node's end: /ready answers 503, and the others take over what this node serves. For a
-// grace period it still serves requests, on the replicas of other nodes where there are some, since balancers
-// look at /ready only now and then. It returns after that, or when ctx ends; Stop comes next.
+// Drain starts the shutdown: /ready answers 503, and the other nodes take over the replicas of this
+// one. For a grace period the node still serves requests, if possible on other nodes' replicas,
+// because load balancers poll /ready at intervals. Drain returns after that or when ctx ends; call
+// Stop next.
 func (n *Node) Drain(ctx context.Context, grace time.Duration) {
 	n.gateway.Drain()
 	n.announceLeaving(ctx)
@@ -25,15 +27,15 @@ func (n *Node) Drain(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// Stop refuses new requests, and takes the node apart once those under way have ended and others serve what it
-// served, or ctx ends. Until then its port stays open for probes.
+// Stop refuses new requests. It stops the node when those in flight have finished and other nodes
+// have taken over its replicas, or when ctx ends. Until then the port stays open for probes.
 func (n *Node) Stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.DrainTimeout)
 	defer cancel()
 	n.auditNode("node.stopped")
 	n.gateway.Close()
 	for _, s := range n.servers {
-		s.SetKeepAlivesEnabled(false) // closes idle connections too
+		s.SetKeepAlivesEnabled(false) // also closes idle connections
 	}
 	n.announceLeaving(ctx)
 	open := n.gateway.Wait(ctx)
@@ -46,7 +48,7 @@ func (n *Node) Stop(ctx context.Context) error {
 	return err
 }
 
-// shutWeb ends the HTTP servers. Connections on which a probe is being answered have a moment to finish.
+// shutWeb stops the HTTP servers. Probes in flight have probeShutdownTimeout to finish.
 func (n *Node) shutWeb() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeShutdownTimeout)
 	defer cancel()
@@ -58,22 +60,23 @@ func (n *Node) shutWeb() (err error) {
 	return err
 }
 
-// announceLeaving tells the others once, if NATS answers soon: without it there is nobody to tell, and what
-// runs here may finish all the same.
+// announceLeaving marks this node as leaving, once. If NATS does not answer soon, the other nodes
+// detect the end of the node instead.
 func (n *Node) announceLeaving(ctx context.Context) {
 	n.announceOnce.Do(func() {
 		if n.hasPeers() {
-			close(n.leaving) // they answer what comes over NATS from now on
+			close(n.leaving) // the other nodes take the requests over NATS from now on
 		}
 		ctx, cancel := context.WithTimeout(ctx, leavingTimeout)
 		defer cancel()
 		if err := n.members.SetLeaving(ctx); err != nil {
-			n.cfg.Log.Warn().Err(err).Msg("the others will notice when this node is gone")
+			n.cfg.Log.Warn().Err(err).Msg("cannot announce that this node leaves; the other nodes will detect it")
 		}
 	})
 }
 
-// awaitHandover waits until others serve what this node did, as long as there are others that could.
+// awaitHandover waits until other nodes have taken over this node's replicas, as long as there are
+// such nodes.
 func (n *Node) awaitHandover(ctx context.Context) {
 	began := time.Now()
 	for n.hasPeers() && ctx.Err() == nil {
@@ -89,7 +92,7 @@ func (n *Node) awaitHandover(ctx context.Context) {
 	}
 }
 
-// others reports whether there is another node that stays.
+// hasPeers reports whether another live node is not leaving.
 func (n *Node) hasPeers() bool {
 	return slices.ContainsFunc(n.members.Live(), func(m *messages.Member) bool {
 		return m.GetName() != n.cfg.Name && m.GetState() == messages.MemberState_MEMBER_STATE_UP

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	diagnoseAfter = 2 * time.Second // that a start waits for the store
+	diagnoseAfter = 2 * time.Second // before the first diagnosis
 	diagnoseEvery = 5 * time.Second
 )
 
-// explainWait runs a step of the start that needs the store. While it waits, the log says what for, as far as other
-// nodes know; so does its error.
+// explainWait wraps a step of the start that needs the store. While the step waits, it asks other
+// nodes for the cause and logs it; an error of the step includes the cause.
 func (n *Node) explainWait(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var mu sync.Mutex
@@ -55,7 +55,7 @@ func (n *Node) explainWait(step func(context.Context) error) func(context.Contex
 	}
 }
 
-// withCause adds what is known of its cause to an error.
+// withCause adds a known cause to an error.
 func withCause(err error, why string) error {
 	if err == nil || why == "" {
 		return err
@@ -63,13 +63,13 @@ func withCause(err error, why string) error {
 	return fmt.Errorf("%w; %s", err, why)
 }
 
-// storeDiagnosis asks another node why the store does not answer; "" where that is not known.
+// storeDiagnosis asks another node why the store does not answer. It returns "" if no node knows.
 func (n *Node) storeDiagnosis(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseAfter)
 	defer cancel()
 	answer, err := reply.AskPeer(ctx, n.conn, "troupe.v1.nodes.list", nil)
 	if err != nil {
-		return "" // nobody is there who could say
+		return "" // no node answers
 	}
 	res := &messages.ListNodesResponse{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(answer.Data, res); err != nil {
@@ -78,7 +78,8 @@ func (n *Node) storeDiagnosis(ctx context.Context) string {
 	return diagnose(res)
 }
 
-// diagnose says what keeps the store from answering, by what a node knows of all.
+// diagnose returns the problems that may keep the store from answering, from one node's view of all
+// nodes.
 func diagnose(res *messages.ListNodesResponse) string {
 	var all []string
 	if s := res.GetStore(); s != nil && s.GetReason() != messages.Reason_REASON_NO_SPACE {

@@ -11,7 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// Update implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
+// Update implements control.Backend. It makes the path absolute, so that it has the same meaning
+// after a restart.
 func (n *Node) Update(ctx context.Context, name string, ifRevision uint64,
 	change control.Change) (done control.Updated, err error) {
 	for {
@@ -26,7 +27,7 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64,
 			stored = nil
 		}
 		if ifRevision != 0 && ifRevision != at &&
-			ifRevision != stored.GetAskedRevision() { // else only digests were added since
+			ifRevision != stored.GetAskedRevision() { // else only digests were added
 			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
 				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
 		}
@@ -54,21 +55,19 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64,
 	}
 }
 
-// checkNameFree refuses the name of an adapter.
+// checkNameFree returns an error if an adapter has the name.
 func (n *Node) checkNameFree(name string) error {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == name {
-			return control.Refuse(
-				messages.Reason_REASON_ALREADY_EXISTS,
-				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name,
-					a.GetModel()),
-			)
+			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf(
+				"%s is the name of an adapter of model %s; give the deployment another name", name, a.GetModel()))
 		}
 	}
 	return nil
 }
 
-// publishChange publishes a change, as one of scale where nothing but the number of replicas is another.
+// publishChange publishes a change: as model.scaled if only numbers of replicas changed, else as
+// model.deployed.
 func (n *Node) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {

@@ -22,24 +22,25 @@ import (
 	"troupe/gateway/web"
 )
 
-// WebConfig says who may ask over HTTP, and how much.
+// WebConfig configures the access over HTTP and its limits.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is where /metrics, /live, /health and /ready are served too; empty: nowhere. On isLoopback it
-	// asks for no key.
+	// Metrics is a second address for /metrics, /live, /health and /ready; empty: none. On loopback
+	// it needs no key.
 	Metrics string
-	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a
-	// node that listens on isLoopback answers no others; with keys, only if some are listed.
+	// Hosts are additional host names of this node; localhost, its own names and its addresses are
+	// always accepted. Other hosts are refused if Hosts is set, or if a node without keys listens
+	// on loopback.
 	Hosts   []string
-	Origins []string // whose pages may use the API
-	// BodyBytes bounds the memory of request bodies; 0: the gateway's default.
+	Origins []string // web origins that may use the API
+	// BodyBytes limits the memory for request bodies; 0: the gateway's default.
 	BodyBytes int64
 }
 
-// metricsConnections is how many scrapers may be connected.
+// metricsConnections limits the connections of scrapers.
 const metricsConnections = 64
 
-// lateHandler serves with the handler that was set last.
+// lateHandler is a handler that can be replaced while it serves.
 type lateHandler struct{ now atomic.Pointer[http.Handler] }
 
 func (l *lateHandler) set(h http.Handler) { l.now.Store(&h) }
@@ -49,8 +50,8 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.now.Load()).ServeHTTP(w, r)
 }
 
-// openWeb serves HTTP. Until serveWeb only probes are answered, so that the node is known to be alive however
-// long it starts.
+// openWeb starts to serve HTTP. Until serveWeb it answers only probes, so that a slow start is not
+// taken for a dead node.
 func (n *Node) openWeb() (err error) {
 	listener := n.cfg.HTTPListener
 	if listener == nil {
@@ -64,10 +65,11 @@ func (n *Node) openWeb() (err error) {
 	limited := web.Listen(listener, limits)
 	n.metrics.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "troupe_http_connections", Help: "Connections of HTTP clients that are open.",
+			Name: "troupe_http_connections", Help: "Open connections of HTTP clients.",
 		}, func() float64 { open, _ := limited.Stats(); return float64(open) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
+			Name: "troupe_http_connections_refused_total",
+			Help: "Connections of HTTP clients refused because of a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
 	n.overloadHandler.set(gateway.Starting())
@@ -86,7 +88,7 @@ func (n *Node) openWeb() (err error) {
 	return nil
 }
 
-// serve starts an HTTP server, which answers probes until its handler is set.
+// serve starts an HTTP server that answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	late.set(gateway.Starting())
 	s := web.NewServer(limits, late, &n.overloadHandler, n.webLog())
@@ -100,7 +102,7 @@ func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	}()
 }
 
-// withTLS puts TLS around a listener, where there is a certificate.
+// withTLS wraps a listener in TLS if a certificate is configured.
 func (n *Node) withTLS(l net.Listener) net.Listener {
 	if n.cfg.HTTPTLS == nil {
 		return l
@@ -108,7 +110,7 @@ func (n *Node) withTLS(l net.Listener) net.Listener {
 	return tls.NewListener(l, n.cfg.HTTPTLS)
 }
 
-// serveWeb lets requests in.
+// serveWeb starts to serve requests.
 func (n *Node) serveWeb(context.Context) error {
 	handler := http.Handler(n.gateway)
 	if hosts, ok := n.hosts(n.address); ok {
@@ -128,7 +130,7 @@ func (n *Node) serveWeb(context.Context) error {
 	return nil
 }
 
-// hosts returns the names that requests must be for, where they must be for some.
+// hosts returns the accepted host names, and reports whether requests are checked against them.
 func (n *Node) hosts(address string) (names []string, check bool) {
 	names = slices.Clone(n.cfg.WebConfig.Hosts)
 	check = len(names) > 0 || n.cfg.Keys == nil && isLoopback(address)
@@ -148,7 +150,8 @@ func isLoopback(address string) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// webLog takes what net/http says about connections: clients cause it, so it is debug, and seldom.
+// webLog returns the error log of net/http. Clients cause its lines, so it logs at level debug and
+// samples them.
 func (n *Node) webLog() *log.Logger {
 	seldom := n.cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	return log.New(debugWriter{seldom}, "", 0)
@@ -161,7 +164,7 @@ func (d debugWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// MetricsAddr is where scrapers are served; empty: nowhere but at HTTPAddr.
+// MetricsAddr returns the address of the listener for scrapers; empty: there is none.
 func (n *Node) MetricsAddr() string { return n.metricsAddress }
 
 func listen(what, option, address string) (net.Listener, error) {
@@ -173,5 +176,5 @@ func listen(what, option, address string) (net.Listener, error) {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return nil, fmt.Errorf("%s can not listen on %s: %w; give another address with %s", what, address, err, option)
+	return nil, fmt.Errorf("%s cannot listen on %s: %w; give another address with %s", what, address, err, option)
 }

@@ -114,7 +114,8 @@ func TestNodeWithKeys(t *testing.T) {
 		{main + "/ready", "", 200}, {main + "/health", "", 200},
 		{scrape + "/metrics", "", 200}, {scrape + "/ready", "", 200}, {scrape + "/health", "", 200},
 		{scrape + "/tree", "", 404}, {scrape + "/tree", webAdminKey, 404}, {scrape + "/v1/models", webAdminKey, 404},
-		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403}, {beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
+		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403},
+		{beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
 	} {
 		if got, body := webAsk(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
 			t.Errorf("%s %s: %d, want %d: %.300s", tc.url, tc.key, got, tc.want, body)
