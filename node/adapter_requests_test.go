@@ -22,12 +22,12 @@ const onAdapters = "troupe.v1.adapters."
 func registerShipped(t *testing.T, conn *nats.Conn) {
 	t.Helper()
 	for _, name := range shipped[1:] {
-		answer[messages.RegisterAdapterResponse](t, conn, onAdapters+"register", registering(name, adapterDir(name)))
+		answer[messages.RegisterAdapterResponse](t, conn, onAdapters+"register", registerBody(name, adapterDir(name)))
 	}
 }
 
 // ask asks a node for a golden's text from a model, and returns what was answered.
-func ask(t *testing.T, n *node.Node, model string, g testkit.Golden) (int, string, string) {
+func completeGolden(t *testing.T, n *node.Node, model string, g testkit.Golden) (int, string, string) {
 	status, body := post(t, n, "/v1/completions",
 		map[string]any{"model": model, "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
 	var c struct {
@@ -40,7 +40,7 @@ func ask(t *testing.T, n *node.Node, model string, g testkit.Golden) (int, strin
 	return status, c.Choices[0].Text, strings.TrimPrefix(c.ID, "cmpl-")
 }
 
-func stats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse {
+func adapterStats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse {
 	t.Helper()
 	got := &messages.AdapterStatsResponse{}
 	if err := protojson.Unmarshal(request(t, conn, onAdapters+"stats", "").Data, got); err != nil {
@@ -52,14 +52,14 @@ func stats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse {
 // TestAdaptersByName: over HTTP each adapter gives its golden outputs under its name and its full one, on every node of a cluster and all at once; why
 // a request went where it went names the adapter; and a replica that dies takes no adapter with it.
 func TestAdaptersByName(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	conn := connect(t, nodes[1])
 	registerShipped(t, conn)
-	until(t, "both nodes to know the adapters",
+	waitFor(t, "both nodes to know the adapters",
 		func() bool { return len(nodes[0].Adapters("kjv")) == 3 && len(nodes[1].Adapters("kjv")) == 3 })
 	check := func(n *node.Node, adapter, model string, g testkit.Golden) string {
-		status, text, id := ask(t, n, model, g)
+		status, text, id := completeGolden(t, n, model, g)
 		if status != http.StatusOK || text != g.Text {
 			t.Errorf("%s: %d %q, want %q", model, status, text, g.Text)
 		}
@@ -79,13 +79,13 @@ func TestAdaptersByName(t *testing.T) {
 		asked.Wait()
 	}
 	everything()
-	until(t, "the replicas to say what they have", func() bool { return stats(t, conn).GetOnGpu() >= 3 })
+	waitFor(t, "the replicas to say what they have", func() bool { return adapterStats(t, conn).GetOnGpu() >= 3 })
 	id := check(nodes[0], "psalms", "psalms", adapterGoldens(t, "psalms")[0])
 	why := answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions()[0]
 	if !strings.Contains(why.GetWhy(), "adapter psalms@") || !strings.Contains(why.GetWhy(), "on its GPU") {
 		t.Errorf("%s", why.GetWhy())
 	}
-	for name := range where(t, nodes[0]) {
+	for name := range placements(t, nodes[0]) {
 		answer[messages.RestartReplicaResponse](t, conn, "troupe.v1.replicas.restart", `{"name":"`+name+`"}`)
 	}
 	everything()
@@ -93,12 +93,12 @@ func TestAdaptersByName(t *testing.T) {
 
 // TestPinnedAdapterIsEverywhere: it is on the device of every replica though nobody asked for it, also in a replica's next life, until it is unpinned.
 func TestPinnedAdapterIsEverywhere(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	conn := connect(t, nodes[0])
 	registerShipped(t, conn)
 	pinned := func() (n int) {
-		for _, a := range stats(t, conn).GetAdapters() {
+		for _, a := range adapterStats(t, conn).GetAdapters() {
 			for _, p := range a.GetPlaces() {
 				if a.GetName() == "psalms" && p.GetPinned() &&
 					p.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU &&
@@ -110,9 +110,9 @@ func TestPinnedAdapterIsEverywhere(t *testing.T) {
 		return n
 	}
 	answer[messages.AdapterResponse](t, conn, onAdapters+"pin", `{"name":"psalms"}`)
-	until(t, "psalms on both replicas", func() bool { return pinned() == 2 })
+	waitFor(t, "psalms on both replicas", func() bool { return pinned() == 2 })
 	answer[messages.RestartReplicaResponse](t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
-	until(t, "the second life of a replica, with psalms", func() bool {
+	waitFor(t, "the second life of a replica, with psalms", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetIncarnation() == 2 && pinned() == 2
 	})
@@ -120,20 +120,20 @@ func TestPinnedAdapterIsEverywhere(t *testing.T) {
 		t,
 		conn,
 		onAdapters+"register",
-		strings.Replace(registering("psalms", adapterDir("psalms")), `"model":"kjv"`, `"model":"kjv","pinned":true`, 1),
+		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`, `"model":"kjv","pinned":true`, 1),
 	).GetAdapter()
-	until(t, "the new revision on both replicas, and the old one on none", func() bool {
-		all := stats(t, conn).GetAdapters()
+	waitFor(t, "the new revision on both replicas, and the old one on none", func() bool {
+		all := adapterStats(t, conn).GetAdapters()
 		return pinned() == 2 && len(all) == 1 && all[0].GetRevision() == again.GetRevision()
 	})
 	answer[messages.AdapterResponse](t, conn, onAdapters+"unpin", `{"name":"psalms"}`)
-	until(t, "psalms to be as any other", func() bool { return pinned() == 0 })
+	waitFor(t, "psalms to be as any other", func() bool { return pinned() == 0 })
 }
 
-// TestDeletedAdapterFinishes: who uses it when it is deleted gets the whole output; new requests are refused at once, and nothing of it is left when the last
+// TestDeletedAdapterFinishesRequests: who uses it when it is deleted gets the whole output; new requests are refused at once, and nothing of it is left when the last
 // one has finished.
-func TestDeletedAdapterFinishes(t *testing.T) {
-	n, g := gated(t, 5)
+func TestDeletedAdapterFinishesRequests(t *testing.T) {
+	n, g := startGated(t, 5)
 	conn := connect(t, n)
 	registerShipped(t, conn)
 	const body = `{"model":"shout","prompt":"In the beginning","max_tokens":300,"temperature":0,"stream":true,"ignore_eos":true,"stream_options":{"include_usage":true}}`
@@ -147,11 +147,11 @@ func TestDeletedAdapterFinishes(t *testing.T) {
 		t.Fatalf("%d, %v", running.StatusCode, err)
 	}
 	answer[messages.AdapterResponse](t, conn, onAdapters+"delete", `{"name":"shout"}`)
-	if status, text, _ := ask(t, n, "shout", adapterGoldens(t, "shout")[0]); status != http.StatusNotFound {
+	if status, text, _ := completeGolden(t, n, "shout", adapterGoldens(t, "shout")[0]); status != http.StatusNotFound {
 		t.Errorf("asked for once it was deleted: %d %s", status, text)
 	}
-	until(t, "it to be shown as deleted, and in use", func() bool {
-		all := stats(t, conn).GetAdapters()
+	waitFor(t, "it to be shown as deleted, and in use", func() bool {
+		all := adapterStats(t, conn).GetAdapters()
 		return len(all) == 1 && all[0].GetDeleted() && all[0].GetSequences() == 1
 	})
 	g.open()
@@ -163,5 +163,5 @@ func TestDeletedAdapterFinishes(t *testing.T) {
 		!strings.Contains(rest.String(), `"completion_tokens":300`) {
 		t.Errorf("the end is %q", rest.String()[max(0, rest.Len()-400):])
 	}
-	until(t, "nothing of it to be left", func() bool { return len(stats(t, conn).GetAdapters()) == 0 })
+	waitFor(t, "nothing of it to be left", func() bool { return len(adapterStats(t, conn).GetAdapters()) == 0 })
 }

@@ -32,7 +32,7 @@ func stories(t *testing.T) (all []story) {
 }
 
 func (s story) sequence(t *testing.T) *messages.SequenceSpec {
-	seq := tuned("", s.Golden)
+	seq := adapterSequence("", s.Golden)
 	seq.Model = "stories"
 	if s.adapter != "" {
 		seq.Adapter = s.adapter
@@ -54,17 +54,17 @@ func TestStoriesGoldens(t *testing.T) {
 	})
 	all := stories(t)
 	for _, s := range all {
-		expect(t, "alone", s.adapter, s.Golden, call(t, n, s.sequence(t)))
+		checkOutput(t, "alone", s.adapter, s.Golden, openSession(t, n, s.sequence(t)))
 	}
 	var running []*client
 	for range 4 {
 		for _, s := range all {
-			running = append(running, call(t, n, s.sequence(t)))
+			running = append(running, openSession(t, n, s.sequence(t)))
 		}
 	}
-	mixed(t, n, 4)
+	generateMixed(t, n, 4)
 	for i, c := range running {
-		expect(t, "together", all[i%len(all)].adapter, all[i%len(all)].Golden, c)
+		checkOutput(t, "together", all[i%len(all)].adapter, all[i%len(all)].Golden, c)
 	}
 }
 
@@ -75,22 +75,22 @@ func TestAdaptersMakeRoom(t *testing.T) {
 		c.Deployments[0].MaxSequences = new(uint32(8))
 	})
 	before := replica(t, n, "kjv").GetKvBlocks()
-	second := kjv(1)
+	second := kjvSpec(1)
 	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB
 	deploy(t, n, second)
 	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
 		t.Fatalf("it gave way too early: %d KV blocks of %d", r.GetKvBlocks(), before)
 	}
-	mixed(t, n, 2)
-	until(t, "fewer KV blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	generateMixed(t, n, 2)
+	waitFor(t, "fewer KV blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 }
 
 // TestAdapterMetrics: one adapter after the other, of which one fits, then the first again. Host memory has those that were read.
 func TestAdapterMetrics(t *testing.T) {
-	n := start(t, pages(1))
+	n := start(t, withAdapterPages(1))
 	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {
 		g := adapterGoldens(t, adapter)[0]
-		expect(t, "alone", adapter, g, call(t, n, tuned(adapter, g)))
+		checkOutput(t, "alone", adapter, g, openSession(t, n, adapterSequence(adapter, g)))
 	}
 	var lines string
 	for name, value := range map[string]int{
@@ -100,7 +100,7 @@ func TestAdapterMetrics(t *testing.T) {
 		`evictions_total{%s}`: 2, `load_failures_total{%s}`: 0,
 	} {
 		want := fmt.Sprintf("troupe_adapter_"+name+" %d\n", `model="kjv",replica="kjv-0"`, value)
-		until(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })
+		waitFor(t, want, func() bool { lines = scrape(t, n); return strings.Contains(lines, want) })
 	}
 	t.Log(lines)
 }

@@ -42,7 +42,7 @@ func (c *client) Fail(r *messages.Refused) {
 var calls int
 
 // call has a node generate; the client's done is closed at the end.
-func call(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
+func openSession(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
 	t.Helper()
 	calls++
 	c := &client{done: make(chan struct{})}
@@ -53,7 +53,7 @@ func call(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
 }
 
 // tuned is a sequence of the shipped model with one of its adapters; "": none.
-func tuned(adapter string, g testkit.Golden) *messages.SequenceSpec {
+func adapterSequence(adapter string, g testkit.Golden) *messages.SequenceSpec {
 	s := &messages.SequenceSpec{
 		Model: "kjv", Prompt: g.PromptIDs, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 		Sampling: &messages.SamplingParams{MaxTokens: uint32(len(g.OutputIDs))},
@@ -84,15 +84,15 @@ func adapterGoldens(t *testing.T, adapter string) []testkit.Golden {
 var shipped = []string{"", "psalms", "proverbs", "shout"}
 
 // mixed has a node generate all goldens of all adapters, several times each, at once, and checks them.
-func mixed(t *testing.T, n *node.Node, times int) {
+func generateMixed(t *testing.T, n *node.Node, times int) {
 	t.Helper()
 	var running []func()
 	for i := range times {
 		for _, adapter := range shipped {
 			gs := adapterGoldens(t, adapter)
 			g := gs[i%len(gs)]
-			c := call(t, n, tuned(adapter, g))
-			running = append(running, func() { expect(t, "together", adapter, g, c) })
+			c := openSession(t, n, adapterSequence(adapter, g))
+			running = append(running, func() { checkOutput(t, "together", adapter, g, c) })
 		}
 	}
 	for _, wait := range running {
@@ -100,7 +100,7 @@ func mixed(t *testing.T, n *node.Node, times int) {
 	}
 }
 
-func expect(t *testing.T, how, adapter string, g testkit.Golden, c *client) {
+func checkOutput(t *testing.T, how, adapter string, g testkit.Golden, c *client) {
 	t.Helper()
 	if <-c.done; c.failed != nil || !slices.Equal(c.output, g.OutputIDs) {
 		t.Errorf("%s, %q: got %v %v, want %v", how, adapter, c.output, c.failed, g.OutputIDs)
@@ -113,11 +113,11 @@ func TestAdapterGoldens(t *testing.T) {
 	n := start(t, nil)
 	for _, adapter := range shipped {
 		for _, g := range adapterGoldens(t, adapter) {
-			expect(t, "alone", adapter, g, call(t, n, tuned(adapter, g)))
+			checkOutput(t, "alone", adapter, g, openSession(t, n, adapterSequence(adapter, g)))
 		}
 	}
-	mixed(t, n, 8)
-	until(t, "the replica to say that it holds them", func() bool {
+	generateMixed(t, n, 8)
+	waitFor(t, "the replica to say that it holds them", func() bool {
 		var names []string
 		for _, a := range replica(t, n, "kjv").GetAdapters() {
 			if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
@@ -132,7 +132,7 @@ func TestAdapterGoldens(t *testing.T) {
 }
 
 // pages gives a node's first deployment so many pages for adapters.
-func pages(n uint32, more ...func(*node.Config)) func(*node.Config) {
+func withAdapterPages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		c.Deployments[0].AdapterPages = new(n)
 		for _, change := range more {
@@ -143,15 +143,15 @@ func pages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 
 // TestAdaptersTakeTurns: with pages for one adapter at a time, those of all sequences come and go, and each sequence gets its tokens.
 func TestAdaptersTakeTurns(t *testing.T) {
-	n := start(t, pages(1))
-	mixed(t, n, 4)
-	resting(t, n)
+	n := start(t, withAdapterPages(1))
+	generateMixed(t, n, 4)
+	awaitIdleAdapters(t, n)
 }
 
-// resting checks that no adapter is in use.
-func resting(t *testing.T, n *node.Node) {
+// awaitIdleAdapters checks that no adapter is in use.
+func awaitIdleAdapters(t *testing.T, n *node.Node) {
 	t.Helper()
-	until(t, "adapters to be idle", func() bool {
+	waitFor(t, "adapters to be idle", func() bool {
 		r := replica(t, n, "kjv")
 		return r != nil && !slices.ContainsFunc(r.GetAdapters(), func(a *messages.AdapterHeld) bool {
 			return a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE
@@ -179,14 +179,14 @@ func TestCrashesAroundAdapters(t *testing.T) {
 			if tc.kind == "gpu" {
 				few = 0 // asked for at the first request
 			}
-			n := start(t, pages(few, func(c *node.Config) {
+			n := start(t, withAdapterPages(few, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
-			mixed(t, n, 4)
+			generateMixed(t, n, 4)
 			if tc.crash.Crashed() == 0 {
 				t.Error("nothing crashed")
 			}
-			resting(t, n)
+			awaitIdleAdapters(t, n)
 		})
 	}
 }
@@ -216,21 +216,21 @@ func TestUnusableAdapters(t *testing.T) {
 		}), messages.Reason_REASON_LOAD_FAILED, "adapter_model.safetensors"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seq := tuned("psalms", g)
+			seq := adapterSequence("psalms", g)
 			seq.AdapterSpec = &messages.AdapterSpec{Name: "psalms", Model: "kjv", Revision: 2, Path: tc.path}
-			bad, good := call(t, n, seq), call(t, n, tuned("psalms", g))
+			bad, good := openSession(t, n, seq), openSession(t, n, adapterSequence("psalms", g))
 			if <-bad.done; bad.failed.GetReason() != tc.want || !strings.Contains(bad.failed.GetDetail(), tc.says) ||
 				!strings.Contains(bad.failed.GetDetail(), "psalms@2") {
 				t.Errorf("refused with %v", bad.failed)
 			}
-			expect(t, "beside it", "psalms", g, good)
+			checkOutput(t, "beside it", "psalms", g, good)
 		})
 	}
-	unnamed := tuned("psalms", g)
+	unnamed := adapterSequence("psalms", g)
 	unnamed.AdapterSpec = nil
-	c := call(t, n, unnamed)
+	c := openSession(t, n, unnamed)
 	if <-c.done; c.failed.GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
 		t.Errorf("without a description: %v", c.failed)
 	}
-	resting(t, n)
+	awaitIdleAdapters(t, n)
 }

@@ -21,12 +21,12 @@ import (
 )
 
 // until polls until a condition holds.
-func until(t *testing.T, what string, condition func() bool) {
+func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	patiently(t, time.Minute, what, condition)
+	waitWithin(t, time.Minute, what, condition)
 }
 
-func patiently(t *testing.T, within time.Duration, what string, condition func() bool) {
+func waitWithin(t *testing.T, within time.Duration, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(within); !condition(); {
 		if time.Now().After(end) {
@@ -59,7 +59,7 @@ func complete(t *testing.T, n *node.Node, fields map[string]any) completion {
 	return c
 }
 
-func TestRepeatedPromptSkipsItsPrefill(t *testing.T) {
+func TestRepeatedPromptUsesPrefixCache(t *testing.T) {
 	n := start(t, nil)
 	ask := map[string]any{
 		"model":       "kjv",
@@ -141,7 +141,7 @@ func TestOpenAIClient(t *testing.T) {
 	}
 }
 
-func TestPromptsInEveryForm(t *testing.T) {
+func TestPromptForms(t *testing.T) {
 	n := start(t, nil)
 	g := goldens(t)[0]
 	for name, prompt := range map[string]any{"text": g.Prompt, "tokens": g.PromptIDs} {
@@ -233,7 +233,7 @@ func TestBadRequests(t *testing.T) {
 
 func TestDisconnectFreesBlocks(t *testing.T) {
 	const steps = 5
-	n, g := gated(t, steps)
+	n, g := startGated(t, steps)
 	ctx, leave := context.WithCancel(t.Context())
 	body := `{"model":"kjv","prompt":"In the beginning","max_tokens":1000,"ignore_eos":true,"stream":true}`
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions",
@@ -251,9 +251,9 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	}
 	g.await(t)
 	leave()
-	until(t, "the session to be gone", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
+	waitFor(t, "the session to be gone", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
 	g.open()
-	until(t, "the sequence to be gone", func() bool {
+	waitFor(t, "the sequence to be gone", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetTokensOut() > 0 && r.GetRunning() == 0 && r.GetKvBlocksFree() == r.GetKvBlocks()
 	})
@@ -263,7 +263,7 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 }
 
 // small makes the deployment one that is soon full.
-func small(sequences, waiting, blocks uint32) func(*node.Config) {
+func withLimits(sequences, waiting, blocks uint32) func(*node.Config) {
 	return func(c *node.Config) {
 		d := c.Deployments[0]
 		d.MaxSequences, d.MaxWaiting, d.KvBlocks = new(sequences), new(waiting), new(blocks)
@@ -271,14 +271,14 @@ func small(sequences, waiting, blocks uint32) func(*node.Config) {
 }
 
 func TestQueueFullIs429(t *testing.T) {
-	n, g := gated(t, 0, small(1, 1, 0))
+	n, g := startGated(t, 0, withLimits(1, 1, 0))
 	long := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 10, "ignore_eos": true}
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer g.open()
 	for i := range 2 {
 		wait.Go(func() { post(t, n, "/v1/completions", long) })
-		until(t, "the request to be there", func() bool {
+		waitFor(t, "the request to be there", func() bool {
 			r := replica(t, n, "kjv")
 			return int(r.GetRunning()+r.GetWaiting()) == i+1
 		})
@@ -295,9 +295,9 @@ func TestQueueFullIs429(t *testing.T) {
 	}
 }
 
-// TestHigherClassIsServedFirst: with room for one, an interactive request takes the place of a batch request, which goes on afterwards
+// TestHigherPriorityPreempts: with room for one, an interactive request takes the place of a batch request, which goes on afterwards
 // as if nothing had happened.
-func TestHigherClassIsServedFirst(t *testing.T) {
+func TestHigherPriorityPreempts(t *testing.T) {
 	low := map[string]any{
 		"model":      "kjv",
 		"prompt":     "In the beginning",
@@ -307,7 +307,7 @@ func TestHigherClassIsServedFirst(t *testing.T) {
 		"priority":   "batch",
 	}
 	want := complete(t, start(t, nil), low).Choices[0].Text
-	n, g := gated(t, 20, small(1, 10, 0))
+	n, g := startGated(t, 20, withLimits(1, 10, 0))
 	var order []string
 	var mu sync.Mutex
 	done := func(name string) {
@@ -331,32 +331,32 @@ func TestHigherClassIsServedFirst(t *testing.T) {
 		}
 		done("interactive")
 	})
-	until(t, "the interactive request to wait", func() bool { return replica(t, n, "kjv").GetWaiting() == 1 })
+	waitFor(t, "the interactive request to wait", func() bool { return replica(t, n, "kjv").GetWaiting() == 1 })
 	g.open()
 	wait.Wait()
 	if fmt.Sprint(order) != "[interactive batch]" {
 		t.Errorf("order %v", order)
 	}
-	until(t, "the preemption to be reported", func() bool { return replica(t, n, "kjv").GetPreemptions() > 0 })
+	waitFor(t, "the preemption to be reported", func() bool { return replica(t, n, "kjv").GetPreemptions() > 0 })
 }
 
-// TestFewBlocks: with so few KV blocks that sequences preempt each other, all get what they get alone.
-func TestFewBlocks(t *testing.T) {
-	want := run(t, start(t, nil))
-	n := start(t, small(32, 64, 20))
-	got := run(t, n)
+// TestPreemptionChangesNoToken: with so few KV blocks that sequences preempt each other, all get what they get alone.
+func TestPreemptionChangesNoToken(t *testing.T) {
+	want := completeStreams(t, start(t, nil))
+	n := start(t, withLimits(32, 64, 20))
+	got := completeStreams(t, n)
 	for i := range got {
 		if got[i] != want[i] {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	until(t, "the report of preemptions, and that all of the 20 blocks are free", func() bool {
+	waitFor(t, "the report of preemptions, and that all of the 20 blocks are free", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetRunning() == 0 && r.GetPreemptions() > 0 && r.GetKvBlocksFree() == 20
 	})
 }
 
-func TestModelThatDoesNotFit(t *testing.T) {
+func TestModelTooLargeFails(t *testing.T) {
 	n := start(t, nil)
 	if _, err := n.PutDeployment(t.Context(), &messages.DeploymentSpec{
 		Name: "huge", Path: testkit.Model(), Replicas: new(uint32(1)), MaxSequences: new(uint32(4)),
@@ -366,7 +366,7 @@ func TestModelThatDoesNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d *messages.DeploymentStatus
-	until(t, "the deployment to fail", func() bool {
+	waitFor(t, "the deployment to fail", func() bool {
 		d, _ = n.Deployment(t.Context(), "huge")
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED
 	})
@@ -384,6 +384,6 @@ func TestModelThatDoesNotFit(t *testing.T) {
 	if err := n.DeleteDeployment(t.Context(), "huge"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the deployment to be gone",
+	waitFor(t, "the deployment to be gone",
 		func() bool { _, err := n.Deployment(t.Context(), "huge"); return err != nil })
 }

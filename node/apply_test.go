@@ -43,7 +43,7 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("scaled, and started again", again(1), 2, 1024)
-	deployed := kjv(2)
+	deployed := kjvSpec(2)
 	deployed.MaxWaiting = new(uint32(9))
 	deploy(t, n, deployed)
 	is("deployed by command, and started again", again(1), 2, 9)

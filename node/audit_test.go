@@ -65,7 +65,7 @@ func startAudited(t *testing.T) *audited {
 			"keys.yaml"), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
 		log: &logged{}, events: &logged{},
 	}
-	put(t, a.keys,
+	putFile(t, a.keys,
 		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey))
 	keys, err := apikey.Open(a.keys, zerolog.New(a.log))
 	if err != nil {
@@ -83,7 +83,7 @@ func startAudited(t *testing.T) *audited {
 		}
 		public, a.seeds = append(public, nkey), append(a.seeds, strings.TrimSpace(string(seed)))
 	}
-	put(t, a.users, fmt.Sprintf(`authorization { users = [ {nkey: %s}, {nkey: %s}
+	putFile(t, a.users, fmt.Sprintf(`authorization { users = [ {nkey: %s}, {nkey: %s}
 		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}} ] }`, public[0], public[1], public[2]))
 	a.Node = start(t, func(cfg *node.Config) {
 		cfg.Keys, cfg.AuditLog, cfg.NATSUsers = keys, a.file, a.users
@@ -100,7 +100,7 @@ func startAudited(t *testing.T) *audited {
 	return a
 }
 
-func put(t *testing.T, file, text string) {
+func putFile(t *testing.T, file, text string) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestAudit(t *testing.T) {
 	if err := errors.Join(guest.Publish("troupe.v1.models.delete", []byte(`{"name":"kjv"}`)), guest.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	put(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
+	putFile(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
 	if got := a.http(t, "GET", "/v1/models", "Bearer "+plainKey, ""); got != 401 {
 		t.Errorf("a key that is gone: %d", got)
 	}
@@ -253,7 +253,7 @@ func TestAudit(t *testing.T) {
 		},
 		{Via: "file", Who: "unknown", Action: "reload", Object: "API keys", Result: audit.Done},
 	}
-	until(t, "all entries", func() bool {
+	waitFor(t, "all entries", func() bool {
 		got := a.entries(t)
 		for _, w := range want {
 			if !slices.ContainsFunc(got, func(e audit.Entry) bool {
@@ -275,7 +275,7 @@ func TestAudit(t *testing.T) {
 		}
 		return refused("authentication error") && refused(`Publish Violation`)
 	})
-	until(t, "their events", func() bool {
+	waitFor(t, "their events", func() bool {
 		text := a.events.String()
 		return strings.Contains(text, "troupe.v1.events.audit.models.scale ") &&
 			strings.Contains(text, "troupe.v1.events.audit.http.unauthorized ") &&
@@ -340,7 +340,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 	request(t, a.nats, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"`+strings.Repeat(prompt+" ", 8)+`"}`)
 	request(t, a.nats, "troupe.v1.gpus.quarantine", `{"node":"test","name":"gpu-7","detail":"`+prompt+`"}`)
-	until(t, "an event of a stranger", func() bool { // refusals beyond a rate are counted, not published
+	waitFor(t, "an event of a stranger", func() bool { // refusals beyond a rate are counted, not published
 		for _, wrong := range []nats.Option{nats.UserInfo("root", "WRONG-SECRET"), nats.Token("WRONG-SECRET")} {
 			if _, err := nats.Connect(a.NATSURL(), wrong); err == nil {
 				t.Error("a stranger is let in")
@@ -348,12 +348,12 @@ func TestNoSecrets(t *testing.T) {
 		}
 		return strings.Contains(a.events.String(), "audit.nats.refused")
 	})
-	put(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
+	putFile(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
 	a.http(t, "GET", "/v1/models", "Bearer "+adminKey, "")
-	put(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
-	until(t, "word of the broken users",
+	putFile(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
+	waitFor(t, "word of the broken users",
 		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") })
-	until(t, "word of the broken keys",
+	waitFor(t, "word of the broken keys",
 		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") })
 	written, err := os.ReadFile(a.file)
 	if err != nil {

@@ -73,8 +73,8 @@ func TestStoreView(t *testing.T) {
 	}
 }
 
-// TestTroubles: of what nodes.list says, a node that waits for the store shows what it waits for.
-func TestTroubles(t *testing.T) {
+// TestDiagnose: of what nodes.list says, a node that waits for the store shows what it waits for.
+func TestDiagnose(t *testing.T) {
 	full := &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
 	for want, res := range map[string]*messages.ListNodesResponse{
 		"": {Nodes: []*messages.NodeStatus{{Disk: &messages.DiskStatus{Detail: "well"}}, {}}},
@@ -91,8 +91,8 @@ func TestTroubles(t *testing.T) {
 	}
 }
 
-// TestExplained: the error of a step that the store was waited for says what is known of it.
-func TestExplained(t *testing.T) {
+// TestExplainWait: the error of a step that the store was waited for says what is known of it.
+func TestExplainWait(t *testing.T) {
 	err := withCause(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
 	if got := err.Error(); got != "KV bucket troupe: timed out; node a: data folder /d is full" {
 		t.Error(got)

@@ -41,8 +41,8 @@ func TestAwaitRoutes(t *testing.T) {
 	}
 }
 
-// TestFollow: what is stored is known, of all that is watched, before a node goes on.
-func TestFollow(t *testing.T) {
+// TestStartWatches: what is stored is known, of all that is watched, before a node goes on.
+func TestStartWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		defer end()

@@ -31,9 +31,9 @@ func (j *record) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestTwoSizesChangeNoToken: two models whose blocks are of different sizes pass the slabs of DRAM to each other. What was in these goes to the disk, is not dropped, and
+// TestTwoBlockSizesChangeNoToken: two models whose blocks are of different sizes pass the slabs of DRAM to each other. What was in these goes to the disk, is not dropped, and
 // both models' tokens are those of a run without tiers.
-func TestTwoSizesChangeNoToken(t *testing.T) {
+func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 	const many, rounds = 20, 2
 	two := func(c *node.Config) {
 		c.Deployments[0].KvBlocks = new(uint32(70))
@@ -69,7 +69,7 @@ func TestTwoSizesChangeNoToken(t *testing.T) {
 			}
 		}
 	}
-	dram, nvme := settled(t, n)
+	dram, nvme := awaitSettledTiers(t, n)
 	t.Logf("restored %d and %d; %v; %v", replica(t, n, "kjv").GetKvRestored(),
 		replica(t, n, "large").GetKvRestored(), dram, nvme)
 	if len(nvme.GetSizes()) != 2 || replica(t, n, "kjv").GetKvRestored() == 0 ||

@@ -14,7 +14,7 @@ import (
 )
 
 // copied makes a file of others in one step.
-func joined(t *testing.T, to string, from ...string) {
+func concatenate(t *testing.T, to string, from ...string) {
 	t.Helper()
 	text := ""
 	for _, f := range from {
@@ -24,13 +24,13 @@ func joined(t *testing.T, to string, from ...string) {
 		}
 		text += string(b)
 	}
-	put(t, to, text)
+	putFile(t, to, text)
 }
 
-// TestCAChangeOfNodes: two nodes get certificates of another CA without a restart, and the old CA
-// is taken out. They stay together all the while, by NATS and by the links of actors. Then one of
+// TestCARotation: two nodes get certificates of another CA without a restart, and the old CA
+// is taken out. They stay startCluster all the while, by NATS and by the links of actors. Then one of
 // them is revoked, and is alone.
-func TestCAChangeOfNodes(t *testing.T) {
+func TestCARotation(t *testing.T) {
 	cas := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range cas {
 		ca, _, err := security.OpenAuthority(dir)
@@ -51,22 +51,22 @@ func TestCAChangeOfNodes(t *testing.T) {
 	}
 	certify := func(ca string) {
 		all(func(dir, name string) {
-			joined(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
-			joined(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
+			concatenate(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
+			concatenate(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
 		})
 	}
 	trust := func(cas ...string) {
 		for i := range cas {
 			cas[i] = filepath.Join(cas[i], "ca.crt")
 		}
-		all(func(dir, _ string) { joined(t, filepath.Join(dir, "ca.crt"), cas...) })
+		all(func(dir, _ string) { concatenate(t, filepath.Join(dir, "ca.crt"), cas...) })
 	}
 	dirs[0], dirs[1] = t.TempDir(), t.TempDir()
 	certify(cas[0])
 	trust(cas[0])
-	all(func(dir, _ string) { put(t, filepath.Join(dir, "revoked"), "") })
+	all(func(dir, _ string) { putFile(t, filepath.Join(dir, "revoked"), "") })
 	logs := [2]*logged{{}, {}}
-	nodes := together(t, 2, func(i int, c *node.Config) {
+	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		f := func(name string) string { return filepath.Join(dirs[i], name) }
 		c.Log = zerolog.New(logs[i])
 		id, err := security.Load(
@@ -78,9 +78,9 @@ func TestCAChangeOfNodes(t *testing.T) {
 		}
 		c.TLS, c.Login = id, security.Login{TLS: id}
 	})
-	deploy(t, nodes[0], kjv(2))
+	deploy(t, nodes[0], kjvSpec(2))
 	both := filepath.Join(t.TempDir(), "ca.crt") // a guest trusts either, so that it is the node that refuses
-	joined(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
+	concatenate(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
 	guest := func(ca string) error {
 		id, err := security.Load(security.Files{
 			Cert: filepath.Join(ca, "guest.crt"), Key: filepath.Join(ca, "guest.key"), CA: both,
@@ -100,7 +100,7 @@ func TestCAChangeOfNodes(t *testing.T) {
 	}
 	together := func(when string) {
 		t.Helper()
-		at := where(t, nodes[0])
+		at := placements(t, nodes[0])
 		if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
 			t.Fatalf("%s: replicas are at %v", when, at)
 		}
@@ -109,10 +109,10 @@ func TestCAChangeOfNodes(t *testing.T) {
 			if node == "a" {
 				from = nodes[1]
 			}
-			until(t, when+": an order over the link to "+node,
+			waitFor(t, when+": an order over the link to "+node,
 				func() bool { return from.RestartReplica(t.Context(), replica) == nil })
 		}
-		until(t, when+": both serve", func() bool {
+		waitFor(t, when+": both serve", func() bool {
 			d, err := nodes[1].Deployment(t.Context(), "kjv")
 			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 				len(d.GetReplicas()) == 2
@@ -132,7 +132,7 @@ func TestCAChangeOfNodes(t *testing.T) {
 	certify(cas[1])
 	together("with new certificates")
 	trust(cas[1])
-	until(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
+	waitFor(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
 	together("with the new CA alone")
 	if err := guest(cas[1]); err != nil {
 		t.Errorf("a client of the new CA: %v", err)
@@ -147,6 +147,6 @@ func TestCAChangeOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined(t, filepath.Join(dirs[0], "revoked"), file)
-	until(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
+	concatenate(t, filepath.Join(dirs[0], "revoked"), file)
+	waitFor(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
 }

@@ -18,8 +18,8 @@ import (
 // adapterDir is the folder of one of the shipped model's adapters.
 func adapterDir(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
 
-// registering is the request that registers an adapter of kjv.
-func registering(name, folder string) string {
+// registerBody is the request that registers an adapter of kjv.
+func registerBody(name, folder string) string {
 	b, err := json.Marshal(
 		map[string]any{"adapter": map[string]any{"name": name, "model": "kjv", "path": folder}, "any_base": false},
 	)
@@ -36,7 +36,7 @@ func TestAdapterCatalogue(t *testing.T) {
 	const on = "troupe.v1.adapters."
 	register := func(name, folder string) *messages.AdapterSpec {
 		t.Helper()
-		return answer[messages.RegisterAdapterResponse](t, conn, on+"register", registering(name, folder)).GetAdapter()
+		return answer[messages.RegisterAdapterResponse](t, conn, on+"register", registerBody(name, folder)).GetAdapter()
 	}
 	first := register("psalms", adapterDir("psalms"))
 	if first.GetRevision() == 0 || first.GetRank() == 0 || first.GetBytes() == 0 || first.GetRegistered() == nil ||
@@ -69,7 +69,7 @@ func TestAdapterCatalogue(t *testing.T) {
 	if s := answer[messages.AdapterStatsResponse](t, conn, on+"stats", ``); s.GetRegistered() != 2 {
 		t.Errorf("%v", s)
 	}
-	models := get(t, n, "/v1/models")
+	models := getBody(t, n, "/v1/models")
 	if !strings.Contains(models, `"id":"psalms"`) || !strings.Contains(models, `"parent":"kjv"`) {
 		t.Errorf("%s", models)
 	}
@@ -78,7 +78,7 @@ func TestAdapterCatalogue(t *testing.T) {
 		!strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
 		t.Errorf("deleted, and asked for: %d %s", status, body)
 	}
-	if models := get(t, n, "/v1/models"); strings.Contains(models, "psalms\"") {
+	if models := getBody(t, n, "/v1/models"); strings.Contains(models, "psalms\"") {
 		t.Errorf("%s", models)
 	}
 }
@@ -118,29 +118,29 @@ func TestAdapterRefusals(t *testing.T) {
 		}
 	}
 	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register",
-		registering("psalms", adapterDir("psalms")))
+		registerBody("psalms", adapterDir("psalms")))
 	t.Run("of another base model", func(t *testing.T) {
-		refused("register", registering("a", testkit.Shared(t, "data/models/stories260K-lora/dragon")), "400",
+		refused("register", registerBody("a", testkit.Shared(t, "data/models/stories260K-lora/dragon")), "400",
 			"tensor base_model.model.", "another base model")
 	})
-	refused("register", registering("a", testkit.Model()), "400", "no adapter_config.json")
-	refused("register", registering("a b", adapterDir("psalms")), "400", "a b")
-	refused("register", registering("kjv", adapterDir("psalms")), "409", "name of a deployment")
-	refused("register", registering("other:a", adapterDir("psalms")), "400", "say one of them")
+	refused("register", registerBody("a", testkit.Model()), "400", "no adapter_config.json")
+	refused("register", registerBody("a b", adapterDir("psalms")), "400", "a b")
+	refused("register", registerBody("kjv", adapterDir("psalms")), "409", "name of a deployment")
+	refused("register", registerBody("other:a", adapterDir("psalms")), "400", "say one of them")
 	refused("register",
-		strings.Replace(registering("a", adapterDir("psalms")), `"model":"kjv"`, `"model":"none"`, 1), "404",
+		strings.Replace(registerBody("a", adapterDir("psalms")), `"model":"kjv"`, `"model":"none"`, 1), "404",
 		"deploy the adapter's base model first")
 	refused("register", `{"adapter":{"name":"a"}}`, "400", "path is missing")
 	refused("register", `{}`, "400", "name is missing")
 	refused("register",
-		strings.Replace(registering("psalms", adapterDir("psalms")), `"any_base":false`, `"only_new":true`, 1),
+		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"any_base":false`, `"only_new":true`, 1),
 		"409", "registered already")
 	write(`"r": `, `"r": 1`)
-	refused("register", registering("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
+	refused("register", registerBody("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
 	write(`kjv-2m`, `somebody/kjv-9b`)
-	refused("register", registering("a", foreign), "400", "names another model than kjv", "any_base")
+	refused("register", registerBody("a", foreign), "400", "names another model than kjv", "any_base")
 	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register",
-		strings.Replace(registering("a", foreign), `"any_base":false`, `"any_base":true`, 1))
+		strings.Replace(registerBody("a", foreign), `"any_base":false`, `"any_base":true`, 1))
 	for _, subject := range []string{"get", "pin", "unpin", "delete"} {
 		refused(subject, `{}`, "400", "name is missing")
 		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
@@ -161,9 +161,9 @@ func TestAdapterRefusals(t *testing.T) {
 	}
 }
 
-// TestAdaptersOfTheConfiguration: they are there when the node is up, and stay the same ones over a restart; one whose files have vanished does not keep the
+// TestConfiguredAdapters: they are there when the node is up, and stay the same ones over a restart; one whose files have vanished does not keep the
 // node from starting.
-func TestAdaptersOfTheConfiguration(t *testing.T) {
+func TestConfiguredAdapters(t *testing.T) {
 	data, folder := t.TempDir(), filepath.Join(t.TempDir(), "psalms")
 	if err := os.CopyFS(folder, os.DirFS(adapterDir("psalms"))); err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 }
 
 // get returns the body of a page.
-func get(t *testing.T, n *node.Node, path string) string {
+func getBody(t *testing.T, n *node.Node, path string) string {
 	t.Helper()
 	rec := httptest.NewRecorder()
 	n.Handler().ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))

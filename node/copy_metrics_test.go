@@ -10,8 +10,8 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// TestCopiesAreCounted: what came, what did not, and nothing that was not begun.
-func TestCopiesAreCounted(t *testing.T) {
+// TestCopyMetrics: what came, what did not, and nothing that was not begun.
+func TestCopyMetrics(t *testing.T) {
 	c := newCopyMetrics(prometheus.NewRegistry())
 	c.observe("hbm", "dram", 100, kvstore.Move{})
 	if p := c.paths(); len(p) != 0 {

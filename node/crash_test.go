@@ -32,7 +32,7 @@ func wiredWith(kind string, m actor.ReceiverMiddleware) func(string) []actor.Rec
 }
 
 // run sends 32 sampled requests at once and returns what each got.
-func run(t *testing.T, n *node.Node) []string {
+func completeStreams(t *testing.T, n *node.Node) []string {
 	t.Helper()
 	texts := make([]string, streams)
 	var wait sync.WaitGroup
@@ -59,7 +59,7 @@ func run(t *testing.T, n *node.Node) []string {
 // TestCrashesLoseNoToken: whichever actor crashes while 32 streams run, each stream has exactly the tokens of an undisturbed
 // run, and the weights are not read again.
 func TestCrashesLoseNoToken(t *testing.T) {
-	want := run(t, start(t, func(c *node.Config) { c.Middleware = wired }))
+	want := completeStreams(t, start(t, func(c *node.Config) { c.Middleware = wired }))
 	if t.Failed() || slices.ContainsFunc(want, func(s string) bool { return strings.TrimSpace(s) == "" }) {
 		t.Fatalf("the undisturbed run failed: %q", want)
 	}
@@ -106,7 +106,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 					_, _ = n.Deployments(t.Context())
 				}
 			}()
-			got := run(t, n)
+			got := completeStreams(t, n)
 			<-done
 			for i := range got {
 				if got[i] != want[i] {

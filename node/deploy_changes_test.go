@@ -11,9 +11,9 @@ import (
 	"troupe/messages"
 )
 
-// TestDeployChangesWhatItSays: a deploy of a known name changes the fields that it mentions, null resets one, and the answer
+// TestDeployChangesGivenFields: a deploy of a known name changes the fields that it mentions, null resets one, and the answer
 // lists what changed.
-func TestDeployChangesWhatItSays(t *testing.T) {
+func TestDeployChangesGivenFields(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for _, tc := range []struct {
@@ -45,8 +45,8 @@ func TestDeployChangesWhatItSays(t *testing.T) {
 	}
 }
 
-// TestChangesAtOnce: deploys of different fields at the same time do not lose each other's.
-func TestChangesAtOnce(t *testing.T) {
+// TestConcurrentDeploysMerge: deploys of different fields at the same time do not lose each other's.
+func TestConcurrentDeploysMerge(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	fields := []string{
@@ -81,7 +81,7 @@ func TestStopAndStart(t *testing.T) {
 		t.Errorf("%v", stopped)
 	}
 	var d *messages.DeploymentStatus
-	until(t, "no replica", func() bool {
+	waitFor(t, "no replica", func() bool {
 		d = answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
 		return len(d.GetReplicas()) == 0 && strings.Contains(d.GetDetail(), "models.scale starts it")
 	})
@@ -93,16 +93,16 @@ func TestStopAndStart(t *testing.T) {
 		!strings.Contains(string(body), `models.scale {\"name\": \"kjv\", \"replicas\": 1} starts it`) {
 		t.Errorf("%d %s", status, body)
 	}
-	if body := get(t, n, "/ready"); !strings.Contains(body, `"ready":true`) {
+	if body := getBody(t, n, "/ready"); !strings.Contains(body, `"ready":true`) {
 		t.Errorf("/ready: %s", body)
 	}
-	if body := get(t, n, "/v1/models"); !strings.Contains(string(body), `"kjv"`) {
+	if body := getBody(t, n, "/v1/models"); !strings.Contains(string(body), `"kjv"`) {
 		t.Errorf("/v1/models: %s", body)
 	}
 	answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
 		`{"deployment": {"name": "kjv", "max_waiting": 5}}`)
 	answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name": "kjv", "replicas": 1}`)
-	until(t, "a replica", func() bool {
+	waitFor(t, "a replica", func() bool {
 		d = answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1
 	})

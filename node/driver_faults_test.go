@@ -21,20 +21,20 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// journal keeps what a node logs.
-type journal struct {
+// logBuffer keeps what a node logs.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
 // take returns what was written since the last time.
-func (j *journal) take() string {
+func (j *logBuffer) take() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	defer j.text.Reset()
@@ -54,20 +54,20 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 
 // slow is a deployment that the CUDA sources on the CPU are fast enough for.
 func slow(replicas uint32) *messages.DeploymentSpec {
-	spec := kjv(replicas)
+	spec := kjvSpec(replicas)
 	spec.MaxSequences, spec.StepTokens = new(uint32(4)), new(uint32(64))
 	return spec
 }
 
-// onFake starts a node whose first GPU is the fake's, and whose second, if any, is a software device. The faults are armed before
+// startOnFake starts a node whose first GPU is the fake's, and whose second, if any, is a software device. The faults are armed before
 // the model is deployed on each.
-func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*node.Node, *journal) {
+func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*node.Node, *logBuffer) {
 	t.Helper()
 	d, err := l.Open(0, driver.Embedded{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &journal{}
+	log := &logBuffer{}
 	n := start(t, func(c *node.Config) {
 		c.GPUs = []node.GPU{{Device: d, Source: telemetry.Device(d)}}
 		c.Devices = []host.Config{{Index: 1, MemoryBytes: 256 << 20}}[:software]
@@ -82,22 +82,22 @@ func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, 
 }
 
 // ended is the status and the text, or the error, that a stream ended with.
-type ended struct {
+type response struct {
 	status int
 	text   string
 }
 
 // few runs four short greedy requests at once.
-func few(t *testing.T, n *node.Node) [4]ended {
+func completeFour(t *testing.T, n *node.Node) [4]response {
 	t.Helper()
-	var got [4]ended
+	var got [4]response
 	var wait sync.WaitGroup
 	for i, g := range goldens(t)[:len(got)] {
 		wait.Go(func() {
 			status, body := post(t, n, "/v1/completions", map[string]any{
 				"model": "kjv", "prompt": g.Prompt, "max_tokens": 5, "temperature": 0, "ignore_eos": true,
 			})
-			got[i] = ended{status, string(body)}
+			got[i] = response{status, string(body)}
 			var c completion
 			if status == http.StatusOK {
 				if err := json.Unmarshal(body, &c); err != nil || len(c.Choices) != 1 || c.Usage.CompletionTokens != 5 {
@@ -112,9 +112,9 @@ func few(t *testing.T, n *node.Node) [4]ended {
 	return got
 }
 
-// undisturbed are the answers that no fault may change: those of a software device, which are the beginnings of the goldens.
-func undisturbed(t *testing.T) [4]ended {
-	want := few(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjv(1)} }))
+// expectedOutputs are the answers that no fault may change: those of a software device, which are the beginnings of the goldens.
+func expectedOutputs(t *testing.T) [4]response {
+	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
 	for i, g := range goldens(t)[:len(want)] {
 		if want[i].text == "" || !strings.HasPrefix(g.Text, want[i].text) {
 			t.Fatalf("without faults: %v, not the beginning of %q", want[i], g.Text)
@@ -124,19 +124,19 @@ func undisturbed(t *testing.T) [4]ended {
 }
 
 // quiet waits until nothing is left of requests, and of leases only those of the replicas.
-func quiet(t *testing.T, n *node.Node) {
+func awaitIdle(t *testing.T, n *node.Node) {
 	t.Helper()
-	until(t, "nothing is left of the requests", func() bool {
+	waitFor(t, "nothing is left of the requests", func() bool {
 		s, err := n.NodeStatus(t.Context())
 		return err == nil && s.GetRunning()+s.GetWaiting() == 0 &&
 			!strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
 	})
 }
 
-// TestFaultsHarmNobody: calls of the driver fail one by one under a node that serves. The engine crashes, with an error that says what
-// failed, and comes back; every stream has the tokens of an undisturbed run; nothing is left.
-func TestFaultsHarmNobody(t *testing.T) {
-	want := undisturbed(t)
+// TestDriverFaultsChangeNoToken: calls of the driver fail one by one under a node that serves. The engine crashes, with an error that says what
+// failed, and comes back; every stream has the tokens of an expectedOutputs run; nothing is left.
+func TestDriverFaultsChangeNoToken(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	t.Cleanup(func() { // once the node has stopped
@@ -144,10 +144,10 @@ func TestFaultsHarmNobody(t *testing.T) {
 			t.Errorf("%d objects were not given back", left)
 		}
 	})
-	n, log := onFake(t, fake, library, 1, "")
-	serve(t, n, 1, 1)
-	few(t, n) // makes what is made once
-	quiet(t, n)
+	n, log := startOnFake(t, fake, library, 1, "")
+	awaitServing(t, n, 1, 1)
+	completeFour(t, n) // makes what is made once
+	awaitIdle(t, n)
 	serving := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
 		{"cuMemcpyHtoDAsync_v2@2=1", "CUDA_ERROR_INVALID_VALUE"},
@@ -161,7 +161,7 @@ func TestFaultsHarmNobody(t *testing.T) {
 		t.Run(tc.faults, func(t *testing.T) {
 			log.take()
 			fake.Fault(tc.faults)
-			got := few(t, n)
+			got := completeFour(t, n)
 			if unfired := fake.Unfired(); unfired != 0 {
 				t.Errorf("%d faults were not met", unfired)
 			}
@@ -169,24 +169,24 @@ func TestFaultsHarmNobody(t *testing.T) {
 			if got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			serve(t, n, 1, 1)
-			quiet(t, n)
+			awaitServing(t, n, 1, 1)
+			awaitIdle(t, n)
 			if said := log.take(); !strings.Contains(said, tc.says) {
 				t.Errorf("nothing says %q: %s", tc.says, said)
 			}
 			if now := fake.Live(); now != serving {
 				t.Errorf("%d objects, and %d before", now, serving)
 			}
-			if q := gpu(t, n, 0).GetQuarantine(); q != nil {
+			if q := gpuStatus(t, n, 0).GetQuarantine(); q != nil {
 				t.Errorf("the device is not lost: %v", q)
 			}
 		})
 	}
 }
 
-// TestFaultsWhileLoading: what fails while a model is loaded onto the device is reported, and tried again or elsewhere.
-func TestFaultsWhileLoading(t *testing.T) {
-	want := undisturbed(t)
+// TestDriverFaultsDuringLoad: what fails while a model is loaded onto the device is reported, and tried again or elsewhere.
+func TestDriverFaultsDuringLoad(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
@@ -197,20 +197,20 @@ func TestFaultsWhileLoading(t *testing.T) {
 		{"cuMemcpyHtoDAsync_v2@1=1", "CUDA_ERROR_INVALID_VALUE"},
 	} {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, log := onFake(t, fake, library, 1, tc.faults)
-			until(t, "the fault was met", func() bool { return fake.Unfired() == 0 })
+			n, log := startOnFake(t, fake, library, 1, tc.faults)
+			waitFor(t, "the fault was met", func() bool { return fake.Unfired() == 0 })
 			fake.Reset()
-			until(t, "both replicas serve, on whichever GPU", func() bool {
+			waitFor(t, "both replicas serve, on whichever GPU", func() bool {
 				d, err := n.Deployment(t.Context(), "kjv")
 				return err == nil && strings.Count(fmt.Sprint(d.GetReplicas()), "REPLICA_STATE_SERVING") == 2
 			})
-			if got := few(t, n); got != want {
+			if got := completeFour(t, n); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			if said := log.take(); !strings.Contains(said, tc.says) {
 				t.Errorf("nothing says %q: %s", tc.says, said)
 			}
-			quiet(t, n)
+			awaitIdle(t, n)
 		})
 		if left := fake.Live() - live; ok && left != 0 {
 			t.Errorf("%s: %d objects were not given back", tc.faults, left)
@@ -218,47 +218,47 @@ func TestFaultsWhileLoading(t *testing.T) {
 	}
 }
 
-// lasting are faults that lose the device.
-var lasting = []struct{ faults, says string }{
+// deviceLossFaults are faults that lose the device.
+var deviceLossFaults = []struct{ faults, says string }{
 	{"exec:copy@3=214", "CUDA_ERROR_ECC_UNCORRECTABLE"},
 	{"exec:kernel@40=719", "CUDA_ERROR_LAUNCH_FAILED"},
 	{"exec:kernel@90=700", "CUDA_ERROR_ILLEGAL_ADDRESS"},
 	{"cuLaunchKernel@5=999!", "CUDA_ERROR_UNKNOWN"},
 }
 
-// TestDriverLosesDevice: a fault that lasts, under streams. They go on elsewhere with the tokens that they would have had, and the device
+// TestLastingDriverFaultQuarantines: a fault that lasts, under streams. They go on elsewhere with the tokens that they would have had, and the device
 // is quarantined and emptied.
-func TestDriverLosesDevice(t *testing.T) {
-	want := undisturbed(t)
+func TestLastingDriverFaultQuarantines(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
-	for _, tc := range lasting {
+	for _, tc := range deviceLossFaults {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, _ := onFake(t, fake, library, 1, "")
-			serve(t, n, 1, 1)
+			n, _ := startOnFake(t, fake, library, 1, "")
+			awaitServing(t, n, 1, 1)
 			fake.Fault(tc.faults)
-			if got := few(t, n); got != want {
+			if got := completeFour(t, n); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			if unfired := fake.Unfired(); unfired != 0 {
 				t.Fatalf("%d faults were not met", unfired)
 			}
-			serve(t, n, 0, 2)
-			until(t, "the lost GPU is empty",
-				func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
-			g := gpu(t, n, 0)
+			awaitServing(t, n, 0, 2)
+			waitFor(t, "the lost GPU is empty",
+				func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
+			g := gpuStatus(t, n, 0)
 			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
 				!strings.Contains(q.GetDetail(), tc.says) {
 				t.Errorf("quarantined: %v", q)
 			}
-			quiet(t, n)
+			awaitIdle(t, n)
 			release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
 			if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
 				t.Fatalf("it is not opened again: %v, %v", g, err)
 			}
 			deploy(t, n, slow(3))
-			serve(t, n, 1, 2)
-			if got := few(t, n); got != want {
+			awaitServing(t, n, 1, 2)
+			if got := completeFour(t, n); got != want {
 				t.Errorf("after it was opened again: got %v, want %v", got, want)
 			}
 		})
@@ -272,16 +272,16 @@ func TestDriverLosesDevice(t *testing.T) {
 // TestOnlyDeviceLost: with nowhere to go, streams end with an error that says why, and the node goes on.
 func TestOnlyDeviceLost(t *testing.T) {
 	fake, library := fakeGPU(t)
-	n, _ := onFake(t, fake, library, 0, "")
-	serve(t, n, 1)
-	fake.Fault(lasting[0].faults)
-	for i, a := range few(t, n) {
-		if a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, lasting[0].says) {
+	n, _ := startOnFake(t, fake, library, 0, "")
+	awaitServing(t, n, 1)
+	fake.Fault(deviceLossFaults[0].faults)
+	for i, a := range completeFour(t, n) {
+		if a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, deviceLossFaults[0].says) {
 			t.Errorf("stream %d: %v", i, a)
 		}
 	}
-	quiet(t, n)
-	if state := gpu(t, n, 0).GetState(); state != messages.GpuState_GPU_STATE_QUARANTINED {
+	awaitIdle(t, n)
+	if state := gpuStatus(t, n, 0).GetState(); state != messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Error(state)
 	}
 }

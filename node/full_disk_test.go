@@ -56,7 +56,7 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty := testkit.FillDisk(t, dir)
-	until(t, "the store has stopped", func() bool {
+	waitFor(t, "the store has stopped", func() bool {
 		nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
 		return len(nodes) == 1 && nodes[0].GetDisk().GetStopped()
 	})
@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 	if refused.GetReason() != messages.Reason_REASON_NO_SPACE || !strings.Contains(refused.GetError(), dir) {
 		t.Errorf("%v", refused)
 	}
-	until(t, "the event", func() bool { // disk.low may be before it
+	waitFor(t, "the event", func() bool { // disk.low may be before it
 		m, err := events.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("a request: %d %s", code, body)
 	}
 
-	log := &journal{}
+	log := &logBuffer{}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = node.Start(ctx, node.Config{
@@ -107,15 +107,15 @@ func TestFullDisk(t *testing.T) {
 		<-time.After(wait)
 	}
 	empty()
-	until(t, "the node is ready", func() bool { code, _ := readiness(t, n); return code == http.StatusOK })
-	until(t, "a change is taken", func() bool {
+	waitFor(t, "the node is ready", func() bool { code, _ := readiness(t, n); return code == http.StatusOK })
+	waitFor(t, "a change is taken", func() bool {
 		m, err := conn.Request("troupe.v1.models.scale", []byte(`{"name":"kjv","replicas":2}`), 10*time.Second)
 		return err == nil && m.Header.Get("Nats-Service-Error") == ""
 	})
 	if n.NATSURL() != url {
 		t.Errorf("at %s, was at %s", n.NATSURL(), url)
 	}
-	until(t, "two replicas", func() bool {
+	waitFor(t, "two replicas", func() bool {
 		d, err := n.Deployment(t.Context(), "kjv")
 		return err == nil && len(d.GetReplicas()) == 2
 	})

@@ -20,28 +20,28 @@ import (
 )
 
 // lender is a node with a replica, and the test as its sessions.
-type lender struct {
+type kvPeer struct {
 	*node.Node
 	t        *testing.T
 	sessions *testkit.Peer
-	asked    int
+	requests int
 
-	mu       sync.Mutex
-	system   *actor.ActorSystem
-	believed map[string]map[uint64]bool // what other nodes announced: "kjv-0", "dram" -> blocks
+	mu        sync.Mutex
+	system    *actor.ActorSystem
+	announced map[string]map[uint64]bool // what other nodes announced: "kjv-0", "dram" -> blocks
 }
 
 // listen is a middleware of the router that keeps what other nodes announce.
-func (l *lender) listen(next actor.ReceiverFunc) actor.ReceiverFunc {
+func (l *kvPeer) recordAnnouncements(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		l.mu.Lock()
 		l.system = ctx.ActorSystem()
 		if msg, ok := env.Message.(*messages.RoutesAnnounced); ok {
 			for _, r := range msg.GetReplicas() {
-				l.believe(r.GetStatus().GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
+				l.record(r.GetStatus().GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
 			}
 			for _, r := range msg.GetTiers() {
-				l.believe(r.GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
+				l.record(r.GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
 			}
 		}
 		l.mu.Unlock()
@@ -49,42 +49,42 @@ func (l *lender) listen(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-func (l *lender) believe(holder string, snapshot bool, evicted, committed []uint64) {
-	if l.believed == nil {
-		l.believed = make(map[string]map[uint64]bool)
+func (l *kvPeer) record(holder string, snapshot bool, evicted, committed []uint64) {
+	if l.announced == nil {
+		l.announced = make(map[string]map[uint64]bool)
 	}
-	if l.believed[holder] == nil || snapshot {
-		l.believed[holder] = make(map[uint64]bool)
+	if l.announced[holder] == nil || snapshot {
+		l.announced[holder] = make(map[uint64]bool)
 	}
 	for _, b := range evicted {
-		delete(l.believed[holder], b)
+		delete(l.announced[holder], b)
 	}
 	for _, b := range committed {
-		l.believed[holder][b] = true
+		l.announced[holder][b] = true
 	}
 }
 
 // hears waits until the node knows that a replica elsewhere has a prompt's blocks.
-func (l *lender) hears(replica string, prompt []uint32) {
+func (l *kvPeer) awaitBlocks(replica string, prompt []uint32) {
 	l.t.Helper()
-	l.hearsSalted(replica, prompt, nil)
+	l.awaitSaltedBlocks(replica, prompt, nil)
 }
 
-// hearsSalted is hears for a tenant's blocks.
-func (l *lender) hearsSalted(replica string, prompt []uint32, salt []byte) {
+// awaitSaltedBlocks is hears for a tenant's blocks.
+func (l *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte) {
 	l.t.Helper()
-	until(l.t, "the blocks of "+replica+" to be announced", func() bool {
+	waitFor(l.t, "the blocks of "+replica+" to be announced", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)),
-			func(b uint64) bool { return !l.believed[replica][b] })
+			func(b uint64) bool { return !l.announced[replica][b] })
 	})
 }
 
-// hearsTiers waits until the node knows all that the tiers of another hold, and it is something.
-func (l *lender) hearsTiers(of *lender) {
+// awaitTierBlocks waits until the node knows all that the tiers of another hold, and it is something.
+func (l *kvPeer) awaitTierBlocks(of *kvPeer) {
 	l.t.Helper()
-	until(l.t, "the blocks of tiers to be announced", func() bool {
+	waitFor(l.t, "the blocks of tiers to be announced", func() bool {
 		all, err := of.Tiers(l.t.Context())
 		if err != nil {
 			return false
@@ -94,7 +94,7 @@ func (l *lender) hearsTiers(of *lender) {
 		resident := 0
 		for _, s := range all {
 			if resident += int(s.GetResident()); s.GetArriving()+s.GetLeaving() > 0 ||
-				len(l.believed[s.GetName()]) != int(s.GetResident()) {
+				len(l.announced[s.GetName()]) != int(s.GetResident()) {
 				return false
 			}
 		}
@@ -102,19 +102,19 @@ func (l *lender) hearsTiers(of *lender) {
 	})
 }
 
-// lenders starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
-func lenders(t *testing.T, change func(i int, c *node.Config),
-	wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *lender) {
+// startPeers starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
+func startPeers(t *testing.T, change func(i int, c *node.Config),
+	wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
 	t.Helper()
-	both := []*lender{{t: t}, {t: t}}
-	nodes := together(t, 2, func(i int, c *node.Config) {
+	both := []*kvPeer{{t: t}, {t: t}}
+	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		c.Tiers.RestoreAlways = true
 		if change != nil {
 			change(i, c)
 		}
 		c.Middleware = func(kind string) (all []actor.ReceiverMiddleware) {
 			if kind == "router" {
-				all = append(all, both[i].listen)
+				all = append(all, both[i].recordAnnouncements)
 			}
 			if wrap != nil {
 				if m := wrap(i, kind); m != nil {
@@ -124,12 +124,12 @@ func lenders(t *testing.T, change func(i int, c *node.Config),
 			return append(all, testkit.Wire)
 		}
 	})
-	spec := kjv(2)
+	spec := kjvSpec(2)
 	spec.KvBlocks = new(uint32(48))
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {
 		both[i].Node = n
-		until(t, "the weights to be known", func() bool { return both[i].replica().GetKvTravels() })
+		waitFor(t, "the weights to be known", func() bool { return both[i].replica().GetKvTravels() })
 		both[i].mu.Lock()
 		system := both[i].system
 		both[i].mu.Unlock()
@@ -139,9 +139,9 @@ func lenders(t *testing.T, change func(i int, c *node.Config),
 }
 
 // replica is how the node's own replica is, once the node knows.
-func (l *lender) replica() (found *messages.ReplicaStatus) {
+func (l *kvPeer) replica() (found *messages.ReplicaStatus) {
 	l.t.Helper()
-	until(l.t, "a replica on "+l.Member().GetName(), func() bool {
+	waitFor(l.t, "a replica on "+l.Member().GetName(), func() bool {
 		d, err := l.Deployment(l.t.Context(), "kjv")
 		if err != nil {
 			return false
@@ -157,16 +157,16 @@ func (l *lender) replica() (found *messages.ReplicaStatus) {
 }
 
 // generate has the node's own replica continue a prompt, wherever a router would send it.
-func (l *lender) generate(prompt []uint32) (tokens []uint32, cached uint32) {
+func (l *kvPeer) generate(prompt []uint32) (tokens []uint32, cached uint32) {
 	l.t.Helper()
 	return l.generateSalted(prompt, nil)
 }
 
 // generateSalted is generate for a tenant.
-func (l *lender) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, cached uint32) {
+func (l *kvPeer) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, cached uint32) {
 	l.t.Helper()
-	l.asked++
-	id, to := fmt.Sprint(l.Member().GetName(), "-", l.asked), l.replica().GetActor()
+	l.requests++
+	id, to := fmt.Sprint(l.Member().GetName(), "-", l.requests), l.replica().GetActor()
 	l.sessions.Send(
 		actor.NewPID(to.GetAddress(), to.GetId()),
 		&messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
@@ -176,7 +176,7 @@ func (l *lender) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, 
 			CacheSalt: salt,
 		}},
 	)
-	until(l.t, "12 tokens", func() bool {
+	waitFor(l.t, "12 tokens", func() bool {
 		tokens, cached = nil, 0
 		for _, m := range testkit.Got[*messages.TokensEmitted](l.sessions) {
 			if m.GetRequestId() == id {
@@ -197,9 +197,9 @@ func text(first uint32, tokens int) []uint32 {
 	return prompt
 }
 
-// tieredPair gives the first of two nodes tiers, and so few blocks of HBM that what was computed is soon in the tiers only.
-func tieredPair(t *testing.T, nvme bool, path string) (a, b *lender) {
-	return lenders(t, func(i int, c *node.Config) {
+// startTieredPeers gives the first of two nodes tiers, and so few blocks of HBM that what was computed is soon in the tiers only.
+func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
+	return startPeers(t, func(i int, c *node.Config) {
 		if i > 0 {
 			return
 		}
@@ -210,8 +210,8 @@ func tieredPair(t *testing.T, nvme bool, path string) (a, b *lender) {
 	}, nil)
 }
 
-// descend has a node compute a prompt, and others until the blocks of the first are in its tiers and not in HBM any more.
-func (l *lender) descend(prompt []uint32) (tokens []uint32) {
+// generateAndDemote has a node compute a prompt, and others until the blocks of the first are in its tiers and not in HBM any more.
+func (l *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
 	tokens, _ = l.generate(prompt)
 	for i := range uint32(8) {
 		l.generate(text(100+i, 200))
@@ -241,8 +241,8 @@ func scratch(t *testing.T, path string) {
 	}
 }
 
-// leaseOf asks a node's replica for the blocks of a prompt, as a replica of the same weights would.
-func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
+// requestLease asks a node's replica for the blocks of a prompt, as a replica of the same weights would.
+func (l *kvPeer) requestLease(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
 	d time.Duration) *messages.LeaseBlocksResult {
 	l.t.Helper()
 	to := l.replica()
@@ -258,7 +258,7 @@ func (l *lender) leaseOf(id string, space []byte, prompt []uint32, ticket *messa
 	}
 	l.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)
 	var result *messages.LeaseBlocksResult
-	until(l.t, "an answer to "+id, func() bool {
+	waitFor(l.t, "an answer to "+id, func() bool {
 		for _, r := range testkit.Got[*messages.LeaseBlocksResult](l.sessions) {
 			if r.GetRequestId() == id {
 				result = r

@@ -15,7 +15,7 @@ import (
 )
 
 // roomy gives a node tiers that blocks go to when somebody says so.
-func roomy(t *testing.T) func(*node.Config) {
+func withManualTiers(t *testing.T) func(*node.Config) {
 	path := filepath.Join(t.TempDir(), "kv")
 	return func(c *node.Config) {
 		c.Tiers = node.TiersConfig{DRAMBytes: 8 << 20, NVMeBytes: 16 << 20, NVMePath: path, Watermark: 1}
@@ -26,20 +26,20 @@ func roomy(t *testing.T) func(*node.Config) {
 const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; where it says nothing of the matter, say so."
 
 // hello asks for a few words after a prompt.
-func hello(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
+func completeShort(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
 	t.Helper()
 	c := complete(t, n,
 		map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true})
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// TestKVByCommand: blocks are copied down, dropped and copied up when the operator says so; what was computed once is not computed again, and the tokens
+// TestKVCommands: blocks are copied down, dropped and copied up when the operator says so; what was computed once is not computed again, and the tokens
 // are the same.
-func TestKVByCommand(t *testing.T) {
-	n := start(t, roomy(t))
+func TestKVCommands(t *testing.T) {
+	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
 	prompt := strings.Repeat(system, 3)
-	want, cached := hello(t, n, prompt)
+	want, cached := completeShort(t, n, prompt)
 	if cached != 0 {
 		t.Fatalf("%d tokens were there before", cached)
 	}
@@ -77,11 +77,11 @@ func TestKVByCommand(t *testing.T) {
 	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
 		t.Errorf("%v", again)
 	}
-	if got, cached := hello(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
+	if got, cached := completeShort(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
 		t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, up[0].GetBlocks()*16)
 	}
 	all := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "").GetMoved()
-	if got, cached := hello(t, n, prompt); got != want || cached != 0 || len(all) != 3 {
+	if got, cached := completeShort(t, n, prompt); got != want || cached != 0 || len(all) != 3 {
 		t.Errorf("after %v: %q with %d tokens cached", all, got, cached)
 	}
 	page := scrape(t, n)
@@ -104,30 +104,30 @@ func TestKVByCommand(t *testing.T) {
 	}
 }
 
-// TestIdleBlocksGoDown: where there is room enough for everything, what nobody wants is copied to DRAM all the same, and then goes on to the disk.
-func TestIdleBlocksGoDown(t *testing.T) {
-	n := start(t, roomy(t))
+// TestIdleBlocksAreDemoted: where there is room enough for everything, what nobody wants is copied to DRAM all the same, and then goes on to the disk.
+func TestIdleBlocksAreDemoted(t *testing.T) {
+	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
-	want, _ := hello(t, n, system)
+	want, _ := completeShort(t, n, system)
 	more := func() { // steps are what tells time
 		complete(t, n,
 			map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
 	}
-	until(t, "idle blocks to be in DRAM", func() bool {
+	waitFor(t, "idle blocks to be in DRAM", func() bool {
 		more()
-		return held(t, conn).GetTiers()[0].GetSlots().GetArrivals() >= 4
+		return kvStats(t, conn).GetTiers()[0].GetSlots().GetArrivals() >= 4
 	})
-	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 100 || s.GetTiers()[1].GetSlots().GetArrivals() > 0 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 100 || s.GetTiers()[1].GetSlots().GetArrivals() > 0 {
 		t.Errorf("too early: %v", s)
 	}
-	until(t, "idle blocks to be on the disk", func() bool {
+	waitFor(t, "idle blocks to be on the disk", func() bool {
 		more()
-		return held(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
+		return kvStats(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
 	})
-	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
 		t.Errorf("too early: %v", s)
 	}
-	if got, cached := hello(t, n, system); got != want || cached < 32 {
+	if got, cached := completeShort(t, n, system); got != want || cached < 32 {
 		t.Errorf("%q with %d tokens cached, and %q before", got, cached, want)
 	}
 }
@@ -156,7 +156,7 @@ func scrape(t *testing.T, n *node.Node) (lines string) {
 // TestPinnedPrefix: what is pinned is not dropped, neither by flushes nor under pressure; it is copied up again when its replica has lost it, and all of
 // this holds after a restart of the replica, and of the node.
 func TestPinnedPrefix(t *testing.T) {
-	data, config := t.TempDir(), roomy(t)
+	data, config := t.TempDir(), withManualTiers(t)
 	life := func(name string, body func(*testing.T, *node.Node)) {
 		t.Run(name, func(t *testing.T) {
 			body(t, start(t, func(c *node.Config) {
@@ -175,9 +175,9 @@ func TestPinnedPrefix(t *testing.T) {
 		if blocks < 2 || len(pin.GetTokens()) != int(blocks)*16 {
 			t.Fatalf("%v", pin)
 		}
-		want, _ := hello(t, n, system+" And the people said unto him,")
-		until(t, "its blocks to be pinned in HBM and on disk", func() bool {
-			hello(t, n, "a") // steps are what tells time
+		want, _ := completeShort(t, n, system+" And the people said unto him,")
+		waitFor(t, "its blocks to be pinned in HBM and on disk", func() bool {
+			completeShort(t, n, "a") // steps are what tells time
 			s := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", `{"node":"test"}`)
 			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks ||
 				len(p[0].GetTokens()) > 0 {
@@ -188,37 +188,37 @@ func TestPinnedPrefix(t *testing.T) {
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 		conversations(t, n, 8) // more than there is room for
-		if got, cached := hello(t, n, system+" And the people said unto him,"); got != want ||
+		if got, cached := completeShort(t, n, system+" And the people said unto him,"); got != want ||
 			cached != int(blocks)*16 {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
 		}
 		request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
-		until(t, "the replica's next life to know", func() bool {
-			r := held(t, conn).GetReplicas()[0]
+		waitFor(t, "the replica's next life to know", func() bool {
+			r := kvStats(t, conn).GetReplicas()[0]
 			return r.GetIncarnation() == 2 && r.GetKvBlocksPinned() == blocks
 		})
 	})
 	life("unpin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		until(t, "its blocks to come up from the disk",
-			func() bool { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
-		if _, cached := hello(t, n, system+" And the people said unto him,"); cached < 32 {
+		waitFor(t, "its blocks to come up from the disk",
+			func() bool { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
+		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached < 32 {
 			t.Errorf("%d tokens cached", cached)
 		}
 		answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", `{"name":"moses"}`)
-		until(t, "its blocks to be pinned no more", func() bool {
-			s := held(t, conn)
+		waitFor(t, "its blocks to be pinned no more", func() bool {
+			s := kvStats(t, conn)
 			return s.GetReplicas()[0].GetKvBlocksPinned() == 0 && s.GetTiers()[0].GetSlots().GetPinned() == 0
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
-		if _, cached := hello(t, n, system+" And the people said unto him,"); cached != 0 {
+		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached != 0 {
 			t.Errorf("%d tokens are cached of what was flushed", cached)
 		}
 	})
 }
 
 // held is what the only node has of KV blocks. Its replicas are there.
-func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
+func kvStats(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	t.Helper()
 	for {
 		n := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
@@ -231,27 +231,27 @@ func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
 // TestBlocksTooLarge: where blocks do not fit into a slab, a replica does without, and says so when it is asked to move them.
 func TestBlocksTooLarge(t *testing.T) {
 	n := start(t, func(c *node.Config) {
-		roomy(t)(c)
+		withManualTiers(t)(c)
 		c.Tiers.DRAMBytes, c.Tiers.NVMeBytes = 256<<10, 256<<10
 	})
-	hello(t, n, system)
+	completeShort(t, n, system)
 	conn := connect(t, n)
 	m := request(t, conn, "troupe.v1.kv.offload", "")
 	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
 		t.Errorf("%s", m.Data)
 	}
-	if s := held(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
+	if s := kvStats(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
 		t.Errorf("%v", s)
 	}
 }
 
 // TestKVOfTwoNodes: whoever is asked has the blocks of all nodes moved.
 func TestKVOfTwoNodes(t *testing.T) {
-	nodes := together(t, 2, func(_ int, c *node.Config) { roomy(t)(c) })
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, func(_ int, c *node.Config) { withManualTiers(t)(c) })
+	deploy(t, nodes[0], kjvSpec(2))
 	for _, n := range nodes {
 		for i := range 4 { // fewer steps than what makes blocks go down by themselves, also where all are of one node
-			hello(t, n, fmt.Sprintf("%d: %s", i, system))
+			completeShort(t, n, fmt.Sprintf("%d: %s", i, system))
 		}
 	}
 	conn := connect(t, nodes[1])

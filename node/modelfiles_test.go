@@ -25,7 +25,7 @@ import (
 )
 
 // copied makes a folder of links to a folder's files, but for those that change replaces. nil removes one.
-func copied(t *testing.T, from string, change map[string][]byte) string {
+func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	entries, err := os.ReadDir(from)
@@ -49,7 +49,7 @@ func copied(t *testing.T, from string, change map[string][]byte) string {
 	return dir
 }
 
-func anAdapter() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
+func psalmsDir() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
 
 // commands give a path to a node in each way that it can be given, and return the answer, which must be an error.
 func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter bool) map[string]string {
@@ -102,7 +102,7 @@ var readAtDeploy = map[string]bool{
 
 func folderOf(adapter bool) string {
 	if adapter {
-		return anAdapter()
+		return psalmsDir()
 	}
 	return testkit.Model()
 }
@@ -127,7 +127,7 @@ func TestHostileFiles(t *testing.T) {
 	} {
 		for _, file := range slices.Sorted(maps.Keys(readAtDeploy)) {
 			adapter := readAtDeploy[file]
-			dir := copied(t, folderOf(adapter), map[string][]byte{file: nil})
+			dir := copyWithFiles(t, folderOf(adapter), map[string][]byte{file: nil})
 			if err := make(filepath.Join(dir, file)); err != nil {
 				t.Fatal(err)
 			}
@@ -146,8 +146,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestErrorsShowNothingOfAFile puts a secret wherever a file can have a text, and a file that is none of a model's.
-func TestErrorsShowNothingOfAFile(t *testing.T) {
+// TestErrorsQuoteNoFileContent puts a secret wherever a file can have a text, and a file that is none of a model's.
+func TestErrorsQuoteNoFileContent(t *testing.T) {
 	const secret = "5ecretMarker"
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -159,11 +159,11 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 			`{"architectures":["` + secret + `"]}`,
 			`{"architectures":"` + secret + `"}`,
 			`{"hidden_size":"` + secret + `"}`,
-			changed(t, "config.json", "hidden_act", secret),
-			changed(t, "config.json", "eos_token_id", secret),
-			changed(t, "config.json", "eos_token_id", []string{secret}),
-			changed(t, "config.json", "rope_scaling", map[string]string{"type": secret}),
-			changed(t, "config.json", "quantization_config", secret),
+			withJSONField(t, "config.json", "hidden_act", secret),
+			withJSONField(t, "config.json", "eos_token_id", secret),
+			withJSONField(t, "config.json", "eos_token_id", []string{secret}),
+			withJSONField(t, "config.json", "rope_scaling", map[string]string{"type": secret}),
+			withJSONField(t, "config.json", "quantization_config", secret),
 		},
 		"generation_config.json": {}, // only numbers of it are read, and other faults are ignored
 		"tokenizer.json": {
@@ -177,19 +177,19 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 			`{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`,
 			`{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
 			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`,
-			changed(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}),
-			changed(t, "tokenizer.json", "added_tokens", secret),
-			changed(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
-			changed(
+			withJSONField(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}),
+			withJSONField(t, "tokenizer.json", "added_tokens", secret),
+			withJSONField(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
+			withJSONField(
 				t,
 				"tokenizer.json",
 				"pre_tokenizer",
 				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}},
 			),
-			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
-			changed(
+			withJSONField(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
+			withJSONField(
 				t,
 				"tokenizer.json",
 				"post_processor",
@@ -243,17 +243,17 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 		"adapter_config.json": {
 			passwd,
 			`{"peft_type":"` + secret + `"}`,
-			changed(t, "adapter_config.json", "bias", secret),
-			changed(t, "adapter_config.json", "target_modules", []string{secret}),
-			changed(t, "adapter_config.json", "target_modules", "("+secret),
-			changed(t, "adapter_config.json", "layers_to_transform", secret),
-			changed(t, "adapter_config.json", "layers_pattern", secret),
-			changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret),
-			changed(t, "adapter_config.json", "r", secret),
-			changed(t, "adapter_config.json", "init_lora_weights", secret),
-			changed(t, "adapter_config.json", "lora_alpha", secret),
-			changed(t, "adapter_config.json", "a: "+secret, secret),
-			changed(t, "adapter_config.json", "another", secret),
+			withJSONField(t, "adapter_config.json", "bias", secret),
+			withJSONField(t, "adapter_config.json", "target_modules", []string{secret}),
+			withJSONField(t, "adapter_config.json", "target_modules", "("+secret),
+			withJSONField(t, "adapter_config.json", "layers_to_transform", secret),
+			withJSONField(t, "adapter_config.json", "layers_pattern", secret),
+			withJSONField(t, "adapter_config.json", "init_lora_weights", "pissa"+secret),
+			withJSONField(t, "adapter_config.json", "r", secret),
+			withJSONField(t, "adapter_config.json", "init_lora_weights", secret),
+			withJSONField(t, "adapter_config.json", "lora_alpha", secret),
+			withJSONField(t, "adapter_config.json", "a: "+secret, secret),
+			withJSONField(t, "adapter_config.json", "another", secret),
 		},
 		"adapter_model.safetensors": {
 			passwd,
@@ -267,7 +267,7 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 			if content == "" {
 				t.Fatal("no content")
 			}
-			for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
+			for command, answer := range commands(t, n, conn, copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
 				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") ||
 					strings.Contains(answer, "root:") {
 					t.Errorf("%s with %q: %s answers %s", file, content, command, answer)
@@ -276,11 +276,11 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 		}
 	}
 	for _, name := range []string{secret, "of/" + secret} { // a base model that the file names: the first of these commands compares it
-		dir := copied(
+		dir := copyWithFiles(
 			t,
-			anAdapter(),
+			psalmsDir(),
 			map[string][]byte{
-				"adapter_config.json": []byte(changed(t, "adapter_config.json", "base_model_name_or_path", name)),
+				"adapter_config.json": []byte(withJSONField(t, "adapter_config.json", "base_model_name_or_path", name)),
 			},
 		)
 		b, _ := json.Marshal(
@@ -293,8 +293,8 @@ func TestErrorsShowNothingOfAFile(t *testing.T) {
 	}
 }
 
-// changed is a file of the shipped model or adapter with another value of a field.
-func changed(t *testing.T, file, field string, value any) string {
+// withJSONField is a file of the shipped model or adapter with another value of a field.
+func withJSONField(t *testing.T, file, field string, value any) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
 	if err != nil {
@@ -331,17 +331,17 @@ func withTensor(t *testing.T, file, name string) string {
 	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(text)))) + string(text) + string(b[end:])
 }
 
-// TestSurplusIsNamed: what a model or an adapter has too much is named where its name is plain.
-func TestSurplusIsNamed(t *testing.T) {
+// TestUnknownTensorsAreNamed: what a model or an adapter has too much is named where its name is plain.
+func TestUnknownTensorsAreNamed(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for file, tc := range map[string]struct{ content, want string }{
 		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
 		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not selected by"},
-		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is unknown"},
+		"adapter_config.json":       {withJSONField(t, "adapter_config.json", "use_other", true), "key use_other is unknown"},
 	} {
 		adapter := readAtDeploy[file]
-		for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
+		for command, answer := range commands(t, n, conn, copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
 			if !strings.Contains(answer, tc.want) {
 				t.Errorf("%s: %s answers %s, want %q", file, command, answer, tc.want)
 			}
@@ -355,9 +355,9 @@ func header(text string) string {
 	return string([]byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0}) + text
 }
 
-// TestDeployTriesTheTemplate: a template that fails is refused with its file and line, and one that refuses a system message
+// TestDeployTriesTemplate: a template that fails is refused with its file and line, and one that refuses a system message
 // is not.
-func TestDeployTriesTheTemplate(t *testing.T) {
+func TestDeployTriesTemplate(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for template, want := range map[string]string{
@@ -369,7 +369,7 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		"{{ raise_exception('never') }}": "never",
 		"{% if messages[2].role == 'assistant' %}{{ messages[7].role }}{% endif %}": "line 1",
 	} {
-		dir := copied(t, testkit.Model(), map[string][]byte{"chat_template.jinja": []byte(template)})
+		dir := copyWithFiles(t, testkit.Model(), map[string][]byte{"chat_template.jinja": []byte(template)})
 		for _, answer := range commands(t, n, conn, dir, false) {
 			if !strings.Contains(answer, want) {
 				t.Errorf("%s: got %s, want %q", template, answer, want)
@@ -380,7 +380,7 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		{"chat_template.jinja": []byte("{% if messages[0].role == 'system' %}{{ raise_exception('no system message') }}{% endif %}{{ messages[0].content }}")},
 		{"tokenizer_config.json": []byte("{}")},
 	} {
-		dir := copied(t, testkit.Model(), change)
+		dir := copyWithFiles(t, testkit.Model(), change)
 		m := request(t, conn, "troupe.v1.models.deploy",
 			fmt.Sprintf(`{"deployment":{"name":"fine%d","path":%q}}`, i, dir))
 		if m.Header.Get("Nats-Service-Error") != "" {
@@ -394,9 +394,9 @@ func TestModelRoots(t *testing.T) {
 	base := t.TempDir()
 	root, outside := filepath.Join(base, "models"), filepath.Join(base, "outside")
 	model, adapter := cached(t, filepath.Join(root, "hub"), testkit.Model()), cached(t,
-		filepath.Join(root, "adapters"), anAdapter())
+		filepath.Join(root, "adapters"), psalmsDir())
 	cached(t, outside, testkit.Model())
-	cached(t, outside, anAdapter())
+	cached(t, outside, psalmsDir())
 	roots, err := modelfile.NewRoots(root)
 	if err != nil {
 		t.Fatal(err)
@@ -427,8 +427,8 @@ func TestModelRoots(t *testing.T) {
 		filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
 		escaping(testkit.Model(), "tokenizer.json"):                 false, escaping(testkit.Model(), "model.safetensors"): false,
 		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true,
-		escaping(anAdapter(), "adapter_config.json"): true,
-		escaping(anAdapter(), "golden_greedy.jsonl"): true,
+		escaping(psalmsDir(), "adapter_config.json"): true,
+		escaping(psalmsDir(), "golden_greedy.jsonl"): true,
 		"/etc": false, "/nowhere": true, "/root/x": false, root + "2": false,
 	} {
 		for command, answer := range commands(t, n, conn, path, isAdapter) {
@@ -442,7 +442,7 @@ func TestModelRoots(t *testing.T) {
 	if m.Header.Get("Nats-Service-Error") != "" {
 		t.Errorf("%v %s", m.Header, m.Data)
 	}
-	until(t, "the model to serve", func() bool {
+	waitFor(t, "the model to serve", func() bool {
 		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data),
 			`"state":"DEPLOYMENT_STATE_READY"`)
 	})

@@ -51,7 +51,7 @@ func TestControlOverNATS(t *testing.T) {
 	if m.Header.Get("Nats-Service-Error") != "" || !strings.Contains(string(m.Data), `"replicas":1`) {
 		t.Fatalf("%v %s", m.Header, m.Data)
 	}
-	until(t, "the second model to serve", func() bool {
+	waitFor(t, "the second model to serve", func() bool {
 		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Data),
 			`"state":"DEPLOYMENT_STATE_READY"`)
 	})
@@ -68,21 +68,21 @@ func TestControlOverNATS(t *testing.T) {
 	) != "" {
 		t.Errorf("%v", m.Header)
 	}
-	until(t, "the second incarnation", func() bool { return replica(t, n, "kjv").GetIncarnation() == 2 })
+	waitFor(t, "the second incarnation", func() bool { return replica(t, n, "kjv").GetIncarnation() == 2 })
 	if m := request(t, conn, "troupe.v1.tree", `{"format":"text"}`); !strings.Contains(string(m.Data), `kjv-0`) {
 		t.Errorf("%s", m.Data)
 	}
 	request(t, conn, "troupe.v1.models.delete", `{"name":"second"}`)
-	until(t, "the second model to be gone", func() bool {
+	waitFor(t, "the second model to be gone", func() bool {
 		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get(
 			"Nats-Service-Error-Code",
 		) == "404"
 	})
-	until(t, "its memory to be free", func() bool {
+	waitFor(t, "its memory to be free", func() bool {
 		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"kind":"weights"`) == 1
 	})
 	seen := map[string]bool{}
-	until(t, "all events", func() bool {
+	waitFor(t, "all events", func() bool {
 		m, err := events.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatalf("%v, seen %v", err, seen)
@@ -155,9 +155,9 @@ func TestScaleOverNATS(t *testing.T) {
 			return m.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(m.GetReplicas()) == want
 		}
 	}
-	until(t, "two replicas", serving(2))
+	waitFor(t, "two replicas", serving(2))
 	answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":1}`)
-	until(t, "one replica", serving(1))
+	waitFor(t, "one replica", serving(1))
 }
 
 func TestControlRefusals(t *testing.T) {
@@ -255,8 +255,8 @@ func TestInferOverNATS(t *testing.T) {
 	}
 }
 
-// TestStockNATSCommandLine uses the real `nats`, where `make nats` has built it or it is installed.
-func TestStockNATSCommandLine(t *testing.T) {
+// TestNATSCommandLine uses the real `nats`, where `make nats` has built it or it is installed.
+func TestNATSCommandLine(t *testing.T) {
 	bin := filepath.Join(testkit.Root(), ".bin", "nats")
 	if _, err := exec.LookPath(bin); err != nil {
 		if bin, err = exec.LookPath("nats"); err != nil {

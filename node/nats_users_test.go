@@ -31,7 +31,7 @@ var documented = map[string]string{
 type example struct {
 	node  *node.Node
 	seeds map[string]string
-	log   *journal
+	log   *logBuffer
 }
 
 // startExample starts a node with the users of a file that docs/operations.md shows, under other
@@ -54,13 +54,13 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 	) {
 		t.Errorf("docs/operations.md does not show examples/%s as it is", file)
 	}
-	public, seeds := people(t, "node", "anna", "guest")
+	public, seeds := createUsers(t, "node", "anna", "guest")
 	config := string(text)
 	for name, key := range documented {
 		config = strings.ReplaceAll(config, key, public[name])
 	}
-	e := &example{seeds: seeds, log: &journal{}}
-	e.node = withUsers(t, config, seeds["node"], func(c *node.Config) {
+	e := &example{seeds: seeds, log: &logBuffer{}}
+	e.node = startWithUsers(t, config, seeds["node"], func(c *node.Config) {
 		c.Deployments = []*messages.DeploymentSpec{{Name: "kjv-2m", Path: testkit.Model()}}
 		c.Log = zerolog.New(e.log).Level(zerolog.DebugLevel)
 		if change != nil {
@@ -73,7 +73,7 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 // connect connects as a user, with the user's inbox prefix.
 func (e *example) connect(t *testing.T, name string) *nats.Conn {
 	t.Helper()
-	return as(t, e.node, e.seeds[name], nats.CustomInboxPrefix("_INBOX_"+name),
+	return connectAs(t, e.node, e.seeds[name], nats.CustomInboxPrefix("_INBOX_"+name),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // violations are looked for with LastError
 }
 
@@ -189,7 +189,7 @@ func (e *example) guestWrites(t *testing.T) {
 
 // foreignInboxes has requests answered at inboxes of others, as far as that goes.
 func (e *example) foreignInboxes(t *testing.T, accounts bool) {
-	guest, node, anna := e.connect(t, "guest"), as(t, e.node, e.seeds["node"]), e.connect(t, "anna")
+	guest, node, anna := e.connect(t, "guest"), connectAs(t, e.node, e.seeds["node"]), e.connect(t, "anna")
 	inboxes := map[*nats.Conn]string{node: "_INBOX_troupe_nodes.>", anna: "_INBOX_anna.stolen"}
 	subs := map[string]*nats.Subscription{}
 	for conn, subject := range inboxes {
@@ -214,7 +214,7 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 			t.Errorf("the guest got %q", got)
 		}
 	} else {
-		until(t, "two requests to be dropped", func() bool { return refusedReplies(t, e.node) == before+2 })
+		waitFor(t, "two requests to be dropped", func() bool { return refusedReplies(t, e.node) == before+2 })
 		if _, err := subs["_INBOX_anna.stolen"].NextMsg(time.Minute); err != nil { // an inbox prefix does not say who sent a request
 			t.Error(err)
 		}
@@ -263,7 +263,7 @@ func TestAccountsOfClients(t *testing.T) {
 			e := startExample(t, "nats-accounts.conf", func(cfg *node.Config) { cfg.TrustAccounts = c.trusted })
 			infer(t, e.connect(t, c.from), c.header)
 			line := ""
-			until(t, "the answer to be logged", func() bool {
+			waitFor(t, "the answer to be logged", func() bool {
 				for one := range strings.SplitSeq(e.log.take(), "\n") {
 					if strings.Contains(one, `"endpoint":"infer"`) {
 						line = one
@@ -282,8 +282,8 @@ func TestAccountsOfClients(t *testing.T) {
 	}
 }
 
-// TestStockCommandLineOfUsers uses the real `nats` with the inbox prefixes of the documented users.
-func TestStockCommandLineOfUsers(t *testing.T) {
+// TestNATSCommandLineWithUsers uses the real `nats` with the inbox prefixes of the documented users.
+func TestNATSCommandLineWithUsers(t *testing.T) {
 	bin := filepath.Join(testkit.Root(), ".bin", "nats")
 	if _, err := exec.LookPath(bin); err != nil {
 		if bin, err = exec.LookPath("nats"); err != nil {
@@ -313,17 +313,17 @@ func TestStockCommandLineOfUsers(t *testing.T) {
 	}
 }
 
-// TestNodeJoinsRestricted starts a second node beside one with the documented users. The nodes ask
+// TestJoinWithRestrictedUser starts a second node beside one with the documented users. The nodes ask
 // each other at inboxes that no user may read, and both answer below the inbox prefixes of users,
 // though only the first has the file.
-func TestNodeJoinsRestricted(t *testing.T) {
+func TestJoinWithRestrictedUser(t *testing.T) {
 	e := startExample(t, "nats-users.conf", nil)
 	second := start(t, func(c *node.Config) {
 		c.Name, c.Deployments, c.NATSListen, c.Join = "b", nil, "", []string{e.node.NATSURL()}
 		c.Login = security.Login{Nkey: e.seeds["node"]}
 	})
 	anna := e.connect(t, "anna")
-	until(t, "each node to tell of both", func() bool {
+	waitFor(t, "each node to tell of both", func() bool {
 		for range 8 { // whichever answers
 			nodes := answer[messages.ListNodesResponse](t, anna, "troupe.v1.nodes.list", "").GetNodes()
 			if len(nodes) != 2 || nodes[0].GetUnreachable() != "" || nodes[1].GetUnreachable() != "" {

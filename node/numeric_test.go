@@ -18,9 +18,9 @@ import (
 	"troupe/testkit"
 )
 
-// damaged copies a folder and writes a value over the first element of each tensor whose name ends
+// copyWithValue copies a folder and writes a value over the first element of each tensor whose name ends
 // so.
-func damaged(t *testing.T, from, file, suffix string, value float32) string {
+func copyWithValue(t *testing.T, from, file, suffix string, value float32) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -68,27 +68,27 @@ func damaged(t *testing.T, from, file, suffix string, value float32) string {
 	return dir
 }
 
-// TestNaNInAnAdapter: a request with an adapter that has a NaN ends with a reason that names the
+// TestNaNInAdapter: a request with an adapter that has a NaN ends with a reason that names the
 // adapter. Sequences of other adapters and of the base model, in the same steps, give their
 // goldens.
-func TestNaNInAnAdapter(t *testing.T) {
+func TestNaNInAdapter(t *testing.T) {
 	n := start(t, nil)
 	broken := specOf("psalms")
 	broken.Name = "broken"
-	broken.Path = damaged(t, broken.GetPath(), "adapter_model.safetensors", "lora_B.weight", float32(math.NaN()))
+	broken.Path = copyWithValue(t, broken.GetPath(), "adapter_model.safetensors", "lora_B.weight", float32(math.NaN()))
 	var bad []*client
 	for range 3 {
 		for _, adapter := range shipped {
 			g := adapterGoldens(t, adapter)[0]
-			spec := tuned("", g)
+			spec := adapterSequence("", g)
 			spec.Adapter, spec.AdapterSpec = "broken", broken
-			bad = append(bad, call(t, n, spec))
-			good := call(t, n, tuned(adapter, g))
+			bad = append(bad, openSession(t, n, spec))
+			good := openSession(t, n, adapterSequence(adapter, g))
 			t.Cleanup(func() { <-good.done })
-			expect(t, "beside NaN", adapter, g, good)
+			checkOutput(t, "beside NaN", adapter, g, good)
 		}
 	}
-	mixed(t, n, 4)
+	generateMixed(t, n, 4)
 	for _, c := range bad {
 		<-c.done
 		if c.failed.GetReason() != messages.Reason_REASON_NUMERIC || !strings.Contains(c.failed.GetDetail(),
@@ -96,7 +96,7 @@ func TestNaNInAnAdapter(t *testing.T) {
 			t.Errorf("%v after %v", c.failed, c.output)
 		}
 	}
-	until(t, "the replica to count them", func() bool {
+	waitFor(t, "the replica to count them", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(),
 			"adapter broken@1 of model kjv at ")
@@ -107,10 +107,10 @@ func TestNaNInAnAdapter(t *testing.T) {
 	}
 }
 
-// TestInfinityInAModel: a request to a model with an infinite weight is answered with status 500,
+// TestInfinityInModel: a request to a model with an infinite weight is answered with status 500,
 // in the middle of a stream too.
-func TestInfinityInAModel(t *testing.T) {
-	path := damaged(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
+func TestInfinityInModel(t *testing.T) {
+	path := copyWithValue(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].Path = path })
 	for _, stream := range []string{"false", "true"} {
 		res, err := http.Post(

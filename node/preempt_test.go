@@ -16,9 +16,9 @@ import (
 )
 
 // work counts the tokens that engines compute.
-type work struct{ tokens atomic.Int64 }
+type tokenCounter struct{ tokens atomic.Int64 }
 
-func (w *work) middleware(kind string) []actor.ReceiverMiddleware {
+func (w *tokenCounter) middleware(kind string) []actor.ReceiverMiddleware {
 	if kind != "engine" {
 		return nil
 	}
@@ -34,8 +34,8 @@ func (w *work) middleware(kind string) []actor.ReceiverMiddleware {
 	}}
 }
 
-// offload has all blocks copied down while as few steps run as that takes: it goes on between two of them.
-func offload(t *testing.T, conn *nats.Conn, g *gate) *messages.KvMoved {
+// offloadAll has all blocks copied down while as few steps run as that takes: it goes on between two of them.
+func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 	t.Helper()
 	inbox := conn.NewInbox()
 	sub, err := conn.SubscribeSync(inbox)
@@ -48,7 +48,7 @@ func offload(t *testing.T, conn *nats.Conn, g *gate) *messages.KvMoved {
 	for {
 		m, err := sub.NextMsg(10 * time.Millisecond)
 		if errors.Is(err, nats.ErrTimeout) {
-			g.one()
+			g.passOne()
 			continue
 		}
 		if err != nil {
@@ -62,9 +62,9 @@ func offload(t *testing.T, conn *nats.Conn, g *gate) *messages.KvMoved {
 	}
 }
 
-// TestParkedSequenceIsNotComputedAgain: a sequence gives way to another one, its blocks go down a tier and are gone from HBM, and it goes on where it
+// TestPreemptedSequenceIsRestored: a sequence gives way to another one, its blocks go down a tier and are gone from HBM, and it goes on where it
 // was: every token of both is computed once, and the words are those of a run of its own.
-func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
+func TestPreemptedSequenceIsRestored(t *testing.T) {
 	long := map[string]any{
 		"model":       "kjv",
 		"prompt":      "In the days of the judges there was a famine in the land.",
@@ -76,9 +76,9 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 	want := complete(t, start(t, nil), long).Choices[0].Text
 	for _, name := range []string{"dram", "nvme"} {
 		t.Run(name, func(t *testing.T) {
-			done := &work{}
-			n, g := gated(t, 95, func(c *node.Config) {
-				roomy(t)(c)
+			done := &tokenCounter{}
+			n, g := startGated(t, 95, func(c *node.Config) {
+				withManualTiers(t)(c)
 				if c.Tiers.RestoreAlways = true; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
 				}
@@ -112,11 +112,11 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 				_ = json.Unmarshal(body, &c)
 				urgent <- c
 			}()
-			until(t, "the second one to wait", func() bool { return held(t, conn).GetReplicas()[0].GetWaiting() == 1 })
-			g.one()
-			until(t, "the first to give way",
-				func() bool { return held(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
-			down := offload(t, conn, g)
+			waitFor(t, "the second one to wait", func() bool { return kvStats(t, conn).GetReplicas()[0].GetWaiting() == 1 })
+			g.passOne()
+			waitFor(t, "the first to give way",
+				func() bool { return kvStats(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
+			down := offloadAll(t, conn, g)
 			gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()[0]
 			if down.GetBlocks() < 4 || gone.GetBlocks() < 4 {
 				t.Errorf("offloaded %v, flushed %v", down, gone)
@@ -130,7 +130,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 			for _, c := range []completion{first, second} {
 				once += c.Usage.PromptTokens + c.Usage.CompletionTokens - 1 // the last one is not computed
 			}
-			r := held(t, conn).GetReplicas()[0]
+			r := kvStats(t, conn).GetReplicas()[0]
 			if got := int(done.tokens.Load()); got != once || r.GetKvRestored() < 4 || r.GetPreemptions() != 1 {
 				t.Errorf("%d tokens were computed for %d; %d blocks restored, %d preemptions", got, once,
 					r.GetKvRestored(), r.GetPreemptions())

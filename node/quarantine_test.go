@@ -11,13 +11,13 @@ import (
 	"troupe/node"
 )
 
-// breakable is the first of two software GPUs, which can be lost.
-type breakable struct {
+// failingGPU is the first of two software GPUs, which can be lost.
+type failingGPU struct {
 	after atomic.Int64 // launches and copies until it is lost; below zero it is not
 	lost  atomic.Bool
 }
 
-func (b *breakable) inject(string) error {
+func (b *failingGPU) inject(string) error {
 	if b.after.Load() >= 0 && b.after.Add(-1) < 0 {
 		b.lost.Store(true)
 	}
@@ -27,14 +27,14 @@ func (b *breakable) inject(string) error {
 	return nil
 }
 
-func (b *breakable) config(c *node.Config) {
+func (b *failingGPU) config(c *node.Config) {
 	b.after.Store(-1)
 	c.Devices = []host.Config{{Index: 0, MemoryBytes: 256 << 20, Inject: b.inject}, {Index: 1, MemoryBytes: 256 << 20}}
-	c.Deployments = []*messages.DeploymentSpec{kjv(2)}
+	c.Deployments = []*messages.DeploymentSpec{kjvSpec(2)}
 	c.Middleware = wired
 }
 
-func gpu(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
+func gpuStatus(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 	t.Helper()
 	all, err := n.Gpus(t.Context())
 	if err != nil {
@@ -44,9 +44,9 @@ func gpu(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 }
 
 // serve waits until so many replicas serve on each GPU.
-func serve(t *testing.T, n *node.Node, want ...int) {
+func awaitServing(t *testing.T, n *node.Node, want ...int) {
 	t.Helper()
-	until(t, "the replicas serve where they should", func() bool {
+	waitFor(t, "the replicas serve where they should", func() bool {
 		d, err := n.Deployment(t.Context(), "kjv")
 		if err != nil {
 			return false
@@ -69,12 +69,12 @@ func serve(t *testing.T, n *node.Node, want ...int) {
 // TestDeviceLost: a GPU is lost while streams run on it. They go on elsewhere with the tokens they would have had, the GPU is quarantined
 // and emptied, and is used again once it is released.
 func TestDeviceLost(t *testing.T) {
-	b := &breakable{}
+	b := &failingGPU{}
 	n := start(t, b.config)
-	serve(t, n, 1, 1)
-	want := run(t, n)
+	awaitServing(t, n, 1, 1)
+	want := completeStreams(t, n)
 	b.after.Store(400) // some steps of the streams that come now
-	got := run(t, n)
+	got := completeStreams(t, n)
 	if !b.lost.Load() {
 		t.Fatal("the streams ended before the device was lost")
 	}
@@ -83,9 +83,9 @@ func TestDeviceLost(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	serve(t, n, 0, 2)
-	until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 })
-	g := gpu(t, n, 0)
+	awaitServing(t, n, 0, 2)
+	waitFor(t, "the lost GPU is empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
+	g := gpuStatus(t, n, 0)
 	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED || q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
 		!strings.Contains(q.GetDetail(), "device lost") ||
 		g.GetFreeBytes() != g.GetMemoryBytes() ||
@@ -102,18 +102,18 @@ func TestDeviceLost(t *testing.T) {
 		g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Fatalf("%v, %v", g, err)
 	}
-	deploy(t, n, kjv(3))
-	serve(t, n, 1, 2)
+	deploy(t, n, kjvSpec(3))
+	awaitServing(t, n, 1, 2)
 }
 
 // TestQuarantine: by the operator's word a GPU that works is emptied, and nobody notices.
 func TestQuarantine(t *testing.T) {
-	b := &breakable{}
+	b := &failingGPU{}
 	n := start(t, b.config)
-	serve(t, n, 1, 1)
-	want := run(t, n)
+	awaitServing(t, n, 1, 1)
+	want := completeStreams(t, n)
 	done := make(chan []string)
-	go func() { done <- run(t, n) }()
+	go func() { done <- completeStreams(t, n) }()
 	g, err := n.QuarantineGpu(t.Context(),
 		&messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
 	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by the operator's word: it is to be replaced" {
@@ -124,8 +124,8 @@ func TestQuarantine(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 		}
 	}
-	serve(t, n, 0, 2)
-	until(t, "the GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 })
+	awaitServing(t, n, 0, 2)
+	waitFor(t, "the GPU is empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
 	if _, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}); err == nil {
 		t.Error("there is no gpu-7")
 	}

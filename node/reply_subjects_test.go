@@ -19,7 +19,7 @@ import (
 )
 
 // people makes an nkey for each name and returns the public keys, and what connects as one of them.
-func people(t *testing.T, names ...string) (public, seeds map[string]string) {
+func createUsers(t *testing.T, names ...string) (public, seeds map[string]string) {
 	t.Helper()
 	public, seeds = map[string]string{}, map[string]string{}
 	dir := t.TempDir()
@@ -34,9 +34,9 @@ func people(t *testing.T, names ...string) (public, seeds map[string]string) {
 	return public, seeds
 }
 
-// withUsers starts a node whose embedded server has the users of a configuration; the node is the
+// startWithUsers starts a node whose embedded server has the users of a configuration; the node is the
 // user of a seed.
-func withUsers(t *testing.T, config, seed string, change func(*node.Config)) *node.Node {
+func startWithUsers(t *testing.T, config, seed string, change func(*node.Config)) *node.Node {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "users.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -51,7 +51,7 @@ func withUsers(t *testing.T, config, seed string, change func(*node.Config)) *no
 }
 
 // as connects to a node's server as the user of a seed.
-func as(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn {
+func connectAs(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	login, err := security.Login{Nkey: seed}.Options()
 	if err != nil {
@@ -93,14 +93,14 @@ func refusedReplies(t *testing.T, n *node.Node) int {
 // TestReplySubjects: a user of one subject steers the node's answers to subjects that it may not
 // publish to.
 func TestReplySubjects(t *testing.T) {
-	public, seeds := people(t, "node", "guest", "lister", "operator")
-	n := withUsers(t, fmt.Sprintf(`authorization { users = [
+	public, seeds := createUsers(t, "node", "guest", "lister", "operator")
+	n := startWithUsers(t, fmt.Sprintf(`authorization { users = [
 		{nkey: %s}
 		{nkey: %s}
 		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX_guest.>"}}
 		{nkey: %s, permissions: {publish: ["troupe.v1.models.list", "$SRV.>"], subscribe: "_INBOX_lister.>"}}
 	]}`, public["node"], public["operator"], public["guest"], public["lister"]), seeds["node"], nil)
-	guest, lister, operator := as(t, n, seeds["guest"]), as(t, n, seeds["lister"]), as(t, n, seeds["operator"])
+	guest, lister, operator := connectAs(t, n, seeds["guest"]), connectAs(t, n, seeds["lister"]), connectAs(t, n, seeds["operator"])
 	js, err := jetstream.New(operator)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +156,7 @@ func TestReplySubjects(t *testing.T) {
 			if err := a.from.PublishRequest(a.subject, a.reply, []byte(a.body)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the request to be dropped", func() bool {
+			waitFor(t, "the request to be dropped", func() bool {
 				if now := a.watched(); now != before {
 					t.Fatalf("before %s\nnow %s", before, now)
 				}

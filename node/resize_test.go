@@ -9,24 +9,24 @@ import (
 	"troupe/testkit"
 )
 
-// TestGivesWayAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
+// TestReplicaShrinksAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
 // them back when it is short and the second one is gone. No stream notices.
-func TestGivesWayAndGrows(t *testing.T) {
-	want := run(t, start(t, nil))
-	n, g := gated(t, 5, func(c *node.Config) {
+func TestReplicaShrinksAndGrows(t *testing.T) {
+	want := completeStreams(t, start(t, nil))
+	n, g := startGated(t, 5, func(c *node.Config) {
 		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
 	})
-	first, second := kjv(1), kjv(1)
+	first, second := kjvSpec(1), kjvSpec(1)
 	first.MaxSequences, second.MaxSequences = new(uint32(16)), new(uint32(16))
 	deploy(t, n, first)
 	before := replica(t, n, "kjv").GetKvBlocks()
 	texts := make(chan []string, 1)
-	go func() { texts <- run(t, n) }()
+	go func() { texts <- completeStreams(t, n) }()
 	g.await(t)
 	g.open()
 	second.Name, second.Path = "second", testkit.Model()
 	deploy(t, n, second)
-	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	waitFor(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 	during := replica(t, n, "kjv").GetKvBlocks()
 	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during,
 		replica(t, n, "second").GetKvBlocks())
@@ -51,7 +51,7 @@ func TestGivesWayAndGrows(t *testing.T) {
 	for range 4 { // more than there is room for
 		again.Go(func() {
 			for {
-				for i, got := range run(t, n) {
+				for i, got := range completeStreams(t, n) {
 					if got != want[i] {
 						t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 					}
@@ -64,7 +64,7 @@ func TestGivesWayAndGrows(t *testing.T) {
 			}
 		})
 	}
-	until(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
+	waitFor(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
 	stop()
 	again.Wait()
 	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())

@@ -10,8 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// TestHeard: what a node has not heard of yet is looked for again, for so long; what fails otherwise is not.
-func TestHeard(t *testing.T) {
+// TestRetryStale: what a node has not heard of yet is looked for again, for so long; what fails otherwise is not.
+func TestRetryStale(t *testing.T) {
 	unknown := control.Refuse(messages.Reason_REASON_NOT_FOUND, "no replica m-0")
 	invalid := control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "no name")
 	for name, c := range map[string]struct {

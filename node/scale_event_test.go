@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRefusedScaleIsNotAnnounced: a change that was not made is no event.
-func TestRefusedScaleIsNotAnnounced(t *testing.T) {
+// TestRefusedScalePublishesNoEvent: a change that was not made is no event.
+func TestRefusedScalePublishesNoEvent(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	events, err := conn.SubscribeSync("troupe.v1.events.model.scaled")

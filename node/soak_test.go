@@ -51,8 +51,8 @@ func TestSoak(t *testing.T) {
 		t.Skip("TROUPE_SOAK gives the number of requests; make soak sets it")
 	}
 	const warmUp, most = 5_000, 5_000_000
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1)) // one of the two gateways reaches it over the network
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1)) // one of the two gateways reaches it over the network
 	body := []byte(`{"model":"kjv","prompt":[0],"max_tokens":1,"temperature":0}`)
 	var before footprint
 	for i := range total {
@@ -66,7 +66,7 @@ func TestSoak(t *testing.T) {
 		nodes[i%2].Handler().ServeHTTP(sink{http.Header{}}, req)
 	}
 	var after footprint
-	until(t, "no more watchers and goroutines than before", func() bool {
+	waitFor(t, "no more watchers and goroutines than before", func() bool {
 		after = measure(t, nodes)
 		return after.watchers <= before.watchers && after.goroutines <= before.goroutines+10
 	})

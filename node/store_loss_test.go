@@ -37,7 +37,7 @@ func readiness(t *testing.T, n *node.Node) (int, string) {
 // until release is called.
 func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
 	t.Helper()
-	until(t, "the subjects of "+stream+" to be taken", func() bool {
+	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
 		if err := js.DeleteStream(t.Context(), stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatal(err)
 		}
@@ -53,8 +53,8 @@ func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (rele
 
 // TestStoreDeleted: nodes whose store is deleted say so, are not ready, and restore all of it.
 func TestStoreDeleted(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1))
 	adapters := filepath.Join(testkit.Model(), "adapters")
 	adapter, err := nodes[0].RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
 		Adapter: &messages.AdapterSpec{
@@ -72,7 +72,7 @@ func TestStoreDeleted(t *testing.T) {
 	if _, err := nodes[0].DrainNode(t.Context(), "b", true); err != nil {
 		t.Fatal(err)
 	}
-	gone := kjv(1)
+	gone := kjvSpec(1)
 	gone.Name = "gone"
 	if _, err := nodes[0].PutDeployment(t.Context(), gone, 0); err != nil {
 		t.Fatal(err)
@@ -80,10 +80,10 @@ func TestStoreDeleted(t *testing.T) {
 	if err := nodes[0].DeleteDeployment(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both nodes to know it all", func() bool {
+	waitFor(t, "both nodes to know it all", func() bool {
 		s, err := nodes[1].NodeStatus(t.Context())
 		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 &&
-			!deployed(t, nodes[1], "gone")
+			!isDeployed(t, nodes[1], "gone")
 	})
 	before, err := nodes[0].Deployment(t.Context(), "kjv")
 	if err != nil {
@@ -100,7 +100,7 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	release := occupy(t, js, "KV_troupe", "$KV.troupe.>")
 	for _, n := range nodes {
-		until(t, "/ready to say that the store is gone", func() bool {
+		waitFor(t, "/ready to say that the store is gone", func() bool {
 			status, body := readiness(t, n)
 			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
@@ -112,7 +112,7 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	release()
 	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {
-		until(t, "it is as ready as before",
+		waitFor(t, "it is as ready as before",
 			func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
 	}
 	kv, err := js.KeyValue(t.Context(), "troupe")
@@ -120,7 +120,7 @@ func TestStoreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"deployments.kjv", "adapters.kjv/psalms", "pins.p", "nodes.b"} {
-		until(t, key+" to be stored", func() bool { _, err := kv.Get(t.Context(), key); return err == nil })
+		waitFor(t, key+" to be stored", func() bool { _, err := kv.Get(t.Context(), key); return err == nil })
 	}
 	if _, err := kv.Get(t.Context(), "deployments.gone"); !errors.Is(err, jetstream.ErrKeyNotFound) {
 		t.Errorf("what was deleted is stored again: %v", err)
@@ -139,10 +139,10 @@ func TestStoreDeleted(t *testing.T) {
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	heard(t, events, "store.lost", "store.restored")
+	awaitEvents(t, events, "store.lost", "store.restored")
 }
 
-func deployed(t *testing.T, n *node.Node, name string) bool {
+func isDeployed(t *testing.T, n *node.Node, name string) bool {
 	t.Helper()
 	all, err := n.Deployments(t.Context())
 	if err != nil {
@@ -157,7 +157,7 @@ func deployed(t *testing.T, n *node.Node, name string) bool {
 }
 
 // heard waits for events of all kinds.
-func heard(t *testing.T, events *nats.Subscription, kinds ...string) {
+func awaitEvents(t *testing.T, events *nats.Subscription, kinds ...string) {
 	t.Helper()
 	missing := map[string]bool{}
 	for _, kind := range kinds {
@@ -179,8 +179,8 @@ func heard(t *testing.T, events *nats.Subscription, kinds ...string) {
 // TestMembersDeleted: when the bucket of members is deleted, leaders go on with higher terms, so
 // that none is fenced.
 func TestMembersDeleted(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1))
 	before, err := nodes[0].Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
@@ -191,20 +191,20 @@ func TestMembersDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := occupy(t, js, "KV_troupe-members", "$KV.troupe-members.>")
-	until(t, "/ready to say that the members are gone", func() bool {
+	waitFor(t, "/ready to say that the members are gone", func() bool {
 		status, body := readiness(t, nodes[0])
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 	})
 	release()
 	for _, n := range nodes {
-		until(t, "it is ready again", func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
+		waitFor(t, "it is ready again", func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
 	}
-	until(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
+	waitFor(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
 	detail := ""
-	until(t, "a second replica, by a leader of a higher term", func() bool {
+	waitFor(t, "a second replica, by a leader of a higher term", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		detail = fmt.Sprint(d, err)
 		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() &&

@@ -15,10 +15,10 @@ import (
 	"troupe/node"
 )
 
-// TestSubscriptionsOfANode asks a server for each subscription of a node: an endpoint of the
+// TestSubscriptions asks a server for each subscription of a node: an endpoint of the
 // guarded service, or an inbox of the node, or the changes of members, to which nothing is
 // answered.
-func TestSubscriptionsOfANode(t *testing.T) {
+func TestSubscriptions(t *testing.T) {
 	s, err := server.NewServer(
 		&server.Options{
 			Host:      "127.0.0.1",

@@ -29,7 +29,7 @@ const tenantKeys = `
 `
 
 // keyed gives a node API keys from a file that write changes.
-func keyed(t *testing.T) (change func(*node.Config), write func(keys string)) {
+func withTenantKeys(t *testing.T) (change func(*node.Config), write func(keys string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
 	write = func(keys string) {
@@ -97,7 +97,7 @@ func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int 
 // TestTenantsShareNoPrefix checks that a key's prompt is never found in the cache by another key, unless both name
 // the same tenant.
 func TestTenantsShareNoPrefix(t *testing.T) {
-	keys, write := keyed(t)
+	keys, write := withTenantKeys(t)
 	n := start(t, keys)
 	prompt := strings.Repeat(system, 3)
 	var first string
@@ -156,7 +156,7 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 // TestTenantsAfterRestart checks that blocks on disk are found again by their own tenant alone, after a restart and
 // also after the store with the cluster secret was lost.
 func TestTenantsAfterRestart(t *testing.T) {
-	keys, _ := keyed(t)
+	keys, _ := withTenantKeys(t)
 	data, path := t.TempDir(), filepath.Join(t.TempDir(), "kv")
 	prompt := strings.Repeat(system, 3)
 	life := func(secrets ...string) (cached []int) {
@@ -165,7 +165,7 @@ func TestTenantsAfterRestart(t *testing.T) {
 				c.DataDir = data
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			for _, secret := range secrets {
 				_, c := cachedFor(t, n, secret, prompt)
 				cached = append(cached, c)
@@ -194,13 +194,13 @@ func TestTenantsAfterRestart(t *testing.T) {
 
 // TestTenantsAcrossNodes checks that a replica fetches another node's blocks for a sequence of the same salt alone.
 func TestTenantsAcrossNodes(t *testing.T) {
-	a, b := lenders(t, nil, nil)
+	a, b := startPeers(t, nil, nil)
 	prompt, alice, bob := text(1, 200), []byte("salt of alice"), []byte("salt of bob")
 	want, cached := a.generateSalted(prompt, alice)
 	if cached != 0 {
 		t.Fatalf("%d tokens of a new prompt are cached", cached)
 	}
-	b.hearsSalted(a.replica().GetName(), prompt, alice)
+	b.awaitSaltedBlocks(a.replica().GetName(), prompt, alice)
 	for _, tc := range []struct {
 		salt   []byte
 		cached uint32
@@ -210,15 +210,15 @@ func TestTenantsAcrossNodes(t *testing.T) {
 			t.Errorf("salt %q: got %v with %d tokens cached, want %v with %d", tc.salt, got, cached, want, tc.cached)
 		}
 	}
-	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+	waitFor(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
 }
 
 // TestTenantsAreRoutedApart checks that through the gateway of either node a request goes to the replica that has
 // its tenant's blocks, and that explain counts no blocks of others as cached.
 func TestTenantsAreRoutedApart(t *testing.T) {
-	keys, _ := keyed(t)
-	nodes := together(t, 2, func(_ int, c *node.Config) { keys(c) })
-	deploy(t, nodes[0], kjv(2))
+	keys, _ := withTenantKeys(t)
+	nodes := startCluster(t, 2, func(_ int, c *node.Config) { keys(c) })
+	deploy(t, nodes[0], kjvSpec(2))
 	conn, prompt := connect(t, nodes[0]), strings.Repeat(system, 3)
 	explained := func(id string) (cached uint32) { // of all candidates, the most
 		for _, d := range answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions() {
@@ -229,7 +229,7 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 		return cached
 	}
 	cachedFor(t, nodes[0], "alice-secret-0001", prompt)
-	until(t, "alice's request to be routed to her blocks from the other node", func() bool {
+	waitFor(t, "alice's request to be routed to her blocks from the other node", func() bool {
 		id, cached := cachedAs(t, nodes[1], "alice-secret-0001", prompt)
 		return cached >= 64 && explained(id) >= 64
 	})
@@ -267,11 +267,11 @@ func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cac
 	return c.ID, c.Usage.Details.Cached
 }
 
-// TestPinsAreOfTenants checks that a pin keeps the blocks of the tenant that it names, and of no other, and that
+// TestPinsArePerTenant checks that a pin keeps the blocks of the tenant that it names, and of no other, and that
 // kv.restore brings up those of the tenant that it names.
-func TestPinsAreOfTenants(t *testing.T) {
-	keys, _ := keyed(t)
-	n := start(t, func(c *node.Config) { roomy(t)(c); keys(c) })
+func TestPinsArePerTenant(t *testing.T) {
+	keys, _ := withTenantKeys(t)
+	n := start(t, func(c *node.Config) { withManualTiers(t)(c); keys(c) })
 	conn := connect(t, n)
 	pin := func(tenant string) *messages.PinnedPrefix {
 		body := fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, system, tenant)
@@ -286,12 +286,12 @@ func TestPinsAreOfTenants(t *testing.T) {
 		t.Errorf("%s is the shared space's pin, and %s was made without a tenant", common.GetName(), unnamed.GetName())
 	}
 	answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", fmt.Sprintf(`{"name":%q}`, common.GetName()))
-	pinned := func() uint32 { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() }
+	pinned := func() uint32 { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() }
 	prompt := system + " And the people said unto him,"
 	cachedFor(t, n, "alice-secret-0001", prompt)
 	cachedFor(t, n, "erin-secret-00001", prompt)
 	cachedFor(t, n, "carol-secret-0001", prompt)
-	until(t, "acme's blocks to be pinned", func() bool { return pinned() == acme.GetBlocks() })
+	waitFor(t, "acme's blocks to be pinned", func() bool { return pinned() == acme.GetBlocks() })
 	for range 3 {
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 	}

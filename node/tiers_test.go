@@ -20,7 +20,7 @@ import (
 // tiered gives a node tiers, and so few HBM blocks that most have to travel.
 func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
-		small(8, 400, 70)(c)
+		withLimits(8, 400, 70)(c)
 		c.Tiers = node.TiersConfig{
 			DRAMBytes:     40 * 64 << 10,
 			NVMeBytes:     4000 * 64 << 10,
@@ -34,8 +34,8 @@ func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// byLayers has blocks come up layer by layer, and what reads them run meanwhile.
-func byLayers(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
+// withEarlyRestore has blocks come up layer by layer, and what reads them run meanwhile.
+func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
 
 // conversations asks for texts that share beginnings, in two rounds, so that what the first computed is wanted again.
 func conversations(t *testing.T, n *node.Node, many int) []string {
@@ -92,11 +92,11 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 // TestTiersChangeNoToken: with room for few blocks in HBM, so that most travel down and up, all goldens and 200 random prompts give the tokens of a
 // run with room for everything.
 func TestTiersChangeNoToken(t *testing.T) {
-	want := conversations(t, start(t, small(8, 400, 0)), 100)
+	want := conversations(t, start(t, withLimits(8, 400, 0)), 100)
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
-	}{{"whole blocks", func(*node.Config) {}}, {"by layers", byLayers}} {
+	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withEarlyRestore}} {
 		t.Run(how.name, func(t *testing.T) {
 			n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), how.change))
 			got := conversations(t, n, 100)
@@ -120,7 +120,7 @@ func TestTiersChangeNoToken(t *testing.T) {
 					t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
 				}
 			}
-			dram, nvme := settled(t, n)
+			dram, nvme := awaitSettledTiers(t, n)
 			r := replica(t, n, "kjv")
 			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
 				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
@@ -136,10 +136,10 @@ func TestTiersChangeNoToken(t *testing.T) {
 	}
 }
 
-// settled waits until no block travels.
-func settled(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
+// awaitSettledTiers waits until no block travels.
+func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 	t.Helper()
-	until(t, "all copies to end", func() bool {
+	waitFor(t, "all copies to end", func() bool {
 		all, err := n.Tiers(t.Context())
 		if err != nil {
 			return false // it is between two lives
@@ -154,7 +154,7 @@ func settled(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 // and no slot is lost.
 func TestTierFaultsChangeNoToken(t *testing.T) {
 	const many = 24
-	want := conversations(t, start(t, small(8, 400, 0)), many)
+	want := conversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string
 		crash *testkit.Crash
@@ -172,11 +172,11 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
-			n := start(t, tiered(path, byLayers, func(c *node.Config) {
+			n := start(t, tiered(path, withEarlyRestore, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			if tc.kind == "file" {
-				defer damage(t, path)()
+				defer corruptFile(t, path)()
 			}
 			got := conversations(t, n, many)
 			for i := range want {
@@ -187,14 +187,14 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 			if tc.crash.Crashed() < tc.crash.Times {
 				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
 			}
-			dram, nvme := settled(t, n)
+			dram, nvme := awaitSettledTiers(t, n)
 			t.Logf("restored %d; %v; %v", replica(t, n, "kjv").GetKvRestored(), dram, nvme)
 			for _, s := range []*messages.SlotsStatus{dram, nvme} {
 				if s.GetFree()+s.GetResident() != s.GetSlots() {
 					t.Errorf("slots are lost: %v", s)
 				}
 			}
-			if tc.kind == "file" && (nvme.GetDamaged() == 0 || failed(t, n, "nvme", "hbm") == 0) {
+			if tc.kind == "file" && (nvme.GetDamaged() == 0 || failedCopies(t, n, "nvme", "hbm") == 0) {
 				t.Error("no damage was seen")
 			}
 		})
@@ -202,7 +202,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 }
 
 // failed is how many blocks did not come from one tier to another.
-func failed(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
+func failedCopies(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	t.Helper()
 	stats, err := n.KV(t.Context(),
 		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
@@ -218,7 +218,7 @@ func failed(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 }
 
 // damage changes bytes all over a file's first slots, until it is told to stop.
-func damage(t *testing.T, path string) (stop func()) {
+func corruptFile(t *testing.T, path string) (stop func()) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -244,9 +244,9 @@ func damage(t *testing.T, path string) (stop func()) {
 	return func() { end(); ended.Wait() }
 }
 
-// TestRestartedNodeHasItsBlocks: a node that starts again over the same file reuses prefixes that it computed in an earlier life; over other weights it
+// TestNVMeTierSurvivesRestart: a node that starts again over the same file reuses prefixes that it computed in an earlier life; over other weights it
 // does not.
-func TestRestartedNodeHasItsBlocks(t *testing.T) {
+func TestNVMeTierSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
 	ask := map[string]any{
 		"model":       "kjv",
@@ -266,10 +266,10 @@ func TestRestartedNodeHasItsBlocks(t *testing.T) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
-			until(t, "its blocks to be on the disk", func() bool {
+			waitFor(t, "its blocks to be on the disk", func() bool {
 				complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 2})
 				all, err := n.Tiers(t.Context())
 				return err == nil && all[0].GetResident() > 5 && all[0].GetArriving() == 0

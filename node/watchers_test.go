@@ -30,10 +30,10 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 // TestRequestsLeaveNoWatchers serves requests on local and remote replicas. Afterwards every actor
 // has the watchers that it had before the first.
 func TestRequestsLeaveNoWatchers(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	var before map[string]uint32
-	until(t, "a deployment and a router to watch each replica", func() bool {
+	waitFor(t, "a deployment and a router to watch each replica", func() bool {
 		before = watchers(nodes)
 		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 &&
 			before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
@@ -45,5 +45,5 @@ func TestRequestsLeaveNoWatchers(t *testing.T) {
 			}
 		}
 	}
-	until(t, "the watchers of before", func() bool { return maps.Equal(watchers(nodes), before) })
+	waitFor(t, "the watchers of before", func() bool { return maps.Equal(watchers(nodes), before) })
 }

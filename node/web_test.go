@@ -26,7 +26,7 @@ const (
 )
 
 // keyed gives a node two keys.
-func webKeyed(t *testing.T) func(*node.Config) {
+func withWebKeys(t *testing.T) func(*node.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey,
 		webAdminKey)
@@ -41,7 +41,7 @@ func webKeyed(t *testing.T) func(*node.Config) {
 }
 
 // askWith sends a request with the headers that are given as pairs, and returns status and body.
-func webAsk(t *testing.T, method, url, body string, headers ...string) (int, string) {
+func httpRequest(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -88,11 +88,11 @@ func TestNodeOnLoopback(t *testing.T) {
 		{"GET", "/ready", "", []string{"Host", "localhost:8000"}, 200},
 		{"GET", "/ready", "", []string{"Host", machine}, 200},
 	} {
-		if got, body := webAsk(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
+		if got, body := httpRequest(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
 			t.Errorf("%s %s %v: %d, want %d: %.300s", tc.method, tc.path, tc.headers, got, tc.want, body)
 		}
 	}
-	if _, body := webAsk(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
+	if _, body := httpRequest(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
 		t.Errorf("the models show more than a name: %s", body)
 	}
 }
@@ -100,8 +100,8 @@ func TestNodeOnLoopback(t *testing.T) {
 // TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key
 // on loopback, and else for an admin's.
 func TestNodeWithKeys(t *testing.T) {
-	n := start(t, func(c *node.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
-	open := start(t, func(c *node.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
+	n := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
+	open := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
 	main, scrape := "http://"+n.HTTPAddr(), "http://"+n.MetricsAddr()
 	_, port, _ := net.SplitHostPort(open.MetricsAddr())
 	beyond := "http://127.0.0.1:" + port
@@ -117,23 +117,23 @@ func TestNodeWithKeys(t *testing.T) {
 		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403},
 		{beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
 	} {
-		if got, body := webAsk(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
+		if got, body := httpRequest(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
 			t.Errorf("%s %s: %d, want %d: %.300s", tc.url, tc.key, got, tc.want, body)
 		}
 	}
-	if got, _ := webAsk(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
+	if got, _ := httpRequest(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
 		t.Errorf("scraping under a foreign name: %d", got)
 	}
-	if got, _ := webAsk(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
+	if got, _ := httpRequest(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
 		t.Errorf("with keys, behind a proxy with a name of its own: %d", got)
 	}
 }
 
-// TestFloodOfANode: while clients hold more connections than they may, some with requests that
+// TestConnectionFlood: while clients hold more connections than they may, some with requests that
 // never come, probes, scrapers and NATS are served; what they held is free again.
-func TestFloodOfANode(t *testing.T) {
+func TestConnectionFlood(t *testing.T) {
 	n := start(t, func(c *node.Config) {
-		webKeyed(t)(c)
+		withWebKeys(t)(c)
 		c.WebConfig.Metrics = "127.0.0.1:0"
 		c.WebConfig.Limits = web.Limits{
 			Connections: 40,
@@ -158,7 +158,7 @@ func TestFloodOfANode(t *testing.T) {
 			webUserKey)
 	}
 	gauge := func(name string) string {
-		_, all := webAsk(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
+		_, all := httpRequest(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
 		for line := range strings.Lines(all) {
 			if value, ok := strings.CutPrefix(line, name+" "); ok {
 				return strings.TrimSpace(value)
@@ -190,7 +190,7 @@ func TestFloodOfANode(t *testing.T) {
 	for _, c := range held {
 		_ = c.Close()
 	}
-	until(t, "the connections are closed", func() bool { return gauge("troupe_http_connections") == "0" })
+	waitFor(t, "the connections are closed", func() bool { return gauge("troupe_http_connections") == "0" })
 	if got := gauge("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("bodies hold %s bytes", got)
 	}
