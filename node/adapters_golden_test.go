@@ -12,7 +12,7 @@ import (
 	"troupe/testkit"
 )
 
-// story is a golden output of stories260K, with an adapter or none.
+// story is a golden output of stories260K, with or without an adapter.
 type story struct {
 	adapter string
 	testkit.Golden
@@ -44,8 +44,9 @@ func (s story) sequence(t *testing.T) *messages.SequenceSpec {
 	return seq
 }
 
-// TestStoriesGoldens: through a whole node, the adapters of stories260K give the outputs that another program computed: alone, and all in one batch
-// with each other and the base model, while those of the shipped model do so beside them on the same device.
+// TestStoriesGoldens checks that stories260K and its adapters give the outputs that a reference
+// program computed: each alone, and all in one batch while the shipped model's adapters run on the
+// same device.
 func TestStoriesGoldens(t *testing.T) {
 	path := testkit.Shared(t, "data/models/stories260K-hf")
 	n := start(t, func(c *node.Config) {
@@ -68,7 +69,8 @@ func TestStoriesGoldens(t *testing.T) {
 	}
 }
 
-// TestAdaptersMakeRoom: with no memory left on its device, a model gives KV blocks up for its first adapters, while it runs.
+// TestAdaptersMakeRoom checks that a running model gives up KV blocks for its first adapters if its
+// device has no free memory.
 func TestAdaptersMakeRoom(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		c.Devices = []host.Config{{MemoryBytes: 64 << 20}}
@@ -85,7 +87,8 @@ func TestAdaptersMakeRoom(t *testing.T) {
 	waitFor(t, "fewer KV blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 }
 
-// TestAdapterMetrics: one adapter after the other, of which one fits, then the first again. Host memory has those that were read.
+// TestAdapterMetrics loads more adapters than fit, one after the other, then the first one again,
+// which is cached in host memory.
 func TestAdapterMetrics(t *testing.T) {
 	n := start(t, withAdapterPages(1))
 	for _, adapter := range []string{"psalms", "psalms", "shout", "psalms"} {

@@ -15,7 +15,7 @@ import (
 	"troupe/testkit"
 )
 
-// client is a client of a session that no gateway stands for.
+// client is a client of a session without a gateway.
 type client struct {
 	mu     sync.Mutex
 	output []uint32
@@ -41,7 +41,7 @@ func (c *client) Fail(r *messages.Refused) {
 
 var calls int
 
-// call has a node generate; the client's done is closed at the end.
+// openSession starts a sequence. The client's done is closed at its end.
 func openSession(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
 	t.Helper()
 	calls++
@@ -52,7 +52,8 @@ func openSession(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client
 	return c
 }
 
-// tuned is a sequence of the shipped model with one of its adapters; "": none.
+// adapterSequence returns a sequence of the shipped model with one of its adapters, or none if it
+// is "".
 func adapterSequence(adapter string, g testkit.Golden) *messages.SequenceSpec {
 	s := &messages.SequenceSpec{
 		Model: "kjv", Prompt: g.PromptIDs, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
@@ -83,7 +84,8 @@ func adapterGoldens(t *testing.T, adapter string) []testkit.Golden {
 
 var shipped = []string{"", "psalms", "proverbs", "shout"}
 
-// mixed has a node generate all goldens of all adapters, several times each, at once, and checks them.
+// generateMixed generates goldens of all adapters at once, the given number for each, and checks
+// them.
 func generateMixed(t *testing.T, n *node.Node, times int) {
 	t.Helper()
 	var running []func()
@@ -107,8 +109,8 @@ func checkOutput(t *testing.T, how, adapter string, g testkit.Golden, c *client)
 	}
 }
 
-// TestAdapterGoldens: through session, router, replica, pool and engine, each of the shipped model's adapters gives its golden outputs: alone, and
-// all at once beside the others and the base model.
+// TestAdapterGoldens checks that each adapter of the shipped model gives its golden outputs through
+// session, router, replica, pool and engine: alone, and in batches with the others.
 func TestAdapterGoldens(t *testing.T) {
 	n := start(t, nil)
 	for _, adapter := range shipped {
@@ -131,7 +133,7 @@ func TestAdapterGoldens(t *testing.T) {
 	}
 }
 
-// pages gives a node's first deployment so many pages for adapters.
+// withAdapterPages sets the adapter pages of a node's first deployment.
 func withAdapterPages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		c.Deployments[0].AdapterPages = new(n)
@@ -141,14 +143,15 @@ func withAdapterPages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// TestAdaptersTakeTurns: with pages for one adapter at a time, those of all sequences come and go, and each sequence gets its tokens.
+// TestAdaptersTakeTurns checks that each sequence gets its tokens if only one adapter fits at a
+// time.
 func TestAdaptersTakeTurns(t *testing.T) {
 	n := start(t, withAdapterPages(1))
 	generateMixed(t, n, 4)
 	awaitIdleAdapters(t, n)
 }
 
-// awaitIdleAdapters checks that no adapter is in use.
+// awaitIdleAdapters waits until no adapter is in use.
 func awaitIdleAdapters(t *testing.T, n *node.Node) {
 	t.Helper()
 	waitFor(t, "adapters to be idle", func() bool {
@@ -159,7 +162,8 @@ func awaitIdleAdapters(t *testing.T, n *node.Node) {
 	})
 }
 
-// TestCrashesAroundAdapters: whichever actor crashes while adapters come and go, each sequence gets its tokens, and none is in use afterwards.
+// TestCrashesAroundAdapters checks that sequences get their tokens when an actor crashes while
+// adapters are loaded and evicted, and that no adapter is in use afterwards.
 func TestCrashesAroundAdapters(t *testing.T) {
 	for _, tc := range []struct {
 		kind  string
@@ -168,7 +172,7 @@ func TestCrashesAroundAdapters(t *testing.T) {
 		{"adapters", &testkit.Crash{On: "*messages.UnpinAdapter", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.SlotLoaded", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.AdoptPins", After: 0, Times: 1}},
-		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // and the replica with it
+		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // crashes the replica too
 		{"slot", &testkit.Crash{On: "*adapter.copied", After: 1, Times: 2}},
 		{"replica", &testkit.Crash{On: "*messages.PinAdapterResult", After: 3, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 9, Times: 2}},
@@ -177,7 +181,7 @@ func TestCrashesAroundAdapters(t *testing.T) {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {
 			few := uint32(2)
 			if tc.kind == "gpu" {
-				few = 0 // asked for at the first request
+				few = 0 // allocated at the first request
 			}
 			n := start(t, withAdapterPages(few, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
@@ -191,7 +195,8 @@ func TestCrashesAroundAdapters(t *testing.T) {
 	}
 }
 
-// TestUnusableAdapters: a sequence whose adapter can not be loaded is refused with the reason, and others do not notice.
+// TestUnusableAdapters checks that a sequence whose adapter cannot be loaded fails with the reason,
+// and that others are unaffected.
 func TestUnusableAdapters(t *testing.T) {
 	n := start(t, nil)
 	g := adapterGoldens(t, "psalms")[0]

@@ -20,7 +20,7 @@ import (
 	"troupe/testkit"
 )
 
-// until polls until a condition holds.
+// waitFor polls until a condition holds, for a minute at most.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	waitWithin(t, time.Minute, what, condition)
@@ -114,7 +114,7 @@ func TestOpenAIClient(t *testing.T) {
 			usage = chunk.Usage
 		}
 	}
-	// go-openai leaves a temperature of 0 out, so the text is sampled; the golden is compared elsewhere.
+	// go-openai omits a temperature of 0, so the text is sampled. Other tests compare goldens.
 	if text.Len() == 0 || usage == nil || usage.PromptTokens != len(g.PromptIDs) || usage.CompletionTokens == 0 {
 		t.Errorf("streamed %q, usage %+v", text.String(), usage)
 	}
@@ -181,7 +181,8 @@ func TestPromptForms(t *testing.T) {
 	}
 }
 
-// TestBadRequests: each is a typed error that names the thing; the node serves on.
+// TestBadRequests checks that each bad request gets a typed error that names the field, and that
+// the node keeps serving.
 func TestBadRequests(t *testing.T) {
 	n := start(t, nil)
 	for name, tc := range map[string]struct {
@@ -251,18 +252,18 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	}
 	g.await(t)
 	leave()
-	waitFor(t, "the session to be gone", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
+	waitFor(t, "the session to end", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
 	g.open()
-	waitFor(t, "the sequence to be gone", func() bool {
+	waitFor(t, "the sequence to end", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetTokensOut() > 0 && r.GetRunning() == 0 && r.GetKvBlocksFree() == r.GetKvBlocks()
 	})
-	if out := replica(t, n, "kjv").GetTokensOut(); out > steps+2 { // the step under way, and one that was planned before it was cancelled
-		t.Errorf("%d tokens were generated, most of them for nobody", out)
+	if out := replica(t, n, "kjv").GetTokensOut(); out > steps+2 { // the step in flight, and one planned before the cancellation
+		t.Errorf("%d tokens were generated, most of them after the client disconnected", out)
 	}
 }
 
-// small makes the deployment one that is soon full.
+// withLimits limits the deployment's sequences, queue and KV blocks.
 func withLimits(sequences, waiting, blocks uint32) func(*node.Config) {
 	return func(c *node.Config) {
 		d := c.Deployments[0]
@@ -278,7 +279,7 @@ func TestQueueFullIs429(t *testing.T) {
 	defer g.open()
 	for i := range 2 {
 		wait.Go(func() { post(t, n, "/v1/completions", long) })
-		waitFor(t, "the request to be there", func() bool {
+		waitFor(t, "the request to arrive", func() bool {
 			r := replica(t, n, "kjv")
 			return int(r.GetRunning()+r.GetWaiting()) == i+1
 		})
@@ -295,8 +296,8 @@ func TestQueueFullIs429(t *testing.T) {
 	}
 }
 
-// TestHigherPriorityPreempts: with room for one, an interactive request takes the place of a batch request, which goes on afterwards
-// as if nothing had happened.
+// TestHigherPriorityPreempts checks that an interactive request preempts a batch request, which
+// then continues with the same tokens.
 func TestHigherPriorityPreempts(t *testing.T) {
 	low := map[string]any{
 		"model":      "kjv",
@@ -340,7 +341,8 @@ func TestHigherPriorityPreempts(t *testing.T) {
 	waitFor(t, "the preemption to be reported", func() bool { return replica(t, n, "kjv").GetPreemptions() > 0 })
 }
 
-// TestPreemptionChangesNoToken: with so few KV blocks that sequences preempt each other, all get what they get alone.
+// TestPreemptionChangesNoToken checks that sequences that preempt each other for lack of KV blocks
+// get the same tokens as alone.
 func TestPreemptionChangesNoToken(t *testing.T) {
 	want := completeStreams(t, start(t, nil))
 	n := start(t, withLimits(32, 64, 20))
@@ -350,7 +352,7 @@ func TestPreemptionChangesNoToken(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	waitFor(t, "the report of preemptions, and that all of the 20 blocks are free", func() bool {
+	waitFor(t, "preemptions to be reported and all 20 blocks to be free", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetRunning() == 0 && r.GetPreemptions() > 0 && r.GetKvBlocksFree() == 20
 	})
@@ -370,7 +372,7 @@ func TestModelTooLargeFails(t *testing.T) {
 		d, _ = n.Deployment(t.Context(), "huge")
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED
 	})
-	least := uint64(1<<24) * 48 << 10 // of 48 KiB each
+	least := uint64(1<<24) * 48 << 10 // 48 KiB each
 	memory := d.GetFailure().GetMemory()
 	if !strings.Contains(d.GetDetail(), "2 of 2 short of memory by 767.8 GiB or more") || memory.GetBytes() <= least ||
 		memory.GetTotal() != 256<<20 {
@@ -384,6 +386,6 @@ func TestModelTooLargeFails(t *testing.T) {
 	if err := n.DeleteDeployment(t.Context(), "huge"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the deployment to be gone",
+	waitFor(t, "the deployment to be deleted",
 		func() bool { _, err := n.Deployment(t.Context(), "huge"); return err != nil })
 }

@@ -9,8 +9,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestConfigurationIsAppliedOnce: a restart undoes nothing that was changed by command, until the configuration says something else.
-// What it names and was deleted is there again.
+// TestConfigurationIsAppliedOnce checks that a restart does not undo changes by command until the
+// configuration changes, and that it deploys a deleted model again.
 func TestConfigurationIsAppliedOnce(t *testing.T) {
 	data := t.TempDir()
 	var n *node.Node

@@ -24,7 +24,7 @@ import (
 	"troupe/node"
 )
 
-// logged is a log that is read while it is written.
+// logged is a log that can be read while it is written.
 type logged struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -47,7 +47,7 @@ const (
 	plainKey = "sk-PLAIN-SECRET-0123456789"
 )
 
-// audited is a node with keys, NATS users, an audit log of its own, and all that it logs and
+// audited is a node with keys, NATS users and an audit log, and everything that it logs and
 // publishes.
 type audited struct {
 	*node.Node
@@ -159,8 +159,8 @@ func (a *audited) entries(t *testing.T) (all []audit.Entry) {
 	return all
 }
 
-// TestAudit: changes over HTTP and NATS and what was not allowed are entries and events, with who,
-// what and the result. Reads and inference are not.
+// TestAudit checks that changes and denied requests over HTTP and NATS become entries and events
+// with actor, action and result. Reads and inference do not.
 func TestAudit(t *testing.T) {
 	a := startAudited(t)
 	request(t, a.nats, "troupe.v1.models.list", "")
@@ -289,8 +289,8 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestNoSecrets: no prompt and no key is in what is logged at the level debug, audited or
-// published, whatever goes wrong with a request.
+// TestNoSecrets checks that logs at level debug, audit entries and events contain no prompt and no
+// key, whatever error a request causes.
 func TestNoSecrets(t *testing.T) {
 	a := startAudited(t)
 	const prompt = "PROMPT-OF-A-CLIENT"
@@ -340,7 +340,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 	request(t, a.nats, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"`+strings.Repeat(prompt+" ", 8)+`"}`)
 	request(t, a.nats, "troupe.v1.gpus.quarantine", `{"node":"test","name":"gpu-7","detail":"`+prompt+`"}`)
-	waitFor(t, "an event of a stranger", func() bool { // refusals beyond a rate are counted, not published
+	waitFor(t, "an event of a stranger", func() bool { // denials beyond a rate are counted, not published
 		for _, wrong := range []nats.Option{nats.UserInfo("root", "WRONG-SECRET"), nats.Token("WRONG-SECRET")} {
 			if _, err := nats.Connect(a.NATSURL(), wrong); err == nil {
 				t.Error("a stranger is let in")

@@ -12,7 +12,7 @@ import (
 	"troupe/messages"
 )
 
-// TestStoreView is the table of what a node says of the store.
+// TestStoreView checks the problem and the causes for each state of the store.
 func TestStoreView(t *testing.T) {
 	now := time.Unix(1000, 0)
 	alone := storeView{
@@ -23,7 +23,7 @@ func TestStoreView(t *testing.T) {
 		disk:      alone.disk,
 		connected: 3, servers: 3, majority: 2, online: true, clustered: true, now: now,
 	}
-	guest := storeView{online: true, now: now} // it uses the server of another node
+	guest := storeView{online: true, now: now} // uses the server of another node
 	with := func(v storeView, change func(*storeView)) storeView { change(&v); return v }
 	disk := func(s natsd.DiskState) func(*storeView) {
 		return func(v *storeView) { v.disk = natsd.Disk{State: s, Folder: "/data", Free: 1, Needed: 100} }
@@ -73,7 +73,7 @@ func TestStoreView(t *testing.T) {
 	}
 }
 
-// TestDiagnose: of what nodes.list says, a node that waits for the store shows what it waits for.
+// TestDiagnose checks which problems of nodes.list a node shows while it waits for the store.
 func TestDiagnose(t *testing.T) {
 	full := &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
 	for want, res := range map[string]*messages.ListNodesResponse{
@@ -91,7 +91,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// TestExplainWait: the error of a step that the store was waited for says what is known of it.
+// TestExplainWait checks that the error of a step includes the diagnosis of the store.
 func TestExplainWait(t *testing.T) {
 	err := withCause(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
 	if got := err.Error(); got != "KV bucket troupe: timed out; node a: data folder /d is full" {

@@ -10,7 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestAwaitRoutes: a node that starts waits for the word of the others, though not for ever, and not after it was told to stop.
+// TestAwaitRoutes checks that a starting node waits for the routes of the others, but not forever,
+// and not after its start is cancelled.
 func TestAwaitRoutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		told, stopped time.Duration
@@ -41,7 +42,7 @@ func TestAwaitRoutes(t *testing.T) {
 	}
 }
 
-// TestStartWatches: what is stored is known, of all that is watched, before a node goes on.
+// TestStartWatches checks that startWatches returns when all watches have read the stored state.
 func TestStartWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
@@ -49,7 +50,7 @@ func TestStartWatches(t *testing.T) {
 		var n Node
 		known := 0
 		watch := func(life context.Context, synced func()) {
-			for life.Err() == nil { // synced comes again after each reconnect
+			for life.Err() == nil { // synced is called after each reconnect
 				time.Sleep(time.Second)
 				known++
 				synced()

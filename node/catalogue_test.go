@@ -15,10 +15,10 @@ import (
 	"troupe/testkit"
 )
 
-// adapterDir is the folder of one of the shipped model's adapters.
+// adapterDir returns the folder of one of the shipped model's adapters.
 func adapterDir(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
 
-// registerBody is the request that registers an adapter of kjv.
+// registerBody returns the body of a request that registers an adapter of kjv.
 func registerBody(name, folder string) string {
 	b, err := json.Marshal(
 		map[string]any{"adapter": map[string]any{"name": name, "model": "kjv", "path": folder}, "any_base": false},
@@ -29,7 +29,7 @@ func registerBody(name, folder string) string {
 	return string(b)
 }
 
-// TestAdapterCatalogue goes through the life of an adapter, as an operator has it.
+// TestAdapterCatalogue follows an adapter from its registration to its deletion.
 func TestAdapterCatalogue(t *testing.T) {
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].Path = testkit.Model() })
 	conn := connect(t, n)
@@ -83,7 +83,8 @@ func TestAdapterCatalogue(t *testing.T) {
 	}
 }
 
-// TestAdapterRefusals: what is wrong with a registration is said, and by the tensor where it is one.
+// TestAdapterRefusals checks that a refused registration names the fault and, where there is one,
+// the tensor.
 func TestAdapterRefusals(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -146,7 +147,7 @@ func TestAdapterRefusals(t *testing.T) {
 		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
 		refused(subject, `{"name":"kjv:psalms","model":"other"}`, "400", "say one of them")
 	}
-	for _, name := range []string{"psalms", "kjv:psalms"} { // which inference takes for a model
+	for _, name := range []string{"psalms", "kjv:psalms"} { // inference accepts it as a model
 		m := request(t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name))
 		if e := m.Header.Get("Nats-Service-Error"); !strings.Contains(e,
 			name+` is an adapter; send "model": "kjv", "adapter": "psalms"`) {
@@ -161,8 +162,8 @@ func TestAdapterRefusals(t *testing.T) {
 	}
 }
 
-// TestConfiguredAdapters: they are there when the node is up, and stay the same ones over a restart; one whose files have vanished does not keep the
-// node from starting.
+// TestConfiguredAdapters checks that configured adapters are registered when the node is up, keep
+// their revision over a restart, and do not prevent a start if their files are gone.
 func TestConfiguredAdapters(t *testing.T) {
 	data, folder := t.TempDir(), filepath.Join(t.TempDir(), "psalms")
 	if err := os.CopyFS(folder, os.DirFS(adapterDir("psalms"))); err != nil {
@@ -192,7 +193,8 @@ func TestConfiguredAdapters(t *testing.T) {
 	}
 }
 
-// TestAdaptersAreAppliedOnce: a restart undoes no pin that was made, or taken away, by command, until the configuration says something else.
+// TestAdaptersAreAppliedOnce checks that a restart does not undo a pin or unpin by command until
+// the configuration changes.
 func TestAdaptersAreAppliedOnce(t *testing.T) {
 	data := t.TempDir()
 	life := func(pinned bool, then func(n *node.Node, a *messages.AdapterSpec)) {
@@ -246,7 +248,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 	})
 }
 
-// get returns the body of a page.
+// getBody returns the body of a page.
 func getBody(t *testing.T, n *node.Node, path string) string {
 	t.Helper()
 	rec := httptest.NewRecorder()

@@ -19,7 +19,8 @@ import (
 	"troupe/testkit"
 )
 
-// startCluster starts nodes a, b, c, …: the first one with a NATS server of its own, which the others join. Each has one software GPU.
+// startCluster starts nodes a, b, c and so on with one software GPU each. The first one runs the
+// NATS server that the others join.
 func startCluster(t *testing.T, count int, change func(i int, c *node.Config)) []*node.Node {
 	t.Helper()
 	var nodes []*node.Node
@@ -41,7 +42,7 @@ func startCluster(t *testing.T, count int, change func(i int, c *node.Config)) [
 	return nodes
 }
 
-// kjv is the shipped model with so many replicas.
+// kjvSpec returns a deployment of the shipped model.
 func kjvSpec(replicas uint32) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{
 		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)),
@@ -51,7 +52,7 @@ func kjvSpec(replicas uint32) *messages.DeploymentSpec {
 	}
 }
 
-// deploy deploys the shipped model and waits until it serves.
+// deploy deploys a model and waits until it serves.
 func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 	t.Helper()
 	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
@@ -64,7 +65,7 @@ func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 	})
 }
 
-// where returns on which nodes the replicas of the model are, by name.
+// placements returns the node of each replica of the model, by the replica's name.
 func placements(t *testing.T, n *node.Node) map[string]string {
 	t.Helper()
 	d, err := n.Deployment(t.Context(), "kjv")
@@ -78,7 +79,8 @@ func placements(t *testing.T, n *node.Node) map[string]string {
 	return at
 }
 
-// TestAnyGatewayServes: replicas are spread over the nodes, and every node's gateway serves the model, also a node that has none.
+// TestAnyGatewayServes checks that replicas are spread over the nodes, and that each node's gateway
+// serves the model, even on a node without a replica.
 func TestAnyGatewayServes(t *testing.T) {
 	nodes := startCluster(t, 3, nil)
 	deploy(t, nodes[0], kjvSpec(2))
@@ -97,27 +99,28 @@ func TestAnyGatewayServes(t *testing.T) {
 	}
 }
 
-// TestStopHandsOver: a node that is told to stop hands over what it serves, and no stream notices.
+// TestStopHandsOver checks that a node that stops hands its sequences over and that their streams
+// get the same tokens.
 func TestStopHandsOver(t *testing.T) {
 	want := completeStreams(t, start(t, nil))
 	nodes := startCluster(t, 3, nil)
 	deploy(t, nodes[0], kjvSpec(2))
-	var leaves *node.Node // one with a replica, but the one that has the NATS server
+	var leaving *node.Node // has a replica, but not the NATS server
 	for name, node := range placements(t, nodes[0]) {
 		for _, n := range nodes[1:] {
 			if n.Member().GetName() == node {
 				t.Logf("%s leaves with %s", node, name)
-				leaves = n
+				leaving = n
 			}
 		}
 	}
 	running := make(chan []string, 1)
 	go func() { running <- completeStreams(t, nodes[0]) }()
 	waitFor(t, "streams on the node that leaves", func() bool {
-		s, err := leaves.NodeStatus(t.Context())
+		s, err := leaving.NodeStatus(t.Context())
 		return err == nil && s.GetRunning() > 0
 	})
-	if err := leaves.Stop(context.Background()); err != nil {
+	if err := leaving.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
 	got := <-running
@@ -132,7 +135,8 @@ func TestStopHandsOver(t *testing.T) {
 	})
 }
 
-// TestRebalance: a node that is back gets its share while streams run, and no stream notices.
+// TestRebalance checks that an undrained node gets a replica back while streams run, and that they
+// get the same tokens.
 func TestRebalance(t *testing.T) {
 	stream := func(n *node.Node, seed int) string {
 		return complete(t, n, map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true, "temperature": 0.9, "seed": seed}).Choices[0].Text
@@ -178,10 +182,11 @@ func TestRebalance(t *testing.T) {
 	}
 	drain(false)
 	waitWithin(t, 2*time.Minute, "one on b again",
-		func() bool { return on("a") == 1 && on("b") == 1 }) // ten seconds in which nothing changes have to pass
+		func() bool { return on("a") == 1 && on("b") == 1 }) // a replica moves after ten seconds without a change
 }
 
-// TestUndrainStoppedNode: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
+// TestUndrainStoppedNode checks that a drained and stopped node can be undrained, and that an
+// unknown node can be neither drained nor undrained.
 func TestUndrainStoppedNode(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	away := nodes[1].Member().GetName()
@@ -191,22 +196,23 @@ func TestUndrainStoppedNode(t *testing.T) {
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "it is away", func() bool { return len(nodes[0].Members()) == 1 })
+	waitFor(t, "it has left", func() bool { return len(nodes[0].Members()) == 1 })
 	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
 		s.GetMember().GetName() != away {
 		t.Errorf("%v, %v", s, err)
 	}
-	waitFor(t, "it is as any that is away", func() bool {
+	waitFor(t, "it is no longer known as drained", func() bool {
 		_, err := nodes[0].DrainNode(t.Context(), away, false)
 		return err != nil
 	})
 	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err),
 		"there are: a") {
-		t.Errorf("nobody was drained: %v", err)
+		t.Errorf("an unknown node was drained: %v", err)
 	}
 }
 
-// TestJoinedNodeKnowsReplicas: a node that joins knows what runs on the others as soon as it is up.
+// TestJoinedNodeKnowsReplicas checks that a node knows the replicas of the others when Start
+// returns.
 func TestJoinedNodeKnowsReplicas(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
@@ -222,7 +228,7 @@ func TestJoinedNodeKnowsReplicas(t *testing.T) {
 	}
 }
 
-// TestStopWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
+// TestStopWithoutNATS checks that a node stops long before its drain timeout if NATS is gone.
 func TestStopWithoutNATS(t *testing.T) {
 	server, err := natsd.Start(t.Context(),
 		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})

@@ -10,7 +10,7 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// TestCopyMetrics: what came, what did not, and nothing that was not begun.
+// TestCopyMetrics checks that finished and failed copies are counted, and cancelled ones are not.
 func TestCopyMetrics(t *testing.T) {
 	c := newCopyMetrics(prometheus.NewRegistry())
 	c.observe("hbm", "dram", 100, kvstore.Move{})

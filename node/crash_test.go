@@ -18,7 +18,7 @@ import (
 
 const streams = 32
 
-// wired copies all messages to actors as the network does.
+// wired is middleware that copies every message, as the network does.
 func wired(string) []actor.ReceiverMiddleware { return []actor.ReceiverMiddleware{testkit.Wire} }
 
 // wiredWith is wired, with middleware m before it for actors of one kind.
@@ -31,7 +31,7 @@ func wiredWith(kind string, m actor.ReceiverMiddleware) func(string) []actor.Rec
 	}
 }
 
-// run sends 32 sampled requests at once and returns what each got.
+// completeStreams sends 32 sampled requests at once and returns their texts.
 func completeStreams(t *testing.T, n *node.Node) []string {
 	t.Helper()
 	texts := make([]string, streams)
@@ -56,8 +56,8 @@ func completeStreams(t *testing.T, n *node.Node) []string {
 	return texts
 }
 
-// TestCrashesLoseNoToken: whichever actor crashes while 32 streams run, each stream has exactly the tokens of an undisturbed
-// run, and the weights are not read again.
+// TestCrashesLoseNoToken checks that each of 32 streams gets the tokens of an undisturbed run when
+// an actor crashes, and that the weights are not loaded again.
 func TestCrashesLoseNoToken(t *testing.T) {
 	want := completeStreams(t, start(t, func(c *node.Config) { c.Middleware = wired }))
 	if t.Failed() || slices.ContainsFunc(want, func(s string) bool { return strings.TrimSpace(s) == "" }) {
@@ -84,7 +84,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {
 			var armed atomic.Bool
-			armed.Store(tc.kind != "gpu") // one that crashes while it loads, loads again
+			armed.Store(tc.kind != "gpu") // a gpu that crashes during a load loads again
 			n := start(t, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, func(next actor.ReceiverFunc) actor.ReceiverFunc {
 					crash := tc.crash.Middleware(next)
@@ -99,7 +99,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 			})
 			armed.Store(true)
 			done := make(chan struct{})
-			go func() { // some of the crashes need somebody to ask
+			go func() { // some of the crashes need these queries
 				defer close(done)
 				for range 10 {
 					_, _ = n.Gpus(t.Context())
@@ -114,14 +114,14 @@ func TestCrashesLoseNoToken(t *testing.T) {
 				}
 			}
 			if tc.crash.Crashed() < tc.crash.Times {
-				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
+				t.Errorf("%d crashes, want %d", tc.crash.Crashed(), tc.crash.Times)
 			}
 			loads := 0
 			for _, h := range n.Residency() {
 				loads += h.Loads()
 			}
 			if loads != 1 {
-				t.Errorf("weights were read %d times", loads)
+				t.Errorf("weights were loaded %d times", loads)
 			}
 		})
 	}

@@ -11,14 +11,14 @@ import (
 	"troupe/messages"
 )
 
-// TestDeployChangesGivenFields: a deploy of a known name changes the fields that it mentions, null resets one, and the answer
-// lists what changed.
+// TestDeployChangesGivenFields checks that a deploy of an existing name changes the given fields,
+// that null resets a field, and that the answer lists the changes.
 func TestDeployChangesGivenFields(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for _, tc := range []struct {
 		fields  string
-		want    string // the changes in the answer
+		want    string // changes in the answer
 		waiting float64
 	}{
 		{`"max_waiting": 9`, `max_waiting 1024 → 9`, 9},
@@ -45,7 +45,8 @@ func TestDeployChangesGivenFields(t *testing.T) {
 	}
 }
 
-// TestConcurrentDeploysMerge: deploys of different fields at the same time do not lose each other's.
+// TestConcurrentDeploysMerge checks that concurrent deploys of different fields keep each other's
+// changes.
 func TestConcurrentDeploysMerge(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -71,8 +72,8 @@ func TestConcurrentDeploysMerge(t *testing.T) {
 	}
 }
 
-// TestStopAndStart: a model with 0 replicas keeps its deployment. Requests for it are refused, the node is ready, and nothing starts
-// it but an operator.
+// TestStopAndStart checks that a model with 0 replicas keeps its deployment. Its requests are
+// refused, the node is ready, and only an operator starts it again.
 func TestStopAndStart(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)

@@ -14,7 +14,7 @@ import (
 	"troupe/testkit"
 )
 
-// copyWithJSON copies the shipped model and changes a JSON file of it.
+// copyWithJSON copies a model folder and changes one of its JSON files.
 func copyWithJSON(t *testing.T, from, file string, change func(map[string]any)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func copyWithJSON(t *testing.T, from, file string, change func(map[string]any)) 
 	return dir
 }
 
-// deployError deploys a folder over NATS and returns why that was refused.
+// deployError deploys a folder over NATS and returns the error.
 func deployError(t *testing.T, conn *nats.Conn, path string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "other", "path": path}})
@@ -50,8 +50,8 @@ func deployError(t *testing.T, conn *nats.Conn, path string) string {
 	return request(t, conn, "troupe.v1.models.deploy", string(body)).Header.Get("Nats-Service-Error")
 }
 
-// TestDeployChecksTokenizer: a model that no request could be served of is refused when it is
-// deployed.
+// TestDeployChecksTokenizer checks that a deploy is refused if the tokenizer does not fit the
+// model.
 func TestDeployChecksTokenizer(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -82,8 +82,8 @@ func TestDeployChecksTokenizer(t *testing.T) {
 	}
 }
 
-// TestRegisterChecksRank: an adapter that no replica of its model would take is refused when it
-// is registered.
+// TestRegisterChecksRank checks that the registration of an adapter beyond the model's rank is
+// refused.
 func TestRegisterChecksRank(t *testing.T) {
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].MaxAdapterRank = new(uint32(2)) })
 	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{

@@ -19,7 +19,7 @@ import (
 	"troupe/node"
 )
 
-// gets returns the status of a page, by a connection of its own.
+// getStatus returns the status of a page, over a new connection.
 func getStatus(t *testing.T, n *node.Node, path string) int {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -32,7 +32,7 @@ func getStatus(t *testing.T, n *node.Node, path string) int {
 	return res.StatusCode
 }
 
-// drains drains a node until the test lets it go on.
+// startDrain drains a node until the test calls over.
 func startDrain(t *testing.T, n *node.Node) (over func()) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
@@ -47,8 +47,8 @@ func startDrain(t *testing.T, n *node.Node) (over func()) {
 	return over
 }
 
-// TestDrainServesOnOtherNodes: a node that drains is not ready, and serves what still comes by the other node's
-// replica; NATS gives it nothing more. Once it stops, requests are refused.
+// TestDrainServesOnOtherNodes checks that a draining node is not ready and serves the remaining
+// HTTP requests on the other node's replica, and that it gets no requests over NATS.
 func TestDrainServesOnOtherNodes(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
@@ -63,7 +63,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 		}
 	}
 	over := startDrain(t, nodes[1])
-	waitFor(t, "the other node's router to know that b leaves", func() bool {
+	waitFor(t, "the other node to know that b leaves", func() bool {
 		for _, m := range nodes[1].Members() {
 			if m.GetName() == "b" {
 				return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
@@ -96,8 +96,8 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 	asks(nodes[0])
 }
 
-// TestStopKeepsPortOpen: a node that stops refuses requests and answers probes until its last stream has ended,
-// whose tokens are those of an undisturbed run. Idle connections are closed.
+// TestStopKeepsPortOpen checks that a stopping node refuses requests but answers probes until its
+// last stream has ended with the same tokens. It closes idle connections.
 func TestStopKeepsPortOpen(t *testing.T) {
 	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
 	g := goldens(t)[0]
@@ -149,11 +149,11 @@ func TestStopKeepsPortOpen(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", n.HTTPAddr()); err == nil {
 		_ = c.Close()
-		t.Error("the port is open after the end")
+		t.Error("the port is open after Stop")
 	}
 }
 
-// TestStopFinishesNATSRequests: a node that stops lets requests over NATS end too.
+// TestStopFinishesNATSRequests checks that a stopping node finishes requests over NATS.
 func TestStopFinishesNATSRequests(t *testing.T) {
 	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
 	g := goldens(t)[0]
@@ -186,8 +186,8 @@ func TestStopFinishesNATSRequests(t *testing.T) {
 	}
 }
 
-// TestDrainedNodeIsNotReady: a node that the operator has emptied takes requests, and says to balancers that it
-// should not get any.
+// TestDrainedNodeIsNotReady checks that a node that the operator drains is not ready but serves
+// requests.
 func TestDrainedNodeIsNotReady(t *testing.T) {
 	n := start(t, nil)
 	for _, draining := range []bool{true, false} {
@@ -203,10 +203,10 @@ func TestDrainedNodeIsNotReady(t *testing.T) {
 	}
 }
 
-// TestProbesWhileStarting: a node that waits for NATS answers probes, and refuses the rest. Told to end, it closes
-// its port.
+// TestProbesWhileStarting checks that a node that waits for NATS answers probes and refuses other
+// requests, and that it closes its port when the start is cancelled.
 func TestProbesWhileStarting(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and answers nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestProbesWhileStarting(t *testing.T) {
 	}
 	end()
 	if err := <-started; err == nil {
-		t.Error("it started")
+		t.Error("the node started")
 	}
 	if c, err := net.Dial("tcp", web.Addr().String()); err == nil {
 		_ = c.Close()

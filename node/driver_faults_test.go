@@ -21,7 +21,7 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// logBuffer keeps what a node logs.
+// logBuffer collects the log of a node.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -33,7 +33,7 @@ func (j *logBuffer) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
-// take returns what was written since the last time.
+// take returns the log since the last call.
 func (j *logBuffer) take() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -41,7 +41,7 @@ func (j *logBuffer) take() string {
 	return j.text.String()
 }
 
-// fakeGPU is a library that stands in for a GPU's, with the CUDA sources for kernels.
+// fakeGPU returns a fake CUDA driver that runs the kernels' CUDA sources on the CPU.
 func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	fake := fakecuda.Open(t)
 	fake.Do("kernels " + kernelhost.Build(t))
@@ -52,15 +52,15 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, library
 }
 
-// slow is a deployment that the CUDA sources on the CPU are fast enough for.
+// slow returns a deployment that is small enough for the fake GPU.
 func slow(replicas uint32) *messages.DeploymentSpec {
 	spec := kjvSpec(replicas)
 	spec.MaxSequences, spec.StepTokens = new(uint32(4)), new(uint32(64))
 	return spec
 }
 
-// startOnFake starts a node whose first GPU is the fake's, and whose second, if any, is a software device. The faults are armed before
-// the model is deployed on each.
+// startOnFake starts a node whose first GPU is the fake one, with software GPUs after it. The
+// faults are armed before the model is deployed.
 func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*node.Node, *logBuffer) {
 	t.Helper()
 	d, err := l.Open(0, driver.Embedded{})
@@ -81,13 +81,13 @@ func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software 
 	return n, log
 }
 
-// ended is the status and the text, or the error, that a stream ended with.
+// response is the status, and the text or error, of a request.
 type response struct {
 	status int
 	text   string
 }
 
-// few runs four short greedy requests at once.
+// completeFour runs four short greedy requests at once.
 func completeFour(t *testing.T, n *node.Node) [4]response {
 	t.Helper()
 	var got [4]response
@@ -112,7 +112,7 @@ func completeFour(t *testing.T, n *node.Node) [4]response {
 	return got
 }
 
-// expectedOutputs are the answers that no fault may change: those of a software device, which are the beginnings of the goldens.
+// expectedOutputs returns the responses of a software device, which must begin the goldens.
 func expectedOutputs(t *testing.T) [4]response {
 	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
 	for i, g := range goldens(t)[:len(want)] {
@@ -123,30 +123,31 @@ func expectedOutputs(t *testing.T) [4]response {
 	return want
 }
 
-// quiet waits until nothing is left of requests, and of leases only those of the replicas.
+// awaitIdle waits until no sequence and no session is left.
 func awaitIdle(t *testing.T, n *node.Node) {
 	t.Helper()
-	waitFor(t, "nothing is left of the requests", func() bool {
+	waitFor(t, "no sequence and no session to be left", func() bool {
 		s, err := n.NodeStatus(t.Context())
 		return err == nil && s.GetRunning()+s.GetWaiting() == 0 &&
 			!strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
 	})
 }
 
-// TestDriverFaultsChangeNoToken: calls of the driver fail one by one under a node that serves. The engine crashes, with an error that says what
-// failed, and comes back; every stream has the tokens of an expectedOutputs run; nothing is left.
+// TestDriverFaultsChangeNoToken checks that a failed driver call under load crashes the engine with
+// an error that names the fault. The engine restarts, every stream gets the same tokens, and no
+// driver object leaks.
 func TestDriverFaultsChangeNoToken(t *testing.T) {
 	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
-	t.Cleanup(func() { // once the node has stopped
+	t.Cleanup(func() { // after the node has stopped
 		if left := fake.Live() - live; left != 0 {
-			t.Errorf("%d objects were not given back", left)
+			t.Errorf("%d objects leaked", left)
 		}
 	})
 	n, log := startOnFake(t, fake, library, 1, "")
 	awaitServing(t, n, 1, 1)
-	completeFour(t, n) // makes what is made once
+	completeFour(t, n) // creates the objects that are created once
 	awaitIdle(t, n)
 	serving := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
@@ -163,7 +164,7 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 			fake.Fault(tc.faults)
 			got := completeFour(t, n)
 			if unfired := fake.Unfired(); unfired != 0 {
-				t.Errorf("%d faults were not met", unfired)
+				t.Errorf("%d faults were not reached", unfired)
 			}
 			fake.Reset()
 			if got != want {
@@ -172,10 +173,10 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 			awaitServing(t, n, 1, 1)
 			awaitIdle(t, n)
 			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("nothing says %q: %s", tc.says, said)
+				t.Errorf("the log lacks %q: %s", tc.says, said)
 			}
 			if now := fake.Live(); now != serving {
-				t.Errorf("%d objects, and %d before", now, serving)
+				t.Errorf("%d objects, %d before", now, serving)
 			}
 			if q := gpuStatus(t, n, 0).GetQuarantine(); q != nil {
 				t.Errorf("the device is not lost: %v", q)
@@ -184,7 +185,8 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 	}
 }
 
-// TestDriverFaultsDuringLoad: what fails while a model is loaded onto the device is reported, and tried again or elsewhere.
+// TestDriverFaultsDuringLoad checks that a driver fault during the load of a model is logged and
+// that the load is retried, here or elsewhere.
 func TestDriverFaultsDuringLoad(t *testing.T) {
 	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
@@ -198,9 +200,9 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 	} {
 		ok := t.Run(tc.faults, func(t *testing.T) {
 			n, log := startOnFake(t, fake, library, 1, tc.faults)
-			waitFor(t, "the fault was met", func() bool { return fake.Unfired() == 0 })
+			waitFor(t, "the fault to be reached", func() bool { return fake.Unfired() == 0 })
 			fake.Reset()
-			waitFor(t, "both replicas serve, on whichever GPU", func() bool {
+			waitFor(t, "both replicas to serve, on any GPU", func() bool {
 				d, err := n.Deployment(t.Context(), "kjv")
 				return err == nil && strings.Count(fmt.Sprint(d.GetReplicas()), "REPLICA_STATE_SERVING") == 2
 			})
@@ -208,17 +210,17 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("nothing says %q: %s", tc.says, said)
+				t.Errorf("the log lacks %q: %s", tc.says, said)
 			}
 			awaitIdle(t, n)
 		})
 		if left := fake.Live() - live; ok && left != 0 {
-			t.Errorf("%s: %d objects were not given back", tc.faults, left)
+			t.Errorf("%s: %d objects leaked", tc.faults, left)
 		}
 	}
 }
 
-// deviceLossFaults are faults that lose the device.
+// deviceLossFaults are faults after which the device is lost.
 var deviceLossFaults = []struct{ faults, says string }{
 	{"exec:copy@3=214", "CUDA_ERROR_ECC_UNCORRECTABLE"},
 	{"exec:kernel@40=719", "CUDA_ERROR_LAUNCH_FAILED"},
@@ -226,8 +228,8 @@ var deviceLossFaults = []struct{ faults, says string }{
 	{"cuLaunchKernel@5=999!", "CUDA_ERROR_UNKNOWN"},
 }
 
-// TestLastingDriverFaultQuarantines: a fault that lasts, under streams. They go on elsewhere with the tokens that they would have had, and the device
-// is quarantined and emptied.
+// TestLastingDriverFaultQuarantines checks that streams continue elsewhere with the same tokens
+// when the device is lost, and that the device is quarantined and emptied.
 func TestLastingDriverFaultQuarantines(t *testing.T) {
 	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
@@ -241,10 +243,10 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			if unfired := fake.Unfired(); unfired != 0 {
-				t.Fatalf("%d faults were not met", unfired)
+				t.Fatalf("%d faults were not reached", unfired)
 			}
 			awaitServing(t, n, 0, 2)
-			waitFor(t, "the lost GPU is empty",
+			waitFor(t, "the lost GPU to be empty",
 				func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
 			g := gpuStatus(t, n, 0)
 			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
@@ -254,22 +256,23 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 			awaitIdle(t, n)
 			release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
 			if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
-				t.Fatalf("it is not opened again: %v, %v", g, err)
+				t.Fatalf("the device is not reopened: %v, %v", g, err)
 			}
 			deploy(t, n, slow(3))
 			awaitServing(t, n, 1, 2)
 			if got := completeFour(t, n); got != want {
-				t.Errorf("after it was opened again: got %v, want %v", got, want)
+				t.Errorf("after the device was reopened: got %v, want %v", got, want)
 			}
 		})
 		fake.Reset()
 		if left := fake.Live() - live; ok && left != 0 {
-			t.Errorf("%s: %d objects were not given back", tc.faults, left)
+			t.Errorf("%s: %d objects leaked", tc.faults, left)
 		}
 	}
 }
 
-// TestOnlyDeviceLost: with nowhere to go, streams end with an error that says why, and the node goes on.
+// TestOnlyDeviceLost checks that streams end with an error that names the cause if there is no
+// other device, and that the node keeps running.
 func TestOnlyDeviceLost(t *testing.T) {
 	fake, library := fakeGPU(t)
 	n, _ := startOnFake(t, fake, library, 0, "")

@@ -21,10 +21,10 @@ import (
 	"troupe/testkit"
 )
 
-// fullFor makes TestFullDisk keep the disk full for longer, "60s".
+// fullFor is how long TestFullDisk keeps the disk full, such as "60s".
 const fullFor = "TROUPE_FULL_DISK_FOR"
 
-// refusalOf returns the reason and the text of an answer of the control service.
+// refusalOf returns the refusal in an answer of the control service.
 func refusalOf(t *testing.T, m *nats.Msg) *messages.ErrorResponse {
 	t.Helper()
 	got := &messages.ErrorResponse{}
@@ -37,8 +37,9 @@ func refusalOf(t *testing.T, m *nats.Msg) *messages.ErrorResponse {
 	return got
 }
 
-// TestFullDisk: another process fills the disk of a node's store. The node says so, refuses changes, keeps serving, and
-// takes changes again once there is space, in the same process. A node that starts meanwhile says what it waits for.
+// TestFullDisk fills the disk of a node's store from another process. The node reports it, refuses
+// changes, keeps serving, and takes changes again when there is space. A node that starts in the
+// meantime reports what it waits for.
 func TestFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -74,7 +75,7 @@ func TestFullDisk(t *testing.T) {
 	if refused.GetReason() != messages.Reason_REASON_NO_SPACE || !strings.Contains(refused.GetError(), dir) {
 		t.Errorf("%v", refused)
 	}
-	waitFor(t, "the event", func() bool { // disk.low may be before it
+	waitFor(t, "the event", func() bool { // disk.low may come first
 		m, err := events.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +126,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestStartOnFullDisk: a node whose disk is full does not start, and says what is missing.
+// TestStartOnFullDisk checks that a node on a full disk does not start, and that its error names
+// the space that is missing.
 func TestStartOnFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return

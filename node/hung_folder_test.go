@@ -23,7 +23,7 @@ import (
 	"troupe/testkit"
 )
 
-// hangingLoader loads models, and holds the reading of one folder as a file system that hangs does.
+// hangingLoader is a loader for which one folder is on a file system that hangs.
 type hangingLoader struct {
 	llama.Format
 	*hangingFolder
@@ -31,7 +31,7 @@ type hangingLoader struct {
 
 type hangingFolder struct {
 	path    string
-	inspect bool // hold Inspect; else Load
+	inspect bool // Inspect hangs; else Load
 	entered chan struct{}
 	once    sync.Once
 	pass    chan struct{}
@@ -56,8 +56,8 @@ func (f hangingLoader) Load(ctx context.Context, d cuda.Device, path string) (en
 	return f.Format.Load(ctx, d, path)
 }
 
-// TestHungFolderKeepsMembers: while the inspection or the load of a model's folder hangs, nodes stay members and
-// renew their leases, they answer, and another model serves through each of them.
+// TestHungFolderKeepsMembers checks that nodes renew their memberships and leases, answer requests
+// and serve another model while the inspection or load of a folder hangs.
 func TestHungFolderKeepsMembers(t *testing.T) {
 	for name, inspect := range map[string]bool{"inspection": true, "load": false} {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 				c.Loader = hangingLoader{llama.Format{Roots: c.Roots, Digests: &digest.Cache{}}, held}
 			})
 			open := sync.OnceFunc(func() { close(held.pass) })
-			t.Cleanup(open) // before the nodes are told to stop
+			t.Cleanup(open) // before the nodes stop
 			spec := kjvSpec(1)
 			deploy(t, nodes[0], spec)
 			conn := connect(t, nodes[0])
@@ -106,7 +106,7 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 	}
 }
 
-// alive checks that a node answers without asking anything of others.
+// checkAlive checks that a node answers a probe.
 func checkAlive(t *testing.T, n *node.Node) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/health")
@@ -119,7 +119,7 @@ func checkAlive(t *testing.T, n *node.Node) {
 	}
 }
 
-// memberIDs are the members, each with the life that it is in.
+// memberIDs returns the IDs of all members.
 func memberIDs(t *testing.T, conn *nats.Conn) (ids string) {
 	t.Helper()
 	for _, e := range memberKeys(t, conn) {
@@ -132,7 +132,7 @@ func memberIDs(t *testing.T, conn *nats.Conn) (ids string) {
 	return ids
 }
 
-// awaitRenewals waits until every member has awaitRenewals its key so many times.
+// awaitRenewals waits until every member has renewed its key the given number of times.
 func awaitRenewals(t *testing.T, conn *nats.Conn, times uint64) {
 	t.Helper()
 	before := map[string]uint64{}
@@ -166,7 +166,7 @@ func memberKeys(t *testing.T, conn *nats.Conn) (all []nats.KeyValueEntry) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if !strings.HasPrefix(key, "members.") {
-			continue // a lease
+			continue // of a lease
 		}
 		if e, err := bucket.Get(key); err == nil {
 			all = append(all, e)

@@ -26,7 +26,7 @@ const (
 	kimKey = "sk-kim-0123456789"
 )
 
-// withKeys gives a node a file of keys with these limits of ann.
+// withKeys gives a node a keys file with the given limits for ann.
 func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
@@ -72,7 +72,8 @@ func completeWithKey(t *testing.T, n *node.Node, key string, body map[string]any
 	return res, string(text)
 }
 
-// TestLimitsAreClusterWide: what a key used through one node counts at the others, and keys.list shows it without secrets.
+// TestLimitsAreClusterWide checks that the usage of a key at one node counts at the others, and
+// that keys.list shows it without secrets.
 func TestLimitsAreClusterWide(t *testing.T) {
 	nodes := startCluster(t, 2, withKeys(t, "requests_per_minute: 2, tokens_per_minute: 1000"))
 	deploy(t, nodes[0], kjvSpec(1))
@@ -119,7 +120,8 @@ func TestLimitsAreClusterWide(t *testing.T) {
 	}
 }
 
-// TestFloodDoesNotStarveOtherKeys: the requests of one key that fill places and queue do not have to end before another's.
+// TestFloodDoesNotStarveOtherKeys checks that a request is served while the requests of another key
+// fill batch and queue.
 func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 	nodes := startCluster(t, 1, withKeys(t, ""))
 	spec := kjvSpec(1)

@@ -14,7 +14,7 @@ import (
 	"troupe/node"
 )
 
-// roomy gives a node tiers that blocks go to when somebody says so.
+// withManualTiers gives a node tiers to which blocks are demoted only by command.
 func withManualTiers(t *testing.T) func(*node.Config) {
 	path := filepath.Join(t.TempDir(), "kv")
 	return func(c *node.Config) {
@@ -25,7 +25,7 @@ func withManualTiers(t *testing.T) func(*node.Config) {
 
 const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; where it says nothing of the matter, say so."
 
-// hello asks for a few words after a prompt.
+// completeShort generates eight tokens.
 func completeShort(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
 	t.Helper()
 	c := complete(t, n,
@@ -33,8 +33,8 @@ func completeShort(t *testing.T, n *node.Node, prompt string) (text string, cach
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// TestKVCommands: blocks are copied down, dropped and copied up when the operator says so; what was computed once is not computed again, and the tokens
-// are the same.
+// TestKVCommands checks that commands offload, flush and restore blocks, and that restored blocks
+// are not computed again and give the same tokens.
 func TestKVCommands(t *testing.T) {
 	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
@@ -71,7 +71,7 @@ func TestKVCommands(t *testing.T) {
 	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
 		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
 	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() ||
-		up[0].GetThere() != 0 { // the last block has words of the answer
+		up[0].GetThere() != 0 { // the last block includes tokens of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
 	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
@@ -104,12 +104,13 @@ func TestKVCommands(t *testing.T) {
 	}
 }
 
-// TestIdleBlocksAreDemoted: where there is room enough for everything, what nobody wants is copied to DRAM all the same, and then goes on to the disk.
+// TestIdleBlocksAreDemoted checks that unused blocks are copied to DRAM and then to NVMe although
+// there is room.
 func TestIdleBlocksAreDemoted(t *testing.T) {
 	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
 	want, _ := completeShort(t, n, system)
-	more := func() { // steps are what tells time
+	more := func() { // idle time is counted in steps
 		complete(t, n,
 			map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
 	}
@@ -132,7 +133,7 @@ func TestIdleBlocksAreDemoted(t *testing.T) {
 	}
 }
 
-// scrape reads the lines about KV blocks and adapters as Prometheus does.
+// scrape returns the metrics of KV blocks and adapters.
 func scrape(t *testing.T, n *node.Node) (lines string) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -153,8 +154,8 @@ func scrape(t *testing.T, n *node.Node) (lines string) {
 	return lines
 }
 
-// TestPinnedPrefix: what is pinned is not dropped, neither by flushes nor under pressure; it is copied up again when its replica has lost it, and all of
-// this holds after a restart of the replica, and of the node.
+// TestPinnedPrefix checks that pinned blocks survive flushes and memory pressure, that a replica
+// that lost them restores them, and that the pin survives restarts of the replica and the node.
 func TestPinnedPrefix(t *testing.T) {
 	data, config := t.TempDir(), withManualTiers(t)
 	life := func(name string, body func(*testing.T, *node.Node)) {
@@ -163,7 +164,7 @@ func TestPinnedPrefix(t *testing.T) {
 				config(c)
 				c.DataDir = data
 				c.Deployments[0].KvBlocks = new(uint32(70))
-				c.Tiers.DRAMBytes = 0 // so that there is something to come back to
+				c.Tiers.DRAMBytes = 0 // so that blocks are restored from NVMe
 			}))
 		})
 	}
@@ -177,7 +178,7 @@ func TestPinnedPrefix(t *testing.T) {
 		}
 		want, _ := completeShort(t, n, system+" And the people said unto him,")
 		waitFor(t, "its blocks to be pinned in HBM and on disk", func() bool {
-			completeShort(t, n, "a") // steps are what tells time
+			completeShort(t, n, "a") // idle time is counted in steps
 			s := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", `{"node":"test"}`)
 			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks ||
 				len(p[0].GetTokens()) > 0 {
@@ -187,7 +188,7 @@ func TestPinnedPrefix(t *testing.T) {
 				s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
-		conversations(t, n, 8) // more than there is room for
+		conversations(t, n, 8) // more than fits
 		if got, cached := completeShort(t, n, system+" And the people said unto him,"); got != want ||
 			cached != int(blocks)*16 {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
@@ -217,7 +218,7 @@ func TestPinnedPrefix(t *testing.T) {
 	})
 }
 
-// held is what the only node has of KV blocks. Its replicas are there.
+// kvStats returns the KV stats of the only node, once it has a replica.
 func kvStats(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	t.Helper()
 	for {
@@ -228,7 +229,8 @@ func kvStats(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	}
 }
 
-// TestBlocksTooLarge: where blocks do not fit into a slab, a replica does without, and says so when it is asked to move them.
+// TestBlocksTooLarge checks that a replica whose blocks do not fit into a slab runs without tiers,
+// and reports that when it is asked to move blocks.
 func TestBlocksTooLarge(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		withManualTiers(t)(c)
@@ -245,12 +247,12 @@ func TestBlocksTooLarge(t *testing.T) {
 	}
 }
 
-// TestKVOfTwoNodes: whoever is asked has the blocks of all nodes moved.
+// TestKVOfTwoNodes checks that any node carries out KV commands on all nodes.
 func TestKVOfTwoNodes(t *testing.T) {
 	nodes := startCluster(t, 2, func(_ int, c *node.Config) { withManualTiers(t)(c) })
 	deploy(t, nodes[0], kjvSpec(2))
 	for _, n := range nodes {
-		for i := range 4 { // fewer steps than what makes blocks go down by themselves, also where all are of one node
+		for i := range 4 { // fewer steps than hbmIdleSteps, even if all run on one node
 			completeShort(t, n, fmt.Sprintf("%d: %s", i, system))
 		}
 	}

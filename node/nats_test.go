@@ -73,7 +73,7 @@ func TestControlOverNATS(t *testing.T) {
 		t.Errorf("%s", m.Data)
 	}
 	request(t, conn, "troupe.v1.models.delete", `{"name":"second"}`)
-	waitFor(t, "the second model to be gone", func() bool {
+	waitFor(t, "the second model to be deleted", func() bool {
 		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get(
 			"Nats-Service-Error-Code",
 		) == "404"
@@ -93,7 +93,7 @@ func TestControlOverNATS(t *testing.T) {
 	})
 }
 
-// answer asks, fails the test where that was refused, and decodes the answer.
+// answer sends a request that must succeed, and decodes the answer.
 func answer[T any, P interface {
 	*T
 	proto.Message
@@ -250,12 +250,12 @@ func TestInferOverNATS(t *testing.T) {
 		chunks++
 		text.Write(m.Data)
 	}
-	if text.String() != g.Text || chunks < 2 { // tokens that come together go out together
+	if text.String() != g.Text || chunks < 2 { // tokens generated in one step share a chunk
 		t.Errorf("%d chunks: %q, want %q", chunks, text.String(), g.Text)
 	}
 }
 
-// TestNATSCommandLine uses the real `nats`, where `make nats` has built it or it is installed.
+// TestNATSCommandLine runs the nats command line, if make nats has built it or it is installed.
 func TestNATSCommandLine(t *testing.T) {
 	bin := filepath.Join(testkit.Root(), ".bin", "nats")
 	if _, err := exec.LookPath(bin); err != nil {

@@ -10,13 +10,14 @@ import (
 	"troupe/messages"
 )
 
-// TestRetryStale: what a node has not heard of yet is looked for again, for so long; what fails otherwise is not.
+// TestRetryStale checks that a lookup is retried for retryStaleFor if the object is unknown, and
+// not after other errors.
 func TestRetryStale(t *testing.T) {
 	unknown := control.Refuse(messages.Reason_REASON_NOT_FOUND, "no replica m-0")
 	invalid := control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "no name")
 	for name, c := range map[string]struct {
 		err   error
-		until time.Duration // it fails
+		until time.Duration // it fails before
 		takes time.Duration
 		want  error
 	}{

@@ -11,15 +11,15 @@ import (
 	"troupe/node"
 )
 
-// gate holds an engine's steps back, so that what happens between two of them surely does.
+// stepGate blocks an engine's steps, so that a test can act between two of them.
 type stepGate struct {
-	free   atomic.Int64 // steps that pass yet
-	closed atomic.Bool  // one has come that does not
+	free   atomic.Int64 // steps that may still pass
+	closed atomic.Bool // a step is or was blocked
 	held   chan struct{}
 	once   sync.Once
 }
 
-// gated starts a node whose engine runs so many steps, and no other before the gate is told.
+// startGated starts a node whose engine runs the given number of steps and then waits for the gate.
 func startGated(t *testing.T, steps int64, change ...func(*node.Config)) (*node.Node, *stepGate) {
 	t.Helper()
 	g := &stepGate{held: make(chan struct{})}
@@ -39,7 +39,7 @@ func startGated(t *testing.T, steps int64, change ...func(*node.Config)) (*node.
 			return all
 		}
 	})
-	t.Cleanup(g.open) // before the node is told to stop
+	t.Cleanup(g.open) // before the node stops
 	return n, g
 }
 
@@ -53,14 +53,14 @@ func (g *stepGate) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-// await waits until a step is held back.
+// await waits until a step is blocked.
 func (g *stepGate) await(t *testing.T) {
 	t.Helper()
 	waitFor(t, "a step at the gate", g.closed.Load)
 }
 
-// one lets the step go on that is held back, and none after it.
+// passOne lets one blocked step pass.
 func (g *stepGate) passOne() { g.held <- struct{}{} }
 
-// open lets all go on.
+// open lets all steps pass.
 func (g *stepGate) open() { g.once.Do(func() { close(g.held) }) }
