@@ -26,7 +26,8 @@ func registerShipped(t *testing.T, conn *nats.Conn) {
 	}
 }
 
-// ask asks a node for a golden's text from a model, and returns what was answered.
+// completeGolden requests a golden from a model. It returns the status, the text or error, and the
+// request ID.
 func completeGolden(t *testing.T, n *node.Node, model string, g testkit.Golden) (int, string, string) {
 	status, body := post(t, n, "/v1/completions",
 		map[string]any{"model": model, "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
@@ -49,8 +50,9 @@ func adapterStats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse 
 	return got
 }
 
-// TestAdaptersByName: over HTTP each adapter gives its golden outputs under its name and its full one, on every node of a cluster and all at once; why
-// a request went where it went names the adapter; and a replica that dies takes no adapter with it.
+// TestAdaptersByName checks that each adapter gives its golden outputs by its short and full name,
+// on every node and all at once. Route decisions name the adapter, and the end of a replica leaves
+// the adapters usable.
 func TestAdaptersByName(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
@@ -91,8 +93,9 @@ func TestAdaptersByName(t *testing.T) {
 	everything()
 }
 
-// TestPinnedAdapterIsEverywhere: it is on the device of every replica though nobody asked for it, also in a replica's next life, until it is unpinned.
-func TestPinnedAdapterIsEverywhere(t *testing.T) {
+// TestPinnedAdapterIsOnEveryReplica checks that a pinned adapter is on the device of every replica
+// without requests, also after a restart of the replica, until it is unpinned.
+func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
 	conn := connect(t, nodes[0])
@@ -130,8 +133,9 @@ func TestPinnedAdapterIsEverywhere(t *testing.T) {
 	waitFor(t, "psalms to be as any other", func() bool { return pinned() == 0 })
 }
 
-// TestDeletedAdapterFinishesRequests: who uses it when it is deleted gets the whole output; new requests are refused at once, and nothing of it is left when the last
-// one has finished.
+// TestDeletedAdapterFinishesRequests checks that requests in flight get the whole output when their
+// adapter is deleted, that new ones are refused at once, and that the adapter is unloaded after the
+// last one.
 func TestDeletedAdapterFinishesRequests(t *testing.T) {
 	n, g := startGated(t, 5)
 	conn := connect(t, n)

@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// record keeps the lines of a log that say any of these.
+// record keeps the log lines that contain one of the given texts.
 type record struct {
 	says []string
 	mu   sync.Mutex
@@ -31,8 +31,9 @@ func (j *record) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// TestTwoBlockSizesChangeNoToken: two models whose blocks are of different sizes pass the slabs of DRAM to each other. What was in these goes to the disk, is not dropped, and
-// both models' tokens are those of a run without tiers.
+// TestTwoBlockSizesChangeNoToken checks that two models with blocks of different sizes reassign
+// slabs of DRAM to each other. Their blocks are demoted to NVMe, not dropped, and both models get
+// the tokens of a run without tiers.
 func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 	const many, rounds = 20, 2
 	two := func(c *node.Config) {

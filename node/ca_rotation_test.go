@@ -13,7 +13,7 @@ import (
 	"troupe/node"
 )
 
-// copied makes a file of others in one step.
+// concatenate writes the content of files to another file, atomically.
 func concatenate(t *testing.T, to string, from ...string) {
 	t.Helper()
 	text := ""
@@ -27,9 +27,8 @@ func concatenate(t *testing.T, to string, from ...string) {
 	putFile(t, to, text)
 }
 
-// TestCARotation: two nodes get certificates of another CA without a restart, and the old CA
-// is taken out. They stay startCluster all the while, by NATS and by the links of actors. Then one of
-// them is revoked, and is alone.
+// TestCARotation checks that two nodes move to certificates of a new CA without a restart and stay
+// connected over NATS and their links. Then one node is revoked and loses the other.
 func TestCARotation(t *testing.T) {
 	cas := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range cas {
@@ -43,7 +42,7 @@ func TestCARotation(t *testing.T) {
 			}
 		}
 	}
-	var dirs [2]string // what each node reads
+	var dirs [2]string // with the files of each node
 	all := func(do func(dir, name string)) {
 		for i, name := range []string{"a", "b"} {
 			do(dirs[i], name)
@@ -79,7 +78,7 @@ func TestCARotation(t *testing.T) {
 		c.TLS, c.Login = id, security.Login{TLS: id}
 	})
 	deploy(t, nodes[0], kjvSpec(2))
-	both := filepath.Join(t.TempDir(), "ca.crt") // a guest trusts either, so that it is the node that refuses
+	both := filepath.Join(t.TempDir(), "ca.crt") // the client trusts both, so that a refusal is the node's
 	concatenate(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
 	guest := func(ca string) error {
 		id, err := security.Load(security.Files{

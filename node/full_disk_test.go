@@ -21,7 +21,8 @@ import (
 	"troupe/testkit"
 )
 
-// fullFor is how long TestFullDisk keeps the disk full, such as "60s".
+// fullFor is the environment variable that sets how long TestFullDisk keeps the disk full, such as
+// "60s".
 const fullFor = "TROUPE_FULL_DISK_FOR"
 
 // refusalOf returns the refusal in an answer of the control service.

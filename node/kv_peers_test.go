@@ -19,7 +19,7 @@ import (
 	"troupe/testkit"
 )
 
-// lender is a node with a replica, and the test as its sessions.
+// kvPeer is a node with a replica. The test stands for its sessions.
 type kvPeer struct {
 	*node.Node
 	t        *testing.T
@@ -28,10 +28,10 @@ type kvPeer struct {
 
 	mu        sync.Mutex
 	system    *actor.ActorSystem
-	announced map[string]map[uint64]bool // what other nodes announced: "kjv-0", "dram" -> blocks
+	announced map[string]map[uint64]bool // by other nodes: blocks by replica or tier, such as "kjv-0" or "dram"
 }
 
-// listen is a middleware of the router that keeps what other nodes announce.
+// recordAnnouncements is middleware of the router that records the announcements of other nodes.
 func (l *kvPeer) recordAnnouncements(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		l.mu.Lock()
@@ -64,13 +64,13 @@ func (l *kvPeer) record(holder string, snapshot bool, evicted, committed []uint6
 	}
 }
 
-// hears waits until the node knows that a replica elsewhere has a prompt's blocks.
+// awaitBlocks waits until the node knows that another node's replica has the blocks of a prompt.
 func (l *kvPeer) awaitBlocks(replica string, prompt []uint32) {
 	l.t.Helper()
 	l.awaitSaltedBlocks(replica, prompt, nil)
 }
 
-// awaitSaltedBlocks is hears for a tenant's blocks.
+// awaitSaltedBlocks is awaitBlocks for a tenant's blocks.
 func (l *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte) {
 	l.t.Helper()
 	waitFor(l.t, "the blocks of "+replica+" to be announced", func() bool {
@@ -81,7 +81,8 @@ func (l *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte)
 	})
 }
 
-// awaitTierBlocks waits until the node knows all that the tiers of another hold, and it is something.
+// awaitTierBlocks waits until the node knows all blocks in the tiers of another node, and there are
+// some.
 func (l *kvPeer) awaitTierBlocks(of *kvPeer) {
 	l.t.Helper()
 	waitFor(l.t, "the blocks of tiers to be announced", func() bool {
@@ -102,7 +103,8 @@ func (l *kvPeer) awaitTierBlocks(of *kvPeer) {
 	})
 }
 
-// startPeers starts two nodes with one replica each; change says what is special about one of them, wrap about its actors.
+// startPeers starts two nodes with one replica each. change adapts the configuration of node i, and
+// wrap returns middleware for its actors.
 func startPeers(t *testing.T, change func(i int, c *node.Config),
 	wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
 	t.Helper()
@@ -138,7 +140,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 	return both[0], both[1]
 }
 
-// replica is how the node's own replica is, once the node knows.
+// replica returns the status of the node's own replica, once the node knows it.
 func (l *kvPeer) replica() (found *messages.ReplicaStatus) {
 	l.t.Helper()
 	waitFor(l.t, "a replica on "+l.Member().GetName(), func() bool {
@@ -156,7 +158,7 @@ func (l *kvPeer) replica() (found *messages.ReplicaStatus) {
 	return found
 }
 
-// generate has the node's own replica continue a prompt, wherever a router would send it.
+// generate generates on the node's own replica, bypassing the router.
 func (l *kvPeer) generate(prompt []uint32) (tokens []uint32, cached uint32) {
 	l.t.Helper()
 	return l.generateSalted(prompt, nil)
@@ -188,7 +190,7 @@ func (l *kvPeer) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, 
 	return tokens, cached
 }
 
-// text is a prompt of as many tokens, with a beginning of its own.
+// text returns a prompt of the given length that depends on first.
 func text(first uint32, tokens int) []uint32 {
 	prompt := make([]uint32, tokens)
 	for i := range prompt {
@@ -197,7 +199,8 @@ func text(first uint32, tokens int) []uint32 {
 	return prompt
 }
 
-// startTieredPeers gives the first of two nodes tiers, and so few blocks of HBM that what was computed is soon in the tiers only.
+// startTieredPeers starts two nodes, the first one with tiers and so few HBM blocks that its blocks
+// are soon only in the tiers.
 func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 	return startPeers(t, func(i int, c *node.Config) {
 		if i > 0 {
@@ -210,7 +213,8 @@ func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 	}, nil)
 }
 
-// generateAndDemote has a node compute a prompt, and others until the blocks of the first are in its tiers and not in HBM any more.
+// generateAndDemote generates for a prompt, and then for others until the blocks of the first are
+// only in the tiers.
 func (l *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
 	tokens, _ = l.generate(prompt)
 	for i := range uint32(8) {
@@ -241,7 +245,8 @@ func scratch(t *testing.T, path string) {
 	}
 }
 
-// requestLease asks a node's replica for the blocks of a prompt, as a replica of the same weights would.
+// requestLease requests the blocks of a prompt from a node's replica, as a replica with the same
+// weights does.
 func (l *kvPeer) requestLease(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
 	d time.Duration) *messages.LeaseBlocksResult {
 	l.t.Helper()

@@ -274,7 +274,7 @@ func TestKVOfTwoNodes(t *testing.T) {
 		}
 	}
 	for _, m := range answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"remote"}`).GetMoved() {
-		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "it keeps no blocks") ||
+		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "this tier keeps no blocks") ||
 			m.GetUnreachable() != "" {
 			t.Errorf("%v", m)
 		}

@@ -24,7 +24,8 @@ import (
 	"troupe/testkit"
 )
 
-// copied makes a folder of links to a folder's files, but for those that change replaces. nil removes one.
+// copyWithFiles returns a folder with links to the files of another one, except those in change:
+// they have the given content, or are missing if it is nil.
 func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +52,8 @@ func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 
 func psalmsDir() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
 
-// commands give a path to a node in each way that it can be given, and return the answer, which must be an error.
+// commands names a path to a node in each possible way, and returns the answers, which must be
+// errors.
 func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter bool) map[string]string {
 	t.Helper()
 	answers := make(map[string]string)
@@ -92,7 +94,7 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 	return answers
 }
 
-// readAtDeploy are the files that a command reads; true: those of an adapter.
+// readAtDeploy lists the files that commands read; the value is true for those of an adapter.
 var readAtDeploy = map[string]bool{
 	"config.json": false, "generation_config.json": false, "tokenizer.json": false,
 	"tokenizer_config.json": false, "chat_template.jinja": false,
@@ -107,7 +109,8 @@ func folderOf(adapter bool) string {
 	return testkit.Model()
 }
 
-// TestHostileFiles: what is no regular file, or is too large, is refused at once, and takes no memory.
+// TestHostileFiles checks that files that are not regular or too large are refused at once and
+// without much memory.
 func TestHostileFiles(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -146,7 +149,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteNoFileContent puts a secret wherever a file can have a text, and a file that is none of a model's.
+// TestErrorsQuoteNoFileContent puts a secret everywhere where a file can have text, and into a file
+// of another kind.
 func TestErrorsQuoteNoFileContent(t *testing.T) {
 	const secret = "5ecretMarker"
 	n := start(t, nil)
@@ -165,7 +169,7 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 			withJSONField(t, "config.json", "rope_scaling", map[string]string{"type": secret}),
 			withJSONField(t, "config.json", "quantization_config", secret),
 		},
-		"generation_config.json": {}, // only numbers of it are read, and other faults are ignored
+		"generation_config.json": {}, // only its numbers are read; other faults are ignored
 		"tokenizer.json": {
 			passwd,
 			`"` + secret + `"`,
@@ -275,7 +279,7 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{secret, "of/" + secret} { // a base model that the file names: the first of these commands compares it
+	for _, name := range []string{secret, "of/" + secret} { // the first of the commands compares the base model
 		dir := copyWithFiles(
 			t,
 			psalmsDir(),
@@ -293,7 +297,7 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 	}
 }
 
-// withJSONField is a file of the shipped model or adapter with another value of a field.
+// withJSONField returns a file of the shipped model or adapter with another value of a field.
 func withJSONField(t *testing.T, file, field string, value any) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
@@ -311,7 +315,7 @@ func withJSONField(t *testing.T, file, field string, value any) string {
 	return string(b)
 }
 
-// withTensor is a file of the shipped model or adapter with one more tensor, which is empty.
+// withTensor returns a file of the shipped model or adapter with an additional empty tensor.
 func withTensor(t *testing.T, file, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
@@ -331,7 +335,8 @@ func withTensor(t *testing.T, file, name string) string {
 	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(text)))) + string(text) + string(b[end:])
 }
 
-// TestUnknownTensorsAreNamed: what a model or an adapter has too much is named where its name is plain.
+// TestUnknownTensorsAreNamed checks that the error for an unknown tensor names it if its name is
+// plain.
 func TestUnknownTensorsAreNamed(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -349,14 +354,14 @@ func TestUnknownTensorsAreNamed(t *testing.T) {
 	}
 }
 
-// header is a safetensors file of a header alone.
+// header returns a safetensors file that consists of a header.
 func header(text string) string {
 	n := len(text)
 	return string([]byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0}) + text
 }
 
-// TestDeployTriesTemplate: a template that fails is refused with its file and line, and one that refuses a system message
-// is not.
+// TestDeployTriesTemplate checks that a failing template is refused with its file and line, and
+// that one that raises an error for a system message is accepted.
 func TestDeployTriesTemplate(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -389,7 +394,8 @@ func TestDeployTriesTemplate(t *testing.T) {
 	}
 }
 
-// TestModelRoots: with roots, models and adapters are read from below them only, whatever links say.
+// TestModelRoots checks that a node with roots reads models and adapters only from below them, even
+// through links.
 func TestModelRoots(t *testing.T) {
 	base := t.TempDir()
 	root, outside := filepath.Join(base, "models"), filepath.Join(base, "outside")
@@ -446,7 +452,7 @@ func TestModelRoots(t *testing.T) {
 		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data),
 			`"state":"DEPLOYMENT_STATE_READY"`)
 	})
-	other := escaping(testkit.Model(), "MODEL_CARD.md") // which no node reads
+	other := escaping(testkit.Model(), "MODEL_CARD.md") // a file that no node reads
 	if _, err := node.Start(t.Context(), node.Config{
 		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
 		Version: "0.0.0", Roots: roots,
@@ -456,7 +462,8 @@ func TestModelRoots(t *testing.T) {
 	}
 }
 
-// cached copies a folder into a cache as that of Hugging Face: snapshots/<name> has links to ../../blobs/<file>.
+// cached copies a folder into a Hugging Face cache, where snapshots/<name> has links to
+// ../../blobs/<file>.
 func cached(t *testing.T, dir, from string) string {
 	t.Helper()
 	snapshot, blobs := filepath.Join(dir, "snapshots", filepath.Base(from)), filepath.Join(dir, "blobs")

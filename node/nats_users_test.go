@@ -20,7 +20,7 @@ import (
 	"troupe/testkit"
 )
 
-// documented are the nkeys of docs and examples.
+// documented are the public nkeys in docs and examples, by user.
 var documented = map[string]string{
 	"node":  "UD272X35UXXJLVNJA5GHVJUAE6WCUWNOILV5JXR5BT6Y6QB3E3XBDI3D",
 	"anna":  "UCF37K36PWYXV35NTU4Q5V3N525PO66FKHVC5RLUBN2CV5YK4L7F2GOM",
@@ -34,8 +34,7 @@ type example struct {
 	log   *logBuffer
 }
 
-// startExample starts a node with the users of a file that docs/operations.md shows, under other
-// keys.
+// startExample starts a node with the users of a documented configuration, under other keys.
 func startExample(t *testing.T, file string, change func(*node.Config)) *example {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testkit.Root(), "examples", file))
@@ -74,10 +73,10 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 func (e *example) connect(t *testing.T, name string) *nats.Conn {
 	t.Helper()
 	return connectAs(t, e.node, e.seeds[name], nats.CustomInboxPrefix("_INBOX_"+name),
-		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // violations are looked for with LastError
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // tests use LastError
 }
 
-// infer asks for a stream of text and returns it.
+// infer requests a stream of text and returns the text.
 func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	t.Helper()
 	g := goldens(t)[0]
@@ -108,8 +107,8 @@ func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	}
 }
 
-// TestDocumentedUsers: with the users that are documented, each can do what it is for, and a guest
-// that tries to do more cannot.
+// TestDocumentedUsers checks that each documented user can do its job, and that a guest cannot do
+// more.
 func TestDocumentedUsers(t *testing.T) {
 	for file, accounts := range map[string]bool{"nats-users.conf": false, "nats-accounts.conf": true} {
 		t.Run(file, func(t *testing.T) {
@@ -133,7 +132,7 @@ func TestDocumentedUsers(t *testing.T) {
 	}
 }
 
-// violates reports whether the server refuses what a user does, with a connection of its own.
+// violates reports whether the server refuses an action of a user, on a separate connection.
 func (e *example) violates(t *testing.T, name string, do func(*nats.Conn) error) bool {
 	t.Helper()
 	conn := e.connect(t, name)
@@ -144,7 +143,7 @@ func (e *example) violates(t *testing.T, name string, do func(*nats.Conn) error)
 	return errors.Is(conn.LastError(), nats.ErrPermissionViolation)
 }
 
-// guestReads tries to listen to what others are sent.
+// guestReads checks that a guest cannot read the messages of others.
 func (e *example) guestReads(t *testing.T) {
 	for _, name := range []string{"guest", "anna"} {
 		for _, subject := range []string{
@@ -164,7 +163,7 @@ func (e *example) guestReads(t *testing.T) {
 	}
 }
 
-// guestWrites tries to send what the guest may not.
+// guestWrites checks that a guest cannot publish beyond its permissions.
 func (e *example) guestWrites(t *testing.T) {
 	for _, subject := range []string{
 		"troupe.v1.models.list", "troupe.v1.models.delete", "troupe.v1.models.scale",
@@ -187,7 +186,7 @@ func (e *example) guestWrites(t *testing.T) {
 	}
 }
 
-// foreignInboxes has requests answered at inboxes of others, as far as that goes.
+// foreignInboxes checks that answers do not reach the inboxes of other users.
 func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 	guest, node, anna := e.connect(t, "guest"), connectAs(t, e.node, e.seeds["node"]), e.connect(t, "anna")
 	inboxes := map[*nats.Conn]string{node: "_INBOX_troupe_nodes.>", anna: "_INBOX_anna.stolen"}
@@ -209,13 +208,13 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 			t.Fatal(err)
 		}
 	}
-	if accounts { // the server has replaced the reply subjects: the answers stay in the account of the guest
+	if accounts { // the server has replaced the reply subjects: the answers stay in the guest's account
 		if got := infer(t, guest, nil); got != goldens(t)[0].Text {
 			t.Errorf("the guest got %q", got)
 		}
 	} else {
 		waitFor(t, "two requests to be dropped", func() bool { return refusedReplies(t, e.node) == before+2 })
-		if _, err := subs["_INBOX_anna.stolen"].NextMsg(time.Minute); err != nil { // an inbox prefix does not say who sent a request
+		if _, err := subs["_INBOX_anna.stolen"].NextMsg(time.Minute); err != nil { // an inbox prefix does not identify the sender of a request
 			t.Error(err)
 		}
 	}
@@ -238,9 +237,9 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 	}
 }
 
-// TestAccountsOfClients: the account and the user of a guest are known where the server says them,
-// and where a client does, they are not taken.
-func TestAccountsOfClients(t *testing.T) {
+// TestTrustedAccounts checks that account and user of a guest are taken from the server's header,
+// and never from the client's.
+func TestTrustedAccounts(t *testing.T) {
 	forged := nats.Header{"Nats-Request-Info": {`{"acc":"FORGED","user":"forged"}`}}
 	twice := nats.Header{"Nats-Request-Info": {`{"acc":"FORGED"}`, `{"acc":"FORGED"}`}}
 	spelled := nats.Header{"nats-request-info": {`{"acc":"FORGED"}`}, "NATS-REQUEST-INFO": {`{"acc":"FORGED"}`}}
@@ -282,7 +281,8 @@ func TestAccountsOfClients(t *testing.T) {
 	}
 }
 
-// TestNATSCommandLineWithUsers uses the real `nats` with the inbox prefixes of the documented users.
+// TestNATSCommandLineWithUsers runs the nats command line with the inbox prefixes of the documented
+// users.
 func TestNATSCommandLineWithUsers(t *testing.T) {
 	bin := filepath.Join(testkit.Root(), ".bin", "nats")
 	if _, err := exec.LookPath(bin); err != nil {
@@ -313,9 +313,9 @@ func TestNATSCommandLineWithUsers(t *testing.T) {
 	}
 }
 
-// TestJoinWithRestrictedUser starts a second node beside one with the documented users. The nodes ask
-// each other at inboxes that no user may read, and both answer below the inbox prefixes of users,
-// though only the first has the file.
+// TestJoinWithRestrictedUser starts a second node next to one with the documented users. The nodes
+// query each other through inboxes that no user may read. Both answer to the inbox prefixes of
+// users, although only the first one has the file.
 func TestJoinWithRestrictedUser(t *testing.T) {
 	e := startExample(t, "nats-users.conf", nil)
 	second := start(t, func(c *node.Config) {
@@ -324,7 +324,7 @@ func TestJoinWithRestrictedUser(t *testing.T) {
 	})
 	anna := e.connect(t, "anna")
 	waitFor(t, "each node to tell of both", func() bool {
-		for range 8 { // whichever answers
+		for range 8 { // either node may answer
 			nodes := answer[messages.ListNodesResponse](t, anna, "troupe.v1.nodes.list", "").GetNodes()
 			if len(nodes) != 2 || nodes[0].GetUnreachable() != "" || nodes[1].GetUnreachable() != "" {
 				return false

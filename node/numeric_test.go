@@ -18,8 +18,8 @@ import (
 	"troupe/testkit"
 )
 
-// copyWithValue copies a folder and writes a value over the first element of each tensor whose name ends
-// so.
+// copyWithValue copies a folder and sets the first element of each tensor whose name has the
+// suffix.
 func copyWithValue(t *testing.T, from, file, suffix string, value float32) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,9 +68,8 @@ func copyWithValue(t *testing.T, from, file, suffix string, value float32) strin
 	return dir
 }
 
-// TestNaNInAdapter: a request with an adapter that has a NaN ends with a reason that names the
-// adapter. Sequences of other adapters and of the base model, in the same steps, give their
-// goldens.
+// TestNaNInAdapter checks that a request fails with the adapter's name if the adapter has a NaN.
+// Sequences of other adapters and of the base model in the same steps give their goldens.
 func TestNaNInAdapter(t *testing.T) {
 	n := start(t, nil)
 	broken := specOf("psalms")
@@ -107,8 +106,8 @@ func TestNaNInAdapter(t *testing.T) {
 	}
 }
 
-// TestInfinityInModel: a request to a model with an infinite weight is answered with status 500,
-// in the middle of a stream too.
+// TestInfinityInModel checks that a request to a model with an infinite weight fails with status
+// 500, or with an error event in a stream.
 func TestInfinityInModel(t *testing.T) {
 	path := copyWithValue(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].Path = path })

@@ -15,7 +15,7 @@ import (
 	"troupe/node"
 )
 
-// work counts the tokens that engines compute.
+// tokenCounter counts the tokens that engines compute.
 type tokenCounter struct{ tokens atomic.Int64 }
 
 func (w *tokenCounter) middleware(kind string) []actor.ReceiverMiddleware {
@@ -34,7 +34,8 @@ func (w *tokenCounter) middleware(kind string) []actor.ReceiverMiddleware {
 	}}
 }
 
-// offloadAll has all blocks copied down while as few steps run as that takes: it goes on between two of them.
+// offloadAll offloads all blocks with as few steps as possible, since it needs the gaps between
+// steps.
 func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 	t.Helper()
 	inbox := conn.NewInbox()
@@ -62,8 +63,8 @@ func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 	}
 }
 
-// TestPreemptedSequenceIsRestored: a sequence gives way to another one, its blocks go down a tier and are gone from HBM, and it goes on where it
-// was: every token of both is computed once, and the words are those of a run of its own.
+// TestPreemptedSequenceIsRestored checks that a preempted sequence whose blocks are offloaded and
+// flushed from HBM continues where it was. Each token is computed once, and the text is the same.
 func TestPreemptedSequenceIsRestored(t *testing.T) {
 	long := map[string]any{
 		"model":       "kjv",
@@ -90,7 +91,7 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 			go func() {
 				_, body := post(t, n, "/v1/completions", long)
 				var c completion
-				_ = json.Unmarshal(body, &c) // it is not what is wanted then
+				_ = json.Unmarshal(body, &c) // the comparison fails then
 				parked <- c
 			}()
 			g.await(t)
@@ -128,7 +129,7 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 			}
 			once := 0
 			for _, c := range []completion{first, second} {
-				once += c.Usage.PromptTokens + c.Usage.CompletionTokens - 1 // the last one is not computed
+				once += c.Usage.PromptTokens + c.Usage.CompletionTokens - 1 // the last token is not computed
 			}
 			r := kvStats(t, conn).GetReplicas()[0]
 			if got := int(done.tokens.Load()); got != once || r.GetKvRestored() < 4 || r.GetPreemptions() != 1 {

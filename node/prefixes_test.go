@@ -8,7 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// TestPinsFollowCatalogue: the prefix of an adapter is of its present revision, and is none while there is no such adapter.
+// TestPinsFollowCatalogue checks that the pin of an adapter's prefix has the current revision, and
+// is left out while the adapter does not exist.
 func TestPinsFollowCatalogue(t *testing.T) {
 	n := &Node{catalogue: catalogue.New(), pins: pinSet{version: 1, byName: map[string]*messages.PinnedPrefix{
 		"a": {Name: "a", Model: "m", Adapter: "psalms"}, "b": {Name: "b", Model: "m"}, "c": {Name: "c", Model: "other"},

@@ -11,9 +11,9 @@ import (
 	"troupe/node"
 )
 
-// failingGPU is the first of two software GPUs, which can be lost.
+// failingGPU is the first of two software GPUs; it can be lost.
 type failingGPU struct {
-	after atomic.Int64 // launches and copies until it is lost; below zero it is not
+	after atomic.Int64 // launches and copies before it is lost; negative: it is not
 	lost  atomic.Bool
 }
 
@@ -43,7 +43,7 @@ func gpuStatus(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 	return all[i]
 }
 
-// serve waits until so many replicas serve on each GPU.
+// awaitServing waits until each GPU has the given number of serving replicas.
 func awaitServing(t *testing.T, n *node.Node, want ...int) {
 	t.Helper()
 	waitFor(t, "the replicas serve where they should", func() bool {
@@ -66,14 +66,14 @@ func awaitServing(t *testing.T, n *node.Node, want ...int) {
 	})
 }
 
-// TestDeviceLost: a GPU is lost while streams run on it. They go on elsewhere with the tokens they would have had, the GPU is quarantined
-// and emptied, and is used again once it is released.
+// TestDeviceLost checks that streams continue elsewhere with the same tokens when their GPU is
+// lost, and that the GPU is quarantined, emptied, and used again after a release.
 func TestDeviceLost(t *testing.T) {
 	b := &failingGPU{}
 	n := start(t, b.config)
 	awaitServing(t, n, 1, 1)
 	want := completeStreams(t, n)
-	b.after.Store(400) // some steps of the streams that come now
+	b.after.Store(400) // some steps into the next streams
 	got := completeStreams(t, n)
 	if !b.lost.Load() {
 		t.Fatal("the streams ended before the device was lost")
@@ -106,7 +106,8 @@ func TestDeviceLost(t *testing.T) {
 	awaitServing(t, n, 1, 2)
 }
 
-// TestQuarantine: by the operator's word a GPU that works is emptied, and nobody notices.
+// TestQuarantine checks that the operator's quarantine empties a healthy GPU and that streams get
+// the same tokens.
 func TestQuarantine(t *testing.T) {
 	b := &failingGPU{}
 	n := start(t, b.config)

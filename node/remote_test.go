@@ -19,8 +19,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestFetchFromOtherReplica: what a replica on one node has computed, another fetches from its HBM and does not compute, and the tokens are
-// the same.
+// TestFetchFromOtherReplica checks that a replica fetches the blocks of a prompt from another
+// node's replica instead of computing them, with the same tokens.
 func TestFetchFromOtherReplica(t *testing.T) {
 	a, b := startPeers(t, nil, nil)
 	prompt := text(1, 200)
@@ -52,7 +52,7 @@ func TestFetchFromOtherReplica(t *testing.T) {
 	}
 }
 
-// TestFetchFromTiersOfOtherNode: the same for blocks that are in a tier of the other node only.
+// TestFetchFromTiersOfOtherNode checks the same for blocks that only a tier of the other node has.
 func TestFetchFromTiersOfOtherNode(t *testing.T) {
 	for _, nvme := range []bool{false, true} {
 		t.Run(map[bool]string{false: "dram", true: "nvme"}[nvme], func(t *testing.T) {
@@ -72,7 +72,8 @@ func TestFetchFromTiersOfOtherNode(t *testing.T) {
 	}
 }
 
-// TestFetchOfCorruptBlocks: blocks that broke on the disk of the node that holds them are found out there, dropped, and computed where they were wanted.
+// TestFetchOfCorruptBlocks checks that corrupt blocks are detected by the node that holds them,
+// dropped there, and computed by the replica that wants them.
 func TestFetchOfCorruptBlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
 	a, b := startTieredPeers(t, true, path)
@@ -95,8 +96,9 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	}
 }
 
-// TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.
-func TestLenderFaults(t *testing.T) {
+// TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but no token, and
+// that it serves blocks again afterwards.
+func TestFetchSurvivesHolderFaults(t *testing.T) {
 	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
 		t.Run(on, func(t *testing.T) {
 			crash := &testkit.Crash{On: on, Times: 1}
@@ -122,9 +124,9 @@ func TestLenderFaults(t *testing.T) {
 	}
 }
 
-// TestTokenIsTheRightToSend: over real connections, blocks come only to a transfer whose token was given, and a reader that does not take them holds
-// nothing for longer than the lease.
-func TestTokenIsTheRightToSend(t *testing.T) {
+// TestSendRequiresToken checks over real connections that a transfer accepts only blocks with
+// its token, and that a reader that stalls holds nothing for longer than the lease.
+func TestSendRequiresToken(t *testing.T) {
 	var asked atomic.Pointer[messages.LeaseBlocks]
 	a, b := startPeers(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
 		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
@@ -185,8 +187,8 @@ func TestTokenIsTheRightToSend(t *testing.T) {
 	waitFor(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
 }
 
-// TestFetchChangesNoToken: conversations over two replicas that have little room, so that blocks travel down, up and between the nodes, have the tokens of
-// one replica with room for everything.
+// TestFetchChangesNoToken checks that conversations over two replicas with few blocks, which are
+// demoted, restored and fetched, get the tokens of one replica with room for all.
 func TestFetchChangesNoToken(t *testing.T) {
 	const many = 12
 	want := conversations(t, start(t, withLimits(8, 400, 0)), many)
@@ -230,7 +232,8 @@ func TestFetchChangesNoToken(t *testing.T) {
 	}
 }
 
-// blind is a middleware of routers that hides prompts from them, so that they do not send requests where their blocks are.
+// blind is middleware of routers that hides prompts, so that requests are not routed to their
+// blocks.
 func blind(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		if m, ok := env.Message.(*messages.RouteSequence); ok {

@@ -18,7 +18,7 @@ import (
 	"troupe/node"
 )
 
-// people makes an nkey for each name and returns the public keys, and what connects as one of them.
+// createUsers creates an nkey for each name and returns the public keys and the seeds.
 func createUsers(t *testing.T, names ...string) (public, seeds map[string]string) {
 	t.Helper()
 	public, seeds = map[string]string{}, map[string]string{}
@@ -34,8 +34,8 @@ func createUsers(t *testing.T, names ...string) (public, seeds map[string]string
 	return public, seeds
 }
 
-// startWithUsers starts a node whose embedded server has the users of a configuration; the node is the
-// user of a seed.
+// startWithUsers starts a node whose embedded server has the users of a configuration. The node
+// logs in with the seed.
 func startWithUsers(t *testing.T, config, seed string, change func(*node.Config)) *node.Node {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "users.conf")
@@ -50,7 +50,7 @@ func startWithUsers(t *testing.T, config, seed string, change func(*node.Config)
 	})
 }
 
-// as connects to a node's server as the user of a seed.
+// connectAs connects to a node's server as the user with the seed.
 func connectAs(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	login, err := security.Login{Nkey: seed}.Options()
@@ -67,7 +67,8 @@ func connectAs(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *na
 
 var refusedLine = regexp.MustCompile(`(?m)^troupe_nats_replies_refused_total (\S+)$`)
 
-// refusedReplies returns the number of requests that the node dropped for their reply subject.
+// refusedReplies returns the number of requests that the node dropped because of their reply
+// subject.
 func refusedReplies(t *testing.T, n *node.Node) int {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -90,8 +91,8 @@ func refusedReplies(t *testing.T, n *node.Node) int {
 	return int(count)
 }
 
-// TestReplySubjects: a user of one subject steers the node's answers to subjects that it may not
-// publish to.
+// TestReplySubjects lets a user with access to one subject try to send the node's answers to
+// subjects that it may not publish to.
 func TestReplySubjects(t *testing.T) {
 	public, seeds := createUsers(t, "node", "guest", "lister", "operator")
 	n := startWithUsers(t, fmt.Sprintf(`authorization { users = [
@@ -131,7 +132,7 @@ func TestReplySubjects(t *testing.T) {
 		count, _, err := overheard.Pending()
 		return fmt.Sprint(count, err)
 	}
-	// greedy, the model goes on with a comma, at which the answer stops
+	// A greedy model continues with a comma, which stops the answer.
 	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],"temperature":0,"stream":false,"format":"text"}`
 	for name, a := range map[string]struct {
 		from                 *nats.Conn

@@ -9,8 +9,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestReplicaShrinksAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
-// them back when it is short and the second one is gone. No stream notices.
+// TestReplicaShrinksAndGrows checks that a model gives up KV blocks for a second one while streams
+// run, and gets them back under pressure when the second one is deleted. The streams get the same
+// tokens.
 func TestReplicaShrinksAndGrows(t *testing.T) {
 	want := completeStreams(t, start(t, nil))
 	n, g := startGated(t, 5, func(c *node.Config) {
@@ -48,7 +49,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	enough := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(enough) })
 	defer stop()
-	for range 4 { // more than there is room for
+	for range 4 { // more than fits
 		again.Go(func() {
 			for {
 				for i, got := range completeStreams(t, n) {

@@ -16,7 +16,7 @@ import (
 	"troupe/testkit"
 )
 
-// copyModel is a copy of the shipped model that a test may change.
+// copyModel returns a copy of the shipped model that a test may change.
 func copyModel(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
@@ -26,7 +26,8 @@ func copyModel(t *testing.T) string {
 	return dir
 }
 
-// retrain replaces the weights of a folder by others of the same shapes, as a download does: by another file.
+// retrain replaces the weights in a folder by others of the same shapes, in a new file, as a
+// download does.
 func retrain(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "model.safetensors")
@@ -36,7 +37,7 @@ func retrain(t *testing.T, dir string) {
 	}
 	for i := len(b) / 4; i < len(b)/2; i++ {
 		if i%2 == 1 {
-			b[i] ^= 2 // a high bit of an F16 number's fraction
+			b[i] ^= 2 // a high bit of an F16 fraction
 		}
 	}
 	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
@@ -47,12 +48,13 @@ func retrain(t *testing.T, dir string) {
 	}
 }
 
-// served deploys a folder from a test's configuration.
+// servingFolder configures a node to serve a folder.
 func servingFolder(dir string) func(*node.Config) {
 	return func(c *node.Config) { c.Deployments[0].Path = dir }
 }
 
-// texts are what a node answers to many prompts, each of them asked several times so that all replicas are used.
+// completeGoldens returns the completions of many prompts, each requested several times so that all
+// replicas serve some.
 func completeGoldens(t *testing.T, n *node.Node) (all []string) {
 	t.Helper()
 	for _, g := range goldens(t)[:4] {
@@ -81,8 +83,8 @@ func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
 	return d
 }
 
-// TestChangedFilesAreNotServed: a replica that finds other files than those that are served does not serve, and
-// the deployment says so; models.deploy rolls to them, and then all replicas have them.
+// TestChangedFilesAreNotServed checks that a replica that finds changed files does not serve and
+// that the deployment reports it. models.deploy then rolls all replicas to the new files.
 func TestChangedFilesAreNotServed(t *testing.T) {
 	dir := copyModel(t)
 	n := start(t, servingFolder(dir))
@@ -123,8 +125,8 @@ func TestChangedFilesAreNotServed(t *testing.T) {
 	}
 }
 
-// TestDeployOfSameFilesStartsNoRollout: where the files are known to be those that are served, replicas
-// stay; the revision that models.deploy answered is still good as if_revision.
+// TestDeployOfSameFilesStartsNoRollout checks that replicas stay if the files are known to be
+// unchanged, and that the revision in the answer remains valid as if_revision.
 func TestDeployOfSameFilesStartsNoRollout(t *testing.T) {
 	n := start(t, nil)
 	waitFor(t, "the digests", func() bool { return deployment(t, n).GetSpec().GetRevisionDigest() != "" })
@@ -148,8 +150,8 @@ func TestDeployOfSameFilesStartsNoRollout(t *testing.T) {
 	}
 }
 
-// TestServesWithoutFolder: requests are answered as before, also after a new revision of the
-// deployment, which says what is wrong, and where.
+// TestServesWithoutFolder checks that requests are served when the folder is gone, even after a
+// deployment has a new revision, whose status names the fault and the folder.
 func TestServesWithoutFolder(t *testing.T) {
 	dir := copyModel(t)
 	n := start(t, servingFolder(dir))
@@ -180,8 +182,8 @@ func TestServesWithoutFolder(t *testing.T) {
 	})
 }
 
-// TestDeployAsksOtherNodes: a folder that only another node has is checked there, and served from there; a
-// node without it says so clearly. Where none has it, the answer names all.
+// TestDeployAsksOtherNodes checks that a folder that only another node has is inspected and served
+// there, and that errors name the nodes that lack it.
 func TestDeployAsksOtherNodes(t *testing.T) {
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		if i == 0 {
@@ -196,7 +198,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		"no node has this folder") || !strings.Contains(refused, "a, b") {
 		t.Errorf("%q", refused)
 	}
-	for range 8 { // any of the two may be asked
+	for range 8 { // either node may answer
 		if refused := deployError(t, conn, testkit.Model()); refused != "" {
 			t.Fatal(refused)
 		}
@@ -221,7 +223,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 	}
 }
 
-// TestRevise: which files models.deploy asks for, by what is stored and what is known of those in the folder.
+// TestRevise checks the deploy count and digests for each combination of stored and known digests.
 func TestRevise(t *testing.T) {
 	one, two := engine.Digests{Weights: "w1", Revision: "r1"}, engine.Digests{Weights: "w2", Revision: "r2"}
 	stored := func(path string, d engine.Digests) *messages.DeploymentSpec {

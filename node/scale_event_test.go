@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestRefusedScalePublishesNoEvent: a change that was not made is no event.
+// TestRefusedScalePublishesNoEvent checks that a change that the store refused is no event.
 func TestRefusedScalePublishesNoEvent(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -22,7 +22,7 @@ func TestRefusedScalePublishesNoEvent(t *testing.T) {
 	read := make(chan struct{}, 1)
 	n.CheckStore(func() error {
 		select {
-		case read <- struct{}{}: // the deployment is read, and then not written
+		case read <- struct{}{}: // lets the read of the deployment pass, but not the write
 			return nil
 		default:
 			return problem

@@ -36,8 +36,8 @@ func storeBucket(t *testing.T, n *node.Node) jetstream.KeyValue {
 
 const secretKey = "secrets.prefixes"
 
-// TestNodesShareSecret checks that all nodes of a cluster have the same secret, that it is stored again where it is
-// deleted, and that another one that is stored is taken up by all.
+// TestNodesShareSecret checks that all nodes of a cluster have the same secret, store it again if
+// it is deleted, and adopt another stored one.
 func TestNodesShareSecret(t *testing.T) {
 	data := [2]string{t.TempDir(), t.TempDir()}
 	nodes := startCluster(t, 2, func(i int, c *node.Config) { c.DataDir = data[i] })
@@ -73,8 +73,8 @@ func TestNodesShareSecret(t *testing.T) {
 	}
 }
 
-// TestSecretSurvivesStoreLoss checks which secret a node has after a restart: the stored one; the one in its data
-// folder where the store was lost; and a new one where what is there cannot be trusted.
+// TestSecretSurvivesStoreLoss checks which secret a node has after a restart: the stored one; the
+// one of its data folder if the store was lost; or a new one if that file cannot be trusted.
 func TestSecretSurvivesStoreLoss(t *testing.T) {
 	dir := t.TempDir()
 	life := func(change func()) (secret []byte) {
@@ -118,7 +118,7 @@ func TestSecretSurvivesStoreLoss(t *testing.T) {
 			t.Errorf("%s: the file has %v, %v", tc.what, info, err)
 		}
 	}
-	// What is no secret is not taken for one, and does not keep the node from starting.
+	// A file that contains no secret is ignored and does not prevent a start.
 	second := life(nil)
 	for what, change := range map[string]func(){
 		"text":        func() { writeFile(t, file, "no secret at all", 0o600) },
@@ -148,8 +148,8 @@ func changeMode(t *testing.T, file string, mode os.FileMode) {
 	}
 }
 
-// TestStartFailsWithoutSecret checks that a node does not start where the store holds something else under the
-// secret's key: without the secret it could not keep tenants apart.
+// TestStartFailsWithoutSecret checks that a node does not start if the store has an invalid secret,
+// because it could not separate tenants.
 func TestStartFailsWithoutSecret(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Deployments = nil })
 	bad := "not-a-secret-in-hexadecimal"
@@ -169,8 +169,8 @@ func TestStartFailsWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotExposed checks that neither the secret nor a salt made with it is in a log, an event, a page or an
-// answer of the control service.
+// TestSecretIsNotExposed checks that no log, event, page or answer of the control service contains
+// the secret or a salt derived from it.
 func TestSecretIsNotExposed(t *testing.T) {
 	log := &logged{}
 	keys, _ := withTenantKeys(t)

@@ -11,13 +11,13 @@ import (
 	"troupe/node"
 )
 
-// soakRequests is the number of requests that TestSoak serves: TROUPE_SOAK, or 0.
+// soakRequests returns the number of requests for TestSoak: TROUPE_SOAK, or 0.
 func soakRequests() int {
 	n, _ := strconv.Atoi(os.Getenv("TROUPE_SOAK"))
 	return n
 }
 
-// footprint is what a process holds when it is at rest.
+// footprint is the resource usage of an idle process.
 type footprint struct {
 	heap        int64 // live bytes
 	goroutines  int
@@ -35,7 +35,7 @@ func measure(t *testing.T, nodes []*node.Node) (f footprint) {
 		t.Fatal(err)
 	}
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees what finalizers of the first collection released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	f.heap, f.goroutines, f.descriptors = int64(m.HeapAlloc), runtime.NumGoroutine(), len(open)
@@ -43,8 +43,8 @@ func measure(t *testing.T, nodes []*node.Node) (f footprint) {
 }
 
 // TestSoak serves requests of one token on a local and a remote replica. After the first 5,000 the
-// live heap grows by no more than 5 MB, and goroutines, descriptors and watchers do not grow.
-// "make soak" runs it with 100,000 requests.
+// live heap grows by at most 5 MB, and goroutines, descriptors and watchers do not grow. "make
+// soak" runs it with 100,000 requests.
 func TestSoak(t *testing.T) {
 	total := soakRequests()
 	if total == 0 {

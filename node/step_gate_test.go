@@ -14,7 +14,7 @@ import (
 // stepGate blocks an engine's steps, so that a test can act between two of them.
 type stepGate struct {
 	free   atomic.Int64 // steps that may still pass
-	closed atomic.Bool // a step is or was blocked
+	closed atomic.Bool  // a step is or was blocked
 	held   chan struct{}
 	once   sync.Once
 }

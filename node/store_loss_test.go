@@ -33,8 +33,8 @@ func readiness(t *testing.T, n *node.Node) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// occupy deletes a stream under the nodes and takes its subjects, so that it cannot be made again
-// until release is called.
+// occupy deletes a stream and takes its subjects, so that the nodes cannot create it again until
+// release is called.
 func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
 	t.Helper()
 	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
@@ -51,7 +51,8 @@ func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (rele
 	}
 }
 
-// TestStoreDeleted: nodes whose store is deleted say so, are not ready, and restore all of it.
+// TestStoreDeleted checks that nodes whose store is deleted report it, are not ready, and restore
+// all of its content.
 func TestStoreDeleted(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(1))
@@ -156,7 +157,7 @@ func isDeployed(t *testing.T, n *node.Node, name string) bool {
 	return false
 }
 
-// heard waits for events of all kinds.
+// awaitEvents waits for events of all given kinds.
 func awaitEvents(t *testing.T, events *nats.Subscription, kinds ...string) {
 	t.Helper()
 	missing := map[string]bool{}
@@ -176,8 +177,8 @@ func awaitEvents(t *testing.T, events *nats.Subscription, kinds ...string) {
 	}
 }
 
-// TestMembersDeleted: when the bucket of members is deleted, leaders go on with higher terms, so
-// that none is fenced.
+// TestMembersDeleted checks that leaders continue with higher terms when the bucket of members is
+// deleted, so that none is fenced.
 func TestMembersDeleted(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(1))

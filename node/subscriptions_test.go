@@ -15,9 +15,8 @@ import (
 	"troupe/node"
 )
 
-// TestSubscriptions asks a server for each subscription of a node: an endpoint of the
-// guarded service, or an inbox of the node, or the changes of members, to which nothing is
-// answered.
+// TestSubscriptions checks that each subscription of a node is an endpoint of the guarded service,
+// an inbox of the node, or one of the member watches, which get no answer.
 func TestSubscriptions(t *testing.T) {
 	s, err := server.NewServer(
 		&server.Options{
@@ -81,7 +80,7 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// serviceInfo returns the subjects that the service says it answers.
+// serviceInfo returns the subjects that the service lists.
 func serviceInfo(t *testing.T, conn *nats.Conn) (subjects []string) {
 	t.Helper()
 	var info micro.Info

@@ -18,7 +18,7 @@ import (
 	"troupe/node"
 )
 
-// tenantKeys are API keys: dave is of carol's tenant, and erin and frank share with everybody who wants to share.
+// tenantKeys are API keys: dave has carol's tenant, and erin and frank have the shared one.
 const tenantKeys = `
   - {name: alice, key: alice-secret-0001, admin: true}
   - {name: bob, key: bob-secret-000001}
@@ -28,7 +28,7 @@ const tenantKeys = `
   - {name: frank, key: frank-secret-0001, tenant: shared}
 `
 
-// keyed gives a node API keys from a file that write changes.
+// withTenantKeys gives a node API keys from a file that write replaces.
 func withTenantKeys(t *testing.T) (change func(*node.Config), write func(keys string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
@@ -51,8 +51,8 @@ func withTenantKeys(t *testing.T) (change func(*node.Config), write func(keys st
 	}, write
 }
 
-// cachedFor asks for a few words with an API key. It returns the text, and the number of tokens of the prompt that
-// were found in the cache.
+// cachedFor generates a few tokens with an API key. It returns the text and the number of cached
+// prompt tokens.
 func cachedFor(t *testing.T, n *node.Node, secret, prompt string, fields ...string) (text string, cached int) {
 	t.Helper()
 	ask := map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true}
@@ -81,7 +81,7 @@ func cachedFor(t *testing.T, n *node.Node, secret, prompt string, fields ...stri
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// cachedOverNATS does the same over NATS, where no account is known.
+// cachedOverNATS is cachedFor over NATS without accounts.
 func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int {
 	t.Helper()
 	const ask = `{"prompt":%q,"max_tokens":8,"temperature":0,"ignore_eos":true,"stream":false%s}`
@@ -94,8 +94,8 @@ func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int 
 	return c.Usage.Details.Cached
 }
 
-// TestTenantsShareNoPrefix checks that a key's prompt is never found in the cache by another key, unless both name
-// the same tenant.
+// TestTenantsShareNoPrefix checks that a prompt is never cached for another key, unless both keys
+// have the same tenant.
 func TestTenantsShareNoPrefix(t *testing.T) {
 	keys, write := withTenantKeys(t)
 	n := start(t, keys)
@@ -128,7 +128,7 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 				step.secret, step.salt, cached, step.found, text, first)
 		}
 	}
-	// Over NATS without accounts, senders are not told apart: they are of the shared space.
+	// Requests over NATS without accounts use the shared tenant.
 	if cached := cachedOverNATS(t, n, prompt, ""); cached < 64 {
 		t.Errorf("over NATS %d tokens of the shared space are cached", cached)
 	}
@@ -138,7 +138,7 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	if cached := cachedOverNATS(t, n, prompt, `,"cache_salt":"nats"`); cached < 64 {
 		t.Errorf("over NATS with the same cache_salt again: %d tokens cached", cached)
 	}
-	// A key is rotated: the name stays, or another one is given to the tenant.
+	// A key is rotated: it keeps its name, or the tenant gets a key with another name.
 	write(`
   - {name: alice, key: alice-secret-0002}
   - {name: carol-2026, key: carol-secret-0002, tenant: acme}
@@ -153,8 +153,8 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	}
 }
 
-// TestTenantsAfterRestart checks that blocks on disk are found again by their own tenant alone, after a restart and
-// also after the store with the cluster secret was lost.
+// TestTenantsAfterRestart checks that only their own tenant finds blocks on disk after a restart,
+// even after the loss of the store with the cluster secret.
 func TestTenantsAfterRestart(t *testing.T) {
 	keys, _ := withTenantKeys(t)
 	data, path := t.TempDir(), filepath.Join(t.TempDir(), "kv")
@@ -192,7 +192,8 @@ func TestTenantsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestTenantsAcrossNodes checks that a replica fetches another node's blocks for a sequence of the same salt alone.
+// TestTenantsAcrossNodes checks that a replica fetches another node's blocks only for a sequence
+// with the same salt.
 func TestTenantsAcrossNodes(t *testing.T) {
 	a, b := startPeers(t, nil, nil)
 	prompt, alice, bob := text(1, 200), []byte("salt of alice"), []byte("salt of bob")
@@ -213,14 +214,14 @@ func TestTenantsAcrossNodes(t *testing.T) {
 	waitFor(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
 }
 
-// TestTenantsAreRoutedApart checks that through the gateway of either node a request goes to the replica that has
-// its tenant's blocks, and that explain counts no blocks of others as cached.
+// TestTenantsAreRoutedApart checks that either gateway routes a request to the replica with its
+// tenant's blocks, and that explain counts no blocks of other tenants as cached.
 func TestTenantsAreRoutedApart(t *testing.T) {
 	keys, _ := withTenantKeys(t)
 	nodes := startCluster(t, 2, func(_ int, c *node.Config) { keys(c) })
 	deploy(t, nodes[0], kjvSpec(2))
 	conn, prompt := connect(t, nodes[0]), strings.Repeat(system, 3)
-	explained := func(id string) (cached uint32) { // of all candidates, the most
+	explained := func(id string) (cached uint32) { // maximum of all candidates
 		for _, d := range answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions() {
 			for _, c := range d.GetCandidates() {
 				cached = max(cached, c.GetCachedTokens())
@@ -245,7 +246,7 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 	}
 }
 
-// cachedAs is cachedFor, and returns the id that explain knows the request by.
+// cachedAs is cachedFor, and returns the request ID for explain.
 func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cached int) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 4})
@@ -267,8 +268,8 @@ func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cac
 	return c.ID, c.Usage.Details.Cached
 }
 
-// TestPinsArePerTenant checks that a pin keeps the blocks of the tenant that it names, and of no other, and that
-// kv.restore brings up those of the tenant that it names.
+// TestPinsArePerTenant checks that a pin keeps only the blocks of its tenant, and that kv.restore
+// restores only those of its tenant.
 func TestPinsArePerTenant(t *testing.T) {
 	keys, _ := withTenantKeys(t)
 	n := start(t, func(c *node.Config) { withManualTiers(t)(c); keys(c) })

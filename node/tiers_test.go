@@ -17,7 +17,7 @@ import (
 	"troupe/testkit"
 )
 
-// tiered gives a node tiers, and so few HBM blocks that most have to travel.
+// tiered gives a node tiers, and so few HBM blocks that most blocks are demoted.
 func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		withLimits(8, 400, 70)(c)
@@ -34,10 +34,11 @@ func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// withEarlyRestore has blocks come up layer by layer, and what reads them run meanwhile.
+// withEarlyRestore restores blocks layer by layer, overlapped with prefill.
 func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
 
-// conversations asks for texts that share beginnings, in two rounds, so that what the first computed is wanted again.
+// conversations completes prompts with common prefixes in two rounds, so that the second round
+// reuses blocks of the first.
 func conversations(t *testing.T, n *node.Node, many int) []string {
 	t.Helper()
 	return conversationsWith(t, n, "kjv", many)
@@ -89,8 +90,8 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 	return texts
 }
 
-// TestTiersChangeNoToken: with room for few blocks in HBM, so that most travel down and up, all goldens and 200 random prompts give the tokens of a
-// run with room for everything.
+// TestTiersChangeNoToken checks that all goldens and 200 random prompts get the tokens of a run
+// with room for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
 	want := conversations(t, start(t, withLimits(8, 400, 0)), 100)
 	for _, how := range []struct {
@@ -136,13 +137,13 @@ func TestTiersChangeNoToken(t *testing.T) {
 	}
 }
 
-// awaitSettledTiers waits until no block travels.
+// awaitSettledTiers waits until no block is in flight between tiers.
 func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 	t.Helper()
 	waitFor(t, "all copies to end", func() bool {
 		all, err := n.Tiers(t.Context())
 		if err != nil {
-			return false // it is between two lives
+			return false // the actor is restarting
 		}
 		dram, nvme = all[0], all[1]
 		return dram.GetArriving()+dram.GetLeaving()+nvme.GetArriving() == 0
@@ -150,8 +151,8 @@ func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsSt
 	return dram, nvme
 }
 
-// TestTierFaultsChangeNoToken: whoever crashes while blocks travel, and whatever happens to the file, every prompt gets the tokens of a run without tiers,
-// and no slot is lost.
+// TestTierFaultsChangeNoToken checks that prompts get the tokens of a run without tiers when an
+// actor crashes or the file is corrupted, and that no slot leaks.
 func TestTierFaultsChangeNoToken(t *testing.T) {
 	const many = 24
 	want := conversations(t, start(t, withLimits(8, 400, 0)), many)
@@ -159,7 +160,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		kind  string
 		crash *testkit.Crash
 	}{
-		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}}, // who asked waits for seconds: all may be over before the next
+		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}}, // the caller waits for seconds, and the run may end before the next one
 		{"tier", &testkit.Crash{On: "*messages.CommitBlocks", After: 7, Times: 2}},
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
@@ -201,7 +202,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 	}
 }
 
-// failed is how many blocks did not come from one tier to another.
+// failedCopies returns the number of blocks whose copy between two tiers failed.
 func failedCopies(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	t.Helper()
 	stats, err := n.KV(t.Context(),
@@ -217,7 +218,7 @@ func failedCopies(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	return blocks
 }
 
-// damage changes bytes all over a file's first slots, until it is told to stop.
+// corruptFile changes random bytes in a file's first slots until stop is called.
 func corruptFile(t *testing.T, path string) (stop func()) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -244,8 +245,8 @@ func corruptFile(t *testing.T, path string) (stop func()) {
 	return func() { end(); ended.Wait() }
 }
 
-// TestNVMeTierSurvivesRestart: a node that starts again over the same file reuses prefixes that it computed in an earlier life; over other weights it
-// does not.
+// TestNVMeTierSurvivesRestart checks that a restarted node reuses the prefixes in its NVMe file,
+// but not those of other weights.
 func TestNVMeTierSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
 	ask := map[string]any{

@@ -9,7 +9,7 @@ import (
 	"troupe/node"
 )
 
-// watchers returns the number of watchers of every actor of some nodes that has any, by node and id.
+// watchers returns the number of watchers of each watched actor, by node and ID.
 func watchers(nodes []*node.Node) map[string]uint32 {
 	found := make(map[string]uint32)
 	var visit func(node string, actors []*messages.ActorNode)
@@ -27,8 +27,8 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 	return found
 }
 
-// TestRequestsLeaveNoWatchers serves requests on local and remote replicas. Afterwards every actor
-// has the watchers that it had before the first.
+// TestRequestsLeaveNoWatchers checks that actors have as many watchers after requests on local and
+// remote replicas as before.
 func TestRequestsLeaveNoWatchers(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))

@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestWebLog: what the HTTP server says of its clients is bounded, and does not show what a handler
-// panicked with.
+// TestWebLog checks that the error log of the HTTP server is limited and leaves out the values of
+// panics.
 func TestWebLog(t *testing.T) {
 	var mu sync.Mutex
 	log := &bytes.Buffer{}
@@ -49,7 +49,7 @@ func TestWebLog(t *testing.T) {
 		}
 		_, _ = conn.Write([]byte("this is no TLS\r\n\r\n"))
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) { // until the server closes
+		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) { // until the server closes the connection
 		}
 		conn.Close()
 	}

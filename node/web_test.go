@@ -25,7 +25,7 @@ const (
 	webAdminKey = "sk-admin-0123456789"
 )
 
-// keyed gives a node two keys.
+// withWebKeys gives a node two keys.
 func withWebKeys(t *testing.T) func(*node.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey,
@@ -40,7 +40,7 @@ func withWebKeys(t *testing.T) func(*node.Config) {
 	return func(c *node.Config) { c.Keys = keys }
 }
 
-// askWith sends a request with the headers that are given as pairs, and returns status and body.
+// httpRequest sends a request with headers given in pairs, and returns status and body.
 func httpRequest(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -65,8 +65,8 @@ func httpRequest(t *testing.T, method, url, body string, headers ...string) (int
 	return res.StatusCode, string(all)
 }
 
-// TestNodeOnLoopback: a node without keys serves programs of its machine, and not the pages that
-// browsers there show.
+// TestNodeOnLoopback checks that a node without keys serves local programs, but not web pages in
+// local browsers.
 func TestNodeOnLoopback(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Advertise = "" })
 	base := "http://" + n.HTTPAddr()
@@ -97,8 +97,8 @@ func TestNodeOnLoopback(t *testing.T) {
 	}
 }
 
-// TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key
-// on loopback, and else for an admin's.
+// TestNodeWithKeys checks that only admins may use what concerns all models, and that a listener
+// for scrapers needs no key on loopback and an admin's elsewhere.
 func TestNodeWithKeys(t *testing.T) {
 	n := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
 	open := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
@@ -129,8 +129,9 @@ func TestNodeWithKeys(t *testing.T) {
 	}
 }
 
-// TestConnectionFlood: while clients hold more connections than they may, some with requests that
-// never come, probes, scrapers and NATS are served; what they held is free again.
+// TestConnectionFlood checks that probes, scrapers and NATS are served while clients exceed the
+// connection limits, some with requests that never arrive, and that the connections are freed
+// afterwards.
 func TestConnectionFlood(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		withWebKeys(t)(c)
@@ -151,7 +152,7 @@ func TestConnectionFlood(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		if held = append(held, c); i%2 == 0 {
-			continue // nothing comes of it at all
+			continue // the connection was refused
 		}
 		fmt.Fprintf(c,
 			"POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n",
