@@ -123,7 +123,8 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 		t,
 		conn,
 		onAdapters+"register",
-		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`, `"model":"kjv","pinned":true`, 1),
+		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`,
+			`"model":"kjv","pinned":true`, 1),
 	).GetAdapter()
 	waitFor(t, "the new revision on both replicas, and the old one on none", func() bool {
 		all := adapterStats(t, conn).GetAdapters()

@@ -257,7 +257,9 @@ func TestAudit(t *testing.T) {
 		got := a.entries(t)
 		for _, w := range want {
 			if !slices.ContainsFunc(got, func(e audit.Entry) bool {
-				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who && e.Action == w.Action && e.Subject == w.Subject &&
+				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who &&
+					e.Action == w.Action &&
+					e.Subject == w.Subject &&
 					e.Object == w.Object &&
 					e.Result == w.Result &&
 					e.Reason == w.Reason &&

@@ -65,7 +65,8 @@ func TestConcurrentDeploysMerge(t *testing.T) {
 	all.Wait()
 	got := answer[messages.DeployModelResponse](t, conn, "troupe.v1.models.deploy",
 		`{"deployment": {"name": "kjv"}}`).GetDeployment()
-	if got.GetMaxWaiting() != 9 || got.GetMaxSequences() != 7 || got.GetStepTokens() != 96 || got.GetMaxReplicas() != 3 ||
+	if got.GetMaxWaiting() != 9 || got.GetMaxSequences() != 7 || got.GetStepTokens() != 96 ||
+		got.GetMaxReplicas() != 3 ||
 		got.GetMinReplicas() != 0 ||
 		got.GetMaxAdapters() != 5 {
 		t.Errorf("%v", got)

@@ -121,7 +121,8 @@ func TestStopKeepsPortOpen(t *testing.T) {
 	over()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	waitFor(t, "requests to be refused", func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
+	waitFor(t, "requests to be refused",
+		func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
 	_ = idle.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, idle); err != nil {
 		t.Errorf("the idle connection is open: %v", err)
@@ -176,7 +177,8 @@ func TestStopFinishesNATSRequests(t *testing.T) {
 	gate.await(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	waitFor(t, "requests to be refused", func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
+	waitFor(t, "requests to be refused",
+		func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
 	gate.open()
 	if msg := <-answer; msg == nil || string(msg.Data) != g.Text {
 		t.Errorf("%v, want %q", msg, g.Text)

@@ -61,7 +61,8 @@ func slow(replicas uint32) *messages.DeploymentSpec {
 
 // startOnFake starts a node whose first GPU is the fake one, with software GPUs after it. The
 // faults are armed before the model is deployed.
-func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*node.Node, *logBuffer) {
+func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int,
+	faults string) (*node.Node, *logBuffer) {
 	t.Helper()
 	d, err := l.Open(0, driver.Embedded{})
 	if err != nil {

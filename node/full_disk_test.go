@@ -67,7 +67,8 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
-	if d := list.GetNodes()[0].GetDisk(); d.GetFolder() != dir || !d.GetLow() || d.GetFreeBytes() >= d.GetNeededBytes() ||
+	if d := list.GetNodes()[0].GetDisk(); d.GetFolder() != dir || !d.GetLow() ||
+		d.GetFreeBytes() >= d.GetNeededBytes() ||
 		!strings.Contains(d.GetDetail(), "32 MiB missing") ||
 		list.GetStore().GetReason() != messages.Reason_REASON_NO_SPACE {
 		t.Errorf("%v, %v", d, list.GetStore())

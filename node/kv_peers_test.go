@@ -32,70 +32,70 @@ type kvPeer struct {
 }
 
 // recordAnnouncements is middleware of the router that records the announcements of other nodes.
-func (l *kvPeer) recordAnnouncements(next actor.ReceiverFunc) actor.ReceiverFunc {
+func (p *kvPeer) recordAnnouncements(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-		l.mu.Lock()
-		l.system = ctx.ActorSystem()
+		p.mu.Lock()
+		p.system = ctx.ActorSystem()
 		if msg, ok := env.Message.(*messages.RoutesAnnounced); ok {
 			for _, r := range msg.GetReplicas() {
-				l.record(r.GetStatus().GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
+				p.record(r.GetStatus().GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
 			}
 			for _, r := range msg.GetTiers() {
-				l.record(r.GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
+				p.record(r.GetName(), r.GetSnapshot(), r.GetEvicted(), r.GetCommitted())
 			}
 		}
-		l.mu.Unlock()
+		p.mu.Unlock()
 		next(ctx, env)
 	}
 }
 
-func (l *kvPeer) record(holder string, snapshot bool, evicted, committed []uint64) {
-	if l.announced == nil {
-		l.announced = make(map[string]map[uint64]bool)
+func (p *kvPeer) record(holder string, snapshot bool, evicted, committed []uint64) {
+	if p.announced == nil {
+		p.announced = make(map[string]map[uint64]bool)
 	}
-	if l.announced[holder] == nil || snapshot {
-		l.announced[holder] = make(map[uint64]bool)
+	if p.announced[holder] == nil || snapshot {
+		p.announced[holder] = make(map[uint64]bool)
 	}
 	for _, b := range evicted {
-		delete(l.announced[holder], b)
+		delete(p.announced[holder], b)
 	}
 	for _, b := range committed {
-		l.announced[holder][b] = true
+		p.announced[holder][b] = true
 	}
 }
 
 // awaitBlocks waits until the node knows that another node's replica has the blocks of a prompt.
-func (l *kvPeer) awaitBlocks(replica string, prompt []uint32) {
-	l.t.Helper()
-	l.awaitSaltedBlocks(replica, prompt, nil)
+func (p *kvPeer) awaitBlocks(replica string, prompt []uint32) {
+	p.t.Helper()
+	p.awaitSaltedBlocks(replica, prompt, nil)
 }
 
 // awaitSaltedBlocks is awaitBlocks for a tenant's blocks.
-func (l *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte) {
-	l.t.Helper()
-	waitFor(l.t, "the blocks of "+replica+" to be announced", func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+func (p *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte) {
+	p.t.Helper()
+	waitFor(p.t, "the blocks of "+replica+" to be announced", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		return !slices.ContainsFunc(kv.Fingerprints(kv.Hashes(kv.Root("kjv", "", salt), prompt, 16)),
-			func(b uint64) bool { return !l.announced[replica][b] })
+			func(b uint64) bool { return !p.announced[replica][b] })
 	})
 }
 
 // awaitTierBlocks waits until the node knows all blocks in the tiers of another node, and there are
 // some.
-func (l *kvPeer) awaitTierBlocks(of *kvPeer) {
-	l.t.Helper()
-	waitFor(l.t, "the blocks of tiers to be announced", func() bool {
-		all, err := of.Tiers(l.t.Context())
+func (p *kvPeer) awaitTierBlocks(of *kvPeer) {
+	p.t.Helper()
+	waitFor(p.t, "the blocks of tiers to be announced", func() bool {
+		all, err := of.Tiers(p.t.Context())
 		if err != nil {
 			return false
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		resident := 0
 		for _, s := range all {
 			if resident += int(s.GetResident()); s.GetArriving()+s.GetLeaving() > 0 ||
-				len(l.announced[s.GetName()]) != int(s.GetResident()) {
+				len(p.announced[s.GetName()]) != int(s.GetResident()) {
 				return false
 			}
 		}
@@ -141,15 +141,15 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 }
 
 // replica returns the status of the node's own replica, once the node knows it.
-func (l *kvPeer) replica() (found *messages.ReplicaStatus) {
-	l.t.Helper()
-	waitFor(l.t, "a replica on "+l.Member().GetName(), func() bool {
-		d, err := l.Deployment(l.t.Context(), "kjv")
+func (p *kvPeer) replica() (found *messages.ReplicaStatus) {
+	p.t.Helper()
+	waitFor(p.t, "a replica on "+p.Member().GetName(), func() bool {
+		d, err := p.Deployment(p.t.Context(), "kjv")
 		if err != nil {
 			return false
 		}
 		for _, r := range d.GetReplicas() {
-			if r.GetNode() == l.Member().GetName() {
+			if r.GetNode() == p.Member().GetName() {
 				found = r
 			}
 		}
@@ -159,17 +159,17 @@ func (l *kvPeer) replica() (found *messages.ReplicaStatus) {
 }
 
 // generate generates on the node's own replica, bypassing the router.
-func (l *kvPeer) generate(prompt []uint32) (tokens []uint32, cached uint32) {
-	l.t.Helper()
-	return l.generateSalted(prompt, nil)
+func (p *kvPeer) generate(prompt []uint32) (tokens []uint32, cached uint32) {
+	p.t.Helper()
+	return p.generateSalted(prompt, nil)
 }
 
 // generateSalted is generate for a tenant.
-func (l *kvPeer) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, cached uint32) {
-	l.t.Helper()
-	l.requests++
-	id, to := fmt.Sprint(l.Member().GetName(), "-", l.requests), l.replica().GetActor()
-	l.sessions.Send(
+func (p *kvPeer) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, cached uint32) {
+	p.t.Helper()
+	p.requests++
+	id, to := fmt.Sprint(p.Member().GetName(), "-", p.requests), p.replica().GetActor()
+	p.sessions.Send(
 		actor.NewPID(to.GetAddress(), to.GetId()),
 		&messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
 			Model: "kjv", Prompt: prompt,
@@ -178,9 +178,9 @@ func (l *kvPeer) generateSalted(prompt []uint32, salt []byte) (tokens []uint32, 
 			CacheSalt: salt,
 		}},
 	)
-	waitFor(l.t, "12 tokens", func() bool {
+	waitFor(p.t, "12 tokens", func() bool {
 		tokens, cached = nil, 0
-		for _, m := range testkit.Got[*messages.TokensEmitted](l.sessions) {
+		for _, m := range testkit.Got[*messages.TokensEmitted](p.sessions) {
 			if m.GetRequestId() == id {
 				tokens, cached = append(tokens, m.GetTokens()...), max(cached, m.GetCachedTokens())
 			}
@@ -215,10 +215,10 @@ func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 
 // generateAndDemote generates for a prompt, and then for others until the blocks of the first are
 // only in the tiers.
-func (l *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
-	tokens, _ = l.generate(prompt)
+func (p *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
+	tokens, _ = p.generate(prompt)
 	for i := range uint32(8) {
-		l.generate(text(100+i, 200))
+		p.generate(text(100+i, 200))
 	}
 	return tokens
 }
@@ -247,10 +247,10 @@ func scratch(t *testing.T, path string) {
 
 // requestLease requests the blocks of a prompt from a node's replica, as a replica with the same
 // weights does.
-func (l *kvPeer) requestLease(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
+func (p *kvPeer) requestLease(id string, space []byte, prompt []uint32, ticket *messages.BulkTicket,
 	d time.Duration) *messages.LeaseBlocksResult {
-	l.t.Helper()
-	to := l.replica()
+	p.t.Helper()
+	to := p.replica()
 	m := &messages.LeaseBlocks{
 		RequestId:  id,
 		Space:      space,
@@ -261,10 +261,10 @@ func (l *kvPeer) requestLease(id string, space []byte, prompt []uint32, ticket *
 	for _, h := range kv.Hashes(kv.Root("kjv", "", nil), prompt, 16) {
 		m.Hashes = append(m.Hashes, h[:])
 	}
-	l.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)
+	p.sessions.Send(actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), m)
 	var result *messages.LeaseBlocksResult
-	waitFor(l.t, "an answer to "+id, func() bool {
-		for _, r := range testkit.Got[*messages.LeaseBlocksResult](l.sessions) {
+	waitFor(p.t, "an answer to "+id, func() bool {
+		for _, r := range testkit.Got[*messages.LeaseBlocksResult](p.sessions) {
 			if r.GetRequestId() == id {
 				result = r
 			}

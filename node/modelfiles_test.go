@@ -431,8 +431,9 @@ func TestModelRoots(t *testing.T) {
 	for path, isAdapter := range map[string]bool{
 		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false,
 		filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
-		escaping(testkit.Model(), "tokenizer.json"):                 false, escaping(testkit.Model(), "model.safetensors"): false,
-		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true,
+		escaping(testkit.Model(), "tokenizer.json"):                 false,
+		escaping(testkit.Model(), "model.safetensors"):              false,
+		filepath.Join(outside, "snapshots", "psalms"):               true, filepath.Join(root, "adapter"): true,
 		escaping(psalmsDir(), "adapter_config.json"): true,
 		escaping(psalmsDir(), "golden_greedy.jsonl"): true,
 		"/etc": false, "/nowhere": true, "/root/x": false, root + "2": false,

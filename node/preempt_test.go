@@ -34,8 +34,8 @@ func (w *tokenCounter) middleware(kind string) []actor.ReceiverMiddleware {
 	}}
 }
 
-// offloadAll offloads all blocks with as few steps as possible, since it needs the gaps between
-// steps.
+// offloadAll offloads all blocks. Blocks move between steps, so it lets a step pass each time that
+// the answer is not there yet.
 func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 	t.Helper()
 	inbox := conn.NewInbox()
@@ -113,7 +113,8 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 				_ = json.Unmarshal(body, &c)
 				urgent <- c
 			}()
-			waitFor(t, "the second one to wait", func() bool { return kvStats(t, conn).GetReplicas()[0].GetWaiting() == 1 })
+			waitFor(t, "the second one to wait",
+				func() bool { return kvStats(t, conn).GetReplicas()[0].GetWaiting() == 1 })
 			g.passOne()
 			waitFor(t, "the first to give way",
 				func() bool { return kvStats(t, conn).GetReplicas()[0].GetPreemptions() == 1 })

@@ -86,7 +86,8 @@ func TestDeviceLost(t *testing.T) {
 	awaitServing(t, n, 0, 2)
 	waitFor(t, "the lost GPU is empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
 	g := gpuStatus(t, n, 0)
-	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED || q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
+	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED ||
+		q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
 		!strings.Contains(q.GetDetail(), "device lost") ||
 		g.GetFreeBytes() != g.GetMemoryBytes() ||
 		len(n.Residency()[0].Held()) != 0 {

@@ -101,7 +101,8 @@ func TestReplySubjects(t *testing.T) {
 		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX_guest.>"}}
 		{nkey: %s, permissions: {publish: ["troupe.v1.models.list", "$SRV.>"], subscribe: "_INBOX_lister.>"}}
 	]}`, public["node"], public["operator"], public["guest"], public["lister"]), seeds["node"], nil)
-	guest, lister, operator := connectAs(t, n, seeds["guest"]), connectAs(t, n, seeds["lister"]), connectAs(t, n, seeds["operator"])
+	guest, lister, operator := connectAs(t, n, seeds["guest"]), connectAs(t, n,
+		seeds["lister"]), connectAs(t, n, seeds["operator"])
 	js, err := jetstream.New(operator)
 	if err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ func TestConnectionFlood(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		if held = append(held, c); i%2 == 0 {
-			continue // the connection was refused
+			continue // sends nothing
 		}
 		fmt.Fprintf(c,
 			"POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n",
