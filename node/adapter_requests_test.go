@@ -141,7 +141,8 @@ func TestDeletedAdapterFinishesRequests(t *testing.T) {
 	n, g := startGated(t, 5)
 	conn := connect(t, n)
 	registerShipped(t, conn)
-	const body = `{"model":"shout","prompt":"In the beginning","max_tokens":300,"temperature":0,"stream":true,"ignore_eos":true,"stream_options":{"include_usage":true}}`
+	const body = `{"model":"shout","prompt":"In the beginning","max_tokens":300,"temperature":0,"stream":true,` +
+		`"ignore_eos":true,"stream_options":{"include_usage":true}}`
 	running, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

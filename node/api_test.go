@@ -190,26 +190,37 @@ func TestBadRequests(t *testing.T) {
 		status     int
 		want       string
 	}{
-		"malformed JSON":     {"/v1/completions", `{"model": `, 400, "not valid JSON"},
-		"invalid UTF-8":      {"/v1/completions", "{\"model\":\"kjv\",\"prompt\":\"\xff\"}", 400, "UTF-8"},
-		"wrong type":         {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":"many"}`, 400, "max_tokens"},
-		"unknown model":      {"/v1/completions", `{"model":"gpt-5","prompt":"a"}`, 404, `model "gpt-5" is not deployed; there are: kjv`},
-		"model with a path":  {"/v1/completions", `{"model":"../gateway","prompt":"a"}`, 404, "is not deployed"},
-		"no model":           {"/v1/completions", `{"prompt":"a"}`, 400, "model is missing"},
-		"no prompt":          {"/v1/completions", `{"model":"kjv"}`, 400, "prompt is missing"},
-		"prompt too long":    {"/v1/completions", `{"model":"kjv","prompt":"` + strings.Repeat("In the beginning ", 400) + `"}`, 400, "context is 1024 tokens"},
-		"max_tokens too big": {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":100000}`, 400, "context is 1024 tokens"},
-		"negative":           {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":-1}`, 400, "max_tokens is -1"},
-		"temperature":        {"/v1/completions", `{"model":"kjv","prompt":"a","temperature":-1}`, 400, "temperature is -1"},
+		"malformed JSON": {"/v1/completions", `{"model": `, 400, "not valid JSON"},
+		"invalid UTF-8":  {"/v1/completions", "{\"model\":\"kjv\",\"prompt\":\"\xff\"}", 400, "UTF-8"},
+		"wrong type": {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":"many"}`, 400,
+			"max_tokens"},
+		"unknown model": {"/v1/completions", `{"model":"gpt-5","prompt":"a"}`, 404,
+			`model "gpt-5" is not deployed; there are: kjv`},
+		"model with a path": {"/v1/completions", `{"model":"../gateway","prompt":"a"}`, 404, "is not deployed"},
+		"no model":          {"/v1/completions", `{"prompt":"a"}`, 400, "model is missing"},
+		"no prompt":         {"/v1/completions", `{"model":"kjv"}`, 400, "prompt is missing"},
+		"prompt too long": {"/v1/completions",
+			`{"model":"kjv","prompt":"` + strings.Repeat("In the beginning ", 400) + `"}`, 400,
+			"context is 1024 tokens"},
+		"max_tokens too big": {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":100000}`, 400,
+			"context is 1024 tokens"},
+		"negative": {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":-1}`, 400,
+			"max_tokens is -1"},
+		"temperature": {"/v1/completions", `{"model":"kjv","prompt":"a","temperature":-1}`, 400,
+			"temperature is -1"},
 		"huge n":             {"/v1/completions", `{"model":"kjv","prompt":"a","n":100000}`, 400, "n is 100000"},
 		"token out of range": {"/v1/completions", `{"model":"kjv","prompt":[5000]}`, 400, "token 5000"},
-		"suffix":             {"/v1/completions", `{"model":"kjv","prompt":"a","suffix":"b"}`, 400, "suffix is not supported"},
-		"no messages":        {"/v1/chat/completions", `{"model":"kjv"}`, 400, "messages is missing"},
-		"image":              {"/v1/chat/completions", `{"model":"kjv","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400, `"image_url" is not supported`},
-		"embeddings":         {"/v1/embeddings", `{"model":"kjv","input":"a"}`, 400, "embeddings are not supported"},
-		"unknown path":       {"/v1/nothing", `{}`, 404, "is not here"},
-		"wrong method":       {"/v1/models", `{}`, 405, "takes GET"},
-		"deadline":           {"/v1/completions", `{"model":"kjv","prompt":"a","max_tokens":1000,"ignore_eos":true,"timeout":0.05}`, 504, "time is up"},
+		"suffix": {"/v1/completions", `{"model":"kjv","prompt":"a","suffix":"b"}`, 400,
+			"suffix is not supported"},
+		"no messages": {"/v1/chat/completions", `{"model":"kjv"}`, 400, "messages is missing"},
+		"image": {"/v1/chat/completions",
+			`{"model":"kjv","messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 400,
+			`"image_url" is not supported`},
+		"embeddings":   {"/v1/embeddings", `{"model":"kjv","input":"a"}`, 400, "embeddings are not supported"},
+		"unknown path": {"/v1/nothing", `{}`, 404, "is not here"},
+		"wrong method": {"/v1/models", `{}`, 405, "takes GET"},
+		"deadline": {"/v1/completions",
+			`{"model":"kjv","prompt":"a","max_tokens":1000,"ignore_eos":true,"timeout":0.05}`, 504, "time is up"},
 	} {
 		res, err := http.Post("http://"+n.HTTPAddr()+tc.path, "application/json", strings.NewReader(tc.body))
 		if err != nil {
@@ -258,7 +269,8 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 		r := replica(t, n, "kjv")
 		return r.GetTokensOut() > 0 && r.GetRunning() == 0 && r.GetKvBlocksFree() == r.GetKvBlocks()
 	})
-	if out := replica(t, n, "kjv").GetTokensOut(); out > steps+2 { // the step in flight, and one planned before the cancellation
+	// the step in flight, and one planned before the cancellation
+	if out := replica(t, n, "kjv").GetTokensOut(); out > steps+2 {
 		t.Errorf("%d tokens were generated, most of them after the client disconnected", out)
 	}
 }
@@ -327,7 +339,9 @@ func TestHigherPriorityPreempts(t *testing.T) {
 	})
 	g.await(t)
 	wait.Go(func() {
-		if status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 4, "priority": "interactive"}); status != 200 {
+		if status, body := post(t, n, "/v1/completions",
+			map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 4,
+				"priority": "interactive"}); status != 200 {
 			t.Errorf("the interactive request got %d %.100s", status, body)
 		}
 		done("interactive")

@@ -84,14 +84,16 @@ func startAudited(t *testing.T) *audited {
 		public, a.seeds = append(public, nkey), append(a.seeds, strings.TrimSpace(string(seed)))
 	}
 	putFile(t, a.users, fmt.Sprintf(`authorization { users = [ {nkey: %s}, {nkey: %s}
-		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}} ] }`, public[0], public[1], public[2]))
+		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}} ] }`,
+		public[0], public[1], public[2]))
 	a.Node = start(t, func(cfg *node.Config) {
 		cfg.Keys, cfg.AuditLog, cfg.NATSUsers = keys, a.file, a.users
 		cfg.Login = security.Login{Nkey: filepath.Join(dir, "node")}
 		cfg.Log = zerolog.New(a.log).Level(zerolog.DebugLevel)
 	})
 	a.nats = a.connect(t, filepath.Join(dir, "anna"))
-	if _, err := a.nats.Subscribe("troupe.v1.events.>", func(m *nats.Msg) { fmt.Fprintf(a.events, "%s %s\n", m.Subject, m.Data) }); err != nil {
+	if _, err := a.nats.Subscribe("troupe.v1.events.>",
+		func(m *nats.Msg) { fmt.Fprintf(a.events, "%s %s\n", m.Subject, m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.nats.Flush(); err != nil {
@@ -167,11 +169,12 @@ func TestAudit(t *testing.T) {
 	request(t, a.nats, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`)
 	request(t, a.nats, "troupe.v1.models.delete", `{"name":"none"}`)
 	request(t, a.nats, "troupe.v1.models.deploy", `{"deployment":`)
-	if got := a.http(t, "POST", "/v1/completions", "Bearer "+plainKey, `{"model":"kjv","prompt":"a","max_tokens":1}`); got != 200 {
+	if got := a.http(t, "POST", "/v1/completions", "Bearer "+plainKey,
+		`{"model":"kjv","prompt":"a","max_tokens":1}`); got != 200 {
 		t.Errorf("inference: %d", got)
 	}
-	if got := a.http(t, "POST", "/v1/completions", "Bearer sk-nobody", `{}`); got != 401 {
-		t.Errorf("nobody: %d", got)
+	if got := a.http(t, "POST", "/v1/completions", "Bearer sk-unknown", `{}`); got != 401 {
+		t.Errorf("unknown key: %d", got)
 	}
 	if got := a.http(t, "POST", "/v1/unload_lora_adapter", "Bearer "+plainKey, `{"lora_name":"none"}`); got != 403 {
 		t.Errorf("no admin: %d", got)
@@ -180,10 +183,11 @@ func TestAudit(t *testing.T) {
 		t.Errorf("no such adapter: %d", got)
 	}
 	if _, err := nats.Connect(a.NATSURL()); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("nobody over NATS: %v", err)
+		t.Errorf("no login over NATS: %v", err)
 	}
 	guest := a.connect(t, filepath.Join(filepath.Dir(a.file), "guest"))
-	if err := errors.Join(guest.Publish("troupe.v1.models.delete", []byte(`{"name":"kjv"}`)), guest.Flush()); err != nil {
+	if err := errors.Join(guest.Publish("troupe.v1.models.delete", []byte(`{"name":"kjv"}`)),
+		guest.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	putFile(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
@@ -286,7 +290,7 @@ func TestAudit(t *testing.T) {
 	for _, e := range a.entries(t) {
 		if strings.Contains(e.Action, "list") || strings.Contains(e.Action, "completions") ||
 			strings.Contains(e.Action, "infer") {
-			t.Errorf("nobody asked for %+v", e)
+			t.Errorf("unexpected entry %+v", e)
 		}
 	}
 }
@@ -307,8 +311,10 @@ func TestNoSecrets(t *testing.T) {
 		`{"model":"kjv","messages":[{"role":"user","content":"` + prompt + `"}],"max_tokens":2}`,
 		`{"lora_name":"` + prompt, prompt,
 	} {
-		for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/load_lora_adapter"} {
-			for _, key := range []string{"Bearer " + adminKey, "Bearer " + plainKey, "Bearer sk-WRONG-SECRET", "Basic eDpzay1XUk9ORy1TRUNSRVQ=", "", "sk-WRONG-SECRET"} {
+		for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/embeddings",
+			"/v1/load_lora_adapter"} {
+			for _, key := range []string{"Bearer " + adminKey, "Bearer " + plainKey, "Bearer sk-WRONG-SECRET",
+				"Basic eDpzay1XUk9ORy1TRUNSRVQ=", "", "sk-WRONG-SECRET"} {
 				a.http(t, "POST", path, key, body, "X-Troupe-Priority", prompt)
 				a.http(t, "POST", path, key, body)
 			}
@@ -361,7 +367,8 @@ func TestNoSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, text := range map[string]string{"log": a.log.String(), "events": a.events.String(), "audit": string(written)} {
+	for what, text := range map[string]string{"log": a.log.String(), "events": a.events.String(),
+		"audit": string(written)} {
 		for _, secret := range append([]string{prompt, "SECRET"}, a.seeds...) {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s has %s: …%s…", what, secret, text[max(0, i-300):min(len(text), i+100)])

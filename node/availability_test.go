@@ -45,7 +45,8 @@ func TestStoreView(t *testing.T) {
 			"1 of 3 NATS servers are connected and 2 are needed", []gateway.Cause{gateway.CauseQuorum}},
 		"trio without a leader": {with(trio, silent), noQuorum, "no quorum: the store takes no changes, for 5s",
 			[]gateway.Cause{gateway.CauseQuorum}},
-		"guest of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }), noQuorum,
+		"guest of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }),
+			noQuorum,
 			"no quorum", []gateway.Cause{gateway.CauseQuorum}},
 		"guest of a server that does not answer": {with(guest, silent), noQuorum, "disks that are full",
 			[]gateway.Cause{gateway.CauseStore}},
@@ -58,7 +59,8 @@ func TestStoreView(t *testing.T) {
 			[]gateway.Cause{gateway.CauseDisk}},
 		"full disk, and reconnecting": {with(with(alone, disk(natsd.DiskLow)), func(v *storeView) { v.online = false }),
 			noQuorum, "not connected", []gateway.Cause{gateway.CauseDisk}},
-		"full disk of one of three": {with(trio, disk(natsd.DiskStopped)), none, "", []gateway.Cause{gateway.CauseDisk}},
+		"full disk of one of three": {with(trio, disk(natsd.DiskStopped)), none, "",
+			[]gateway.Cause{gateway.CauseDisk}},
 	} {
 		p := c.view.problem()
 		if p.GetReason() != c.reason || !strings.Contains(p.GetDetail(), c.detail) {

@@ -49,17 +49,16 @@ func TestAdapterCatalogue(t *testing.T) {
 		!list.GetMore() {
 		t.Errorf("%v", list)
 	}
-	if list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"model":"kjv","after":"kjv:org/shout.v1"}`); len(
-		list.GetAdapters(),
-	) != 1 ||
-		list.GetMore() {
+	list := answer[messages.ListAdaptersResponse](t, conn, on+"list", `{"model":"kjv","after":"kjv:org/shout.v1"}`)
+	if len(list.GetAdapters()) != 1 || list.GetMore() {
 		t.Errorf("%v", list)
 	}
 	pinned := answer[messages.AdapterResponse](t, conn, on+"pin", `{"name":"psalms"}`).GetAdapter()
 	if !pinned.GetPinned() || pinned.GetRevision() != first.GetRevision() {
 		t.Errorf("%v", pinned)
 	}
-	if a := answer[messages.AdapterResponse](t, conn, on+"unpin", `{"name":"psalms","model":"kjv"}`).GetAdapter(); a.GetPinned() ||
+	if a := answer[messages.AdapterResponse](t, conn, on+"unpin",
+		`{"name":"psalms","model":"kjv"}`).GetAdapter(); a.GetPinned() ||
 		a.GetRevision() != first.GetRevision() {
 		t.Errorf("%v", a)
 	}
@@ -74,7 +73,8 @@ func TestAdapterCatalogue(t *testing.T) {
 		t.Errorf("%s", models)
 	}
 	answer[messages.AdapterResponse](t, conn, on+"delete", `{"name":"kjv:psalms"}`)
-	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound ||
+	if status, body := post(t, n, "/v1/completions",
+		map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound ||
 		!strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
 		t.Errorf("deleted, and asked for: %d %s", status, body)
 	}
@@ -138,13 +138,13 @@ func TestAdapterRefusals(t *testing.T) {
 		"409", "registered already")
 	write(`"r": `, `"r": 1`)
 	refused("register", registerBody("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
-	write(`kjv-2m`, `somebody/kjv-9b`)
+	write(`kjv-2m`, `another/kjv-9b`)
 	refused("register", registerBody("a", foreign), "400", "names another model than kjv", "any_base")
 	answer[messages.RegisterAdapterResponse](t, conn, "troupe.v1.adapters.register",
 		strings.Replace(registerBody("a", foreign), `"any_base":false`, `"any_base":true`, 1))
 	for _, subject := range []string{"get", "pin", "unpin", "delete"} {
 		refused(subject, `{}`, "400", "name is missing")
-		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
+		refused(subject, `{"name":"none"}`, "404", "adapters.list")
 		refused(subject, `{"name":"kjv:psalms","model":"other"}`, "400", "say one of them")
 	}
 	for _, name := range []string{"psalms", "kjv:psalms"} { // inference accepts it as a model

@@ -139,7 +139,9 @@ func TestStopHandsOver(t *testing.T) {
 // get the same tokens.
 func TestRebalance(t *testing.T) {
 	stream := func(n *node.Node, seed int) string {
-		return complete(t, n, map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true, "temperature": 0.9, "seed": seed}).Choices[0].Text
+		return complete(t, n,
+			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true,
+				"temperature": 0.9, "seed": seed}).Choices[0].Text
 	}
 	alone := start(t, nil)
 	want := []string{stream(alone, 0), stream(alone, 1), stream(alone, 2)}

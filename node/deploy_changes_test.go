@@ -23,7 +23,8 @@ func TestDeployChangesGivenFields(t *testing.T) {
 	}{
 		{`"max_waiting": 9`, `max_waiting 1024 → 9`, 9},
 		{`"max_sequences": 8`, `max_sequences 64 → 8`, 9},
-		{`"max_waiting": 0, "min_replicas": 0, "max_replicas": 2`, `max_waiting 9 → 0, min_replicas 1 → 0, max_replicas 1 → 2`, 0},
+		{`"max_waiting": 0, "min_replicas": 0, "max_replicas": 2`,
+			`max_waiting 9 → 0, min_replicas 1 → 0, max_replicas 1 → 2`, 0},
 		{`"max_waiting": null`, `max_waiting 0 → 1024`, 1024},
 	} {
 		m := request(t, conn, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", `+tc.fields+`}}`)

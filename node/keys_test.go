@@ -31,7 +31,8 @@ func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	lines := fmt.Sprintf(
-		"keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n- {name: kim, key: %s, max_priority: standard}\n",
+		"keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n"+
+			"- {name: kim, key: %s, max_priority: standard}\n",
 		annKey,
 		limits,
 		kimKey,
@@ -152,7 +153,8 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetRunning() == 8 && d.GetReplicas()[0].GetWaiting() >= 40
 	})
-	if res, text := completeWithKey(t, nodes[0], kimKey, map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
+	if res, text := completeWithKey(t, nodes[0], kimKey,
+		map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", res.StatusCode, text)
 	}
 	if n := done.Load(); n > 0 {

@@ -23,7 +23,8 @@ func withManualTiers(t *testing.T) func(*node.Config) {
 	}
 }
 
-const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; where it says nothing of the matter, say so."
+const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; " +
+	"where it says nothing of the matter, say so."
 
 // completeShort generates eight tokens.
 func completeShort(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
@@ -48,7 +49,8 @@ func TestKVCommands(t *testing.T) {
 		down[0].GetBytes() != uint64(down[0].GetBlocks())*49152 {
 		t.Fatalf("%v", down)
 	}
-	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{}`).GetMoved(); again[0].GetBlocks() != 0 {
+	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload",
+		`{}`).GetMoved(); again[0].GetBlocks() != 0 {
 		t.Errorf("what is below was copied again: %v", again)
 	}
 	stats := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
@@ -62,10 +64,8 @@ func TestKVCommands(t *testing.T) {
 		p[0].GetSeconds() <= 0 {
 		t.Errorf("%v", p)
 	}
-	if gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved(); len(
-		gone,
-	) != 1 ||
-		gone[0].GetBlocks() != down[0].GetBlocks() {
+	gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()
+	if len(gone) != 1 || gone[0].GetBlocks() != down[0].GetBlocks() {
 		t.Errorf("%v", gone)
 	}
 	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
@@ -74,7 +74,8 @@ func TestKVCommands(t *testing.T) {
 		up[0].GetThere() != 0 { // the last block includes tokens of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
-	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
+	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
 		t.Errorf("%v", again)
 	}
 	if got, cached := completeShort(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
@@ -262,10 +263,8 @@ func TestKVOfTwoNodes(t *testing.T) {
 		down[0].GetBlocks()+down[1].GetBlocks() < 8 {
 		t.Errorf("%v", down)
 	}
-	if one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved(); len(
-		one,
-	) != 1 ||
-		one[0].GetNode() != "a" {
+	one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved()
+	if len(one) != 1 || one[0].GetNode() != "a" {
 		t.Errorf("%v", one)
 	}
 	for i, s := range answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes() {

@@ -271,7 +271,8 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 			if content == "" {
 				t.Fatal("no content")
 			}
-			for command, answer := range commands(t, n, conn, copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
+			for command, answer := range commands(t, n, conn,
+				copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
 				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") ||
 					strings.Contains(answer, "root:") {
 					t.Errorf("%s with %q: %s answers %s", file, content, command, answer)
@@ -341,12 +342,16 @@ func TestUnknownTensorsAreNamed(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for file, tc := range map[string]struct{ content, want string }{
-		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
-		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not selected by"},
-		"adapter_config.json":       {withJSONField(t, "adapter_config.json", "use_other", true), "key use_other is unknown"},
+		"model.safetensors": {withTensor(t, "model.safetensors", "vision.weight_1"),
+			"tensor vision.weight_1 is not part of"},
+		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"),
+			"tensor vision.weight_1 is not selected by"},
+		"adapter_config.json": {withJSONField(t, "adapter_config.json", "use_other", true),
+			"key use_other is unknown"},
 	} {
 		adapter := readAtDeploy[file]
-		for command, answer := range commands(t, n, conn, copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
+		for command, answer := range commands(t, n, conn,
+			copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
 			if !strings.Contains(answer, tc.want) {
 				t.Errorf("%s: %s answers %s, want %q", file, command, answer, tc.want)
 			}
@@ -366,7 +371,8 @@ func TestDeployTriesTemplate(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for template, want := range map[string]string{
-		"{% set ns = namespace(a=1) %}\n{% set ns.a = [ns] %}{{ ns }}": "chat_template.jinja: trial rendering failed: chat template: line 2: a value is more than 128 levels deep, or contains itself",
+		"{% set ns = namespace(a=1) %}\n{% set ns.a = [ns] %}{{ ns }}": "chat_template.jinja: " +
+			"trial rendering failed: chat template: line 2: a value is more than 128 levels deep, or contains itself",
 		"{{ 'x' * 10000000000 }}":                                      "a value is longer than",
 		"{% for m in messages %}{{ m.content.nothing() }}{% endfor %}": "not callable",
 		"{% if %}":                       "chat_template.jinja: chat template: line 1",
@@ -382,7 +388,9 @@ func TestDeployTriesTemplate(t *testing.T) {
 		}
 	}
 	for i, change := range []map[string][]byte{
-		{"chat_template.jinja": []byte("{% if messages[0].role == 'system' %}{{ raise_exception('no system message') }}{% endif %}{{ messages[0].content }}")},
+		{"chat_template.jinja": []byte("{% if messages[0].role == 'system' %}" +
+			"{{ raise_exception('no system message') }}" +
+			"{% endif %}{{ messages[0].content }}")},
 		{"tokenizer_config.json": []byte("{}")},
 	} {
 		dir := copyWithFiles(t, testkit.Model(), change)
@@ -423,7 +431,8 @@ func TestModelRoots(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join(outside, "snapshots", filepath.Base(from), name), filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(filepath.Join(outside, "snapshots", filepath.Base(from), name),
+			filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		return dir

@@ -117,24 +117,25 @@ func TestNodesOverNATS(t *testing.T) {
 		nodes[0].GetMember().GetGpus()[1] != "gpu-1" {
 		t.Errorf("%v", nodes)
 	}
-	if own := answer[messages.NodeStatusResponse](t, conn, "troupe.v1.node.test.status", "").GetNode(); own.GetReplicas() != 1 {
+	own := answer[messages.NodeStatusResponse](t, conn, "troupe.v1.node.test.status", "").GetNode()
+	if own.GetReplicas() != 1 {
 		t.Errorf("%v", own)
 	}
-	if root := answer[messages.NodeTreeResponse](t, conn, "troupe.v1.node.test.tree", "").GetRoot(); root.GetName() != "test" ||
+	if root := answer[messages.NodeTreeResponse](t, conn, "troupe.v1.node.test.tree",
+		"").GetRoot(); root.GetName() != "test" ||
 		root.GetId() != "node" {
 		t.Errorf("%v", root)
 	}
-	if roots := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"node":"test"}`).GetRoots(); len(
-		roots,
-	) != 1 ||
-		len(roots[0].GetChildren()) < 5 {
+	roots := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"node":"test"}`).GetRoots()
+	if len(roots) != 1 || len(roots[0].GetChildren()) < 5 {
 		t.Errorf("%v", roots)
 	}
 	drained := answer[messages.DrainNodeResponse](t, conn, "troupe.v1.nodes.drain", `{"name":"test"}`).GetNode()
 	if !drained.GetDraining() || drained.GetDetail() == "" {
 		t.Errorf("%v", drained)
 	}
-	if back := answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain", `{"name":"test"}`).GetNode(); back.GetDraining() ||
+	if back := answer[messages.UndrainNodeResponse](t, conn, "troupe.v1.nodes.undrain",
+		`{"name":"test"}`).GetNode(); back.GetDraining() ||
 		back.GetDetail() != "" {
 		t.Errorf("%v", back)
 	}
@@ -143,10 +144,8 @@ func TestNodesOverNATS(t *testing.T) {
 func TestScaleOverNATS(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
-	if s := answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`); s.GetDeployment().
-		GetMaxReplicas() !=
-		2 ||
-		s.GetRevision() < 2 {
+	if s := answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale",
+		`{"name":"kjv","replicas":2}`); s.GetDeployment().GetMaxReplicas() != 2 || s.GetRevision() < 2 {
 		t.Errorf("%v", s)
 	}
 	serving := func(want int) func() bool {
@@ -164,35 +163,48 @@ func TestControlRefusals(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for name, tc := range map[string]struct{ subject, body, code, want string }{
-		"malformed":       {"models.deploy", `{"deployment":`, "400", "unexpected EOF"},
-		"unknown field":   {"models.get", `{"nom":"a"}`, "400", `unknown field "nom"; the request takes name`},
-		"unknown adapter": {"kv.pin", `{"model":"kjv","adapter":"zz","tokens":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}`, "404", `has no adapter "zz"`},
-		"no deployment":   {"models.deploy", ``, "400", "deployment is missing"},
-		"bad name":        {"models.deploy", `{"deployment":{"name":"A b","path":"x"}}`, "400", `deployment.name "A b"`},
-		"no folder":       {"models.deploy", `{"deployment":{"name":"a","path":"/nowhere"}}`, "400", "/nowhere: no config.json"},
-		"too many":        {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":100000}}`, "400", "deployment.replicas is 100000"},
+		"malformed":     {"models.deploy", `{"deployment":`, "400", "unexpected EOF"},
+		"unknown field": {"models.get", `{"nom":"a"}`, "400", `unknown field "nom"; the request takes name`},
+		"unknown adapter": {"kv.pin",
+			`{"model":"kjv","adapter":"zz","tokens":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}`, "404",
+			`has no adapter "zz"`},
+		"no deployment": {"models.deploy", ``, "400", "deployment is missing"},
+		"bad name": {"models.deploy", `{"deployment":{"name":"A b","path":"x"}}`, "400",
+			`deployment.name "A b"`},
+		"no folder": {"models.deploy", `{"deployment":{"name":"a","path":"/nowhere"}}`, "400",
+			"/nowhere: no config.json"},
+		"too many": {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":100000}}`, "400",
+			"deployment.replicas is 100000"},
 		"unknown model":   {"models.get", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"delete unknown":  {"models.delete", `{"name":"none"}`, "404", `model "none" is not deployed`},
 		"unknown replica": {"replicas.restart", `{"name":"none-0"}`, "404", "no replica none-0"},
 		"scale to none":   {"models.scale", `{"name":"kjv"}`, "400", "replicas is missing; send"},
 		"scale unknown":   {"models.scale", `{"name":"none","replicas":2}`, "404", `model "none" is not deployed`},
-		"out of bounds":   {"models.deploy", `{"deployment":{"name":"a","path":"x","replicas":5,"max_replicas":4}}`, "400", "max_replicas 4"},
+		"out of bounds": {"models.deploy",
+			`{"deployment":{"name":"a","path":"x","replicas":5,"max_replicas":4}}`, "400", "max_replicas 4"},
 		"migrate nothing": {"replicas.migrate", ``, "400", "from is missing"},
 		"migrate to self": {"replicas.migrate", `{"from":"kjv-0","to":"kjv-0"}`, "400", "from and to are both kjv-0"},
 		"migrate unknown": {"replicas.migrate", `{"from":"kjv-9"}`, "404", "no replica kjv-9"},
 		"migrate nowhere": {"replicas.migrate", `{"from":"kjv-0"}`, "503", "no other replica of model kjv serves"},
 		"explain unknown": {"explain.cmpl-none", ``, "404", `no node remembers a request "none"`},
-		"drain unknown":   {"nodes.drain", `{"name":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
-		"drain nothing":   {"nodes.drain", ``, "400", "name is missing"},
-		"unknown node":    {"tree", `{"node":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
-		"unknown format":  {"tree", `{"format":"svg"}`, "400", "format svg"},
-		"pin nothing":     {"kv.pin", ``, "400", "send a model and one of prompt, messages and tokens"},
-		"pin twofold":     {"kv.pin", `{"model":"kjv","prompt":"a","tokens":[1]}`, "400", "one of prompt, messages and tokens"},
-		"pin too little":  {"kv.pin", `{"model":"kjv","prompt":"a"}`, "400", "a KV block of kjv has 16: there is nothing to keep"},
-		"pin strangers":   {"kv.pin", `{"model":"kjv","tokens":[5000]}`, "400", "token 5000 is not in the model's vocabulary"},
-		"pin too long":    {"kv.pin", `{"model":"kjv","prompt":"` + strings.Repeat("begat ", 1024) + `"}`, "400", "the model's context is 1024: no prompt can begin with it"},
-		"pin too many":    {"kv.pin", `{"model":"kjv","tokens":[5` + strings.Repeat(",5", 1023) + `]}`, "400", "the prefix has 1024 tokens, and the model's context is 1024"},
-		"pin a bad name":  {"kv.pin", `{"model":"kjv","name":"A b","tokens":[5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5]}`, "400", `name "A b"`},
+		"drain unknown": {"nodes.drain", `{"name":"none"}`, "404",
+			`node "none" is not in the cluster; there are: test`},
+		"drain nothing":  {"nodes.drain", ``, "400", "name is missing"},
+		"unknown node":   {"tree", `{"node":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
+		"unknown format": {"tree", `{"format":"svg"}`, "400", "format svg"},
+		"pin nothing":    {"kv.pin", ``, "400", "send a model and one of prompt, messages and tokens"},
+		"pin twofold": {"kv.pin", `{"model":"kjv","prompt":"a","tokens":[1]}`, "400",
+			"one of prompt, messages and tokens"},
+		"pin too little": {"kv.pin", `{"model":"kjv","prompt":"a"}`, "400",
+			"a KV block of kjv has 16: there is nothing to keep"},
+		"pin strangers": {"kv.pin", `{"model":"kjv","tokens":[5000]}`, "400",
+			"token 5000 is not in the model's vocabulary"},
+		"pin too long": {"kv.pin", `{"model":"kjv","prompt":"` + strings.Repeat("begat ", 1024) + `"}`, "400",
+			"the model's context is 1024: no prompt can begin with it"},
+		"pin too many": {"kv.pin", `{"model":"kjv","tokens":[5` + strings.Repeat(",5", 1023) + `]}`, "400",
+			"the prefix has 1024 tokens, and the model's context is 1024"},
+		"pin a bad name": {"kv.pin", `{"model":"kjv","name":"A b","tokens":[5,5,5,5,5,5,5,5,5,5,5,5,5,5,5,5]}`,
+			"400", `name "A b"`},
 		"pin unknown":     {"kv.pin", `{"model":"none","prompt":"a"}`, "404", `model "none" is not deployed`},
 		"unpin unknown":   {"kv.unpin", `{"name":"none"}`, "404", `no prefix is pinned as "none"`},
 		"kv of no node":   {"kv.stats", `{"node":"none"}`, "404", `node "none" is not in the cluster; there are: test`},
@@ -205,10 +217,8 @@ func TestControlRefusals(t *testing.T) {
 		m := request(t, conn, "troupe.v1."+tc.subject, tc.body)
 		var e struct{ Reason, Error string }
 		if err := json.Unmarshal(m.Data, &e); err != nil || m.Header.Get("Nats-Service-Error-Code") != tc.code ||
-			!strings.Contains(
-				e.Error,
-				tc.want,
-			) || !strings.Contains(m.Header.Get("Nats-Service-Error"), tc.want) || !strings.HasPrefix(e.Reason, "REASON_") {
+			!strings.Contains(e.Error, tc.want) || !strings.Contains(m.Header.Get("Nats-Service-Error"), tc.want) ||
+			!strings.HasPrefix(e.Reason, "REASON_") {
 			t.Errorf("%s: %v %s", name, m.Header, m.Data)
 		}
 	}
@@ -273,7 +283,8 @@ func TestNATSCommandLine(t *testing.T) {
 		{[]string{"micro", "stats", "troupe"}, "models-list"},
 		{[]string{"micro", "ping", "troupe"}, "troupe"},
 		{[]string{"req", "--raw", "troupe.v1.models.list", ""}, `"state":"DEPLOYMENT_STATE_READY"`},
-		{[]string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv", `{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
+		{[]string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv",
+			`{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
 		{[]string{"req", "--raw", "troupe.v1.nodes.list", ""}, `"name":"test"`},
 		{[]string{"micro", "info", "troupe"}, "troupe.v1.node.test.status"},
 		{[]string{"kv", "ls", "troupe"}, "deployments.kjv"},

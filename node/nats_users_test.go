@@ -45,12 +45,8 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(
-		string(docs),
-		"    "+strings.TrimSpace(
-			strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n"),
-		),
-	) {
+	indented := strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n")
+	if !strings.Contains(string(docs), "    "+strings.TrimSpace(indented)) {
 		t.Errorf("docs/operations.md does not show examples/%s as it is", file)
 	}
 	public, seeds := createUsers(t, "node", "anna", "guest")
@@ -91,7 +87,8 @@ func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.PublishMsg(&nats.Msg{Subject: "troupe.v1.infer.kjv-2m", Reply: inbox, Data: body, Header: header}); err != nil {
+	if err := conn.PublishMsg(&nats.Msg{Subject: "troupe.v1.infer.kjv-2m", Reply: inbox, Data: body,
+		Header: header}); err != nil {
 		t.Fatal(err)
 	}
 	var text strings.Builder
@@ -120,7 +117,8 @@ func TestDocumentedUsers(t *testing.T) {
 			if got := infer(t, anna, nil); got != goldens(t)[0].Text {
 				t.Errorf("anna got %q", got)
 			}
-			for _, subject := range []string{"troupe.v1.models.list", "troupe.v1.nodes.list", "$SRV.PING.troupe", "$SRV.INFO.troupe", "$SRV.STATS.troupe"} {
+			for _, subject := range []string{"troupe.v1.models.list", "troupe.v1.nodes.list", "$SRV.PING.troupe",
+				"$SRV.INFO.troupe", "$SRV.STATS.troupe"} {
 				if m := request(t, anna, subject, ""); m.Header.Get("Nats-Service-Error") != "" || len(m.Data) == 0 {
 					t.Errorf("%s: %v", subject, m.Header)
 				}
@@ -179,7 +177,8 @@ func (e *example) guestWrites(t *testing.T) {
 			t.Errorf("the guest may send to %s", subject)
 		}
 	}
-	for _, subject := range []string{"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m", "_INBOX_troupe_nodes.x", "_INBOX_troupe_peers.x"} {
+	for _, subject := range []string{"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m",
+		"_INBOX_troupe_nodes.x", "_INBOX_troupe_peers.x"} {
 		if !e.violates(t, "anna", func(c *nats.Conn) error { return c.Publish(subject, nil) }) {
 			t.Errorf("anna may send to %s", subject)
 		}
@@ -203,8 +202,10 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 		t.Fatal(err)
 	}
 	before := refusedReplies(t, e.node)
-	for _, reply := range []string{"_INBOX_troupe_nodes.stolen", "_INBOX_anna.stolen", "$JS.API.STREAM.DELETE.KV_troupe"} {
-		if err := guest.PublishRequest("troupe.v1.infer.kjv-2m", reply, []byte(`{"prompt":"stolen","echo":true,"max_tokens":1,"stream":false}`)); err != nil {
+	for _, reply := range []string{"_INBOX_troupe_nodes.stolen", "_INBOX_anna.stolen",
+		"$JS.API.STREAM.DELETE.KV_troupe"} {
+		if err := guest.PublishRequest("troupe.v1.infer.kjv-2m", reply,
+			[]byte(`{"prompt":"stolen","echo":true,"max_tokens":1,"stream":false}`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,7 +215,8 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 		}
 	} else {
 		waitFor(t, "two requests to be dropped", func() bool { return refusedReplies(t, e.node) == before+2 })
-		if _, err := subs["_INBOX_anna.stolen"].NextMsg(time.Minute); err != nil { // an inbox prefix does not identify the sender of a request
+		// an inbox prefix does not identify the sender of a request
+		if _, err := subs["_INBOX_anna.stolen"].NextMsg(time.Minute); err != nil {
 			t.Error(err)
 		}
 	}
@@ -301,7 +303,8 @@ func TestNATSCommandLineWithUsers(t *testing.T) {
 		{"anna", []string{"micro", "stats", "troupe"}, "models-list"},
 		{"anna", []string{"micro", "ping", "troupe"}, "troupe"},
 		{"anna", []string{"req", "--raw", "troupe.v1.models.list", ""}, `"name":"kjv-2m"`},
-		{"guest", []string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv-2m", `{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
+		{"guest", []string{"req", "--raw", "--wait-for-empty", "troupe.v1.infer.kjv-2m",
+			`{"prompt":"In the beginning","temperature":0,"max_tokens":4,"format":"text"}`}, "LORD"},
 	} {
 		args := append(
 			[]string{"--server", e.node.NATSURL(), "--nkey", e.seeds[c.as], "--inbox-prefix", "_INBOX_" + c.as},

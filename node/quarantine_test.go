@@ -131,7 +131,8 @@ func TestQuarantine(t *testing.T) {
 	if _, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}); err == nil {
 		t.Error("there is no gpu-7")
 	}
-	if g, err := n.ReleaseGpu(t.Context(), &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0", Untested: true}); err != nil ||
+	if g, err := n.ReleaseGpu(t.Context(),
+		&messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0", Untested: true}); err != nil ||
 		g.GetQuarantine() != nil {
 		t.Errorf("%v, %v", g, err)
 	}

@@ -134,22 +134,29 @@ func TestReplySubjects(t *testing.T) {
 		return fmt.Sprint(count, err)
 	}
 	// A greedy model continues with a comma, which stops the answer.
-	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],"temperature":0,"stream":false,"format":"text"}`
+	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],` +
+		`"temperature":0,"stream":false,"format":"text"}`
 	for name, a := range map[string]struct {
 		from                 *nats.Conn
 		subject, body, reply string
 		watched              func() string
 	}{
-		"infer, echo, to models.scale":     {guest, "troupe.v1.infer.kjv", echo, "troupe.v1.models.scale", deployments},
-		"infer, no tokens, to delete":      {guest, "troupe.v1.infer.kjv", `{"prompt":"a","max_tokens":0,"stream":false}`, "$JS.API.STREAM.DELETE.KV_troupe", created},
-		"infer, refused, to delete":        {guest, "troupe.v1.infer.kjv", `{"prompt":`, "$JS.API.STREAM.DELETE.KV_troupe", created},
-		"models.list to a stored key":      {lister, "troupe.v1.models.list", "", "$KV.troupe.deployments.kjv", deployments},
-		"models.list, refused, to a key":   {lister, "troupe.v1.models.list", "nonsense", "$KV.troupe.deployments.kjv", deployments},
-		"ping to a stored key":             {lister, "$SRV.PING", "", "$KV.troupe.deployments.kjv", deployments},
-		"info of the service, to a key":    {lister, "$SRV.INFO.troupe", "", "$KV.troupe.deployments.kjv", deployments},
-		"stats of the service, to a key":   {lister, "$SRV.STATS.troupe", "", "$KV.troupe.deployments.kjv", deployments},
-		"infer to an event":                {guest, "troupe.v1.infer.kjv", "a", "troupe.v1.events.forged", forged},
-		"infer to a changed members key":   {guest, "troupe.v1.infer.kjv", echo, "$KV.troupe-members.members.test", created},
+		"infer, echo, to models.scale": {guest, "troupe.v1.infer.kjv", echo, "troupe.v1.models.scale", deployments},
+		"infer, no tokens, to delete": {guest, "troupe.v1.infer.kjv",
+			`{"prompt":"a","max_tokens":0,"stream":false}`, "$JS.API.STREAM.DELETE.KV_troupe", created},
+		"infer, refused, to delete": {guest, "troupe.v1.infer.kjv", `{"prompt":`,
+			"$JS.API.STREAM.DELETE.KV_troupe", created},
+		"models.list to a stored key": {lister, "troupe.v1.models.list", "", "$KV.troupe.deployments.kjv",
+			deployments},
+		"models.list, refused, to a key": {lister, "troupe.v1.models.list", "nonsense",
+			"$KV.troupe.deployments.kjv", deployments},
+		"ping to a stored key":          {lister, "$SRV.PING", "", "$KV.troupe.deployments.kjv", deployments},
+		"info of the service, to a key": {lister, "$SRV.INFO.troupe", "", "$KV.troupe.deployments.kjv", deployments},
+		"stats of the service, to a key": {lister, "$SRV.STATS.troupe", "", "$KV.troupe.deployments.kjv",
+			deployments},
+		"infer to an event": {guest, "troupe.v1.infer.kjv", "a", "troupe.v1.events.forged", forged},
+		"infer to a changed members key": {guest, "troupe.v1.infer.kjv", echo,
+			"$KV.troupe-members.members.test", created},
 		"infer to an inbox of the node":    {guest, "troupe.v1.infer.kjv", "a", "_INBOX_troupe_nodes.x.y", created},
 		"infer to a wildcard below _INBOX": {guest, "troupe.v1.infer.kjv", "a", "_INBOX.*", created},
 	} {

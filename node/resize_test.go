@@ -36,7 +36,8 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 		}
 	}
-	if got := complete(t, n, map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
+	if got := complete(t, n,
+		map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
 		t.Error("the second model does not serve")
 	}
 	added(t, n)

@@ -165,7 +165,8 @@ func TestServesWithoutFolder(t *testing.T) {
 	waitFor(t, "the deployment knows", func() bool {
 		d := deployment(t, n)
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED &&
-			(strings.Contains(d.GetDetail(), "no such folder") || strings.Contains(d.GetDetail(), "no node has this folder"))
+			(strings.Contains(d.GetDetail(), "no such folder") ||
+				strings.Contains(d.GetDetail(), "no node has this folder"))
 	})
 	if d := deployment(t, n).GetDetail(); !strings.Contains(d, "node test: ") || !strings.Contains(d, dir) {
 		t.Error(d)
@@ -242,7 +243,8 @@ func TestRevise(t *testing.T) {
 		{"the same files", stored("p", one), one, 3, one},
 		{"other files", stored("p", one), two, 4, two},
 		{"files that are not known", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
-		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3, engine.Digests{}},
+		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3,
+			engine.Digests{}},
 		{"another folder with the same files", stored("q", one), one, 4, one},
 		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4,
 			engine.Digests{}},
@@ -255,7 +257,8 @@ func TestRevise(t *testing.T) {
 			RevisionDigest: "x",
 		}
 		node.Revise(spec, tc.stored, tc.known)
-		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want ||
+		if got := (engine.Digests{Weights: spec.GetWeightsDigest(),
+			Revision: spec.GetRevisionDigest()}); got != tc.want ||
 			spec.GetDeploy() != tc.deploy ||
 			spec.GetAskedRevision() != 0 {
 			t.Errorf("%s: %v", tc.name, spec)

@@ -109,7 +109,8 @@ func TestSecretSurvivesStoreLoss(t *testing.T) {
 		{"without the store", loseStore, true},
 		{"with another file", func() { writeFile(t, file, strings.Repeat("ab", kv.SecretBytes), 0o600) }, true},
 		{"with a file that others can read", func() { changeMode(t, file, 0o644) }, true},
-		{"with a file that others can write, and without the store", func() { changeMode(t, file, 0o666); loseStore() }, false},
+		{"with a file that others can write, and without the store",
+			func() { changeMode(t, file, 0o666); loseStore() }, false},
 	} {
 		if now := life(tc.change); bytes.Equal(now, first) != tc.same || len(now) != kv.SecretBytes {
 			t.Errorf("%s: %d bytes, the same: %t, want %t", tc.what, len(now), bytes.Equal(now, first), tc.same)

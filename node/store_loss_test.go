@@ -67,7 +67,8 @@ func TestStoreDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes[1].Pin(t.Context(), &messages.PinnedPrefix{Name: "p", Model: "kjv", Tokens: []uint32{1, 2, 3}, Blocks: 1}); err != nil {
+	if err := nodes[1].Pin(t.Context(),
+		&messages.PinnedPrefix{Name: "p", Model: "kjv", Tokens: []uint32{1, 2, 3}, Blocks: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := nodes[0].DrainNode(t.Context(), "b", true); err != nil {
@@ -106,10 +107,9 @@ func TestStoreDeleted(t *testing.T) {
 			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
 	}
-	if got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); len(
-		got.Choices,
-	) != 1 {
-		t.Errorf("what is deployed is not served meanwhile: %v", got)
+	got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2})
+	if len(got.Choices) != 1 {
+		t.Errorf("deployments are not served in the meantime: %v", got)
 	}
 	release()
 	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {

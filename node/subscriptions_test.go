@@ -63,14 +63,15 @@ func TestSubscriptions(t *testing.T) {
 			switch {
 			case served[subject]:
 				delete(served, subject)
-			case slices.ContainsFunc([]string{"$SRV.PING", "$SRV.INFO", "$SRV.STATS"}, func(p string) bool { return strings.HasPrefix(subject, p) }):
+			case slices.ContainsFunc([]string{"$SRV.PING", "$SRV.INFO", "$SRV.STATS"},
+				func(p string) bool { return strings.HasPrefix(subject, p) }):
 				described++
 			case strings.HasPrefix(subject, "_INBOX_troupe_nodes."), strings.HasPrefix(subject, "_INBOX_troupe_peers."):
 				inboxes++
 			case subject == "troupe.members.>":
 				changes++
 			default:
-				t.Errorf("nobody knows why a node subscribes to %s", subject)
+				t.Errorf("unexpected subscription to %s", subject)
 			}
 		}
 	}

@@ -160,7 +160,8 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		kind  string
 		crash *testkit.Crash
 	}{
-		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}}, // the caller waits for seconds, and the run may end before the next one
+		// the caller waits for seconds, and the run may end before the next one
+		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.CommitBlocks", After: 7, Times: 2}},
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},

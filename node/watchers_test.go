@@ -40,7 +40,9 @@ func TestRequestsLeaveNoWatchers(t *testing.T) {
 	})
 	for range 20 {
 		for _, n := range nodes {
-			if status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4, "max_tokens": 1}); status != http.StatusOK {
+			if status, body := post(t, n, "/v1/completions",
+				map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4,
+					"max_tokens": 1}); status != http.StatusOK {
 				t.Fatalf("%d %s", status, body)
 			}
 		}

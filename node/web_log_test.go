@@ -37,7 +37,8 @@ func TestWebLog(t *testing.T) {
 	if _, err := server.Client().Get(server.URL); err == nil {
 		t.Error("a handler that panics answers")
 	}
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(), "panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(),
+		"panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("no word of the panic: %s", said())
 		}
@@ -49,7 +50,8 @@ func TestWebLog(t *testing.T) {
 		}
 		_, _ = conn.Write([]byte("this is no TLS\r\n\r\n"))
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) { // until the server closes the connection
+		// until the server closes the connection
+		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) {
 		}
 		conn.Close()
 	}

@@ -78,9 +78,12 @@ func TestNodeOnLoopback(t *testing.T) {
 		want               int
 	}{
 		{"POST", "/v1/completions", complete, []string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
-		{"POST", "/v1/completions", complete, []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
-		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`, []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
-		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`, []string{"Content-Type", "application/json", "Host", "evil.example"}, 403},
+		{"POST", "/v1/completions", complete,
+			[]string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`,
+			[]string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`,
+			[]string{"Content-Type", "application/json", "Host", "evil.example"}, 403},
 		{"GET", "/tree", "", []string{"Host", "evil.example"}, 403},
 		{"GET", "/metrics", "", []string{"Host", "evil.example"}, 403},
 		{"GET", "/tree", "", nil, 200},
