@@ -135,7 +135,7 @@ func TestAdapterRefusals(t *testing.T) {
 	refused("register", `{}`, "400", "name is missing")
 	refused("register",
 		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"any_base":false`, `"only_new":true`, 1),
-		"409", "registered already")
+		"409", "already registered")
 	write(`"r": `, `"r": 1`)
 	refused("register", registerBody("a", foreign), "400", "tensor base_model.model.model.layers.0", "rank")
 	write(`kjv-2m`, `another/kjv-9b`)

@@ -204,7 +204,7 @@ func (n *Node) Unpin(ctx context.Context, name string) error {
 	err := n.store.DeletePin(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return control.Refuse(messages.Reason_REASON_NOT_FOUND,
-			fmt.Sprintf("no prefix is pinned as %q; kv.stats names those that are", name))
+			fmt.Sprintf("no prefix is pinned as %q; kv.stats names the pins", name))
 	}
 	if err == nil {
 		n.events.Publish("kv.unpinned", name, "its blocks can be evicted again")
