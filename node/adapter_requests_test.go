@@ -81,7 +81,7 @@ func TestAdaptersByName(t *testing.T) {
 		asked.Wait()
 	}
 	everything()
-	waitFor(t, "the replicas to say what they have", func() bool { return adapterStats(t, conn).GetOnGpu() >= 3 })
+	waitFor(t, "the replicas to report their adapters", func() bool { return adapterStats(t, conn).GetOnGpu() >= 3 })
 	id := check(nodes[0], "psalms", "psalms", adapterGoldens(t, "psalms")[0])
 	why := answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions()[0]
 	if !strings.Contains(why.GetWhy(), "adapter psalms@") || !strings.Contains(why.GetWhy(), "on its GPU") {
@@ -115,7 +115,7 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 	answer[messages.AdapterResponse](t, conn, onAdapters+"pin", `{"name":"psalms"}`)
 	waitFor(t, "psalms on both replicas", func() bool { return pinned() == 2 })
 	answer[messages.RestartReplicaResponse](t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
-	waitFor(t, "the second life of a replica, with psalms", func() bool {
+	waitFor(t, "the restarted replica to have psalms", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetIncarnation() == 2 && pinned() == 2
 	})
@@ -131,7 +131,7 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 		return pinned() == 2 && len(all) == 1 && all[0].GetRevision() == again.GetRevision()
 	})
 	answer[messages.AdapterResponse](t, conn, onAdapters+"unpin", `{"name":"psalms"}`)
-	waitFor(t, "psalms to be as any other", func() bool { return pinned() == 0 })
+	waitFor(t, "psalms to be unpinned", func() bool { return pinned() == 0 })
 }
 
 // TestDeletedAdapterFinishesRequests checks that requests in flight get the whole output when their
@@ -154,9 +154,9 @@ func TestDeletedAdapterFinishesRequests(t *testing.T) {
 	}
 	answer[messages.AdapterResponse](t, conn, onAdapters+"delete", `{"name":"shout"}`)
 	if status, text, _ := completeGolden(t, n, "shout", adapterGoldens(t, "shout")[0]); status != http.StatusNotFound {
-		t.Errorf("asked for once it was deleted: %d %s", status, text)
+		t.Errorf("a request after the deletion: %d %s", status, text)
 	}
-	waitFor(t, "it to be shown as deleted, and in use", func() bool {
+	waitFor(t, "the adapter to be shown as deleted and in use", func() bool {
 		all := adapterStats(t, conn).GetAdapters()
 		return len(all) == 1 && all[0].GetDeleted() && all[0].GetSequences() == 1
 	})
@@ -167,7 +167,7 @@ func TestDeletedAdapterFinishesRequests(t *testing.T) {
 	}
 	if !strings.HasSuffix(strings.TrimSpace(rest.String()), "[DONE]") ||
 		!strings.Contains(rest.String(), `"completion_tokens":300`) {
-		t.Errorf("the end is %q", rest.String()[max(0, rest.Len()-400):])
+		t.Errorf("the stream ends with %q", rest.String()[max(0, rest.Len()-400):])
 	}
-	waitFor(t, "nothing of it to be left", func() bool { return len(adapterStats(t, conn).GetAdapters()) == 0 })
+	waitFor(t, "the adapter to be unloaded", func() bool { return len(adapterStats(t, conn).GetAdapters()) == 0 })
 }

@@ -81,7 +81,7 @@ func TestAdaptersMakeRoom(t *testing.T) {
 	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB
 	deploy(t, n, second)
 	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
-		t.Fatalf("it gave way too early: %d KV blocks of %d", r.GetKvBlocks(), before)
+		t.Fatalf("KV blocks were given up too early: %d of %d", r.GetKvBlocks(), before)
 	}
 	generateMixed(t, n, 2)
 	waitFor(t, "fewer KV blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })

@@ -119,7 +119,7 @@ func TestAdapterGoldens(t *testing.T) {
 		}
 	}
 	generateMixed(t, n, 8)
-	waitFor(t, "the replica to say that it holds them", func() bool {
+	waitFor(t, "the replica to report the adapters", func() bool {
 		var names []string
 		for _, a := range replica(t, n, "kjv").GetAdapters() {
 			if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
@@ -129,7 +129,7 @@ func TestAdapterGoldens(t *testing.T) {
 		return slices.Equal(names, []string{"proverbs", "psalms", "shout"})
 	})
 	if text := tree.Text(n.Tree()); !strings.Contains(text, "slot psalms@1 ") {
-		t.Errorf("the tree does not say what is in the slots:\n%s", text)
+		t.Errorf("the tree does not name the adapters in the slots:\n%s", text)
 	}
 }
 

@@ -42,15 +42,15 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	is("scaled, and started again", again(1), 2, 1024)
+	is("scaled and restarted", again(1), 2, 1024)
 	deployed := kjvSpec(2)
 	deployed.MaxWaiting = new(uint32(9))
 	deploy(t, n, deployed)
-	is("deployed by command, and started again", again(1), 2, 9)
+	is("deployed by command and restarted", again(1), 2, 9)
 	is("with another configuration", again(3), 3, 1024)
 	is("with the old one", again(1), 1, 1024)
 	if err := n.DeleteDeployment(t.Context(), "kjv"); err != nil {
 		t.Fatal(err)
 	}
-	is("deleted, and started again", again(1), 1, 1024)
+	is("deleted and restarted", again(1), 1, 1024)
 }

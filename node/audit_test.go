@@ -192,7 +192,7 @@ func TestAudit(t *testing.T) {
 	}
 	putFile(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
 	if got := a.http(t, "GET", "/v1/models", "Bearer "+plainKey, ""); got != 401 {
-		t.Errorf("a key that is gone: %d", got)
+		t.Errorf("a removed key: %d", got)
 	}
 
 	want := []audit.Entry{
@@ -348,10 +348,10 @@ func TestNoSecrets(t *testing.T) {
 	}
 	request(t, a.nats, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"`+strings.Repeat(prompt+" ", 8)+`"}`)
 	request(t, a.nats, "troupe.v1.gpus.quarantine", `{"node":"test","name":"gpu-7","detail":"`+prompt+`"}`)
-	waitFor(t, "an event of a stranger", func() bool { // denials beyond a rate are counted, not published
+	waitFor(t, "an event of a denied login", func() bool { // denials beyond a rate are counted, not published
 		for _, wrong := range []nats.Option{nats.UserInfo("root", "WRONG-SECRET"), nats.Token("WRONG-SECRET")} {
 			if _, err := nats.Connect(a.NATSURL(), wrong); err == nil {
-				t.Error("a stranger is let in")
+				t.Error("a login without credentials is accepted")
 			}
 		}
 		return strings.Contains(a.events.String(), "audit.nats.refused")
@@ -359,9 +359,9 @@ func TestNoSecrets(t *testing.T) {
 	putFile(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
 	a.http(t, "GET", "/v1/models", "Bearer "+adminKey, "")
 	putFile(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
-	waitFor(t, "word of the broken users",
+	waitFor(t, "the broken users file to be logged",
 		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") })
-	waitFor(t, "word of the broken keys",
+	waitFor(t, "the broken keys file to be logged",
 		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") })
 	written, err := os.ReadFile(a.file)
 	if err != nil {
@@ -375,7 +375,7 @@ func TestNoSecrets(t *testing.T) {
 			}
 		}
 		if len(text) < 500 {
-			t.Errorf("%s is hardly one: %q", what, text)
+			t.Errorf("%s is too short: %q", what, text)
 		}
 	}
 }

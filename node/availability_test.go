@@ -45,10 +45,10 @@ func TestStoreView(t *testing.T) {
 			"1 of 3 NATS servers are connected and 2 are needed", []gateway.Cause{gateway.CauseQuorum}},
 		"trio without a leader": {with(trio, silent), noQuorum, "no quorum: the store takes no changes for 5s",
 			[]gateway.Cause{gateway.CauseQuorum}},
-		"guest of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }),
+		"client of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }),
 			noQuorum,
 			"no quorum", []gateway.Cause{gateway.CauseQuorum}},
-		"guest of a server that does not answer": {with(guest, silent), noQuorum, "full disks",
+		"client of a server that does not answer": {with(guest, silent), noQuorum, "full disks",
 			[]gateway.Cause{gateway.CauseStore}},
 		"not connected": {with(guest, func(v *storeView) { v.online = false }), noQuorum, "not connected",
 			[]gateway.Cause{gateway.CauseStore}},
@@ -67,7 +67,7 @@ func TestStoreView(t *testing.T) {
 			t.Errorf("%s: %v, want %s, %q", name, p, c.reason, c.detail)
 		}
 		if p != nil && !strings.HasSuffix(p.GetDetail(), "nothing was changed") {
-			t.Errorf("%s: %q does not say that nothing was changed", name, p.GetDetail())
+			t.Errorf("%s: %q lacks that nothing was changed", name, p.GetDetail())
 		}
 		if got := c.view.causes(); !slices.Equal(got, c.causes) {
 			t.Errorf("%s: causes %v, want %v", name, got, c.causes)

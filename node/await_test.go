@@ -63,7 +63,7 @@ func TestStartWatches(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
 		if err := n.startWatches(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v of a store that says nothing", err)
+			t.Errorf("a store that does not answer: %v", err)
 		}
 		end()
 		time.Sleep(3 * time.Hour)

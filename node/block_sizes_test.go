@@ -75,15 +75,15 @@ func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 		replica(t, n, "large").GetKvRestored(), dram, nvme)
 	if len(nvme.GetSizes()) != 2 || replica(t, n, "kjv").GetKvRestored() == 0 ||
 		dram.GetDamaged()+nvme.GetDamaged() > 0 {
-		t.Error("too few blocks travelled")
+		t.Error("too few blocks were demoted or restored")
 	}
 	if z := dram.GetSizes(); z[len(z)-1].GetSlabs() < 3 {
-		t.Errorf("the model that was used last has little of DRAM: %v", z)
+		t.Errorf("the model used last has few slots of DRAM: %v", z)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if all := strings.Join(j.seen, ""); strings.Contains(all, j.says[0]) && !strings.Contains(all, j.says[1]) &&
 		!strings.Contains(all, j.says[2]) {
-		t.Errorf("dropped, though there was room on the disk: %s", all)
+		t.Errorf("blocks dropped although the disk had room: %s", all)
 	}
 }

@@ -108,10 +108,10 @@ func TestCARotation(t *testing.T) {
 			if node == "a" {
 				from = nodes[1]
 			}
-			waitFor(t, when+": an order over the link to "+node,
+			waitFor(t, when+": a command over the link to "+node,
 				func() bool { return from.RestartReplica(t.Context(), replica) == nil })
 		}
-		waitFor(t, when+": both serve", func() bool {
+		waitFor(t, when+": both to serve", func() bool {
 			d, err := nodes[1].Deployment(t.Context(), "kjv")
 			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 				len(d.GetReplicas()) == 2
@@ -119,7 +119,7 @@ func TestCARotation(t *testing.T) {
 	}
 	together("at first")
 	if guest(cas[0]) != nil || guest(cas[1]) == nil {
-		t.Error("at first, clients of the old CA alone must be let in")
+		t.Error("at first, only clients of the old CA must be accepted")
 	}
 	trust(cas[0], cas[1])
 	together("with both CAs")
@@ -132,7 +132,7 @@ func TestCARotation(t *testing.T) {
 	together("with new certificates")
 	trust(cas[1])
 	waitFor(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
-	together("with the new CA alone")
+	together("with only the new CA")
 	if err := guest(cas[1]); err != nil {
 		t.Errorf("a client of the new CA: %v", err)
 	}
@@ -147,5 +147,5 @@ func TestCARotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	concatenate(t, filepath.Join(dirs[0], "revoked"), file)
-	waitFor(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
+	waitFor(t, "the revoked node to be removed", func() bool { return len(nodes[0].Members()) == 1 })
 }

@@ -63,7 +63,7 @@ func TestAdapterCatalogue(t *testing.T) {
 		t.Errorf("%v", a)
 	}
 	if again := register("psalms", adapterDir("psalms")); again.GetRevision() <= first.GetRevision() {
-		t.Errorf("registered again, and still revision %d", again.GetRevision())
+		t.Errorf("registered again, but still revision %d", again.GetRevision())
 	}
 	if s := answer[messages.AdapterStatsResponse](t, conn, on+"stats", ``); s.GetRegistered() != 2 {
 		t.Errorf("%v", s)
@@ -76,7 +76,7 @@ func TestAdapterCatalogue(t *testing.T) {
 	if status, body := post(t, n, "/v1/completions",
 		map[string]any{"model": "psalms", "prompt": "a"}); status != http.StatusNotFound ||
 		!strings.Contains(string(body), "there are: kjv, and adapters, which /v1/models lists") {
-		t.Errorf("deleted, and asked for: %d %s", status, body)
+		t.Errorf("a request after the deletion: %d %s", status, body)
 	}
 	if models := getBody(t, n, "/v1/models"); strings.Contains(models, "psalms\"") {
 		t.Errorf("%s", models)
@@ -114,7 +114,7 @@ func TestAdapterRefusals(t *testing.T) {
 		}
 		for _, s := range say {
 			if !strings.Contains(string(m.Data), s) {
-				t.Errorf("%s %s does not say %q: %s", subject, body, s, m.Data)
+				t.Errorf("%s %s lacks %q: %s", subject, body, s, m.Data)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 	})
 	life(false, func(_ *node.Node, a *messages.AdapterSpec) {
 		if !a.GetPinned() || a.GetRevision() != first {
-			t.Errorf("pinned, and started again: %v", a)
+			t.Errorf("pinned and restarted: %v", a)
 		}
 	})
 	life(true, func(n *node.Node, a *messages.AdapterSpec) {
@@ -243,7 +243,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 	})
 	life(true, func(_ *node.Node, a *messages.AdapterSpec) {
 		if a.GetPinned() {
-			t.Errorf("unpinned, and started again: %v", a)
+			t.Errorf("unpinned and restarted: %v", a)
 		}
 	})
 }

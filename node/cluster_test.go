@@ -162,7 +162,7 @@ func TestRebalance(t *testing.T) {
 		return count
 	}
 	drain(true)
-	waitFor(t, "both on a", func() bool { return on("a") == 2 && on("b") == 0 })
+	waitFor(t, "both replicas on a", func() bool { return on("a") == 2 && on("b") == 0 })
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	ended := make(chan struct{})
@@ -183,7 +183,7 @@ func TestRebalance(t *testing.T) {
 		})
 	}
 	drain(false)
-	waitWithin(t, 2*time.Minute, "one on b again",
+	waitWithin(t, 2*time.Minute, "a replica on b again",
 		func() bool { return on("a") == 1 && on("b") == 1 }) // a replica moves after ten seconds without a change
 }
 
@@ -198,12 +198,12 @@ func TestUndrainStoppedNode(t *testing.T) {
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "it has left", func() bool { return len(nodes[0].Members()) == 1 })
+	waitFor(t, "the node to leave", func() bool { return len(nodes[0].Members()) == 1 })
 	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
 		s.GetMember().GetName() != away {
 		t.Errorf("%v, %v", s, err)
 	}
-	waitFor(t, "it is no longer known as drained", func() bool {
+	waitFor(t, "the node to be no longer known as drained", func() bool {
 		_, err := nodes[0].DrainNode(t.Context(), away, false)
 		return err != nil
 	})

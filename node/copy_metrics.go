@@ -36,7 +36,7 @@ func newCopyMetrics(r prometheus.Registerer) *copyMetrics {
 			Help: "KV blocks whose copy from one tier to another failed, was late or was corrupt.",
 		}, path),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from a tier to another.",
+			Name: "troupe_kv_copy_seconds", Help: "Time to copy one KV block from one tier to another.",
 			Buckets: prometheus.ExponentialBuckets(10e-6, 2, 18),
 		}, path),
 		byPath: make(map[[2]string]*messages.KvPath),

@@ -15,7 +15,7 @@ func TestCopyMetrics(t *testing.T) {
 	c := newCopyMetrics(prometheus.NewRegistry())
 	c.observe("hbm", "dram", 100, kvstore.Move{})
 	if p := c.paths(); len(p) != 0 {
-		t.Errorf("nothing was copied, and yet %v", p)
+		t.Errorf("nothing was copied, but counted: %v", p)
 	}
 	c.observe("hbm", "dram", 100, kvstore.Move{Err: errors.New("full")})
 	for range 2 {

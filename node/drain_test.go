@@ -40,7 +40,7 @@ func startDrain(t *testing.T, n *node.Node) (over func()) {
 	go func() { n.Drain(ctx, time.Hour); close(drained) }()
 	over = func() { end(); <-drained }
 	t.Cleanup(over)
-	waitFor(t, "/ready to say that the node drains", func() bool {
+	waitFor(t, "/ready to report draining", func() bool {
 		status, body := readiness(t, n)
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `["draining"]`)
 	})

@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty := testkit.FillDisk(t, dir)
-	waitFor(t, "the store has stopped", func() bool {
+	waitFor(t, "the store to stop", func() bool {
 		nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
 		return len(nodes) == 1 && nodes[0].GetDisk().GetStopped()
 	})
@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	why := "node a: data folder " + dir + " has 0 B free and needs 32 MiB"
 	if err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("a node that waits: %v, want %q in it", err, why)
+		t.Errorf("a waiting node: %v, want %q in it", err, why)
 	}
 	if text := log.take(); !strings.Contains(text, "waiting for the store") || !strings.Contains(text, why) {
 		t.Errorf("its log: %s", text)
@@ -111,7 +111,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	empty()
 	waitFor(t, "the node is ready", func() bool { code, _ := readiness(t, n); return code == http.StatusOK })
-	waitFor(t, "a change is taken", func() bool {
+	waitFor(t, "a change to be accepted", func() bool {
 		m, err := conn.Request("troupe.v1.models.scale", []byte(`{"name":"kjv","replicas":2}`), 10*time.Second)
 		return err == nil && m.Header.Get("Nats-Service-Error") == ""
 	})

@@ -96,7 +96,7 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 			}
 			awaitRenewals(t, conn, 3)
 			if after := memberIDs(t, conn); after != before || strings.Count(after, ",") != len(nodes) {
-				t.Errorf("members were %s and are %s", before, after)
+				t.Errorf("members before: %s, after: %s", before, after)
 			}
 			open()
 			if m := <-answer; m == nil || m.Header.Get("Nats-Service-Error") != "" {

@@ -91,7 +91,7 @@ func TestLimitsAreClusterWide(t *testing.T) {
 		}
 		return keys[0]
 	}
-	waitFor(t, "the other node knows of both requests, and that they ended", func() bool {
+	waitFor(t, "the other node to count both requests and their ends", func() bool {
 		u := used().GetUsage()
 		return u.GetRequests() == 2 && u.GetRequestsInFlight() == 0 && u.GetOutputTokens() == 4
 	})
@@ -149,7 +149,7 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 		})
 	}
 	defer flood.Wait()
-	waitFor(t, "the flood fills all places and waits", func() bool {
+	waitFor(t, "the flood to fill batch and queue", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetRunning() == 8 && d.GetReplicas()[0].GetWaiting() >= 40
 	})

@@ -42,7 +42,7 @@ func TestKVCommands(t *testing.T) {
 	prompt := strings.Repeat(system, 3)
 	want, cached := completeShort(t, n, prompt)
 	if cached != 0 {
-		t.Fatalf("%d tokens were there before", cached)
+		t.Fatalf("%d tokens are cached before", cached)
 	}
 	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"model":"kjv"}`).GetMoved()
 	if len(down) != 1 || down[0].GetBlocks() < 5 || down[0].GetDetail() != "" || down[0].GetReplica() != "kjv-0" ||
@@ -51,7 +51,7 @@ func TestKVCommands(t *testing.T) {
 	}
 	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload",
 		`{}`).GetMoved(); again[0].GetBlocks() != 0 {
-		t.Errorf("what is below was copied again: %v", again)
+		t.Errorf("offloaded blocks were copied again: %v", again)
 	}
 	stats := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
 	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() ||

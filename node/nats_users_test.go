@@ -150,13 +150,13 @@ func (e *example) guestReads(t *testing.T) {
 			"troupe.members.>", "troupe.v1.infer.>", "troupe.v1.models.list", "_R_.>",
 		} {
 			if !e.violates(t, name, func(c *nats.Conn) error { _, err := c.SubscribeSync(subject); return err }) {
-				t.Errorf("%s may listen to %s", name, subject)
+				t.Errorf("%s may subscribe to %s", name, subject)
 			}
 		}
 	}
 	for _, subject := range []string{"_INBOX_anna.>", "troupe.v1.events.>"} {
 		if !e.violates(t, "guest", func(c *nats.Conn) error { _, err := c.SubscribeSync(subject); return err }) {
-			t.Errorf("the guest may listen to %s", subject)
+			t.Errorf("the guest may subscribe to %s", subject)
 		}
 	}
 }
@@ -174,13 +174,13 @@ func (e *example) guestWrites(t *testing.T) {
 	} {
 		if !e.violates(t, "guest",
 			func(c *nats.Conn) error { return c.Publish(subject, []byte(`{"name":"kjv-2m"}`)) }) {
-			t.Errorf("the guest may send to %s", subject)
+			t.Errorf("the guest may publish to %s", subject)
 		}
 	}
 	for _, subject := range []string{"$JS.API.STREAM.DELETE.KV_troupe", "$KV.troupe.deployments.kjv-2m",
 		"_INBOX_troupe_nodes.x", "_INBOX_troupe_peers.x"} {
 		if !e.violates(t, "anna", func(c *nats.Conn) error { return c.Publish(subject, nil) }) {
-			t.Errorf("anna may send to %s", subject)
+			t.Errorf("anna may publish to %s", subject)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (e *example) foreignInboxes(t *testing.T, accounts bool) {
 				break
 			}
 			if strings.Contains(string(m.Data), "stolen") && (accounts || subject != "_INBOX_anna.stolen") {
-				t.Errorf("%s was sent %s", m.Subject, m.Data)
+				t.Errorf("%s received %s", m.Subject, m.Data)
 			}
 		}
 	}
@@ -251,14 +251,14 @@ func TestTrustedAccounts(t *testing.T) {
 		header  nats.Header
 		want    string
 	}{
-		"guest":                        {true, "guest", nil, `"account":"GUESTS"`},
-		"guest that forges":            {true, "guest", forged, `"account":"GUESTS"`},
-		"guest that forges twice":      {true, "guest", twice, `"account":"GUESTS"`},
-		"guest that spells it wrong":   {true, "guest", spelled, `"endpoint":"infer"`},
-		"guest, not trusted":           {false, "guest", nil, `"endpoint":"infer"`},
-		"user of the nodes' account":   {true, "anna", nil, `"endpoint":"infer"`},
-		"the same, that forges":        {true, "anna", forged, `"endpoint":"infer"`},
-		"the same, that forges, twice": {true, "anna", twice, `"endpoint":"infer"`},
+		"guest":                            {true, "guest", nil, `"account":"GUESTS"`},
+		"guest with forged header":         {true, "guest", forged, `"account":"GUESTS"`},
+		"guest with two forged headers":    {true, "guest", twice, `"account":"GUESTS"`},
+		"guest with misspelled header":     {true, "guest", spelled, `"endpoint":"infer"`},
+		"guest, not trusted":               {false, "guest", nil, `"endpoint":"infer"`},
+		"user of the nodes' account":       {true, "anna", nil, `"endpoint":"infer"`},
+		"the same with forged header":      {true, "anna", forged, `"endpoint":"infer"`},
+		"the same with two forged headers": {true, "anna", twice, `"endpoint":"infer"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := startExample(t, "nats-accounts.conf", func(cfg *node.Config) { cfg.TrustAccounts = c.trusted })
@@ -277,7 +277,7 @@ func TestTrustedAccounts(t *testing.T) {
 				t.Errorf("logged: %s, want %s", line, c.want)
 			}
 			if !c.trusted && strings.Contains(line, "GUESTS") {
-				t.Errorf("taken though not trusted: %s", line)
+				t.Errorf("used although not trusted: %s", line)
 			}
 		})
 	}
@@ -326,7 +326,7 @@ func TestJoinWithRestrictedUser(t *testing.T) {
 		c.Login = security.Login{Nkey: e.seeds["node"]}
 	})
 	anna := e.connect(t, "anna")
-	waitFor(t, "each node to tell of both", func() bool {
+	waitFor(t, "each node to list both", func() bool {
 		for range 8 { // either node may answer
 			nodes := answer[messages.ListNodesResponse](t, anna, "troupe.v1.nodes.list", "").GetNodes()
 			if len(nodes) != 2 || nodes[0].GetUnreachable() != "" || nodes[1].GetUnreachable() != "" {

@@ -95,14 +95,14 @@ func TestNaNInAdapter(t *testing.T) {
 			t.Errorf("%v after %v", c.failed, c.output)
 		}
 	}
-	waitFor(t, "the replica to count them", func() bool {
+	waitFor(t, "the replica to count the sequences", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(),
 			"adapter broken@1 of model kjv at ")
 	})
 	if want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`; !strings.Contains(scrape(t,
 		n), want) {
-		t.Errorf("the metrics have no %s", want)
+		t.Errorf("the metrics lack %s", want)
 	}
 }
 

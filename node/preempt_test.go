@@ -113,10 +113,10 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 				_ = json.Unmarshal(body, &c)
 				urgent <- c
 			}()
-			waitFor(t, "the second one to wait",
+			waitFor(t, "the second sequence to wait",
 				func() bool { return kvStats(t, conn).GetReplicas()[0].GetWaiting() == 1 })
 			g.passOne()
-			waitFor(t, "the first to give way",
+			waitFor(t, "the first sequence to be preempted",
 				func() bool { return kvStats(t, conn).GetReplicas()[0].GetPreemptions() == 1 })
 			down := offloadAll(t, conn, g)
 			gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()[0]
@@ -126,7 +126,7 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 			g.open()
 			first, second := <-parked, <-urgent
 			if first.Choices[0].Text != want {
-				t.Errorf("it says %q, and alone %q", first.Choices[0].Text, want)
+				t.Errorf("got %q, alone %q", first.Choices[0].Text, want)
 			}
 			once := 0
 			for _, c := range []completion{first, second} {

@@ -43,9 +43,9 @@ func TestPinsFollowCatalogue(t *testing.T) {
 	n.catalogue.Apply(store.AdapterChange{Model: "m", Name: "psalms", At: 8})
 	check(version, "")
 	if _, err := n.adapterRevision("m", "psalms"); err == nil {
-		t.Error("an adapter that was deleted has a revision")
+		t.Error("a deleted adapter has a revision")
 	}
 	if key, err := n.adapterRevision("m", ""); key != "" || err != nil {
-		t.Errorf("of none: %q, %v", key, err)
+		t.Errorf("no adapter: %q, %v", key, err)
 	}
 }

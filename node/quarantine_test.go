@@ -46,7 +46,7 @@ func gpuStatus(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 // awaitServing waits until each GPU has the given number of serving replicas.
 func awaitServing(t *testing.T, n *node.Node, want ...int) {
 	t.Helper()
-	waitFor(t, "the replicas serve where they should", func() bool {
+	waitFor(t, "the replicas to serve on the expected GPUs", func() bool {
 		d, err := n.Deployment(t.Context(), "kjv")
 		if err != nil {
 			return false
@@ -84,7 +84,7 @@ func TestDeviceLost(t *testing.T) {
 		}
 	}
 	awaitServing(t, n, 0, 2)
-	waitFor(t, "the lost GPU is empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
+	waitFor(t, "the lost GPU to be empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
 	g := gpuStatus(t, n, 0)
 	if q := g.GetQuarantine(); g.GetState() != messages.GpuState_GPU_STATE_QUARANTINED ||
 		q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
@@ -96,7 +96,7 @@ func TestDeviceLost(t *testing.T) {
 	release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
 	if _, err := n.ReleaseGpu(t.Context(), release); err == nil ||
 		!strings.Contains(err.Error(), "it has failed its self-test") {
-		t.Errorf("it is lost still, and was released: %v", err)
+		t.Errorf("a GPU that is still lost was released: %v", err)
 	}
 	b.lost.Store(false)
 	if g, err := n.ReleaseGpu(t.Context(), release); err != nil ||
@@ -127,7 +127,7 @@ func TestQuarantine(t *testing.T) {
 		}
 	}
 	awaitServing(t, n, 0, 2)
-	waitFor(t, "the GPU is empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
+	waitFor(t, "the GPU to be empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
 	if _, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}); err == nil {
 		t.Error("there is no gpu-7")
 	}

@@ -118,7 +118,7 @@ func TestFetchSurvivesHolderFaults(t *testing.T) {
 				}
 			}
 			if crash.Crashed() == 0 {
-				t.Error("it did not crash")
+				t.Error("no crash was injected")
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestFetchChangesNoToken(t *testing.T) {
 		a.awaitTierBlocks(b)
 		b.awaitTierBlocks(a)
 	}
-	waitFor(t, "blocks to be let go of", func() bool {
+	waitFor(t, "blocks to be released", func() bool {
 		for _, l := range []*kvPeer{a, b} {
 			if r := l.replica(); r.GetKvBlocksFree() != r.GetKvBlocks() {
 				return false

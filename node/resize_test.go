@@ -27,9 +27,9 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	g.open()
 	second.Name, second.Path = "second", testkit.Model()
 	deploy(t, n, second)
-	waitFor(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	waitFor(t, "the first model to give up blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 	during := replica(t, n, "kjv").GetKvBlocks()
-	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during,
+	t.Logf("kjv has %d KV blocks, %d next to a second model with %d", before, during,
 		replica(t, n, "second").GetKvBlocks())
 	for i, got := range <-texts {
 		if got != want[i] {
@@ -69,7 +69,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	waitFor(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
 	stop()
 	again.Wait()
-	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())
+	t.Logf("kjv has %d KV blocks at the end", replica(t, n, "kjv").GetKvBlocks())
 	added(t, n)
 }
 

@@ -21,11 +21,11 @@ func TestRetryStale(t *testing.T) {
 		takes time.Duration
 		want  error
 	}{
-		"known":         {},
-		"heard of soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
-		"never":         {err: unknown, until: time.Hour, takes: retryStaleFor, want: unknown},
-		"refused":       {err: invalid, until: time.Hour, want: invalid},
-		"failed":        {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},
+		"known":      {},
+		"known soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
+		"never":      {err: unknown, until: time.Hour, takes: retryStaleFor, want: unknown},
+		"refused":    {err: invalid, until: time.Hour, want: invalid},
+		"failed":     {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestChangedFilesAreNotServed(t *testing.T) {
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the second replica is refused, or serves", func() bool {
+	waitFor(t, "the second replica to be refused or to serve", func() bool {
 		d := deployment(t, n)
 		return strings.Contains(d.GetDetail(), "run models.deploy to roll to the new files") &&
 			strings.Contains(d.GetDetail(), dir) ||
@@ -103,7 +103,7 @@ func TestChangedFilesAreNotServed(t *testing.T) {
 		t.Errorf("%v: %s", d.GetState(), d.GetDetail())
 	}
 	if now := completeGoldens(t, n); !slices.Equal(now, before) {
-		t.Errorf("the replicas answer\n%q\nand before\n%q", now, before)
+		t.Errorf("completions\n%q\nbefore\n%q", now, before)
 	}
 	first := deployment(t, n).GetSpec()
 	spec := kjvSpec(2)
@@ -111,7 +111,7 @@ func TestChangedFilesAreNotServed(t *testing.T) {
 	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "two replicas of the new files", func() bool {
+	waitFor(t, "two replicas to serve the new files", func() bool {
 		d := deployment(t, n)
 		fresh := len(d.GetReplicas()) == 2 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 		for _, r := range d.GetReplicas() {
@@ -121,7 +121,7 @@ func TestChangedFilesAreNotServed(t *testing.T) {
 		return fresh
 	})
 	if now := completeGoldens(t, n); len(now) != len(before) || slices.Equal(now, before) {
-		t.Errorf("after models.deploy the replicas answer\n%q\nand before\n%q", now, before)
+		t.Errorf("completions after models.deploy\n%q\nbefore\n%q", now, before)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestServesWithoutFolder(t *testing.T) {
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the deployment knows", func() bool {
+	waitFor(t, "the deployment to report it", func() bool {
 		d := deployment(t, n)
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED &&
 			(strings.Contains(d.GetDetail(), "no such folder") ||
@@ -204,7 +204,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 			t.Fatal(refused)
 		}
 	}
-	waitFor(t, "a replica where the folder is", func() bool {
+	waitFor(t, "a replica on the node with the folder", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
 		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 			len(d.GetReplicas()) == 1 &&
@@ -214,7 +214,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 	if status, body := post(t, nodes[1], "/v1/completions", ask); status != http.StatusOK {
 		t.Errorf("b: %d %s", status, body)
 	}
-	waitFor(t, "a knows that it is served", func() bool {
+	waitFor(t, "a to know that it is served", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
 		return err == nil && d.GetSpec().GetRevisionDigest() != ""
 	})
@@ -239,10 +239,10 @@ func TestRevise(t *testing.T) {
 		want   engine.Digests
 	}{
 		{"the first", nil, engine.Digests{}, 1, engine.Digests{}},
-		{"the first, of files that are known", nil, one, 1, one},
+		{"the first one, known files", nil, one, 1, one},
 		{"the same files", stored("p", one), one, 3, one},
 		{"other files", stored("p", one), two, 4, two},
-		{"files that are not known", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
+		{"unknown files", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
 		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3,
 			engine.Digests{}},
 		{"another folder with the same files", stored("q", one), one, 4, one},

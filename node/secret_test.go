@@ -65,7 +65,7 @@ func TestNodesShareSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, n := range nodes {
-		waitFor(t, "the nodes to take up another secret", func() bool { return bytes.Equal(n.Secret(), other) })
+		waitFor(t, "the nodes to adopt another secret", func() bool { return bytes.Equal(n.Secret(), other) })
 		waitFor(t, "the other secret to be in the data folder", func() bool {
 			content, err := os.ReadFile(filepath.Join(data[i], "cluster-secret"))
 			return err == nil && string(content) == hex.EncodeToString(other)+"\n"
@@ -235,7 +235,7 @@ func TestSecretIsNotExposed(t *testing.T) {
 			bytes.Trim([]byte(fmt.Sprint(value)), "[]"), []byte(strings.ReplaceAll(fmt.Sprint(value), " ", ",")),
 		} {
 			if bytes.Contains(seen.Bytes(), text) {
-				t.Errorf("the %s is shown: %s", what, text)
+				t.Errorf("the %s is exposed: %s", what, text)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func TestSoak(t *testing.T) {
 		nodes[i%2].Handler().ServeHTTP(sink{http.Header{}}, req)
 	}
 	var after footprint
-	waitFor(t, "no more watchers and goroutines than before", func() bool {
+	waitFor(t, "watchers and goroutines to return to the number before", func() bool {
 		after = measure(t, nodes)
 		return after.watchers <= before.watchers && after.goroutines <= before.goroutines+10
 	})

@@ -82,7 +82,7 @@ func TestStoreDeleted(t *testing.T) {
 	if err := nodes[0].DeleteDeployment(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "both nodes to know it all", func() bool {
+	waitFor(t, "both nodes to know everything", func() bool {
 		s, err := nodes[1].NodeStatus(t.Context())
 		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 &&
 			!isDeployed(t, nodes[1], "gone")
@@ -102,7 +102,7 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	release := occupy(t, js, "KV_troupe", "$KV.troupe.>")
 	for _, n := range nodes {
-		waitFor(t, "/ready to say that the store is gone", func() bool {
+		waitFor(t, "/ready to report the loss of the store", func() bool {
 			status, body := readiness(t, n)
 			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
@@ -113,7 +113,7 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	release()
 	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {
-		waitFor(t, "it is as ready as before",
+		waitFor(t, "the node to be ready again",
 			func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
 	}
 	kv, err := js.KeyValue(t.Context(), "troupe")
@@ -124,7 +124,7 @@ func TestStoreDeleted(t *testing.T) {
 		waitFor(t, key+" to be stored", func() bool { _, err := kv.Get(t.Context(), key); return err == nil })
 	}
 	if _, err := kv.Get(t.Context(), "deployments.gone"); !errors.Is(err, jetstream.ErrKeyNotFound) {
-		t.Errorf("what was deleted is stored again: %v", err)
+		t.Errorf("a deleted object is stored again: %v", err)
 	}
 	if e, err := kv.Get(t.Context(), "deployments.kjv"); err != nil || e.Revision() <= before.GetRevision() {
 		t.Errorf("revision %d after %d, %v", e.Revision(), before.GetRevision(), err)
@@ -192,13 +192,14 @@ func TestMembersDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := occupy(t, js, "KV_troupe-members", "$KV.troupe-members.>")
-	waitFor(t, "/ready to say that the members are gone", func() bool {
+	waitFor(t, "/ready to report the loss of the members", func() bool {
 		status, body := readiness(t, nodes[0])
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 	})
 	release()
 	for _, n := range nodes {
-		waitFor(t, "it is ready again", func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
+		waitFor(t, "the node to be ready again",
+			func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
 	}
 	waitFor(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {

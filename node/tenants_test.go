@@ -130,7 +130,7 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	}
 	// Requests over NATS without accounts use the shared tenant.
 	if cached := cachedOverNATS(t, n, prompt, ""); cached < 64 {
-		t.Errorf("over NATS %d tokens of the shared space are cached", cached)
+		t.Errorf("over NATS %d tokens of the shared tenant are cached", cached)
 	}
 	if cached := cachedOverNATS(t, n, prompt, `,"cache_salt":"nats"`); cached != 0 {
 		t.Errorf("over NATS with a cache_salt of its own: %d tokens cached", cached)
@@ -284,7 +284,8 @@ func TestPinsArePerTenant(t *testing.T) {
 		t.Fatalf("%v\n%v", acme, common)
 	}
 	if unnamed := pin(""); unnamed.GetName() != common.GetName() {
-		t.Errorf("%s is the shared space's pin, and %s was made without a tenant", common.GetName(), unnamed.GetName())
+		t.Errorf("%s is the pin of the shared tenant, %s was made without a tenant", common.GetName(),
+			unnamed.GetName())
 	}
 	answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", fmt.Sprintf(`{"name":%q}`, common.GetName()))
 	pinned := func() uint32 { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() }

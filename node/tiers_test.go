@@ -128,10 +128,10 @@ func TestTiersChangeNoToken(t *testing.T) {
 			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 ||
 				r.GetKvRestored() < 50 ||
 				dram.GetDamaged()+nvme.GetDamaged() > 0 {
-				t.Error("too few blocks travelled")
+				t.Error("too few blocks were demoted or restored")
 			}
 			if layered := how.name == "by layers"; layered != (r.GetKvRestoresOverlapped() > 10) {
-				t.Errorf("%d sequences began before their blocks were there", r.GetKvRestoresOverlapped())
+				t.Errorf("%d sequences started before their blocks were restored", r.GetKvRestoresOverlapped())
 			}
 		})
 	}
@@ -187,17 +187,17 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 				}
 			}
 			if tc.crash.Crashed() < tc.crash.Times {
-				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
+				t.Errorf("%d crashes, want %d", tc.crash.Crashed(), tc.crash.Times)
 			}
 			dram, nvme := awaitSettledTiers(t, n)
 			t.Logf("restored %d; %v; %v", replica(t, n, "kjv").GetKvRestored(), dram, nvme)
 			for _, s := range []*messages.SlotsStatus{dram, nvme} {
 				if s.GetFree()+s.GetResident() != s.GetSlots() {
-					t.Errorf("slots are lost: %v", s)
+					t.Errorf("slots leaked: %v", s)
 				}
 			}
 			if tc.kind == "file" && (nvme.GetDamaged() == 0 || failedCopies(t, n, "nvme", "hbm") == 0) {
-				t.Error("no damage was seen")
+				t.Error("no corruption was detected")
 			}
 		})
 	}

@@ -47,5 +47,5 @@ func TestRequestsLeaveNoWatchers(t *testing.T) {
 			}
 		}
 	}
-	waitFor(t, "the watchers of before", func() bool { return maps.Equal(watchers(nodes), before) })
+	waitFor(t, "the number of watchers to be as before", func() bool { return maps.Equal(watchers(nodes), before) })
 }

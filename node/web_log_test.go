@@ -35,12 +35,12 @@ func TestWebLog(t *testing.T) {
 		return log.String()
 	}
 	if _, err := server.Client().Get(server.URL); err == nil {
-		t.Error("a handler that panics answers")
+		t.Error("a panicking handler answers")
 	}
 	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(),
 		"panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("no word of the panic: %s", said())
+			t.Fatalf("the panic is not logged: %s", said())
 		}
 	}
 	for range 500 {
@@ -56,7 +56,7 @@ func TestWebLog(t *testing.T) {
 		conn.Close()
 	}
 	if _, err := tls.Dial("tcp", server.Listener.Addr().String(), nil); err == nil {
-		t.Error("the test's certificate is trusted")
+		t.Error("the certificate of the test is trusted")
 	}
 	text := said()
 	if strings.Contains(text, "PROMPT") || !strings.Contains(text, `"stack":"`) {

@@ -96,7 +96,7 @@ func TestNodeOnLoopback(t *testing.T) {
 		}
 	}
 	if _, body := httpRequest(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
-		t.Errorf("the models show more than a name: %s", body)
+		t.Errorf("the models expose more than a name: %s", body)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestConnectionFlood(t *testing.T) {
 	for _, c := range held {
 		_ = c.Close()
 	}
-	waitFor(t, "the connections are closed", func() bool { return gauge("troupe_http_connections") == "0" })
+	waitFor(t, "the connections to be closed", func() bool { return gauge("troupe_http_connections") == "0" })
 	if got := gauge("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("bodies hold %s bytes", got)
 	}
