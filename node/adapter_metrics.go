@@ -28,8 +28,8 @@ func adapterMetric(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // collectAdapters collects the adapter metrics of replicas that have memory for adapters.
-func collectAdapters(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
-	for _, r := range here {
+func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
+	for _, r := range replicas {
 		c := r.GetAdapterCounts()
 		if c == nil {
 			continue

@@ -162,9 +162,9 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 	defer cancel()
 	var mu sync.Mutex
 	var decisions []*messages.RouteDecision
-	var asked sync.WaitGroup
+	var queries sync.WaitGroup
 	for _, m := range n.Members() {
-		asked.Go(func() {
+		queries.Go(func() {
 			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID),
 				&messages.GetExplanation{RequestId: requestID})
 			mu.Lock()
@@ -172,7 +172,7 @@ func (n *Node) Explain(ctx context.Context, requestID string) (*messages.Explain
 			decisions = append(decisions, e.GetDecisions()...)
 		})
 	}
-	asked.Wait()
+	queries.Wait()
 	if len(decisions) == 0 {
 		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
 			fmt.Sprintf("no node remembers a request %q", requestID))

@@ -135,10 +135,10 @@ func (c kvCollector) Describe(to chan<- *prometheus.Desc) {
 func (c kvCollector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	if here, err := c.node.localReplicas(ctx); err == nil {
-		collectHBM(to, here)
-		collectAdapters(to, here)
-		collectNotFinite(to, here)
+	if replicas, err := c.node.localReplicas(ctx); err == nil {
+		collectHBM(to, replicas)
+		collectAdapters(to, replicas)
+		collectNotFinite(to, replicas)
 	}
 	all, err := c.node.Tiers(ctx)
 	if err != nil {
@@ -180,11 +180,11 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 }
 
 // collectHBM sums up the HBM usage of the replicas.
-func collectHBM(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
+func collectHBM(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
 	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
 	restores, overlaps, void := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}
 	capacity, taken := 0.0, 0.0
-	for _, r := range here {
+	for _, r := range replicas {
 		states["free"] += float64(r.GetKvBlocksFree() - r.GetKvBlocksCached())
 		states["resident"] += float64(r.GetKvBlocksCached())
 		states["in_use"] += float64(r.GetKvBlocks() - r.GetKvBlocksFree())

@@ -31,16 +31,16 @@ const (
 
 // KV implements control.Backend.
 func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
-	here, err := n.localReplicas(ctx)
+	local, err := n.localReplicas(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch w := req.GetWhat().(type) {
 	case *messages.KvNodeRequest_Stats:
-		stats, err := n.kvStats(ctx, here)
+		stats, err := n.kvStats(ctx, local)
 		return &messages.KvNodeResponse{Node: stats}, err
 	case *messages.KvNodeRequest_Offload:
-		replicas := filterReplicas(here, w.Offload.GetModel(), w.Offload.GetReplica())
+		replicas := filterReplicas(local, w.Offload.GetModel(), w.Offload.GetReplica())
 		return n.moveBlocks(ctx, replicas, &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
 		adapter, err := n.adapterRevision(w.Restore.GetModel(), w.Restore.GetAdapter())
@@ -51,12 +51,12 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		if err != nil {
 			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
 		}
-		replicas := filterReplicas(here, w.Restore.GetModel(), w.Restore.GetReplica())
+		replicas := filterReplicas(local, w.Restore.GetModel(), w.Restore.GetReplica())
 		return n.moveBlocks(ctx, replicas, &messages.RestoreBlocks{
 			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
 		}), nil
 	case *messages.KvNodeRequest_Flush:
-		return n.flush(ctx, here, w.Flush.GetTier())
+		return n.flush(ctx, local, w.Flush.GetTier())
 	}
 	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
 		`no command; send {"stats": {}}, or "offload", "restore", "flush"`)
@@ -69,21 +69,21 @@ func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, er
 	if err != nil {
 		return nil, err
 	}
-	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()),
+	local := slices.DeleteFunc(slices.Clone(t.GetReplicas()),
 		func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
-	var asked sync.WaitGroup
-	for i, r := range here {
-		asked.Go(func() {
+	var queries sync.WaitGroup
+	for i, r := range local {
+		queries.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
 			now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, queryRetry, queryRetry)
 			if err == nil {
-				here[i] = now
+				local[i] = now
 			}
 		})
 	}
-	asked.Wait()
-	slices.SortFunc(here, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return here, nil
+	queries.Wait()
+	slices.SortFunc(local, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return local, nil
 }
 
 // filterReplicas returns the replicas of a model and with a name; "" matches all.
@@ -93,12 +93,12 @@ func filterReplicas(all []*messages.ReplicaStatus, model, name string) []*messag
 	})
 }
 
-func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*messages.KvNode, error) {
+func (n *Node) kvStats(ctx context.Context, local []*messages.ReplicaStatus) (*messages.KvNode, error) {
 	tiers, err := n.Tiers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: here, Paths: n.copyMetrics.paths()}
+	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: local, Paths: n.copyMetrics.paths()}
 	for i, t := range n.tiers {
 		stats.Tiers = append(stats.Tiers, &messages.KvTier{
 			Detail: t.detail, SlotBytes: uint64(t.store.SlotBytes()), Slots: tiers[i],
@@ -117,9 +117,9 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus,
 	order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
-	var asked sync.WaitGroup
+	var queries sync.WaitGroup
 	for i, r := range replicas {
-		asked.Go(func() {
+		queries.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
 			answer, err := askFor[*messages.BlocksMoved](ctx, n, to, order, kvMoveRetry, kvMoveTimeout)
 			if moved[i], err = blocksMoved(answer, err); err != nil {
@@ -127,7 +127,7 @@ func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatu
 			}
 		})
 	}
-	asked.Wait()
+	queries.Wait()
 	return &messages.KvNodeResponse{Moved: moved}
 }
 
@@ -136,7 +136,7 @@ func blocksMoved(answer *messages.BlocksMoved, err error) (*messages.KvMoved, er
 }
 
 // flush drops the blocks of one tier of this node, or of all tiers if name is empty.
-func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus,
+func (n *Node) flush(ctx context.Context, local []*messages.ReplicaStatus,
 	name string) (*messages.KvNodeResponse, error) {
 	if name == kvblock.RemoteName {
 		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
@@ -147,7 +147,7 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus,
 	}
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {
-		res = n.moveBlocks(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
+		res = n.moveBlocks(ctx, local, &messages.FlushBlocks{RequestId: rand.Text()})
 	}
 	for _, t := range n.tiers {
 		if name != "" && name != t.name {

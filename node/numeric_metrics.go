@@ -14,8 +14,8 @@ var notFinite = prometheus.NewDesc(
 	nil,
 )
 
-func collectNotFinite(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
-	for _, r := range here {
+func collectNotFinite(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
+	for _, r := range replicas {
 		to <- prometheus.MustNewConstMetric(notFinite, prometheus.CounterValue,
 			float64(r.GetSequencesNotFinite()), r.GetModel(), r.GetName())
 	}

@@ -132,9 +132,9 @@ func (n *Node) modelSizes(path string) (engine.Facts, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
-	found, asked := n.view.Model(ctx, path)
-	if asked != nil {
-		return facts, asked
+	found, viewErr := n.view.Model(ctx, path)
+	if viewErr != nil {
+		return facts, viewErr
 	}
 	s := found.GetSizes()
 	return engine.Facts{
