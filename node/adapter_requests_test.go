@@ -119,13 +119,9 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetIncarnation() == 2 && pinned() == 2
 	})
-	again := answer[messages.RegisterAdapterResponse](
-		t,
-		conn,
-		onAdapters+"register",
-		strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`,
-			`"model":"kjv","pinned":true`, 1),
-	).GetAdapter()
+	body := strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`,
+		`"model":"kjv","pinned":true`, 1)
+	again := answer[messages.RegisterAdapterResponse](t, conn, onAdapters+"register", body).GetAdapter()
 	waitFor(t, "the new revision on both replicas, and the old one on none", func() bool {
 		all := adapterStats(t, conn).GetAdapters()
 		return pinned() == 2 && len(all) == 1 && all[0].GetRevision() == again.GetRevision()

@@ -163,18 +163,14 @@ func TestPromptForms(t *testing.T) {
 	}
 	whole := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": 20, "temperature": 0})
 	stop := strings.Fields(whole.Choices[0].Text)[3]
-	c := complete(
-		t,
-		n,
-		map[string]any{
-			"model":       "kjv",
-			"prompt":      g.Prompt,
-			"max_tokens":  20,
-			"temperature": 0,
-			"stop":        []string{stop},
-			"echo":        true,
-		},
-	)
+	c := complete(t, n, map[string]any{
+		"model":       "kjv",
+		"prompt":      g.Prompt,
+		"max_tokens":  20,
+		"temperature": 0,
+		"stop":        []string{stop},
+		"echo":        true,
+	})
 	before, _, _ := strings.Cut(whole.Choices[0].Text, stop)
 	if c.Choices[0].Text != g.Prompt+before || c.Choices[0].FinishReason != "stop" {
 		t.Errorf("stop %q, echo: %+v", stop, c.Choices[0])

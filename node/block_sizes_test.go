@@ -38,15 +38,12 @@ func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 	const many, rounds = 20, 2
 	two := func(c *node.Config) {
 		c.Deployments[0].KvBlocks = new(uint32(70))
-		c.Deployments = append(
-			c.Deployments,
-			&messages.DeploymentSpec{
-				Name:        "large",
-				Path:        testkit.Model(),
-				KvBlocks:    new(uint32(24)),
-				BlockTokens: new(uint32(64)),
-			},
-		)
+		c.Deployments = append(c.Deployments, &messages.DeploymentSpec{
+			Name:        "large",
+			Path:        testkit.Model(),
+			KvBlocks:    new(uint32(24)),
+			BlockTokens: new(uint32(64)),
+		})
 	}
 	var want [][]string
 	plain := start(t, func(c *node.Config) { two(c); c.Deployments[0].KvBlocks, c.Deployments[1].KvBlocks = nil, nil })
@@ -56,11 +53,8 @@ func TestTwoBlockSizesChangeNoToken(t *testing.T) {
 	j := &record{
 		says: []string{"blocks of another size needed it", "dropping blocks of another size", "demotion failed"},
 	}
-	n := start(
-		t,
-		tiered(filepath.Join(t.TempDir(), "kv"), two,
-			func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }),
-	)
+	n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), two,
+		func(c *node.Config) { c.Log = zerolog.New(j).Level(zerolog.DebugLevel) }))
 	for range rounds {
 		for m, model := range []string{"kjv", "large"} {
 			for i, got := range conversationsWith(t, n, model, many) {

@@ -68,10 +68,9 @@ func TestCARotation(t *testing.T) {
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		f := func(name string) string { return filepath.Join(dirs[i], name) }
 		c.Log = zerolog.New(logs[i])
-		id, err := security.Load(
-			security.Files{Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked")},
-			c.Log,
-		)
+		id, err := security.Load(security.Files{
+			Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked"),
+		}, c.Log)
 		if err != nil {
 			t.Fatal(err)
 		}

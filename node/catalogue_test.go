@@ -20,9 +20,10 @@ func adapterDir(name string) string { return filepath.Join(testkit.Model(), "ada
 
 // registerBody returns the body of a request that registers an adapter of kjv.
 func registerBody(name, folder string) string {
-	b, err := json.Marshal(
-		map[string]any{"adapter": map[string]any{"name": name, "model": "kjv", "path": folder}, "any_base": false},
-	)
+	b, err := json.Marshal(map[string]any{
+		"adapter":  map[string]any{"name": name, "model": "kjv", "path": folder},
+		"any_base": false,
+	})
 	if err != nil {
 		panic(err)
 	}

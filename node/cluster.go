@@ -93,7 +93,7 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 type clientOnlyProvider struct{ cluster.ClusterProvider }
 
 // StartMember implements cluster.ClusterProvider.
-func (q clientOnlyProvider) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
+func (p clientOnlyProvider) StartMember(c *cluster.Cluster) error { return p.StartClient(c) }
 
 // join makes the node a member and starts to inform its actors of the other members.
 func (n *Node) join(ctx context.Context) error {
@@ -110,6 +110,7 @@ func (n *Node) join(ctx context.Context) error {
 }
 
 // startWatches starts watches of the store and waits until each of them has read the stored state.
+// ctx bounds the wait, and life the watches.
 func (n *Node) startWatches(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
 	for _, watch := range watches {
 		synced := make(chan struct{})

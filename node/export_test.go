@@ -38,17 +38,13 @@ var Revise = revise
 
 // PutDeployment stores a deployment as given, in place of a stored one.
 func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
-	done, err := n.Update(
-		ctx,
-		spec.GetName(),
-		ifRevision,
-		func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-			next := proto.CloneOf(spec).Complete()
-			next.Applied = stored.GetApplied()
-			n.Revise(next, stored)
-			return next, nil
-		},
-	)
+	replace := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		next := proto.CloneOf(spec).Complete()
+		next.Applied = stored.GetApplied()
+		n.Revise(next, stored)
+		return next, nil
+	}
+	done, err := n.Update(ctx, spec.GetName(), ifRevision, replace)
 	return done.Revision, err
 }
 

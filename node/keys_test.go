@@ -132,19 +132,14 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 	var done atomic.Int32
 	for range 8 {
 		flood.Go(func() {
-			completeWithKey(
-				t,
-				nodes[0],
-				annKey,
-				map[string]any{
-					"model":       "kjv",
-					"prompt":      "In",
-					"max_tokens":  300,
-					"ignore_eos":  true,
-					"n":           8,
-					"temperature": 1,
-				},
-			)
+			completeWithKey(t, nodes[0], annKey, map[string]any{
+				"model":       "kjv",
+				"prompt":      "In",
+				"max_tokens":  300,
+				"ignore_eos":  true,
+				"n":           8,
+				"temperature": 1,
+			})
 			done.Add(1)
 		})
 	}

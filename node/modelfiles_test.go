@@ -185,23 +185,14 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 			withJSONField(t, "tokenizer.json", "added_tokens", secret),
 			withJSONField(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}),
 			withJSONField(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
-			withJSONField(
-				t,
-				"tokenizer.json",
-				"pre_tokenizer",
-				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}},
-			),
+			withJSONField(t, "tokenizer.json", "pre_tokenizer",
+				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}}),
 			withJSONField(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}),
 			withJSONField(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
-			withJSONField(
-				t,
-				"tokenizer.json",
-				"post_processor",
-				map[string]any{
-					"type":   "TemplateProcessing",
-					"single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}},
-				},
-			),
+			withJSONField(t, "tokenizer.json", "post_processor", map[string]any{
+				"type":   "TemplateProcessing",
+				"single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}},
+			}),
 		},
 		"tokenizer_config.json": {
 			passwd,
@@ -281,16 +272,12 @@ func TestErrorsQuoteNoFileContent(t *testing.T) {
 		}
 	}
 	for _, name := range []string{secret, "of/" + secret} { // the first of the commands compares the base model
-		dir := copyWithFiles(
-			t,
-			psalmsDir(),
-			map[string][]byte{
-				"adapter_config.json": []byte(withJSONField(t, "adapter_config.json", "base_model_name_or_path", name)),
-			},
-		)
-		b, _ := json.Marshal(
-			map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir}},
-		) // strings encode
+		dir := copyWithFiles(t, psalmsDir(), map[string][]byte{
+			"adapter_config.json": []byte(withJSONField(t, "adapter_config.json", "base_model_name_or_path", name)),
+		})
+		b, _ := json.Marshal(map[string]any{ // never fails
+			"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir},
+		})
 		if m := request(t, conn, "troupe.v1.adapters.register", string(b)); m.Header.Get("Nats-Service-Error") == "" ||
 			strings.Contains(m.Header.Get("Nats-Service-Error")+string(m.Data), secret) {
 			t.Errorf("%v %s", m.Header, m.Data)

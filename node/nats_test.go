@@ -63,9 +63,8 @@ func TestControlOverNATS(t *testing.T) {
 		!strings.Contains(string(m.Data), `"simulated":true`) {
 		t.Errorf("%s", m.Data)
 	}
-	if m := request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`); m.Header.Get(
-		"Nats-Service-Error",
-	) != "" {
+	if m := request(t, conn, "troupe.v1.replicas.restart",
+		`{"name":"kjv-0"}`); m.Header.Get("Nats-Service-Error") != "" {
 		t.Errorf("%v", m.Header)
 	}
 	waitFor(t, "the second incarnation", func() bool { return replica(t, n, "kjv").GetIncarnation() == 2 })
@@ -74,9 +73,8 @@ func TestControlOverNATS(t *testing.T) {
 	}
 	request(t, conn, "troupe.v1.models.delete", `{"name":"second"}`)
 	waitFor(t, "the second model to be deleted", func() bool {
-		return request(t, conn, "troupe.v1.models.get", `{"name":"second"}`).Header.Get(
-			"Nats-Service-Error-Code",
-		) == "404"
+		return request(t, conn, "troupe.v1.models.get",
+			`{"name":"second"}`).Header.Get("Nats-Service-Error-Code") == "404"
 	})
 	waitFor(t, "its memory to be free", func() bool {
 		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"kind":"weights"`) == 1
@@ -233,9 +231,9 @@ func TestInferOverNATS(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	g := goldens(t)[0]
-	body, err := json.Marshal(
-		map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"},
-	)
+	body, err := json.Marshal(map[string]any{
+		"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,9 +76,9 @@ func (e *example) connect(t *testing.T, name string) *nats.Conn {
 func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	t.Helper()
 	g := goldens(t)[0]
-	body, err := json.Marshal(
-		map[string]any{"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text"},
-	)
+	body, err := json.Marshal(map[string]any{
+		"prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0, "format": "text",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

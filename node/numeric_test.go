@@ -112,13 +112,9 @@ func TestInfinityInModel(t *testing.T) {
 	path := copyWithValue(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].Path = path })
 	for _, stream := range []string{"false", "true"} {
-		res, err := http.Post(
-			"http://"+n.HTTPAddr()+"/v1/completions",
-			"application/json",
-			strings.NewReader(
-				`{"model":"kjv","prompt":"In the beginning","max_tokens":4,"logprobs":2,"stream":`+stream+`}`,
-			),
-		)
+		res, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json",
+			strings.NewReader(`{"model":"kjv","prompt":"In the beginning","max_tokens":4,"logprobs":2,`+
+				`"stream":`+stream+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,18 +97,13 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 			g.await(t)
 			urgent := make(chan completion)
 			go func() {
-				_, body := post(
-					t,
-					n,
-					"/v1/completions",
-					map[string]any{
-						"model":      "kjv",
-						"prompt":     "And it came to pass",
-						"max_tokens": 700,
-						"ignore_eos": true,
-						"priority":   "interactive",
-					},
-				)
+				_, body := post(t, n, "/v1/completions", map[string]any{
+					"model":      "kjv",
+					"prompt":     "And it came to pass",
+					"max_tokens": 700,
+					"ignore_eos": true,
+					"priority":   "interactive",
+				})
 				var c completion
 				_ = json.Unmarshal(body, &c)
 				urgent <- c

@@ -28,14 +28,12 @@ func TestPinsFollowCatalogue(t *testing.T) {
 		return version
 	}
 	version := check(0, "")
-	n.catalogue.Apply(
-		store.AdapterChange{
-			Model: "m",
-			Name:  "psalms",
-			Spec:  &messages.AdapterSpec{Model: "m", Name: "psalms", Revision: 7},
-			At:    7,
-		},
-	)
+	n.catalogue.Apply(store.AdapterChange{
+		Model: "m",
+		Name:  "psalms",
+		Spec:  &messages.AdapterSpec{Model: "m", Name: "psalms", Revision: 7},
+		At:    7,
+	})
 	version = check(version, "psalms@7", "")
 	if key, err := n.adapterRevision("m", "psalms"); key != "psalms@7" || err != nil {
 		t.Errorf("%q, %v", key, err)

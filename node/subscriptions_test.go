@@ -18,15 +18,13 @@ import (
 // TestSubscriptions checks that each subscription of a node is an endpoint of the guarded service,
 // an inbox of the node, or one of the member watches, which get no answer.
 func TestSubscriptions(t *testing.T) {
-	s, err := server.NewServer(
-		&server.Options{
-			Host:      "127.0.0.1",
-			Port:      server.RANDOM_PORT,
-			JetStream: true,
-			StoreDir:  t.TempDir(),
-			NoSigs:    true,
-		},
-	)
+	s, err := server.NewServer(&server.Options{
+		Host:      "127.0.0.1",
+		Port:      server.RANDOM_PORT,
+		JetStream: true,
+		StoreDir:  t.TempDir(),
+		NoSigs:    true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,9 +48,8 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 	t.Helper()
 	texts := make([]string, 2*many)
 	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields(
-		"and the Lord said unto Moses in the wilderness of Sinai behold all these things which came to pass before",
-	)
+	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai " +
+		"behold all these things which came to pass before")
 	prompts := make([]string, many)
 	for i := range prompts {
 		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
@@ -107,16 +106,12 @@ func TestTiersChangeNoToken(t *testing.T) {
 				}
 			}
 			for _, g := range goldens(t) {
-				c := complete(
-					t,
-					n,
-					map[string]any{
-						"model":       "kjv",
-						"prompt":      g.Prompt,
-						"max_tokens":  len(g.OutputIDs),
-						"temperature": 0,
-					},
-				)
+				c := complete(t, n, map[string]any{
+					"model":       "kjv",
+					"prompt":      g.Prompt,
+					"max_tokens":  len(g.OutputIDs),
+					"temperature": 0,
+				})
 				if c.Choices[0].Text != g.Text {
 					t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
 				}

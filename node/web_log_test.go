@@ -19,9 +19,9 @@ import (
 func TestWebLog(t *testing.T) {
 	var mu sync.Mutex
 	log := &bytes.Buffer{}
-	server := httptest.NewUnstartedServer(
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the\nPROMPT of a client\n: PROMPT") }),
-	)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic("the\nPROMPT of a client\n: PROMPT")
+	}))
 	server.Config.ErrorLog = newWebLog(zerolog.New(writer(func(p []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
