@@ -104,9 +104,9 @@ func (p *kvPeer) awaitTierBlocks(of *kvPeer) {
 }
 
 // startPeers starts two nodes with one replica each. change adapts the configuration of node i, and
-// wrap returns middleware for its actors.
+// middleware returns middleware for its actors.
 func startPeers(t *testing.T, change func(i int, c *node.Config),
-	wrap func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
+	middleware func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
 	t.Helper()
 	both := []*kvPeer{{t: t}, {t: t}}
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
@@ -118,8 +118,8 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 			if kind == "router" {
 				all = append(all, both[i].recordAnnouncements)
 			}
-			if wrap != nil {
-				if m := wrap(i, kind); m != nil {
+			if middleware != nil {
+				if m := middleware(i, kind); m != nil {
 					all = append(all, m)
 				}
 			}
@@ -223,8 +223,8 @@ func (p *kvPeer) generateAndDemote(prompt []uint32) (tokens []uint32) {
 	return tokens
 }
 
-// scratch flips a bit in every 512 bytes of a tier's file.
-func scratch(t *testing.T, path string) {
+// corruptBlocks flips a bit in every 512 bytes of a tier's file.
+func corruptBlocks(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {

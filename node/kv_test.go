@@ -189,7 +189,7 @@ func TestPinnedPrefix(t *testing.T) {
 				s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
-		conversations(t, n, 8) // more than fits
+		completeConversations(t, n, 8) // more than fits
 		if got, cached := completeShort(t, n, system+" And the people said unto him,"); got != want ||
 			cached != int(blocks)*16 {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)

@@ -80,7 +80,7 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	prompt := text(1, 200)
 	want := a.generateAndDemote(prompt)
 	b.awaitTierBlocks(a)
-	scratch(t, path)
+	corruptBlocks(t, path)
 	got, cached := b.generate(prompt)
 	if !slices.Equal(got, want) || cached != 0 {
 		t.Errorf("got %v with %d tokens cached, want %v with none", got, cached, want)
@@ -187,21 +187,21 @@ func TestSendRequiresToken(t *testing.T) {
 	waitFor(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
 }
 
-// TestFetchChangesNoToken checks that conversations over two replicas with few blocks, which are
+// TestFetchChangesNoToken checks that completeConversations over two replicas with few blocks, which are
 // demoted, restored and fetched, get the tokens of one replica with room for all.
 func TestFetchChangesNoToken(t *testing.T) {
 	const many = 12
-	want := conversations(t, start(t, withLimits(8, 400, 0)), many)
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	a, b := startPeers(t, func(i int, c *node.Config) {
 		c.Tiers.DRAMBytes, c.Tiers.Watermark = 100*64<<10, 0.5
 	}, func(_ int, kind string) actor.ReceiverMiddleware {
 		if kind == "router" {
-			return blind
+			return hidePrompts
 		}
 		return nil
 	})
 	for range 2 {
-		got := conversations(t, a.Node, many)
+		got := completeConversations(t, a.Node, many)
 		for i := range want {
 			if got[i] != want[i] || want[i] == "" {
 				t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
@@ -234,7 +234,7 @@ func TestFetchChangesNoToken(t *testing.T) {
 
 // blind is middleware of routers that hides prompts, so that requests are not routed to their
 // blocks.
-func blind(next actor.ReceiverFunc) actor.ReceiverFunc {
+func hidePrompts(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		if m, ok := env.Message.(*messages.RouteSequence); ok {
 			m = proto.CloneOf(m)

@@ -40,7 +40,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 		map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
 		t.Error("the second model does not serve")
 	}
-	added(t, n)
+	checkMemorySum(t, n)
 
 	if err := n.DeleteDeployment(t.Context(), "second"); err != nil {
 		t.Fatal(err)
@@ -70,11 +70,11 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	stop()
 	again.Wait()
 	t.Logf("kjv has %d KV blocks at the end", replica(t, n, "kjv").GetKvBlocks())
-	added(t, n)
+	checkMemorySum(t, n)
 }
 
 // added checks that leased and free memory add up.
-func added(t *testing.T, n *node.Node) {
+func checkMemorySum(t *testing.T, n *node.Node) {
 	t.Helper()
 	gpus, err := n.Gpus(t.Context())
 	if err != nil {

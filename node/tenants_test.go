@@ -161,7 +161,7 @@ func TestTenantsAfterRestart(t *testing.T) {
 	prompt := strings.Repeat(system, 3)
 	life := func(secrets ...string) (cached []int) {
 		t.Run("life", func(t *testing.T) {
-			n := start(t, tiered(path, keys, func(c *node.Config) {
+			n := start(t, withTiers(path, keys, func(c *node.Config) {
 				c.DataDir = data
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))

@@ -18,7 +18,7 @@ import (
 )
 
 // tiered gives a node tiers, and so few HBM blocks that most blocks are demoted.
-func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
+func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		withLimits(8, 400, 70)(c)
 		c.Tiers = node.TiersConfig{
@@ -37,14 +37,15 @@ func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 // withEarlyRestore restores blocks layer by layer, overlapped with prefill.
 func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
 
-// conversations completes prompts with common prefixes in two rounds, so that the second round
+// completeConversations completes prompts with common prefixes in two rounds, so that the second round
 // reuses blocks of the first.
-func conversations(t *testing.T, n *node.Node, many int) []string {
+func completeConversations(t *testing.T, n *node.Node, many int) []string {
 	t.Helper()
-	return conversationsWith(t, n, "kjv", many)
+	return completeConversationsOf(t, n, "kjv", many)
 }
 
-func conversationsWith(t *testing.T, n *node.Node, model string, many int) []string {
+// completeConversationsOf is completeConversations for a model.
+func completeConversationsOf(t *testing.T, n *node.Node, model string, many int) []string {
 	t.Helper()
 	texts := make([]string, 2*many)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -92,14 +93,14 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 // TestTiersChangeNoToken checks that all goldens and 200 random prompts get the tokens of a run
 // with room for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
-	want := conversations(t, start(t, withLimits(8, 400, 0)), 100)
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), 100)
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
 	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withEarlyRestore}} {
 		t.Run(how.name, func(t *testing.T) {
-			n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), how.change))
-			got := conversations(t, n, 100)
+			n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), how.change))
+			got := completeConversations(t, n, 100)
 			for i := range want {
 				if got[i] != want[i] || want[i] == "" {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
@@ -150,7 +151,7 @@ func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsSt
 // actor crashes or the file is corrupted, and that no slot leaks.
 func TestTierFaultsChangeNoToken(t *testing.T) {
 	const many = 24
-	want := conversations(t, start(t, withLimits(8, 400, 0)), many)
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string
 		crash *testkit.Crash
@@ -169,13 +170,13 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
-			n := start(t, tiered(path, withEarlyRestore, func(c *node.Config) {
+			n := start(t, withTiers(path, withEarlyRestore, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			if tc.kind == "file" {
 				defer corruptFile(t, path)()
 			}
-			got := conversations(t, n, many)
+			got := completeConversations(t, n, many)
 			for i := range want {
 				if got[i] != want[i] {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
@@ -259,7 +260,7 @@ func TestNVMeTierSurvivesRestart(t *testing.T) {
 		var text string
 		var cached int
 		t.Run("life", func(t *testing.T) {
-			n := start(t, tiered(path, func(c *node.Config) {
+			n := start(t, withTiers(path, func(c *node.Config) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
