@@ -193,7 +193,7 @@ func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	}
 }
 
-// leases implements deployment.Leases and planner leadership with the roles of the members.
+// leases implements deployment.Leases with the roles of the members. The planner uses it too.
 type leases struct{ members *members.Members }
 
 func (l leases) Holder(role string) (string, uint64) {

@@ -22,7 +22,7 @@ type inboxes struct {
 	mu       sync.Mutex
 	own      []string
 	others   []string
-	announce func(context.Context) error // announces the own prefixes; nil: not a member yet
+	announce func(context.Context) error // announces the prefixes; nil: not a member yet
 }
 
 // announceTimeout bounds how long an announcement may take.
@@ -117,7 +117,7 @@ func (i *inboxes) announceToMembers(log zerolog.Logger) {
 	}
 }
 
-// setAnnounce sets the function that announces the own prefixes.
+// setAnnounce sets the function that announces this node's prefixes.
 func (i *inboxes) setAnnounce(announce func(context.Context) error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
