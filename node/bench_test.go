@@ -27,9 +27,8 @@ func BenchmarkRequest(b *testing.B) {
 	n, err := node.Start(b.Context(), node.Config{
 		Name: "bench", DataDir: b.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
 		Version: "0.0.0", Log: zerolog.Nop(),
-		Devices: []host.Config{
-			{MemoryBytes: 1 << 30},
-		}, Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},
+		Devices:     []host.Config{{MemoryBytes: 1 << 30}},
+		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -30,13 +30,8 @@ const (
 func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	lines := fmt.Sprintf(
-		"keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n"+
-			"- {name: kim, key: %s, max_priority: standard}\n",
-		annKey,
-		limits,
-		kimKey,
-	)
+	lines := fmt.Sprintf("keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n"+
+		"- {name: kim, key: %s, max_priority: standard}\n", annKey, limits, kimKey)
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -212,16 +212,13 @@ func (n *Node) startActors(ctx context.Context) error {
 		return err
 	}
 	n.gateway = gateway.New(gateway.Config{
-		Directory: directory{
-			n,
-		}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests, Calls: n.calls,
-		Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
-		Routes: map[string]http.Handler{
-			"/tree": tree.Handler(n.view.Tree),
-		}, Keys: n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
-		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes, Salt: n.salt, Causes: n.causes,
-		Draining: n.isDraining,
-		Shares:   n.shares, TrustedProxies: n.cfg.TrustedProxies,
+		Directory: directory{n}, Adapters: n, Inspect: n.inspect, Roots: n.cfg.Roots, Digests: &n.digests,
+		Calls: n.calls, Root: n.system.Root, Actor: n.pid(gatewayID), Registry: n.metrics,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(n.view.Tree)},
+		Keys:   n.cfg.Keys, Audit: n.audit, Log: n.cfg.Log,
+		Origins: n.cfg.WebConfig.Origins, BodyBytes: n.cfg.WebConfig.BodyBytes,
+		Salt: n.salt, Causes: n.causes, Draining: n.isDraining,
+		Shares: n.shares, TrustedProxies: n.cfg.TrustedProxies,
 	})
 	root, err := n.system.Root.SpawnNamed(n.nodeProps(), nodeID)
 	if err != nil {

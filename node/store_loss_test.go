@@ -58,11 +58,8 @@ func TestStoreDeleted(t *testing.T) {
 	deploy(t, nodes[0], kjvSpec(1))
 	adapters := filepath.Join(testkit.Model(), "adapters")
 	adapter, err := nodes[0].RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
-		Adapter: &messages.AdapterSpec{
-			Name:  "psalms",
-			Model: "kjv",
-			Path:  filepath.Join(adapters, "psalms"),
-		}, AnyBase: true,
+		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")},
+		AnyBase: true,
 	})
 	if err != nil {
 		t.Fatal(err)
