@@ -96,8 +96,8 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	}
 }
 
-// TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but no token, and
-// that it serves blocks again afterwards.
+// TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but
+// no token, and that it serves blocks again afterwards.
 func TestFetchSurvivesHolderFaults(t *testing.T) {
 	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
 		t.Run(on, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestSendRequiresToken(t *testing.T) {
 	waitFor(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
 }
 
-// TestFetchChangesNoToken checks that completeConversations over two replicas with few blocks, which are
+// TestFetchChangesNoToken checks that conversations over two replicas with few blocks, which are
 // demoted, restored and fetched, get the tokens of one replica with room for all.
 func TestFetchChangesNoToken(t *testing.T) {
 	const many = 12

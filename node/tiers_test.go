@@ -37,8 +37,8 @@ func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 // withEarlyRestore restores blocks layer by layer, overlapped with prefill.
 func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
 
-// completeConversations completes prompts with common prefixes in two rounds, so that the second round
-// reuses blocks of the first.
+// completeConversations completes prompts with common prefixes in two rounds, so that the second
+// round reuses blocks of the first.
 func completeConversations(t *testing.T, n *node.Node, many int) []string {
 	t.Helper()
 	return completeConversationsOf(t, n, "kjv", many)
