@@ -96,7 +96,7 @@ func TestCARotation(t *testing.T) {
 		}
 		return err
 	}
-	together := func(when string) {
+	checkConnected := func(when string) {
 		t.Helper()
 		at := placements(t, nodes[0])
 		if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
@@ -116,22 +116,22 @@ func TestCARotation(t *testing.T) {
 				len(d.GetReplicas()) == 2
 		})
 	}
-	together("at first")
+	checkConnected("at first")
 	if guest(cas[0]) != nil || guest(cas[1]) == nil {
 		t.Error("at first, only clients of the old CA must be accepted")
 	}
 	trust(cas[0], cas[1])
-	together("with both CAs")
+	checkConnected("with both CAs")
 	for _, ca := range cas {
 		if err := guest(ca); err != nil {
 			t.Errorf("with both CAs: %v", err)
 		}
 	}
 	certify(cas[1])
-	together("with new certificates")
+	checkConnected("with new certificates")
 	trust(cas[1])
 	waitFor(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
-	together("with only the new CA")
+	checkConnected("with only the new CA")
 	if err := guest(cas[1]); err != nil {
 		t.Errorf("a client of the new CA: %v", err)
 	}

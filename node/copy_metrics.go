@@ -45,7 +45,7 @@ func newCopyMetrics(r prometheus.Registerer) *copyMetrics {
 	return c
 }
 
-// observe counts the copy of a block. It ignores a copy that was cancelled.
+// observe counts the copy of a block. It ignores a move that was not started.
 func (c *copyMetrics) observe(from, to string, bytes int, m kvstore.Move) {
 	if !m.Done && m.Err == nil {
 		return

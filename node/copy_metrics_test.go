@@ -10,7 +10,7 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// TestCopyMetrics checks that finished and failed copies are counted, and cancelled ones are not.
+// TestCopyMetrics checks that finished and failed copies are counted, and moves that were not started are not.
 func TestCopyMetrics(t *testing.T) {
 	c := newCopyMetrics(prometheus.NewRegistry())
 	c.observe("hbm", "dram", 100, kvstore.Move{})

@@ -54,12 +54,12 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 	deploy(t, nodes[0], kjvSpec(2))
 	g := goldens(t)[0]
 	body := map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0}
-	asks := func(n *node.Node) {
+	checkCompletion := func(n *node.Node) {
 		t.Helper()
-		status, said := post(t, n, "/v1/completions", body)
+		status, answer := post(t, n, "/v1/completions", body)
 		var c completion
-		if err := json.Unmarshal(said, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
-			t.Errorf("%s: %d %s", n.Member().GetName(), status, said)
+		if err := json.Unmarshal(answer, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
+			t.Errorf("%s: %d %s", n.Member().GetName(), status, answer)
 		}
 	}
 	over := startDrain(t, nodes[1])
@@ -72,7 +72,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 		return false
 	})
 	for range 4 {
-		asks(nodes[1])
+		checkCompletion(nodes[1])
 	}
 	conn, err := nats.Connect(nodes[0].NATSURL())
 	if err != nil {
@@ -93,7 +93,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	asks(nodes[0])
+	checkCompletion(nodes[0])
 }
 
 // TestStopKeepsPortOpen checks that a stopping node refuses requests but answers probes until its

@@ -173,8 +173,8 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 			}
 			awaitServing(t, n, 1, 1)
 			awaitIdle(t, n)
-			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("the log lacks %q: %s", tc.says, said)
+			if logged := log.take(); !strings.Contains(logged, tc.says) {
+				t.Errorf("the log lacks %q: %s", tc.says, logged)
 			}
 			if now := fake.Live(); now != serving {
 				t.Errorf("%d objects, %d before", now, serving)
@@ -210,8 +210,8 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 			if got := completeFour(t, n); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("the log lacks %q: %s", tc.says, said)
+			if logged := log.take(); !strings.Contains(logged, tc.says) {
+				t.Errorf("the log lacks %q: %s", tc.says, logged)
 			}
 			awaitIdle(t, n)
 		})

@@ -165,7 +165,7 @@ func TestPinnedPrefix(t *testing.T) {
 				config(c)
 				c.DataDir = data
 				c.Deployments[0].KvBlocks = new(uint32(70))
-				c.Tiers.DRAMBytes = 0 // so that blocks are restored from NVMe
+				c.Tiers.DRAMBytes = 0 // so that all blocks survive a restart
 			}))
 		})
 	}
@@ -195,26 +195,26 @@ func TestPinnedPrefix(t *testing.T) {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
 		}
 		request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
-		waitFor(t, "the replica's next life to know", func() bool {
+		waitFor(t, "the restarted replica to pin its blocks", func() bool {
 			r := kvStats(t, conn).GetReplicas()[0]
 			return r.GetIncarnation() == 2 && r.GetKvBlocksPinned() == blocks
 		})
 	})
 	life("unpin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		waitFor(t, "its blocks to come up from the disk",
+		waitFor(t, "its blocks to be restored from NVMe",
 			func() bool { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
 		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached < 32 {
 			t.Errorf("%d tokens cached", cached)
 		}
 		answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", `{"name":"moses"}`)
-		waitFor(t, "its blocks to be pinned no more", func() bool {
+		waitFor(t, "its blocks to be unpinned", func() bool {
 			s := kvStats(t, conn)
 			return s.GetReplicas()[0].GetKvBlocksPinned() == 0 && s.GetTiers()[0].GetSlots().GetPinned() == 0
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached != 0 {
-			t.Errorf("%d tokens are cached of what was flushed", cached)
+			t.Errorf("%d flushed tokens are cached", cached)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestWebLog(t *testing.T) {
 	})))
 	server.StartTLS()
 	defer server.Close()
-	said := func() string {
+	logged := func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return log.String()
@@ -37,10 +37,10 @@ func TestWebLog(t *testing.T) {
 	if _, err := server.Client().Get(server.URL); err == nil {
 		t.Error("a panicking handler answers")
 	}
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(),
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(logged(),
 		"panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("the panic is not logged: %s", said())
+			t.Fatalf("the panic is not logged: %s", logged())
 		}
 	}
 	for range 500 {
@@ -58,7 +58,7 @@ func TestWebLog(t *testing.T) {
 	if _, err := tls.Dial("tcp", server.Listener.Addr().String(), nil); err == nil {
 		t.Error("the certificate of the test is trusted")
 	}
-	text := said()
+	text := logged()
 	if strings.Contains(text, "PROMPT") || !strings.Contains(text, `"stack":"`) {
 		t.Errorf("%s", text)
 	}
