@@ -10,7 +10,8 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// TestCopyMetrics checks that finished and failed copies are counted, and moves that were not started are not.
+// TestCopyMetrics checks that finished and failed copies are counted, but not moves that were not
+// started.
 func TestCopyMetrics(t *testing.T) {
 	c := newCopyMetrics(prometheus.NewRegistry())
 	c.observe("hbm", "dram", 100, kvstore.Move{})

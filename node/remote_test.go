@@ -232,7 +232,7 @@ func TestFetchChangesNoToken(t *testing.T) {
 	}
 }
 
-// blind is middleware of routers that hides prompts, so that requests are not routed to their
+// hidePrompts is middleware of routers that hides prompts, so that requests are not routed to their
 // blocks.
 func hidePrompts(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {

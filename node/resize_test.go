@@ -73,7 +73,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	checkMemorySum(t, n)
 }
 
-// added checks that leased and free memory add up.
+// checkMemorySum checks that leased and free memory add up.
 func checkMemorySum(t *testing.T, n *node.Node) {
 	t.Helper()
 	gpus, err := n.Gpus(t.Context())

@@ -17,7 +17,7 @@ import (
 	"troupe/testkit"
 )
 
-// tiered gives a node tiers, and so few HBM blocks that most blocks are demoted.
+// withTiers gives a node tiers, and so few HBM blocks that most blocks are demoted.
 func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		withLimits(8, 400, 70)(c)

@@ -37,8 +37,8 @@ func TestWebLog(t *testing.T) {
 	if _, err := server.Client().Get(server.URL); err == nil {
 		t.Error("a panicking handler answers")
 	}
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(logged(),
-		"panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
+	panicked := func() bool { return strings.Contains(logged(), "panic serving 127.0.0.1:") }
+	for end := time.Now().Add(30 * time.Second); !panicked(); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("the panic is not logged: %s", logged())
 		}
