@@ -13,8 +13,8 @@ import (
 	"troupe/node"
 )
 
-// copied makes a file of others in one step.
-func joined(t *testing.T, to string, from ...string) {
+// concatenate writes the content of files to another file, atomically.
+func concatenate(t *testing.T, to string, from ...string) {
 	t.Helper()
 	text := ""
 	for _, f := range from {
@@ -24,13 +24,12 @@ func joined(t *testing.T, to string, from ...string) {
 		}
 		text += string(b)
 	}
-	put(t, to, text)
+	putFile(t, to, text)
 }
 
-// TestCAChangeOfNodes: two nodes get certificates of another CA without a restart, and the old CA
-// is taken out. They stay together all the while, by NATS and by the links of actors. Then one of
-// them is revoked, and is alone.
-func TestCAChangeOfNodes(t *testing.T) {
+// TestCARotation checks that two nodes move to certificates of a new CA without a restart and stay
+// connected over NATS and their links. Then one node is revoked and loses the other.
+func TestCARotation(t *testing.T) {
 	cas := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range cas {
 		ca, _, err := security.OpenAuthority(dir)
@@ -43,7 +42,7 @@ func TestCAChangeOfNodes(t *testing.T) {
 			}
 		}
 	}
-	var dirs [2]string // what each node reads
+	var dirs [2]string // with the files of each node
 	all := func(do func(dir, name string)) {
 		for i, name := range []string{"a", "b"} {
 			do(dirs[i], name)
@@ -51,36 +50,35 @@ func TestCAChangeOfNodes(t *testing.T) {
 	}
 	certify := func(ca string) {
 		all(func(dir, name string) {
-			joined(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
-			joined(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
+			concatenate(t, filepath.Join(dir, "node.key"), filepath.Join(ca, name+".key"))
+			concatenate(t, filepath.Join(dir, "node.crt"), filepath.Join(ca, name+".crt"))
 		})
 	}
 	trust := func(cas ...string) {
 		for i := range cas {
 			cas[i] = filepath.Join(cas[i], "ca.crt")
 		}
-		all(func(dir, _ string) { joined(t, filepath.Join(dir, "ca.crt"), cas...) })
+		all(func(dir, _ string) { concatenate(t, filepath.Join(dir, "ca.crt"), cas...) })
 	}
 	dirs[0], dirs[1] = t.TempDir(), t.TempDir()
 	certify(cas[0])
 	trust(cas[0])
-	all(func(dir, _ string) { put(t, filepath.Join(dir, "revoked"), "") })
+	all(func(dir, _ string) { putFile(t, filepath.Join(dir, "revoked"), "") })
 	logs := [2]*logged{{}, {}}
-	nodes := together(t, 2, func(i int, c *node.Config) {
+	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		f := func(name string) string { return filepath.Join(dirs[i], name) }
 		c.Log = zerolog.New(logs[i])
-		id, err := security.Load(
-			security.Files{Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked")},
-			c.Log,
-		)
+		id, err := security.Load(security.Files{
+			Cert: f("node.crt"), Key: f("node.key"), CA: f("ca.crt"), Revoked: f("revoked"),
+		}, c.Log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.TLS, c.Login = id, security.Login{TLS: id}
 	})
-	deploy(t, nodes[0], kjv(2))
-	both := filepath.Join(t.TempDir(), "ca.crt") // a guest trusts either, so that it is the node that refuses
-	joined(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
+	deploy(t, nodes[0], kjvSpec(2))
+	both := filepath.Join(t.TempDir(), "ca.crt") // the client trusts both, so that a refusal is the node's
+	concatenate(t, both, filepath.Join(cas[0], "ca.crt"), filepath.Join(cas[1], "ca.crt"))
 	guest := func(ca string) error {
 		id, err := security.Load(security.Files{
 			Cert: filepath.Join(ca, "guest.crt"), Key: filepath.Join(ca, "guest.key"), CA: both,
@@ -98,9 +96,9 @@ func TestCAChangeOfNodes(t *testing.T) {
 		}
 		return err
 	}
-	together := func(when string) {
+	checkConnected := func(when string) {
 		t.Helper()
-		at := where(t, nodes[0])
+		at := placements(t, nodes[0])
 		if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
 			t.Fatalf("%s: replicas are at %v", when, at)
 		}
@@ -109,34 +107,31 @@ func TestCAChangeOfNodes(t *testing.T) {
 			if node == "a" {
 				from = nodes[1]
 			}
-			until(
-				t,
-				when+": an order over the link to "+node,
-				func() bool { return from.RestartReplica(t.Context(), replica) == nil },
-			)
+			waitFor(t, when+": a command over the link to "+node,
+				func() bool { return from.RestartReplica(t.Context(), replica) == nil })
 		}
-		until(t, when+": both serve", func() bool {
+		waitFor(t, when+": both to serve", func() bool {
 			d, err := nodes[1].Deployment(t.Context(), "kjv")
 			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 				len(d.GetReplicas()) == 2
 		})
 	}
-	together("at first")
+	checkConnected("at first")
 	if guest(cas[0]) != nil || guest(cas[1]) == nil {
-		t.Error("at first, clients of the old CA alone must be let in")
+		t.Error("at first, only clients of the old CA must be accepted")
 	}
 	trust(cas[0], cas[1])
-	together("with both CAs")
+	checkConnected("with both CAs")
 	for _, ca := range cas {
 		if err := guest(ca); err != nil {
 			t.Errorf("with both CAs: %v", err)
 		}
 	}
 	certify(cas[1])
-	together("with new certificates")
+	checkConnected("with new certificates")
 	trust(cas[1])
-	until(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
-	together("with the new CA alone")
+	waitFor(t, "connections of the old CA to be closed", func() bool { return guest(cas[0]) != nil })
+	checkConnected("with only the new CA")
 	if err := guest(cas[1]); err != nil {
 		t.Errorf("a client of the new CA: %v", err)
 	}
@@ -150,6 +145,6 @@ func TestCAChangeOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	joined(t, filepath.Join(dirs[0], "revoked"), file)
-	until(t, "the revoked node to be gone", func() bool { return len(nodes[0].Members()) == 1 })
+	concatenate(t, filepath.Join(dirs[0], "revoked"), file)
+	waitFor(t, "the revoked node to be removed", func() bool { return len(nodes[0].Members()) == 1 })
 }

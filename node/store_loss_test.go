@@ -33,11 +33,11 @@ func readiness(t *testing.T, n *node.Node) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// occupy deletes a stream under the nodes and takes its subjects, so that it cannot be made again
-// until release is called.
+// occupy deletes a stream and takes its subjects, so that the nodes cannot create it again until
+// release is called.
 func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (release func()) {
 	t.Helper()
-	until(t, "the subjects of "+stream+" to be taken", func() bool {
+	waitFor(t, "the subjects of "+stream+" to be taken", func() bool {
 		if err := js.DeleteStream(t.Context(), stream); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 			t.Fatal(err)
 		}
@@ -51,24 +51,27 @@ func occupy(t *testing.T, js jetstream.JetStream, stream, subjects string) (rele
 	}
 }
 
-// TestStoreDeleted: nodes whose store is deleted say so, are not ready, and restore all of it.
+// TestStoreDeleted checks that nodes whose store is deleted report it, are not ready, and restore
+// all of its content.
 func TestStoreDeleted(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1))
 	adapters := filepath.Join(testkit.Model(), "adapters")
 	adapter, err := nodes[0].RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
-		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")}, AnyBase: true,
+		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")},
+		AnyBase: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes[1].Pin(t.Context(), &messages.PinnedPrefix{Name: "p", Model: "kjv", Tokens: []uint32{1, 2, 3}, Blocks: 1}); err != nil {
+	if err := nodes[1].Pin(t.Context(),
+		&messages.PinnedPrefix{Name: "p", Model: "kjv", Tokens: []uint32{1, 2, 3}, Blocks: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := nodes[0].DrainNode(t.Context(), "b", true); err != nil {
 		t.Fatal(err)
 	}
-	gone := kjv(1)
+	gone := kjvSpec(1)
 	gone.Name = "gone"
 	if _, err := nodes[0].PutDeployment(t.Context(), gone, 0); err != nil {
 		t.Fatal(err)
@@ -76,9 +79,10 @@ func TestStoreDeleted(t *testing.T) {
 	if err := nodes[0].DeleteDeployment(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both nodes to know it all", func() bool {
+	waitFor(t, "both nodes to know everything", func() bool {
 		s, err := nodes[1].NodeStatus(t.Context())
-		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 && !deployed(t, nodes[1], "gone")
+		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 &&
+			!isDeployed(t, nodes[1], "gone")
 	})
 	before, err := nodes[0].Deployment(t.Context(), "kjv")
 	if err != nil {
@@ -95,27 +99,29 @@ func TestStoreDeleted(t *testing.T) {
 	}
 	release := occupy(t, js, "KV_troupe", "$KV.troupe.>")
 	for _, n := range nodes {
-		until(t, "/ready to say that the store is gone", func() bool {
+		waitFor(t, "/ready to report the loss of the store", func() bool {
 			status, body := readiness(t, n)
 			return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 		})
 	}
-	if got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2}); len(got.Choices) != 1 {
-		t.Errorf("what is deployed is not served meanwhile: %v", got)
+	got := complete(t, nodes[1], map[string]any{"model": "kjv", "prompt": "In the", "max_tokens": 2})
+	if len(got.Choices) != 1 {
+		t.Errorf("deployments are not served in the meantime: %v", got)
 	}
 	release()
 	for i, want := range []string{`"causes":[]`, `"causes":["draining"]`} {
-		until(t, "it is as ready as before", func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
+		waitFor(t, "the node to be ready again",
+			func() bool { _, body := readiness(t, nodes[i]); return strings.Contains(body, want) })
 	}
 	kv, err := js.KeyValue(t.Context(), "troupe")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"deployments.kjv", "adapters.kjv/psalms", "pins.p", "nodes.b"} {
-		until(t, key+" to be stored", func() bool { _, err := kv.Get(t.Context(), key); return err == nil })
+		waitFor(t, key+" to be stored", func() bool { _, err := kv.Get(t.Context(), key); return err == nil })
 	}
 	if _, err := kv.Get(t.Context(), "deployments.gone"); !errors.Is(err, jetstream.ErrKeyNotFound) {
-		t.Errorf("what was deleted is stored again: %v", err)
+		t.Errorf("a deleted object is stored again: %v", err)
 	}
 	if e, err := kv.Get(t.Context(), "deployments.kjv"); err != nil || e.Revision() <= before.GetRevision() {
 		t.Errorf("revision %d after %d, %v", e.Revision(), before.GetRevision(), err)
@@ -131,10 +137,10 @@ func TestStoreDeleted(t *testing.T) {
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	heard(t, events, "store.lost", "store.restored")
+	awaitEvents(t, events, "store.lost", "store.restored")
 }
 
-func deployed(t *testing.T, n *node.Node, name string) bool {
+func isDeployed(t *testing.T, n *node.Node, name string) bool {
 	t.Helper()
 	all, err := n.Deployments(t.Context())
 	if err != nil {
@@ -148,8 +154,8 @@ func deployed(t *testing.T, n *node.Node, name string) bool {
 	return false
 }
 
-// heard waits for events of all kinds.
-func heard(t *testing.T, events *nats.Subscription, kinds ...string) {
+// awaitEvents waits for events of all given kinds.
+func awaitEvents(t *testing.T, events *nats.Subscription, kinds ...string) {
 	t.Helper()
 	missing := map[string]bool{}
 	for _, kind := range kinds {
@@ -168,11 +174,11 @@ func heard(t *testing.T, events *nats.Subscription, kinds ...string) {
 	}
 }
 
-// TestMembersDeleted: when the bucket of members is deleted, leaders go on with higher terms, so
-// that none is fenced.
+// TestMembersDeleted checks that leaders continue with higher terms when the bucket of members is
+// deleted, so that none is fenced.
 func TestMembersDeleted(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1))
 	before, err := nodes[0].Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
@@ -183,23 +189,25 @@ func TestMembersDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := occupy(t, js, "KV_troupe-members", "$KV.troupe-members.>")
-	until(t, "/ready to say that the members are gone", func() bool {
+	waitFor(t, "/ready to report the loss of the members", func() bool {
 		status, body := readiness(t, nodes[0])
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `"causes":["store"`)
 	})
 	release()
 	for _, n := range nodes {
-		until(t, "it is ready again", func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
+		waitFor(t, "the node to be ready again",
+			func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
 	}
-	until(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
+	waitFor(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
 	detail := ""
-	until(t, "a second replica, by a leader of a higher term", func() bool {
+	waitFor(t, "a second replica, by a leader of a higher term", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		detail = fmt.Sprint(d, err)
-		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
+		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() &&
+			d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 	})
 	t.Log(detail)
 }

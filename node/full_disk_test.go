@@ -21,10 +21,11 @@ import (
 	"troupe/testkit"
 )
 
-// fullFor makes TestFullDisk keep the disk full for longer, "60s".
+// fullFor is the environment variable that sets how long TestFullDisk keeps the disk full, such as
+// "60s".
 const fullFor = "TROUPE_FULL_DISK_FOR"
 
-// refusalOf returns the reason and the text of an answer of the control service.
+// refusalOf returns the refusal in an answer of the control service.
 func refusalOf(t *testing.T, m *nats.Msg) *messages.ErrorResponse {
 	t.Helper()
 	got := &messages.ErrorResponse{}
@@ -37,8 +38,9 @@ func refusalOf(t *testing.T, m *nats.Msg) *messages.ErrorResponse {
 	return got
 }
 
-// TestFullDisk: another process fills the disk of a node's store. The node says so, refuses changes, keeps serving, and
-// takes changes again once there is space, in the same process. A node that starts meanwhile says what it waits for.
+// TestFullDisk fills the disk of a node's store from another process. The node reports it, refuses
+// changes, keeps serving, and takes changes again when there is space. A node that starts in the
+// meantime reports what it waits for.
 func TestFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -56,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty := testkit.FillDisk(t, dir)
-	until(t, "the store has stopped", func() bool {
+	waitFor(t, "the store to stop", func() bool {
 		nodes := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "").GetNodes()
 		return len(nodes) == 1 && nodes[0].GetDisk().GetStopped()
 	})
@@ -65,15 +67,17 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	list := answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
-	if d := list.GetNodes()[0].GetDisk(); d.GetFolder() != dir || !d.GetLow() || d.GetFreeBytes() >= d.GetNeededBytes() ||
-		!strings.Contains(d.GetDetail(), "32 MiB missing") || list.GetStore().GetReason() != messages.Reason_REASON_NO_SPACE {
+	if d := list.GetNodes()[0].GetDisk(); d.GetFolder() != dir || !d.GetLow() ||
+		d.GetFreeBytes() >= d.GetNeededBytes() ||
+		!strings.Contains(d.GetDetail(), "32 MiB missing") ||
+		list.GetStore().GetReason() != messages.Reason_REASON_NO_SPACE {
 		t.Errorf("%v, %v", d, list.GetStore())
 	}
 	refused := refusalOf(t, request(t, conn, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`))
 	if refused.GetReason() != messages.Reason_REASON_NO_SPACE || !strings.Contains(refused.GetError(), dir) {
 		t.Errorf("%v", refused)
 	}
-	until(t, "the event", func() bool { // disk.low may be before it
+	waitFor(t, "the event", func() bool { // disk.low may come first
 		m, err := events.NextMsg(time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +89,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("a request: %d %s", code, body)
 	}
 
-	log := &journal{}
+	log := &logBuffer{}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	_, err = node.Start(ctx, node.Config{
@@ -94,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	})
 	why := "node a: data folder " + dir + " has 0 B free and needs 32 MiB"
 	if err == nil || !strings.Contains(err.Error(), why) {
-		t.Errorf("a node that waits: %v, want %q in it", err, why)
+		t.Errorf("a waiting node: %v, want %q in it", err, why)
 	}
 	if text := log.take(); !strings.Contains(text, "waiting for the store") || !strings.Contains(text, why) {
 		t.Errorf("its log: %s", text)
@@ -106,15 +110,15 @@ func TestFullDisk(t *testing.T) {
 		<-time.After(wait)
 	}
 	empty()
-	until(t, "the node is ready", func() bool { code, _ := readiness(t, n); return code == http.StatusOK })
-	until(t, "a change is taken", func() bool {
+	waitFor(t, "the node is ready", func() bool { code, _ := readiness(t, n); return code == http.StatusOK })
+	waitFor(t, "a change to be accepted", func() bool {
 		m, err := conn.Request("troupe.v1.models.scale", []byte(`{"name":"kjv","replicas":2}`), 10*time.Second)
 		return err == nil && m.Header.Get("Nats-Service-Error") == ""
 	})
 	if n.NATSURL() != url {
 		t.Errorf("at %s, was at %s", n.NATSURL(), url)
 	}
-	until(t, "two replicas", func() bool {
+	waitFor(t, "two replicas", func() bool {
 		d, err := n.Deployment(t.Context(), "kjv")
 		return err == nil && len(d.GetReplicas()) == 2
 	})
@@ -124,7 +128,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestStartOnFullDisk: a node whose disk is full does not start, and says what is missing.
+// TestStartOnFullDisk checks that a node on a full disk does not start, and that its error names
+// the space that is missing.
 func TestStartOnFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return

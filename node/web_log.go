@@ -9,14 +9,13 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Clients can make the HTTP server log an error with each connection, so the lines in a second are
-// bounded.
+// Clients can cause an error line with each connection, so the number of lines is limited.
 const (
-	webLinesLogged = 2 // a second
+	webLinesLogged = 2 // per second
 	webLinesAtOnce = 20
 )
 
-// webLog is the error log of the HTTP server.
+// webLog is a rate-limited error log for an HTTP server.
 type webLog struct {
 	log   zerolog.Logger
 	lines *bounded.Limiter
@@ -26,8 +25,8 @@ func newWebLog(to zerolog.Logger) *log.Logger {
 	return log.New(&webLog{to, bounded.New(webLinesLogged, webLinesAtOnce)}, "", 0)
 }
 
-// Write implements io.Writer. What a handler panicked with is left out: it may hold what a client
-// sent.
+// Write implements io.Writer. It leaves out the value of a handler's panic, which may contain data
+// of a client.
 func (w *webLog) Write(line []byte) (int, error) {
 	ok, leftOut := w.lines.Allow()
 	if !ok {

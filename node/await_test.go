@@ -10,7 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestAwaitRoutes: a node that starts waits for the word of the others, though not for ever, and not after it was told to stop.
+// TestAwaitRoutes checks that a starting node waits for the routes of the others, but not forever,
+// and not after its start is cancelled.
 func TestAwaitRoutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		told, stopped time.Duration
@@ -18,13 +19,17 @@ func TestAwaitRoutes(t *testing.T) {
 		want          error
 	}{
 		"told":      {told: 300 * time.Millisecond, stopped: time.Hour, takes: 300 * time.Millisecond},
-		"never":     {told: time.Hour, stopped: time.Hour, takes: informedWithin},
+		"never":     {told: time.Hour, stopped: time.Hour, takes: routesTimeout},
 		"cancelled": {told: time.Hour, stopped: time.Second, takes: time.Second, want: context.DeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &Node{cfg: Config{Log: zerolog.Nop()}, routed: make(chan struct{}), informed: make(chan struct{})}
-				defer time.AfterFunc(c.told, func() { close(n.routed) }).Stop()
+				n := &Node{
+					cfg:         Config{Log: zerolog.Nop()},
+					routesKnown: make(chan struct{}),
+					informed:    make(chan struct{}),
+				}
+				defer time.AfterFunc(c.told, func() { close(n.routesKnown) }).Stop()
 				ctx, cancel := context.WithTimeout(t.Context(), c.stopped)
 				defer cancel()
 				began := time.Now()
@@ -37,28 +42,28 @@ func TestAwaitRoutes(t *testing.T) {
 	}
 }
 
-// TestFollow: what is stored is known, of all that is watched, before a node goes on.
-func TestFollow(t *testing.T) {
+// TestStartWatches checks that startWatches returns when all watches have read the stored state.
+func TestStartWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, end := context.WithCancel(t.Context())
 		defer end()
 		var n Node
 		known := 0
 		watch := func(life context.Context, synced func()) {
-			for life.Err() == nil { // synced comes again after each reconnect
+			for life.Err() == nil { // synced is called after each reconnect
 				time.Sleep(time.Second)
 				known++
 				synced()
 				time.Sleep(time.Hour)
 			}
 		}
-		if err := n.follow(t.Context(), life, watch, watch); err != nil || known != 2 {
+		if err := n.startWatches(t.Context(), life, watch, watch); err != nil || known != 2 {
 			t.Errorf("%v, with %d of 2 known", err, known)
 		}
 		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
 		defer cancel()
-		if err := n.follow(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v of a store that says nothing", err)
+		if err := n.startWatches(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a store that does not answer: %v", err)
 		}
 		end()
 		time.Sleep(3 * time.Hour)

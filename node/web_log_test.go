@@ -14,14 +14,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestWebLog: what the HTTP server says of its clients is bounded, and does not show what a handler
-// panicked with.
+// TestWebLog checks that the error log of the HTTP server is limited and leaves out the values of
+// panics.
 func TestWebLog(t *testing.T) {
 	var mu sync.Mutex
 	log := &bytes.Buffer{}
-	server := httptest.NewUnstartedServer(
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the\nPROMPT of a client\n: PROMPT") }),
-	)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic("the\nPROMPT of a client\n: PROMPT")
+	}))
 	server.Config.ErrorLog = newWebLog(zerolog.New(writer(func(p []byte) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -29,17 +29,18 @@ func TestWebLog(t *testing.T) {
 	})))
 	server.StartTLS()
 	defer server.Close()
-	said := func() string {
+	logged := func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		return log.String()
 	}
 	if _, err := server.Client().Get(server.URL); err == nil {
-		t.Error("a handler that panics answers")
+		t.Error("a panicking handler answers")
 	}
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(said(), "panic serving 127.0.0.1:"); <-time.After(time.Millisecond) {
+	panicked := func() bool { return strings.Contains(logged(), "panic serving 127.0.0.1:") }
+	for end := time.Now().Add(30 * time.Second); !panicked(); <-time.After(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("no word of the panic: %s", said())
+			t.Fatalf("the panic is not logged: %s", logged())
 		}
 	}
 	for range 500 {
@@ -49,14 +50,15 @@ func TestWebLog(t *testing.T) {
 		}
 		_, _ = conn.Write([]byte("this is no TLS\r\n\r\n"))
 		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
-		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) { // until the server closes
+		// until the server closes the connection
+		for _, err = conn.Read(make([]byte, 512)); err == nil; _, err = conn.Read(make([]byte, 512)) {
 		}
 		conn.Close()
 	}
 	if _, err := tls.Dial("tcp", server.Listener.Addr().String(), nil); err == nil {
-		t.Error("the test's certificate is trusted")
+		t.Error("the certificate of the test is trusted")
 	}
-	text := said()
+	text := logged()
 	if strings.Contains(text, "PROMPT") || !strings.Contains(text, `"stack":"`) {
 		t.Errorf("%s", text)
 	}

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	explainAfter = 2 * time.Second // that a start waits for the store
-	explainEvery = 5 * time.Second
+	diagnoseAfter = 2 * time.Second // before the first diagnosis
+	diagnoseEvery = 5 * time.Second
 )
 
-// explained runs a step of the start that needs the store. While it waits, the log says what for, as far as other
-// nodes know; so does its error.
-func (n *Node) explained(step func(context.Context) error) func(context.Context) error {
+// explainWait wraps a step of the start that needs the store. While the step waits, it asks other
+// nodes for the cause and logs it; an error of the step includes the cause.
+func (n *Node) explainWait(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var mu sync.Mutex
 		var last string
 		waiting, end := context.WithCancel(ctx)
 		var asking sync.WaitGroup
 		asking.Go(func() {
-			wait := time.NewTimer(explainAfter)
+			wait := time.NewTimer(diagnoseAfter)
 			defer wait.Stop()
 			for {
 				select {
@@ -35,51 +35,52 @@ func (n *Node) explained(step func(context.Context) error) func(context.Context)
 					return
 				case <-wait.C:
 				}
-				why := n.whyNoStore(waiting)
+				why := n.storeDiagnosis(waiting)
 				mu.Lock()
 				last = why
 				mu.Unlock()
 				if why != "" {
 					n.cfg.Log.Warn().Str("reason", why).Msg("waiting for the store")
 				}
-				wait.Reset(explainEvery)
+				wait.Reset(diagnoseEvery)
 			}
 		})
 		err := step(ctx)
 		end()
 		asking.Wait()
 		if err != nil && last == "" {
-			last = n.whyNoStore(context.WithoutCancel(ctx))
+			last = n.storeDiagnosis(context.WithoutCancel(ctx))
 		}
-		return because(err, last)
+		return withCause(err, last)
 	}
 }
 
-// because adds what is known of its cause to an error.
-func because(err error, why string) error {
+// withCause adds a known cause to an error.
+func withCause(err error, why string) error {
 	if err == nil || why == "" {
 		return err
 	}
 	return fmt.Errorf("%w; %s", err, why)
 }
 
-// whyNoStore asks another node why the store does not answer; "" where that is not known.
-func (n *Node) whyNoStore(ctx context.Context) string {
-	ctx, cancel := context.WithTimeout(ctx, explainAfter)
+// storeDiagnosis asks another node why the store does not answer. It returns "" if no node knows.
+func (n *Node) storeDiagnosis(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, diagnoseAfter)
 	defer cancel()
 	answer, err := reply.AskPeer(ctx, n.conn, "troupe.v1.nodes.list", nil)
 	if err != nil {
-		return "" // nobody is there who could say
+		return "" // no node answers
 	}
 	res := &messages.ListNodesResponse{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(answer.Data, res); err != nil {
 		return ""
 	}
-	return troubles(res)
+	return diagnose(res)
 }
 
-// troubles says what keeps the store from answering, by what a node knows of all.
-func troubles(res *messages.ListNodesResponse) string {
+// diagnose returns the problems that may keep the store from answering, from one node's view of all
+// nodes.
+func diagnose(res *messages.ListNodesResponse) string {
 	var all []string
 	if s := res.GetStore(); s != nil && s.GetReason() != messages.Reason_REASON_NO_SPACE {
 		all = append(all, s.GetDetail())

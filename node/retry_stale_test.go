@@ -10,26 +10,27 @@ import (
 	"troupe/messages"
 )
 
-// TestHeard: what a node has not heard of yet is looked for again, for so long; what fails otherwise is not.
-func TestHeard(t *testing.T) {
+// TestRetryStale checks that a lookup is retried for retryStaleFor if the object is unknown, and
+// not after other errors.
+func TestRetryStale(t *testing.T) {
 	unknown := control.Refuse(messages.Reason_REASON_NOT_FOUND, "no replica m-0")
 	invalid := control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "no name")
 	for name, c := range map[string]struct {
 		err   error
-		until time.Duration // it fails
+		until time.Duration // it fails before
 		takes time.Duration
 		want  error
 	}{
-		"known":         {},
-		"heard of soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
-		"never":         {err: unknown, until: time.Hour, takes: hearWithin, want: unknown},
-		"refused":       {err: invalid, until: time.Hour, want: invalid},
-		"failed":        {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},
+		"known":      {},
+		"known soon": {err: unknown, until: 200 * time.Millisecond, takes: 200 * time.Millisecond},
+		"never":      {err: unknown, until: time.Hour, takes: retryStaleFor, want: unknown},
+		"refused":    {err: invalid, until: time.Hour, want: invalid},
+		"failed":     {err: errors.ErrUnsupported, until: time.Hour, want: errors.ErrUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				got, err := heard(t.Context(), func() (string, error) {
+				got, err := retryStale(t.Context(), func() (string, error) {
 					if time.Since(began) < c.until {
 						return "", c.err
 					}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRefusedScaleIsNotAnnounced: a change that was not made is no event.
-func TestRefusedScaleIsNotAnnounced(t *testing.T) {
+// TestRefusedScalePublishesNoEvent checks that a change that the store refused is no event.
+func TestRefusedScalePublishesNoEvent(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	events, err := conn.SubscribeSync("troupe.v1.events.model.scaled")
@@ -22,7 +22,7 @@ func TestRefusedScaleIsNotAnnounced(t *testing.T) {
 	read := make(chan struct{}, 1)
 	n.CheckStore(func() error {
 		select {
-		case read <- struct{}{}: // the deployment is read, and then not written
+		case read <- struct{}{}: // lets the read of the deployment pass, but not the write
 			return nil
 		default:
 			return problem

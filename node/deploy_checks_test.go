@@ -14,8 +14,8 @@ import (
 	"troupe/testkit"
 )
 
-// rewritten copies the shipped model and changes a JSON file of it.
-func rewritten(t *testing.T, from, file string, change func(map[string]any)) string {
+// copyWithJSON copies a model folder and changes one of its JSON files.
+func copyWithJSON(t *testing.T, from, file string, change func(map[string]any)) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -40,8 +40,8 @@ func rewritten(t *testing.T, from, file string, change func(map[string]any)) str
 	return dir
 }
 
-// deploying deploys a folder over NATS and returns why that was refused.
-func deploying(t *testing.T, conn *nats.Conn, path string) string {
+// deployError deploys a folder over NATS and returns the error.
+func deployError(t *testing.T, conn *nats.Conn, path string) string {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "other", "path": path}})
 	if err != nil {
@@ -50,41 +50,41 @@ func deploying(t *testing.T, conn *nats.Conn, path string) string {
 	return request(t, conn, "troupe.v1.models.deploy", string(body)).Header.Get("Nats-Service-Error")
 }
 
-// TestDeployChecksTheTokenizer: a model that no request could be served of is refused when it is
-// deployed.
-func TestDeployChecksTheTokenizer(t *testing.T) {
+// TestDeployChecksTokenizer checks that a deploy is refused if the tokenizer does not fit the
+// model.
+func TestDeployChecksTokenizer(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	vocab := func(change func(model map[string]any)) func(map[string]any) {
 		return func(f map[string]any) { change(f["model"].(map[string]any)) }
 	}
-	missing := rewritten(t, testkit.Model(), "config.json", func(map[string]any) {})
+	missing := copyWithJSON(t, testkit.Model(), "config.json", func(map[string]any) {})
 	if err := os.Remove(filepath.Join(missing, "tokenizer.json")); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct{ path, want string }{
 		"missing": {missing, "no tokenizer.json"},
-		"unigram": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
+		"unigram": {copyWithJSON(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["type"], m["vocab"] = "Unigram", []any{[]any{"<unk>", 0.0}}
 			delete(m, "merges")
 		})), "unsupported model.type; supported: BPE"},
-		"larger": {rewritten(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
+		"larger": {copyWithJSON(t, testkit.Model(), "tokenizer.json", vocab(func(m map[string]any) {
 			m["vocab"].(map[string]any)["beyond"] = 1024
 		})), "the tokenizer has 1025 tokens but the model 1024"},
 	} {
-		refused := deploying(t, conn, tc.path)
+		refused := deployError(t, conn, tc.path)
 		if !strings.Contains(refused, tc.want) {
 			t.Errorf("%s: %q, want %q", name, refused, tc.want)
 		}
 	}
-	if refused := deploying(t, conn, testkit.Model()); refused != "" {
+	if refused := deployError(t, conn, testkit.Model()); refused != "" {
 		t.Errorf("the shipped model: %s", refused)
 	}
 }
 
-// TestRegisterChecksTheRank: an adapter that no replica of its model would take is refused when it
-// is registered.
-func TestRegisterChecksTheRank(t *testing.T) {
+// TestRegisterChecksRank checks that the registration of an adapter beyond the model's rank is
+// refused.
+func TestRegisterChecksRank(t *testing.T) {
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].MaxAdapterRank = new(uint32(2)) })
 	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
 		Name: "psalms", Model: "kjv", Path: filepath.Join(testkit.Model(), "adapters", "psalms"),

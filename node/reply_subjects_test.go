@@ -18,8 +18,8 @@ import (
 	"troupe/node"
 )
 
-// people makes an nkey for each name and returns the public keys, and what connects as one of them.
-func people(t *testing.T, names ...string) (public, seeds map[string]string) {
+// createUsers creates an nkey for each name and returns the public keys and the seeds.
+func createUsers(t *testing.T, names ...string) (public, seeds map[string]string) {
 	t.Helper()
 	public, seeds = map[string]string{}, map[string]string{}
 	dir := t.TempDir()
@@ -34,9 +34,9 @@ func people(t *testing.T, names ...string) (public, seeds map[string]string) {
 	return public, seeds
 }
 
-// withUsers starts a node whose embedded server has the users of a configuration; the node is the
-// user of a seed.
-func withUsers(t *testing.T, config, seed string, change func(*node.Config)) *node.Node {
+// startWithUsers starts a node whose embedded server has the users of a configuration. The node
+// logs in with the seed.
+func startWithUsers(t *testing.T, config, seed string, change func(*node.Config)) *node.Node {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "users.conf")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -50,8 +50,8 @@ func withUsers(t *testing.T, config, seed string, change func(*node.Config)) *no
 	})
 }
 
-// as connects to a node's server as the user of a seed.
-func as(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn {
+// connectAs connects to a node's server as the user with the seed.
+func connectAs(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	login, err := security.Login{Nkey: seed}.Options()
 	if err != nil {
@@ -67,7 +67,8 @@ func as(t *testing.T, n *node.Node, seed string, opts ...nats.Option) *nats.Conn
 
 var refusedLine = regexp.MustCompile(`(?m)^troupe_nats_replies_refused_total (\S+)$`)
 
-// refusedReplies returns the number of requests that the node dropped for their reply subject.
+// refusedReplies returns the number of requests that the node dropped because of their reply
+// subject.
 func refusedReplies(t *testing.T, n *node.Node) int {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -90,17 +91,18 @@ func refusedReplies(t *testing.T, n *node.Node) int {
 	return int(count)
 }
 
-// TestReplySubjects: a user of one subject steers the node's answers to subjects that it may not
-// publish to.
+// TestReplySubjects lets a user with access to one subject try to send the node's answers to
+// subjects that it may not publish to.
 func TestReplySubjects(t *testing.T) {
-	public, seeds := people(t, "node", "guest", "lister", "operator")
-	n := withUsers(t, fmt.Sprintf(`authorization { users = [
+	public, seeds := createUsers(t, "node", "guest", "lister", "operator")
+	n := startWithUsers(t, fmt.Sprintf(`authorization { users = [
 		{nkey: %s}
 		{nkey: %s}
 		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX_guest.>"}}
 		{nkey: %s, permissions: {publish: ["troupe.v1.models.list", "$SRV.>"], subscribe: "_INBOX_lister.>"}}
 	]}`, public["node"], public["operator"], public["guest"], public["lister"]), seeds["node"], nil)
-	guest, lister, operator := as(t, n, seeds["guest"]), as(t, n, seeds["lister"]), as(t, n, seeds["operator"])
+	guest, lister, operator := connectAs(t, n, seeds["guest"]), connectAs(t, n,
+		seeds["lister"]), connectAs(t, n, seeds["operator"])
 	js, err := jetstream.New(operator)
 	if err != nil {
 		t.Fatal(err)
@@ -131,23 +133,30 @@ func TestReplySubjects(t *testing.T) {
 		count, _, err := overheard.Pending()
 		return fmt.Sprint(count, err)
 	}
-	// greedy, the model goes on with a comma, at which the answer stops
-	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],"temperature":0,"stream":false,"format":"text"}`
+	// A greedy model continues with a comma, which stops the answer.
+	echo := `{"prompt":"{\"name\":\"kjv\",\"replicas\":2}","echo":true,"max_tokens":8,"stop":[","],` +
+		`"temperature":0,"stream":false,"format":"text"}`
 	for name, a := range map[string]struct {
 		from                 *nats.Conn
 		subject, body, reply string
 		watched              func() string
 	}{
-		"infer, echo, to models.scale":     {guest, "troupe.v1.infer.kjv", echo, "troupe.v1.models.scale", deployments},
-		"infer, no tokens, to delete":      {guest, "troupe.v1.infer.kjv", `{"prompt":"a","max_tokens":0,"stream":false}`, "$JS.API.STREAM.DELETE.KV_troupe", created},
-		"infer, refused, to delete":        {guest, "troupe.v1.infer.kjv", `{"prompt":`, "$JS.API.STREAM.DELETE.KV_troupe", created},
-		"models.list to a stored key":      {lister, "troupe.v1.models.list", "", "$KV.troupe.deployments.kjv", deployments},
-		"models.list, refused, to a key":   {lister, "troupe.v1.models.list", "nonsense", "$KV.troupe.deployments.kjv", deployments},
-		"ping to a stored key":             {lister, "$SRV.PING", "", "$KV.troupe.deployments.kjv", deployments},
-		"info of the service, to a key":    {lister, "$SRV.INFO.troupe", "", "$KV.troupe.deployments.kjv", deployments},
-		"stats of the service, to a key":   {lister, "$SRV.STATS.troupe", "", "$KV.troupe.deployments.kjv", deployments},
-		"infer to an event":                {guest, "troupe.v1.infer.kjv", "a", "troupe.v1.events.forged", forged},
-		"infer to a changed members key":   {guest, "troupe.v1.infer.kjv", echo, "$KV.troupe-members.members.test", created},
+		"infer, echo, to models.scale": {guest, "troupe.v1.infer.kjv", echo, "troupe.v1.models.scale", deployments},
+		"infer, no tokens, to delete": {guest, "troupe.v1.infer.kjv",
+			`{"prompt":"a","max_tokens":0,"stream":false}`, "$JS.API.STREAM.DELETE.KV_troupe", created},
+		"infer, refused, to delete": {guest, "troupe.v1.infer.kjv", `{"prompt":`,
+			"$JS.API.STREAM.DELETE.KV_troupe", created},
+		"models.list to a stored key": {lister, "troupe.v1.models.list", "", "$KV.troupe.deployments.kjv",
+			deployments},
+		"models.list, refused, to a key": {lister, "troupe.v1.models.list", "nonsense",
+			"$KV.troupe.deployments.kjv", deployments},
+		"ping to a stored key":          {lister, "$SRV.PING", "", "$KV.troupe.deployments.kjv", deployments},
+		"info of the service, to a key": {lister, "$SRV.INFO.troupe", "", "$KV.troupe.deployments.kjv", deployments},
+		"stats of the service, to a key": {lister, "$SRV.STATS.troupe", "", "$KV.troupe.deployments.kjv",
+			deployments},
+		"infer to an event": {guest, "troupe.v1.infer.kjv", "a", "troupe.v1.events.forged", forged},
+		"infer to a changed members key": {guest, "troupe.v1.infer.kjv", echo,
+			"$KV.troupe-members.members.test", created},
 		"infer to an inbox of the node":    {guest, "troupe.v1.infer.kjv", "a", "_INBOX_troupe_nodes.x.y", created},
 		"infer to a wildcard below _INBOX": {guest, "troupe.v1.infer.kjv", "a", "_INBOX.*", created},
 	} {
@@ -156,7 +165,7 @@ func TestReplySubjects(t *testing.T) {
 			if err := a.from.PublishRequest(a.subject, a.reply, []byte(a.body)); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the request to be dropped", func() bool {
+			waitFor(t, "the request to be dropped", func() bool {
 				if now := a.watched(); now != before {
 					t.Fatalf("before %s\nnow %s", before, now)
 				}

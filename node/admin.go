@@ -30,7 +30,8 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		return nil, err
 	}
 	s := &messages.NodeStatus{
-		Member: n.Member(), Draining: n.emptied(), Gpus: gpus, Sessions: uint32(n.calls.Open()), Disk: n.diskStatus(),
+		Member: n.Member(), Draining: n.isDraining(), Gpus: gpus, Sessions: uint32(n.calls.Open()),
+		Disk: n.diskStatus(),
 	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.cfg.Name {
@@ -43,20 +44,22 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 		}
 	}
 	if s.Draining {
-		s.Detail = drained(s, t)
+		s.Detail = drainDetail(s, t)
 	}
 	return s, nil
 }
 
-// drained says what keeps a node from being stopped.
-func drained(s *messages.NodeStatus, t *messages.Table) string {
+// drainDetail describes what still runs on a node that is being drained.
+func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}
-	detail := fmt.Sprintf("draining: it still has %d replicas, and %d sessions at its gateway", s.GetReplicas(), s.GetSessions())
+	detail := fmt.Sprintf("draining: %d replicas and %d gateway sessions left", s.GetReplicas(),
+		s.GetSessions())
 	for _, r := range t.GetReplicas() {
 		for _, d := range t.GetDeployments() {
-			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() && d.GetFailure() != nil {
+			if r.GetNode() == s.GetMember().GetName() && d.GetSpec().GetName() == r.GetModel() &&
+				d.GetFailure() != nil {
 				detail += "; " + r.GetModel() + ": " + d.GetFailure().GetDetail()
 			}
 		}
@@ -64,9 +67,10 @@ func drained(s *messages.NodeStatus, t *messages.Table) string {
 	return detail
 }
 
-// DrainNode implements control.Backend. A node that was drained and is away can be undrained: so can one that is to take its place.
+// DrainNode implements control.Backend. A drained node that is down can be undrained, so that its
+// replacement is used.
 func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
-	member, err := heard(ctx, func() (*messages.Member, error) { return n.drainable(ctx, name) })
+	member, err := retryStale(ctx, func() (*messages.Member, error) { return n.findDrainable(ctx, name) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +79,14 @@ func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*mess
 	}
 	s := &messages.NodeStatus{Member: member, Draining: draining}
 	if draining {
-		s.Detail = "draining: see nodes.list for how far it is"
+		s.Detail = "draining; nodes.list shows the progress"
 	}
 	return s, nil
 }
 
-// drainable finds a node that is there, or was drained, as the store has it: this node may not have been told yet.
-func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, error) {
+// findDrainable finds a live node, or one that the store has as drained. It asks the store, because
+// this node's watch may lag behind.
+func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member, error) {
 	var names []string
 	for _, m := range n.Members() {
 		if m.GetName() == name {
@@ -96,11 +101,13 @@ func (n *Node) drainable(ctx context.Context, name string) (*messages.Member, er
 	if stored.GetDraining() {
 		return &messages.Member{Name: name}, nil
 	}
-	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
 }
 
-// scaleAt stores how many replicas a deployment is to have, unless it has changed since a revision.
-func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
+// scaleAtRevision stores the number of replicas of a deployment. It returns store.ErrConflict if
+// the deployment is no longer at the given revision.
+func (n *Node) scaleAtRevision(ctx context.Context, name string, revision uint64, replicas uint32, why string) error {
 	stored, at, err := n.store.Get(ctx, name)
 	if err != nil {
 		return err
@@ -118,9 +125,10 @@ func (n *Node) scaleAt(ctx context.Context, name string, revision uint64, replic
 }
 
 // Migrate implements control.Backend.
-func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
-	id := rand.Text() // the same each time: what was begun is not begun again
-	answer, err := heard(ctx, func() (*messages.MigrateSequencesResult, error) {
+func (n *Node) Migrate(ctx context.Context,
+	req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
+	id := rand.Text() // the same for each retry, so that a migration is not started twice
+	answer, err := retryStale(ctx, func() (*messages.MigrateSequencesResult, error) {
 		all, err := n.Deployments(ctx)
 		if err != nil {
 			return nil, err
@@ -131,7 +139,8 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 		}
 		source := actor.NewPID(from.GetActor().GetAddress(), from.GetActor().GetId())
 		answer, err := askAt[*messages.MigrateSequencesResult](ctx, n, source, &messages.MigrateSequences{
-			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(), RequestIds: req.GetRequestIds(), Cause: "replicas.migrate",
+			RequestId: id, Target: to.GetName(), TargetActor: to.GetActor(),
+			RequestIds: req.GetRequestIds(), Cause: "replicas.migrate",
 		})
 		if err != nil {
 			return nil, fmt.Errorf("replica %s: %w", from.GetName(), err)
@@ -147,51 +156,56 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 	return &messages.MigrateReplicaResponse{Sequences: answer.GetSequences()}, nil
 }
 
-// Explain implements control.Backend. The router that decided may be any; whoever does not answer does not know.
+// Explain implements control.Backend. It asks all routers, and ignores those that do not answer.
 func (n *Node) Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var mu sync.Mutex
 	var decisions []*messages.RouteDecision
-	var asked sync.WaitGroup
+	var queries sync.WaitGroup
 	for _, m := range n.Members() {
-		asked.Go(func() {
-			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID), &messages.GetExplanation{RequestId: requestID})
+		queries.Go(func() {
+			e, _ := askAt[*messages.Explanation](ctx, n, actor.NewPID(m.GetAddress(), routerID),
+				&messages.GetExplanation{RequestId: requestID})
 			mu.Lock()
 			defer mu.Unlock()
 			decisions = append(decisions, e.GetDecisions()...)
 		})
 	}
-	asked.Wait()
+	queries.Wait()
 	if len(decisions) == 0 {
-		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no node has routed a request %q, or it is forgotten", requestID))
+		return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("no node remembers a request %q", requestID))
 	}
-	slices.SortFunc(decisions, func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
+	slices.SortFunc(decisions,
+		func(a, b *messages.RouteDecision) int { return a.GetTime().AsTime().Compare(b.GetTime().AsTime()) })
 	return &messages.ExplainResponse{RequestId: requestID, Decisions: decisions}, nil
 }
 
 // QuarantineGpu implements control.Backend.
 func (n *Node) QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error) {
-	at, err := n.gpuOf(req)
+	at, err := n.gpuActor(req)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := askAt[*messages.QuarantineGpuResult](ctx, n, at, &messages.QuarantineGpu{RequestId: rand.Text(), Detail: req.GetDetail()})
+	answer, err := askAt[*messages.QuarantineGpuResult](ctx, n, at,
+		&messages.QuarantineGpu{RequestId: rand.Text(), Detail: req.GetDetail()})
 	return outcome(answer.GetQuarantined(), answer.GetRefused(), err)
 }
 
 // ReleaseGpu implements control.Backend.
 func (n *Node) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error) {
-	at, err := n.gpuOf(req)
+	at, err := n.gpuActor(req)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := askAt[*messages.ReleaseGpuResult](ctx, n, at, &messages.ReleaseGpu{RequestId: rand.Text(), Untested: req.GetUntested()})
+	answer, err := askAt[*messages.ReleaseGpuResult](ctx, n, at,
+		&messages.ReleaseGpu{RequestId: rand.Text(), Untested: req.GetUntested()})
 	return outcome(answer.GetReleased(), answer.GetRefused(), err)
 }
 
-// gpuOf finds the actor of a GPU of any node.
-func (n *Node) gpuOf(req interface {
+// gpuActor returns the actor of a GPU on any node.
+func (n *Node) gpuActor(req interface {
 	GetNode() string
 	GetName() string
 }) (*actor.PID, error) {
@@ -200,7 +214,8 @@ func (n *Node) gpuOf(req interface {
 			return actor.NewPID(m.GetAddress(), devicesID+"/"+req.GetName()), nil
 		}
 	}
-	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no %s on a node %q; gpus.list has them all", req.GetName(), req.GetNode()))
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("no %s on node %q; gpus.list names all GPUs", req.GetName(), req.GetNode()))
 }
 
 func outcome[T any](done T, refused *messages.Refused, err error) (T, error) {

@@ -21,27 +21,27 @@ import (
 	"troupe/testkit/kernelhost"
 )
 
-// journal keeps what a node logs.
-type journal struct {
+// logBuffer collects the log of a node.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-// take returns what was written since the last time.
-func (j *journal) take() string {
+// take returns the log since the last call.
+func (j *logBuffer) take() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	defer j.text.Reset()
 	return j.text.String()
 }
 
-// fakeGPU is a library that stands in for a GPU's, with the CUDA sources for kernels.
+// fakeGPU returns a fake CUDA driver that runs the kernels' CUDA sources on the CPU.
 func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	fake := fakecuda.Open(t)
 	fake.Do("kernels " + kernelhost.Build(t))
@@ -52,22 +52,23 @@ func fakeGPU(t *testing.T) (*fakecuda.Fake, *driver.Library) {
 	return fake, library
 }
 
-// slow is a deployment that the CUDA sources on the CPU are fast enough for.
+// slow returns a deployment that is small enough for the fake GPU.
 func slow(replicas uint32) *messages.DeploymentSpec {
-	spec := kjv(replicas)
+	spec := kjvSpec(replicas)
 	spec.MaxSequences, spec.StepTokens = new(uint32(4)), new(uint32(64))
 	return spec
 }
 
-// onFake starts a node whose first GPU is the fake's, and whose second, if any, is a software device. The faults are armed before
-// the model is deployed on each.
-func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, faults string) (*node.Node, *journal) {
+// startOnFake starts a node whose first GPU is the fake one, with software GPUs after it. The
+// faults are armed before the model is deployed.
+func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int,
+	faults string) (*node.Node, *logBuffer) {
 	t.Helper()
 	d, err := l.Open(0, driver.Embedded{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &journal{}
+	log := &logBuffer{}
 	n := start(t, func(c *node.Config) {
 		c.GPUs = []node.GPU{{Device: d, Source: telemetry.Device(d)}}
 		c.Devices = []host.Config{{Index: 1, MemoryBytes: 256 << 20}}[:software]
@@ -81,23 +82,23 @@ func onFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software int, 
 	return n, log
 }
 
-// ended is the status and the text, or the error, that a stream ended with.
-type ended struct {
+// response is the status, and the text or error, of a request.
+type response struct {
 	status int
 	text   string
 }
 
-// few runs four short greedy requests at once.
-func few(t *testing.T, n *node.Node) [4]ended {
+// completeFour runs four short greedy requests at once.
+func completeFour(t *testing.T, n *node.Node) [4]response {
 	t.Helper()
-	var got [4]ended
+	var got [4]response
 	var wait sync.WaitGroup
 	for i, g := range goldens(t)[:len(got)] {
 		wait.Go(func() {
 			status, body := post(t, n, "/v1/completions", map[string]any{
 				"model": "kjv", "prompt": g.Prompt, "max_tokens": 5, "temperature": 0, "ignore_eos": true,
 			})
-			got[i] = ended{status, string(body)}
+			got[i] = response{status, string(body)}
 			var c completion
 			if status == http.StatusOK {
 				if err := json.Unmarshal(body, &c); err != nil || len(c.Choices) != 1 || c.Usage.CompletionTokens != 5 {
@@ -112,9 +113,9 @@ func few(t *testing.T, n *node.Node) [4]ended {
 	return got
 }
 
-// undisturbed are the answers that no fault may change: those of a software device, which are the beginnings of the goldens.
-func undisturbed(t *testing.T) [4]ended {
-	want := few(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjv(1)} }))
+// expectedOutputs returns the responses of a software device, which must begin the goldens.
+func expectedOutputs(t *testing.T) [4]response {
+	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
 	for i, g := range goldens(t)[:len(want)] {
 		if want[i].text == "" || !strings.HasPrefix(g.Text, want[i].text) {
 			t.Fatalf("without faults: %v, not the beginning of %q", want[i], g.Text)
@@ -123,30 +124,32 @@ func undisturbed(t *testing.T) [4]ended {
 	return want
 }
 
-// quiet waits until nothing is left of requests, and of leases only those of the replicas.
-func quiet(t *testing.T, n *node.Node) {
+// awaitIdle waits until no sequence and no session is left.
+func awaitIdle(t *testing.T, n *node.Node) {
 	t.Helper()
-	until(t, "nothing is left of the requests", func() bool {
+	waitFor(t, "no sequence and no session to be left", func() bool {
 		s, err := n.NodeStatus(t.Context())
-		return err == nil && s.GetRunning()+s.GetWaiting() == 0 && !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
+		return err == nil && s.GetRunning()+s.GetWaiting() == 0 &&
+			!strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
 	})
 }
 
-// TestFaultsHarmNobody: calls of the driver fail one by one under a node that serves. The engine crashes, with an error that says what
-// failed, and comes back; every stream has the tokens of an undisturbed run; nothing is left.
-func TestFaultsHarmNobody(t *testing.T) {
-	want := undisturbed(t)
+// TestDriverFaultsChangeNoToken checks that a failed driver call under load crashes the engine with
+// an error that names the fault. The engine restarts, every stream gets the same tokens, and no
+// driver object leaks.
+func TestDriverFaultsChangeNoToken(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
-	t.Cleanup(func() { // once the node has stopped
+	t.Cleanup(func() { // after the node has stopped
 		if left := fake.Live() - live; left != 0 {
-			t.Errorf("%d objects were not given back", left)
+			t.Errorf("%d objects leaked", left)
 		}
 	})
-	n, log := onFake(t, fake, library, 1, "")
-	serve(t, n, 1, 1)
-	few(t, n) // makes what is made once
-	quiet(t, n)
+	n, log := startOnFake(t, fake, library, 1, "")
+	awaitServing(t, n, 1, 1)
+	completeFour(t, n) // creates the objects that are created once
+	awaitIdle(t, n)
 	serving := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
 		{"cuMemcpyHtoDAsync_v2@2=1", "CUDA_ERROR_INVALID_VALUE"},
@@ -160,32 +163,33 @@ func TestFaultsHarmNobody(t *testing.T) {
 		t.Run(tc.faults, func(t *testing.T) {
 			log.take()
 			fake.Fault(tc.faults)
-			got := few(t, n)
+			got := completeFour(t, n)
 			if unfired := fake.Unfired(); unfired != 0 {
-				t.Errorf("%d faults were not met", unfired)
+				t.Errorf("%d faults were not reached", unfired)
 			}
 			fake.Reset()
 			if got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			serve(t, n, 1, 1)
-			quiet(t, n)
-			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("nothing says %q: %s", tc.says, said)
+			awaitServing(t, n, 1, 1)
+			awaitIdle(t, n)
+			if logged := log.take(); !strings.Contains(logged, tc.says) {
+				t.Errorf("the log lacks %q: %s", tc.says, logged)
 			}
 			if now := fake.Live(); now != serving {
-				t.Errorf("%d objects, and %d before", now, serving)
+				t.Errorf("%d objects, %d before", now, serving)
 			}
-			if q := gpu(t, n, 0).GetQuarantine(); q != nil {
+			if q := gpuStatus(t, n, 0).GetQuarantine(); q != nil {
 				t.Errorf("the device is not lost: %v", q)
 			}
 		})
 	}
 }
 
-// TestFaultsWhileLoading: what fails while a model is loaded onto the device is reported, and tried again or elsewhere.
-func TestFaultsWhileLoading(t *testing.T) {
-	want := undisturbed(t)
+// TestDriverFaultsDuringLoad checks that a driver fault during the load of a model is logged and
+// that the load is retried, here or elsewhere.
+func TestDriverFaultsDuringLoad(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
 	for _, tc := range []struct{ faults, says string }{
@@ -196,89 +200,92 @@ func TestFaultsWhileLoading(t *testing.T) {
 		{"cuMemcpyHtoDAsync_v2@1=1", "CUDA_ERROR_INVALID_VALUE"},
 	} {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, log := onFake(t, fake, library, 1, tc.faults)
-			until(t, "the fault was met", func() bool { return fake.Unfired() == 0 })
+			n, log := startOnFake(t, fake, library, 1, tc.faults)
+			waitFor(t, "the fault to be reached", func() bool { return fake.Unfired() == 0 })
 			fake.Reset()
-			until(t, "both replicas serve, on whichever GPU", func() bool {
+			waitFor(t, "both replicas to serve, on any GPU", func() bool {
 				d, err := n.Deployment(t.Context(), "kjv")
 				return err == nil && strings.Count(fmt.Sprint(d.GetReplicas()), "REPLICA_STATE_SERVING") == 2
 			})
-			if got := few(t, n); got != want {
+			if got := completeFour(t, n); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
-			if said := log.take(); !strings.Contains(said, tc.says) {
-				t.Errorf("nothing says %q: %s", tc.says, said)
+			if logged := log.take(); !strings.Contains(logged, tc.says) {
+				t.Errorf("the log lacks %q: %s", tc.says, logged)
 			}
-			quiet(t, n)
+			awaitIdle(t, n)
 		})
 		if left := fake.Live() - live; ok && left != 0 {
-			t.Errorf("%s: %d objects were not given back", tc.faults, left)
+			t.Errorf("%s: %d objects leaked", tc.faults, left)
 		}
 	}
 }
 
-// lasting are faults that lose the device.
-var lasting = []struct{ faults, says string }{
+// deviceLossFaults are faults after which the device is lost.
+var deviceLossFaults = []struct{ faults, says string }{
 	{"exec:copy@3=214", "CUDA_ERROR_ECC_UNCORRECTABLE"},
 	{"exec:kernel@40=719", "CUDA_ERROR_LAUNCH_FAILED"},
 	{"exec:kernel@90=700", "CUDA_ERROR_ILLEGAL_ADDRESS"},
 	{"cuLaunchKernel@5=999!", "CUDA_ERROR_UNKNOWN"},
 }
 
-// TestDriverLosesDevice: a fault that lasts, under streams. They go on elsewhere with the tokens that they would have had, and the device
-// is quarantined and emptied.
-func TestDriverLosesDevice(t *testing.T) {
-	want := undisturbed(t)
+// TestLastingDriverFaultQuarantines checks that streams continue elsewhere with the same tokens
+// when the device is lost, and that the device is quarantined and emptied.
+func TestLastingDriverFaultQuarantines(t *testing.T) {
+	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
 	live := fake.Live()
-	for _, tc := range lasting {
+	for _, tc := range deviceLossFaults {
 		ok := t.Run(tc.faults, func(t *testing.T) {
-			n, _ := onFake(t, fake, library, 1, "")
-			serve(t, n, 1, 1)
+			n, _ := startOnFake(t, fake, library, 1, "")
+			awaitServing(t, n, 1, 1)
 			fake.Fault(tc.faults)
-			if got := few(t, n); got != want {
+			if got := completeFour(t, n); got != want {
 				t.Errorf("got %v, want %v", got, want)
 			}
 			if unfired := fake.Unfired(); unfired != 0 {
-				t.Fatalf("%d faults were not met", unfired)
+				t.Fatalf("%d faults were not reached", unfired)
 			}
-			serve(t, n, 0, 2)
-			until(t, "the lost GPU is empty", func() bool { return len(gpu(t, n, 0).GetLeases()) == 0 && len(n.Holders()[0].Held()) == 0 })
-			g := gpu(t, n, 0)
-			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST || !strings.Contains(q.GetDetail(), tc.says) {
+			awaitServing(t, n, 0, 2)
+			waitFor(t, "the lost GPU to be empty",
+				func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 && len(n.Residency()[0].Held()) == 0 })
+			g := gpuStatus(t, n, 0)
+			if q := g.GetQuarantine(); q.GetCause() != messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST ||
+				!strings.Contains(q.GetDetail(), tc.says) {
 				t.Errorf("quarantined: %v", q)
 			}
-			quiet(t, n)
+			awaitIdle(t, n)
 			release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
 			if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
-				t.Fatalf("it is not opened again: %v, %v", g, err)
+				t.Fatalf("the device is not reopened: %v, %v", g, err)
 			}
 			deploy(t, n, slow(3))
-			serve(t, n, 1, 2)
-			if got := few(t, n); got != want {
-				t.Errorf("after it was opened again: got %v, want %v", got, want)
+			awaitServing(t, n, 1, 2)
+			if got := completeFour(t, n); got != want {
+				t.Errorf("after the device was reopened: got %v, want %v", got, want)
 			}
 		})
 		fake.Reset()
 		if left := fake.Live() - live; ok && left != 0 {
-			t.Errorf("%s: %d objects were not given back", tc.faults, left)
+			t.Errorf("%s: %d objects leaked", tc.faults, left)
 		}
 	}
 }
 
-// TestOnlyDeviceLost: with nowhere to go, streams end with an error that says why, and the node goes on.
+// TestOnlyDeviceLost checks that streams end with an error that names the cause if there is no
+// other device, and that the node keeps running.
 func TestOnlyDeviceLost(t *testing.T) {
 	fake, library := fakeGPU(t)
-	n, _ := onFake(t, fake, library, 0, "")
-	serve(t, n, 1)
-	fake.Fault(lasting[0].faults)
-	for i, a := range few(t, n) {
-		if a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, lasting[0].says) {
+	n, _ := startOnFake(t, fake, library, 0, "")
+	awaitServing(t, n, 1)
+	fake.Fault(deviceLossFaults[0].faults)
+	for i, a := range completeFour(t, n) {
+		if a.status != http.StatusServiceUnavailable || !strings.Contains(a.text, deviceLossFaults[0].says) {
 			t.Errorf("stream %d: %v", i, a)
 		}
 	}
-	quiet(t, n)
-	if state := gpu(t, n, 0).GetState(); state != messages.GpuState_GPU_STATE_QUARANTINED {
+	awaitIdle(t, n)
+	if state := gpuStatus(t, n, 0).GetState(); state != messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Error(state)
 	}
 }
