@@ -43,10 +43,10 @@ func crowd(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 		r := serving(fmt.Sprintf("model-%d", i))
 		r.Running, r.KVBlocks, r.KVBlocksFree = rnd.IntN(16), held, held/2
 		routes.Update(r)
-		routes.Blocks(r.Name, nil, system)
+		routes.UpdateBlocks(r.Name, nil, system)
 		for n := shared; n < held; n += prompt - shared {
 			own := chain(min(prompt-shared, held-n))
-			routes.Blocks(r.Name, nil, own)
+			routes.UpdateBlocks(r.Name, nil, own)
 			prompts = append(prompts, append(append([]uint64(nil), system...), own...))
 		}
 	}
@@ -67,16 +67,16 @@ func BenchmarkBlocks(b *testing.B) {
 	routes, _ := crowd(100, 10_000, 32, 128)
 	block := []uint64{1}
 	for b.Loop() {
-		routes.Blocks("model-50", nil, block)
-		routes.Blocks("model-50", block, nil)
+		routes.UpdateBlocks("model-50", nil, block)
+		routes.UpdateBlocks("model-50", block, nil)
 	}
 }
 
 // BenchmarkReset takes a snapshot of 10,000 blocks in, of one replica of 100 that hold as many each.
 func BenchmarkReset(b *testing.B) {
 	routes, _ := crowd(100, 10_000, 32, 128)
-	held := routes.Held("model-50")
+	held := routes.BlocksOf("model-50")
 	for b.Loop() {
-		routes.Reset("model-50", held)
+		routes.ResetBlocks("model-50", held)
 	}
 }

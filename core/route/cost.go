@@ -80,7 +80,7 @@ func (s *slot) excluded(r Request) Exclusion {
 	case s.State != Serving:
 		return IsLoading
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
-		return OtherFiles
+		return OtherRevision
 	case slices.Contains(r.Avoid, s.Name):
 		return Avoided
 	}

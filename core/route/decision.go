@@ -40,7 +40,7 @@ const (
 	Eligible Exclusion = iota
 	OverShare
 	Avoided
-	OtherFiles
+	OtherRevision
 	IsDraining
 	IsLoading
 	HasFailed

@@ -2,17 +2,17 @@ package route
 
 import "slices"
 
-// Holders knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
-type Holders struct {
+// BlockIndex knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
+type BlockIndex struct {
 	names []string // by slot; empty: nobody's
 	index index
 }
 
-// NewHolders returns a Holders that knows of none.
-func NewHolders() *Holders { return &Holders{index: newIndex()} }
+// NewHolders returns a BlockIndex that knows of none.
+func NewHolders() *BlockIndex { return &BlockIndex{index: newIndex()} }
 
-// Blocks takes what changed in a holder's blocks; evicted goes first.
-func (h *Holders) Blocks(name string, evicted, committed []uint64) {
+// Update takes what changed in a holder's blocks; evicted goes first.
+func (h *BlockIndex) Update(name string, evicted, committed []uint64) {
 	slot := slices.Index(h.names, name)
 	if slot < 0 {
 		if slot = slices.Index(h.names, ""); slot < 0 {
@@ -31,23 +31,23 @@ func (h *Holders) Blocks(name string, evicted, committed []uint64) {
 }
 
 // Remove forgets a holder and its blocks.
-func (h *Holders) Remove(name string) {
+func (h *BlockIndex) Remove(name string) {
 	if slot := slices.Index(h.names, name); slot >= 0 {
 		h.names[slot] = ""
 		h.index.drop(slot)
 	}
 }
 
-// Held returns the blocks of a holder, in no order.
-func (h *Holders) Held(name string) []uint64 {
+// BlocksOf returns the blocks of a holder, in no order.
+func (h *BlockIndex) BlocksOf(name string) []uint64 {
 	if slot := slices.Index(h.names, name); slot >= 0 {
 		return h.index.of(slot)
 	}
 	return nil
 }
 
-// Longest is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
-func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+// LongestPrefix is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
+func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
 	slot, n := h.index.longest(blocks, len(h.names), hashOf(asker), func(slot int) bool { return h.names[slot] != "" && may(h.names[slot]) })
 	if n == 0 {
 		return "", 0
@@ -55,8 +55,8 @@ func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) b
 	return h.names[slot], n
 }
 
-// Longest is the replica that holds the most leading blocks, and how many those are; see Holders.
-func (t *Routes) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+// LongestPrefix is the replica that holds the most leading blocks, and how many those are; see BlockIndex.
+func (t *Routes) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
 	slot, n := t.index.longest(blocks, len(t.slots), hashOf(asker), func(slot int) bool { return t.slots[slot].used && may(t.slots[slot].Name) })
 	if n == 0 {
 		return "", 0

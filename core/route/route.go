@@ -109,8 +109,8 @@ func (t *Routes) Remove(name string) {
 	}
 }
 
-// Blocks takes what changed in a replica's blocks; evicted goes first. A replica that was never reported is passed over.
-func (t *Routes) Blocks(name string, evicted, committed []uint64) {
+// UpdateBlocks takes what changed in a replica's blocks; evicted goes first. A replica that was never reported is passed over.
+func (t *Routes) UpdateBlocks(name string, evicted, committed []uint64) {
 	s, ok := t.byName[name]
 	if !ok {
 		return
@@ -123,24 +123,24 @@ func (t *Routes) Blocks(name string, evicted, committed []uint64) {
 	}
 }
 
-// Reset takes a snapshot: these are all the blocks that a replica holds.
-func (t *Routes) Reset(name string, committed []uint64) {
+// ResetBlocks takes a snapshot: these are all the blocks that a replica holds.
+func (t *Routes) ResetBlocks(name string, committed []uint64) {
 	if s, ok := t.byName[name]; ok {
 		t.index.drop(s)
-		t.Blocks(name, nil, committed)
+		t.UpdateBlocks(name, nil, committed)
 	}
 }
 
-// Held returns the blocks of a replica, in no order: what a snapshot of it tells.
-func (t *Routes) Held(name string) []uint64 {
+// BlocksOf returns the blocks of a replica, in no order: what a snapshot of it tells.
+func (t *Routes) BlocksOf(name string) []uint64 {
 	if s, ok := t.byName[name]; ok {
 		return t.index.of(s)
 	}
 	return nil
 }
 
-// Has reports whether a replica has loaded files of a revision.
-func (t *Routes) Has(revision string) bool {
+// HasRevision reports whether a replica has loaded files of a revision.
+func (t *Routes) HasRevision(revision string) bool {
 	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.used && s.Revision == revision })
 }
 

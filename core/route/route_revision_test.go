@@ -16,7 +16,7 @@ func TestRouteKeepsToTheRevision(t *testing.T) {
 			t.Errorf("begun with %q: %s, %s", revision, d.Name, d.Why())
 		}
 	}
-	if !r.Has("y") || r.Has("z") {
+	if !r.HasRevision("y") || r.HasRevision("z") {
 		t.Error("which revisions there are")
 	}
 }

@@ -127,7 +127,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			},
 			"blocks": func(t *rapid.T) {
 				n, evicted, committed := name.Draw(t, "name"), blocks.Draw(t, "evicted"), blocks.Draw(t, "committed")
-				routes.Blocks(n, evicted, committed)
+				routes.UpdateBlocks(n, evicted, committed)
 				for _, b := range evicted {
 					delete(m.blocks[n], b)
 				}
@@ -139,7 +139,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			},
 			"reset": func(t *rapid.T) {
 				n, committed := name.Draw(t, "name"), blocks.Draw(t, "committed")
-				routes.Reset(n, committed)
+				routes.ResetBlocks(n, committed)
 				clear(m.blocks[n])
 				for _, b := range committed {
 					if m.blocks[n] != nil {
@@ -158,7 +158,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				for n, held := range m.blocks {
-					if got := routes.Held(n); !maps.Equal(held, setOf(got)) || len(got) != len(held) {
+					if got := routes.BlocksOf(n); !maps.Equal(held, setOf(got)) || len(got) != len(held) {
 						t.Fatalf("%s holds %v, and %v were announced", n, got, held)
 					}
 				}
@@ -239,23 +239,23 @@ func TestRouteSaysWhy(t *testing.T) {
 			r := serving("m-1")
 			r.Running = 3
 			t.Update(r)
-			t.Blocks("m-1", nil, chain(1, 6))
+			t.UpdateBlocks("m-1", nil, chain(1, 6))
 			t.Update(serving("m-0"))
 		}, nil, "m-1 on node-1: 96 of 128 prompt tokens cached, 3 sequences ahead; m-0 would compute 128"},
 		"never the last token": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 		}, nil, "m-0 on node-0: 112 of 128 prompt tokens cached, 0 sequences ahead; no other serves"},
 		"a block in the middle is missing": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
-			t.Blocks("m-0", []uint64{3}, nil)
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", []uint64{3}, nil)
 		}, nil, "m-0 on node-0: 32 of 128 prompt tokens cached, 0 sequences ahead; no other serves"},
 		"more than its share": {func(t *Routes) {
 			hot := serving("m-0")
 			hot.Running = 20
 			t.Update(hot)
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 			t.Update(serving("m-1"))
 			t.Update(serving("m-2"))
 			r := serving("m-2")
@@ -278,7 +278,7 @@ func TestRouteSaysWhy(t *testing.T) {
 		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 1 sequence ahead; m-0 would compute 385 tokens first, not 129"},
 		"it failed before": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 			t.Update(serving("m-1"))
 		}, []string{"m-0"}, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but failed this request before"},
 		"it failed before, and no other serves": {func(t *Routes) {
@@ -345,7 +345,7 @@ func TestHotPrefixSpreads(t *testing.T) {
 		}
 	}
 	report()
-	routes.Blocks("m-2", nil, chain(1, 64))
+	routes.UpdateBlocks("m-2", nil, chain(1, 64))
 	for i := range 100 {
 		d := routes.Route(Request{ID: fmt.Sprint(i), Hashes: chain(1, 64), Tokens: 64*16 + 1})
 		running[d.Name]++
@@ -360,7 +360,7 @@ func TestHotPrefixSpreads(t *testing.T) {
 func TestBlocksOfOneThatDrains(t *testing.T) {
 	routes, prompt := NewRoutes(), Request{ID: "r", Hashes: chain(1, 4), Tokens: 65}
 	routes.Update(serving("m-0"))
-	routes.Blocks("m-0", nil, chain(1, 4))
+	routes.UpdateBlocks("m-0", nil, chain(1, 4))
 	before := routes.Route(prompt)
 	r := serving("m-0")
 	r.State = Draining
@@ -375,9 +375,9 @@ func TestBlocksOfOneThatDrains(t *testing.T) {
 func TestCollidingBlocks(t *testing.T) {
 	routes := NewRoutes()
 	routes.Update(serving("m-0"))
-	routes.Blocks("m-0", nil, []uint64{7, 7})
-	routes.Blocks("m-0", []uint64{7}, nil)
-	routes.Blocks("m-0", []uint64{7}, nil)
+	routes.UpdateBlocks("m-0", nil, []uint64{7, 7})
+	routes.UpdateBlocks("m-0", []uint64{7}, nil)
+	routes.UpdateBlocks("m-0", []uint64{7}, nil)
 	if d := routes.Route(Request{ID: "r", Hashes: []uint64{7}, Tokens: 17}); d.Name != "m-0" || d.Candidates[0].Cached != 0 {
 		t.Errorf("%+v", d)
 	}

@@ -64,8 +64,8 @@ func (g GPU) short(need hbm.Need) int64 {
 	return 0
 }
 
-// Closest is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
-func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+// ClosestFit is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
+func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 	for _, g := range gpus {
 		_, over := g.Memory.Add(need)
 		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {

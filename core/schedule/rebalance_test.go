@@ -12,7 +12,7 @@ import (
 )
 
 // laid puts replicas on GPUs: "x/0": 2 are two of them. Every GPU has room for ten.
-func laid(on map[string]int) (copies []Copy, gpus []GPU) {
+func laid(on map[string]int) (copies []Replica, gpus []GPU) {
 	var names []string
 	for name := range on {
 		names = append(names, name)
@@ -22,7 +22,7 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 		node, gpu, _ := strings.Cut(name, "/")
 		gpus = append(gpus, GPU{Node: node, Name: gpu, Memory: hbm.Budget{Total: 10}, Siblings: on[name]})
 		for range on[name] {
-			copies = append(copies, Copy{Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true, Need: hbm.Need{Fixed: 1}})
+			copies = append(copies, Replica{Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Serving, Current: true, Need: hbm.Need{Fixed: 1}})
 		}
 	}
 	return copies, gpus
@@ -31,7 +31,7 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 func TestRebalance(t *testing.T) {
 	for name, tc := range map[string]struct {
 		on  map[string]int
-		but func(copies []Copy, gpus []GPU)
+		but func(copies []Replica, gpus []GPU)
 		why string // empty: all stay
 	}{
 		"a node came back":             {map[string]int{"a/0": 3, "b/0": 0}, nil, "m-2 moves from a/0 to b/0: a has 3 replicas of the model, b none"},
@@ -44,11 +44,11 @@ func TestRebalance(t *testing.T) {
 		"a node each":                  {map[string]int{"a/0": 1, "b/0": 1, "c/0": 0}, nil, ""},
 		"a GPU each":                   {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "b/0": 1}, nil, ""},
 		"not for a shared GPU":         {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "a/3": 1, "b/0": 1}, nil, ""},
-		"the idle one":                 {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
-		"no room":                      {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Memory.Total = 0 }, ""},
-		"no room for what it holds":    {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
-		"the node is being emptied":    {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Draining = true }, ""},
-		"it does not answer":           {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Silent = true }, ""},
+		"the idle one":                 {map[string]int{"a/0": 3, "b/0": 0}, func(c []Replica, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
+		"no room":                      {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Memory.Total = 0 }, ""},
+		"no room for what it holds":    {map[string]int{"a/0": 3, "b/0": 0}, func(c []Replica, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
+		"the node is being emptied":    {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Draining = true }, ""},
+		"it does not answer":           {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Silent = true }, ""},
 	} {
 		copies, gpus := laid(tc.on)
 		if tc.but != nil {
@@ -84,7 +84,7 @@ func TestRebalanceEnds(t *testing.T) {
 				}
 				return
 			}
-			from := copies[slices.IndexFunc(copies, func(c Copy) bool { return c.Name == m.Copy })]
+			from := copies[slices.IndexFunc(copies, func(c Replica) bool { return c.Name == m.Replica })]
 			on[from.Node+"/"+from.GPU]--
 			on[m.To.String()]++
 		}

@@ -8,13 +8,13 @@ import (
 
 // Scaling is how a deployment follows its load. A field that is not given has its default.
 type Scaling struct {
-	Low, High int           // replicas; each at least 1
-	UpAt      float64       // use of what serves, from which on one more is wanted; default 0.85
-	QueueAt   float64       // waiting sequences per place, from which on one more is wanted; default 0.125
-	DownAt    float64       // use of what would be left, up to which one less will do; below UpAt; default 0.6
-	UpAfter   time.Duration // that it must have been too much; default 5 s
-	DownAfter time.Duration // that it must have been little; default 60 s
-	CoolDown  time.Duration // between the end of a change and the next; default 30 s
+	MinReplicas, MaxReplicas int           // replicas; each at least 1
+	UpAt                     float64       // use of what serves, from which on one more is wanted; default 0.85
+	QueueAt                  float64       // waiting sequences per place, from which on one more is wanted; default 0.125
+	DownAt                   float64       // use of what would be left, up to which one less will do; below UpAt; default 0.6
+	UpAfter                  time.Duration // that it must have been too much; default 5 s
+	DownAfter                time.Duration // that it must have been little; default 60 s
+	CoolDown                 time.Duration // between the end of a change and the next; default 30 s
 }
 
 // Load is a deployment as observed, summed over the replicas that serve.
@@ -47,23 +47,23 @@ type Scaler struct {
 
 // NewScaler fills in the defaults.
 func NewScaler(s Scaling) *Scaler {
-	s.Low = max(1, s.Low)
-	s.High = max(s.Low, s.High)
+	s.MinReplicas = max(1, s.MinReplicas)
+	s.MaxReplicas = max(s.MinReplicas, s.MaxReplicas)
 	s.UpAt, s.QueueAt, s.DownAt = cmp.Or(s.UpAt, 0.85), cmp.Or(s.QueueAt, 0.125), cmp.Or(s.DownAt, 0.6)
 	s.UpAfter, s.DownAfter = cmp.Or(s.UpAfter, 5*time.Second), cmp.Or(s.DownAfter, time.Minute)
 	s.CoolDown = cmp.Or(s.CoolDown, 30*time.Second)
 	return &Scaler{Scaling: s}
 }
 
-// Scale takes an observation and returns how many replicas there are to be: within Low and High, and one more or less than
+// Scale takes an observation and returns how many replicas there are to be: within MinReplicas and MaxReplicas, and one more or less than
 // l.Want at the most where that is, too. A deployment with no replicas is stopped, and stays so: only an operator starts it.
 func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	if l.Want == 0 {
 		s.settle(now)
 		return 0, "stopped"
 	}
-	if want = min(max(l.Want, s.Low), s.High); want != l.Want {
-		return want, fmt.Sprintf("%d is not within %d and %d", l.Want, s.Low, s.High)
+	if want = min(max(l.Want, s.MinReplicas), s.MaxReplicas); want != l.Want {
+		return want, fmt.Sprintf("%d is not within %d and %d", l.Want, s.MinReplicas, s.MaxReplicas)
 	}
 	if l.Changing || l.Serving != l.Want || l.Serving == 0 {
 		s.settle(now)
@@ -76,9 +76,9 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 		s.able = max(s.able, l.TokenRate/float64(l.Serving))
 	}
 	switch {
-	case much && want == s.High:
+	case much && want == s.MaxReplicas:
 		return want, why + "; already the most"
-	case little && want == s.Low:
+	case little && want == s.MinReplicas:
 		return want, why + "; already the least"
 	case !s.settled.IsZero() && now.Sub(s.settled) < s.CoolDown:
 		return want, fmt.Sprintf("%s; the last change ended %s ago", why, now.Sub(s.settled).Round(time.Second))

@@ -27,7 +27,7 @@ func (c Config) projection(t lora.Target) shape {
 }
 
 // OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
-func (f Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
+func (f Loader) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
 	m, err := inspect(f.Roots, model, device)
 	if err != nil {
 		return engine.AdapterFile{}, err
@@ -71,7 +71,7 @@ type adapters struct {
 	memory  cuda.Ptr
 	mid     cuda.Ptr // F32 [StepTokens, MaxRank]
 
-	form Form
+	form LoRAMode
 	held []*engine.Adapter // whom the tables are about
 	has  []bool            // by matrix: whether any of them has it
 }

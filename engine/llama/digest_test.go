@@ -42,7 +42,7 @@ func TestLoadReadsOnce(t *testing.T) {
 		t.Fatalf("%d bytes are too few to see a second read", info.Size())
 	}
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	var first engine.Digests
 	for _, load := range []string{"first", "later"} {
 		before := bytesRead(t)
@@ -58,7 +58,7 @@ func TestLoadReadsOnce(t *testing.T) {
 			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, changed, first)
 		}
 	}
-	if other := loadDigests(t, llama.Format{}, dir); other != first {
+	if other := loadDigests(t, llama.Loader{}, dir); other != first {
 		t.Errorf("without a cache: %v, with one %v", other, first)
 	}
 }
@@ -79,7 +79,7 @@ func settle(t *testing.T, dir string) {
 	}
 }
 
-func loadDigests(t *testing.T, f llama.Format, dir string) engine.Digests {
+func loadDigests(t *testing.T, f llama.Loader, dir string) engine.Digests {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -102,7 +102,7 @@ func TestDigestsOfChangedFiles(t *testing.T) {
 	other := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 2)
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	before := loadDigests(t, format, dir)
 	if known, changed := format.Known(dir); known != before || changed {
 		t.Error("not known after a load")
@@ -136,7 +136,7 @@ func TestDamageBehindTheStamp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	format.Digests.Put(path, digest.StampOf(info), digest.Content{Check: 1}, time.Now()) // what it was before
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -162,11 +162,11 @@ func TestHolderRefusesOtherWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(d, llama.Format{Digests: &digest.Cache{}})
+	h := residency.NewStore(d, llama.Loader{Digests: &digest.Cache{}})
 	spec := engine.LoadSpec{Lease: "m-0", Path: dir, BlockTokens: 16, KVBlocks: 4, Revision: strings.Repeat("ab", 32)}
 	for range 2 {
 		_, err := h.Load(t.Context(), spec)
-		other := (*engine.OtherWeights)(nil)
+		other := (*engine.RevisionMismatch)(nil)
 		if !errors.As(err, &other) || other.Found.Revision == "" ||
 			!strings.Contains(err.Error(), "revision abababababab is deployed; run models.deploy") {
 			t.Errorf("%v", err)

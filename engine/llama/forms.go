@@ -6,18 +6,18 @@ import (
 	"troupe/engine"
 )
 
-// Form is how a step computes what its adapters add to a projection. Every form gives the same bits. Replicas use Batched; the others
+// LoRAMode is how a step computes what its adapters add to a projection. Every form gives the same bits. Replicas use Batched; the others
 // are the references that it is compared with.
-type Form int
+type LoRAMode int
 
 // Forms.
 const (
-	Batched Form = iota // all rows at once, whatever adapters they have: one launch of each kernel
-	Grouped             // one matrix product for each adapter, where its sequences are side by side
-	Naive               // one for each sequence
+	Batched LoRAMode = iota // all rows at once, whatever adapters they have: one launch of each kernel
+	Grouped                 // one matrix product for each adapter, where its sequences are side by side
+	Naive                   // one for each sequence
 )
 
-func (f Form) String() string {
+func (f LoRAMode) String() string {
 	if f < Batched || f > Naive {
 		return fmt.Sprintf("form %d", int(f))
 	}
@@ -31,7 +31,7 @@ type run struct {
 }
 
 // runs divides a step's rows. Rows without an adapter are in none, but for Batched.
-func (f Form) runs(batch []engine.Sequence, rows int) (all []run) {
+func (f LoRAMode) runs(batch []engine.Sequence, rows int) (all []run) {
 	if f == Batched {
 		return []run{{n: rows}}
 	}

@@ -41,7 +41,7 @@ func (g gates) pass(l *launcher, layer int) {
 		}
 		ready, next, err := at.Pass(g.ctx, layer)
 		if err != nil {
-			l.err = &engine.Void{Sequence: at.sequence, Err: err}
+			l.err = &engine.StepAborted{Sequence: at.sequence, Err: err}
 			return
 		}
 		if at.next = next; ready != nil {
@@ -52,7 +52,7 @@ func (g gates) pass(l *launcher, layer int) {
 
 // settle waits until nothing runs any more of a step that is void.
 func (l *launcher) settle() error {
-	var void *engine.Void
+	var void *engine.StepAborted
 	if errors.As(l.err, &void) {
 		if err := l.stream.Sync(); err != nil {
 			return err // which is worse

@@ -10,8 +10,8 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// Inspect implements engine.Format.
-func (f Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
+// Inspect implements engine.Loader.
+func (f Loader) Inspect(path string, device cuda.Info) (engine.ModelInfo, error) {
 	m, err := inspect(f.Roots, path, device)
 	return m.facts, err
 }
@@ -20,7 +20,7 @@ func (f Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
 type inspected struct {
 	Config
 	tensors []placed
-	facts   engine.Facts
+	facts   engine.ModelInfo
 	copied  *safetensors.Tensor // an lm_head beside the embedding that it is tied to; nil: there is none
 }
 
@@ -61,7 +61,7 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspected, e
 	if head, ok := found[headName]; ok && c.TiedEmbeddings {
 		m.copied = &head
 	}
-	m.facts = engine.Facts{
+	m.facts = engine.ModelInfo{
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),

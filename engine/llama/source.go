@@ -168,7 +168,7 @@ func (s *source) close() error {
 }
 
 // Known implements engine.Identifier.
-func (f Format) Known(path string) (d engine.Digests, changed bool) {
+func (f Loader) Known(path string) (d engine.Digests, changed bool) {
 	paths, err := safetensors.Files(f.Roots, path)
 	if err != nil {
 		return d, false

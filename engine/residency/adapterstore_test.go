@@ -17,7 +17,7 @@ import (
 )
 
 // shelve leases pages for adapters beside the shipped model.
-func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.AdapterStore, cuda.Device) {
+func shelve(t *testing.T, pages, rank int) (*residency.Store, *residency.AdapterCache, cuda.Device) {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
@@ -28,7 +28,7 @@ func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.Adapte
 			t.Error(err)
 		}
 	})
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "x", Path: testkit.Model(), BlockTokens: 16, KVBlocks: 1, AdapterPages: pages,
 		Limits: engine.Limits{StepTokens: 8, MaxSequences: 2, MaxAdapters: 2, MaxRank: rank},

@@ -38,7 +38,7 @@ func TestLoadIsTakenOver(t *testing.T) {
 		}
 		defer d.Close()
 		f := slowFormat{begun: make(chan struct{})}
-		h := residency.NewHolder(d, f)
+		h := residency.NewStore(d, f)
 		spec := engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 4}
 		life, end := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)

@@ -19,13 +19,13 @@ const blockBytes = 1 << 20
 // format is a model without weights, whose KV blocks of 16 tokens have 1 MiB.
 type format struct{}
 
-func (format) Inspect(string, cuda.Info) (engine.Facts, error) {
-	return engine.Facts{KVTokenBytes: blockBytes / 16}, nil
+func (format) Inspect(string, cuda.Info) (engine.ModelInfo, error) {
+	return engine.ModelInfo{KVTokenBytes: blockBytes / 16}, nil
 }
 
 func (f format) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
 func (f format) Digests() engine.Digests                                           { return engine.Digests{} }
-func (f format) Facts() engine.Facts                                               { facts, _ := f.Inspect("", cuda.Info{}); return facts }
+func (f format) Facts() engine.ModelInfo                                           { facts, _ := f.Inspect("", cuda.Info{}); return facts }
 func (format) Free() error                                                         { return nil }
 func (format) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
 	return nil, errors.ErrUnsupported
@@ -59,11 +59,11 @@ func TestResize(t *testing.T) {
 
 func resize(t *testing.T, d cuda.Device) {
 	before, total := d.Memory()
-	h := residency.NewHolder(d, format{})
+	h := residency.NewStore(d, format{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := h.Blocks("m")
+	b, err := h.OpenBlocks("m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestFixedSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(fixed{d}, format{})
+	h := residency.NewStore(fixed{d}, format{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}

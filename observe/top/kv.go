@@ -64,7 +64,7 @@ func (k KV) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		k.asking = true
 		return k, tea.Batch(k.observe, later())
 	case kvSampled:
-		return k.See(msg.sample, msg.err), nil
+		return k.WithSample(msg.sample, msg.err), nil
 	case tea.KeyPressMsg:
 		if key.Matches(msg, keys.quit) {
 			return k, tea.Quit
@@ -73,8 +73,8 @@ func (k KV) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return k, nil
 }
 
-// See takes up a sample, or why there is none.
-func (k KV) See(s KVSample, err error) KV {
+// WithSample takes up a sample, or why there is none.
+func (k KV) WithSample(s KVSample, err error) KV {
 	k.asking, k.lost = false, err
 	if err == nil {
 		k.before, k.now = k.now, s

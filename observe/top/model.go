@@ -64,7 +64,7 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.asking = true
 		return m, tea.Batch(m.observe, later())
 	case sampled:
-		return m.See(msg.sample, msg.err), nil
+		return m.WithSample(msg.sample, msg.err), nil
 	case tea.KeyPressMsg:
 		if m.typing {
 			return m.typed(msg), nil
@@ -74,8 +74,8 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// See takes up a sample, or why there is none.
-func (m Model) See(s Sample, err error) Model {
+// WithSample takes up a sample, or why there is none.
+func (m Model) WithSample(s Sample, err error) Model {
 	m.asking, m.lost = false, err
 	if err == nil {
 		m.before, m.now = m.now, s

@@ -45,7 +45,7 @@ func see(t *testing.T, m Model, moment string, after time.Duration) Model {
 		t.Fatal(err)
 	}
 	s.Time = noon.Add(after)
-	return m.See(s, nil)
+	return m.WithSample(s, nil)
 }
 
 func loaded(t *testing.T) Model {
@@ -83,7 +83,7 @@ var (
 // TestFrames holds what is shown against golden files.
 func TestFrames(t *testing.T) {
 	silent := see(t, loaded(t), "silent", 30*time.Second)
-	failing := loaded(t).See(Sample{}, errors.New("nats: timeout"))
+	failing := loaded(t).WithSample(Sample{}, errors.New("nats: timeout"))
 	half, err := Observe(t.Context(), func(ctx context.Context, endpoint string, req, answer proto.Message) error {
 		if endpoint == "models.list" {
 			return errors.New("no leader")
@@ -102,7 +102,7 @@ func TestFrames(t *testing.T) {
 		"tiny":     after(loaded(t), tea.WindowSizeMsg{Width: 20, Height: 3}),
 		"silent":   after(silent, standard),
 		"failing":  after(failing, standard),
-		"half":     after(New(nil).See(half, nil), standard),
+		"half":     after(New(nil).WithSample(half, nil), standard),
 		"sorted":   after(loaded(t), append([]tea.Msg{standard}, typed("tab", "tab", "ssss")...)...),
 		"reversed": after(loaded(t), append([]tea.Msg{standard}, typed("r")...)...),
 		"typing":   after(loaded(t), append([]tea.Msg{standard}, typed("/", "C/gpuu", "backspace")...)...),
@@ -187,7 +187,7 @@ func TestAsksOnce(t *testing.T) {
 		if again {
 			t.Error("asked again before the first answer")
 		}
-		m, again = asks(m.See(Sample{}, errors.New("away")))
+		m, again = asks(m.WithSample(Sample{}, errors.New("away")))
 		if !again || m.lost == nil {
 			t.Errorf("not asked again after %v", m.lost)
 		}
@@ -217,7 +217,7 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Time = noon
-	m := New(nil).See(s, nil)
+	m := New(nil).WithSample(s, nil)
 	golden(t, "troubles.txt", ansi.Strip(m.Print())+"\n")
 	if lines := strings.Split(ansi.Strip(after(m, small).screen()), "\n"); len(lines) != small.Height ||
 		!strings.HasPrefix(lines[0], "NO QUORUM: changes are refused") {
