@@ -82,7 +82,12 @@ func (a *Adapters) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory
 }
 
 // Load copies a staged adapter into pages. Nothing may read or write them meanwhile.
-func (a *Adapters) Load(ctx context.Context, file AdapterFile, staged cuda.HostMemory, pages []uint32) (*Adapter, error) {
+func (a *Adapters) Load(
+	ctx context.Context,
+	file AdapterFile,
+	staged cuda.HostMemory,
+	pages []uint32,
+) (*Adapter, error) {
 	if len(pages) != file.Layout.Pages() {
 		return nil, fmt.Errorf("%d pages for an adapter of %d", len(pages), file.Layout.Pages())
 	}

@@ -15,5 +15,6 @@ type OtherWeights struct {
 
 func (e *OtherWeights) Error() string {
 	return fmt.Sprintf("%s has the files of revision %s, and revision %s is deployed; "+
-		"run models.deploy to roll to the new files, or put the old files back", e.Path, digest.Short(e.Found.Revision), digest.Short(e.Want))
+		"run models.deploy to roll to the new files, or put the old files back",
+		e.Path, digest.Short(e.Found.Revision), digest.Short(e.Want))
 }

@@ -69,7 +69,8 @@ type Facts struct {
 func (f Facts) WorkspaceBytes(l Limits) int64 {
 	bytes := f.StreamBytes + int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
 	if l.MaxAdapters > 0 {
-		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*(f.AdapterBytes+8*int64(f.AdapterPages(l.MaxRank)))
+		perAdapter := f.AdapterBytes + 8*int64(f.AdapterPages(l.MaxRank))
+		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*perAdapter
 	}
 	return bytes
 }

@@ -8,7 +8,8 @@ import (
 // KVSize is what the KV blocks of a model depend on when it is loaded.
 func (f Facts) KVSize(s LoadSpec) units.KVSize {
 	return units.KVSize{
-		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences, Asked: s.AskedBlocks,
+		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences,
+		Asked: s.AskedBlocks,
 	}
 }
 

@@ -78,7 +78,10 @@ func (d Decision) Why() string {
 		return d.refusal()
 	}
 	c := d.Candidates[0]
-	return fmt.Sprintf("%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens, sequences(c.Ahead()), d.instead())
+	return fmt.Sprintf(
+		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens,
+		sequences(c.Ahead()), d.instead(),
+	)
 }
 
 // instead says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
@@ -106,7 +109,9 @@ func (d Decision) instead() string {
 	case o.Cost == c.Cost:
 		return o.Name + " would cost the same"
 	case o.Ahead() > c.Ahead():
-		return fmt.Sprintf("%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()))
+		return fmt.Sprintf(
+			"%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()),
+		)
 	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // what is ahead of it is more
 		return fmt.Sprintf("%s would compute %d tokens first, not %d", o.Name, o.Cost, c.Cost)
 	}

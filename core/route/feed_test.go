@@ -47,7 +47,8 @@ func TestFeed(t *testing.T) {
 			case FeedAsk:
 				asked = true
 			case FeedIgnore:
-				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 && m.incarnation == feed.Incarnation() {
+				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 &&
+					m.incarnation == feed.Incarnation() {
 					t.Fatalf("%v is ignored at %v", told, at)
 				}
 			}
@@ -107,15 +108,31 @@ func TestFeedVerdicts(t *testing.T) {
 		want                  Verdict
 	}
 	for name, messages := range map[string][]message{
-		"an increment before any snapshot":    {{1, 1, false, FeedAsk}, {1, 1, true, FeedApply}, {1, 2, false, FeedApply}},
-		"a gap, and a snapshot closes it":     {{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 2, true, FeedApply}, {1, 3, false, FeedApply}},
-		"a gap, and what was missing comes":   {{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 1, false, FeedApply}, {1, 2, false, FeedApply}},
-		"a repetition":                        {{1, 4, true, FeedApply}, {1, 4, true, FeedIgnore}, {1, 5, false, FeedApply}, {1, 5, false, FeedIgnore}},
-		"an older snapshot":                   {{1, 4, true, FeedApply}, {1, 3, true, FeedIgnore}},
-		"a new life without its snapshot":     {{1, 4, true, FeedApply}, {2, 1, false, FeedAsk}, {1, 5, false, FeedIgnore}, {2, 0, true, FeedApply}},
-		"the answer to an older life's gap":   {{1, 4, true, FeedApply}, {2, 0, true, FeedApply}, {1, 9, true, FeedIgnore}},
-		"numbers begin again in a new life":   {{1, 9, true, FeedApply}, {2, 1, true, FeedApply}, {2, 2, false, FeedApply}},
-		"a snapshot that is later than known": {{1, 1, true, FeedApply}, {1, 7, true, FeedApply}, {1, 8, false, FeedApply}},
+		"an increment before any snapshot": {
+			{1, 1, false, FeedAsk}, {1, 1, true, FeedApply}, {1, 2, false, FeedApply},
+		},
+		"a gap, and a snapshot closes it": {
+			{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 2, true, FeedApply}, {1, 3, false, FeedApply},
+		},
+		"a gap, and what was missing comes": {
+			{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 1, false, FeedApply}, {1, 2, false, FeedApply},
+		},
+		"a repetition": {
+			{1, 4, true, FeedApply}, {1, 4, true, FeedIgnore}, {1, 5, false, FeedApply}, {1, 5, false, FeedIgnore},
+		},
+		"an older snapshot": {{1, 4, true, FeedApply}, {1, 3, true, FeedIgnore}},
+		"a new life without its snapshot": {
+			{1, 4, true, FeedApply}, {2, 1, false, FeedAsk}, {1, 5, false, FeedIgnore}, {2, 0, true, FeedApply},
+		},
+		"the answer to an older life's gap": {
+			{1, 4, true, FeedApply}, {2, 0, true, FeedApply}, {1, 9, true, FeedIgnore},
+		},
+		"numbers begin again in a new life": {
+			{1, 9, true, FeedApply}, {2, 1, true, FeedApply}, {2, 2, false, FeedApply},
+		},
+		"a snapshot that is later than known": {
+			{1, 1, true, FeedApply}, {1, 7, true, FeedApply}, {1, 8, false, FeedApply},
+		},
 	} {
 		var f Feed
 		for i, m := range messages {

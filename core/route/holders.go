@@ -48,7 +48,12 @@ func (h *Holders) Held(name string) []uint64 {
 
 // Longest is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
 func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := h.index.longest(blocks, len(h.names), hashOf(asker), func(slot int) bool { return h.names[slot] != "" && may(h.names[slot]) })
+	slot, n := h.index.longest(
+		blocks,
+		len(h.names),
+		hashOf(asker),
+		func(slot int) bool { return h.names[slot] != "" && may(h.names[slot]) },
+	)
 	if n == 0 {
 		return "", 0
 	}
@@ -57,7 +62,12 @@ func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) b
 
 // Longest is the replica that holds the most leading blocks, and how many those are; see Holders.
 func (t *Routes) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := t.index.longest(blocks, len(t.slots), hashOf(asker), func(slot int) bool { return t.slots[slot].used && may(t.slots[slot].Name) })
+	slot, n := t.index.longest(
+		blocks,
+		len(t.slots),
+		hashOf(asker),
+		func(slot int) bool { return t.slots[slot].used && may(t.slots[slot].Name) },
+	)
 	if n == 0 {
 		return "", 0
 	}

@@ -78,7 +78,8 @@ type slot struct {
 // NewRoutes returns an empty table.
 func NewRoutes() *Routes {
 	return &Routes{
-		byName: make(map[string]int), index: newIndex(), typical: typicalTokens, live: make([]uint64, 1), depth: make([]int, 64),
+		byName: make(map[string]int), index: newIndex(), typical: typicalTokens, live: make([]uint64, 1),
+		depth: make([]int, 64),
 	}
 }
 
@@ -159,7 +160,9 @@ func (t *Routes) Route(r Request) Decision {
 		if !s.used {
 			continue
 		}
-		c := ranked{slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]) + s.fetch(r.Adapter), tie: mix(id ^ s.salt)}
+		c := ranked{
+			slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]) + s.fetch(r.Adapter), tie: mix(id ^ s.salt),
+		}
 		if c.why == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
 			c.why = OverShare
 		}

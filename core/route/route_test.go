@@ -64,7 +64,10 @@ func (m *naive) forget(replica string) {
 // choices are the replicas that may be chosen, by name.
 func (m *naive) choices(q Request) map[string]Replica {
 	choices := maps.Clone(m.replicas)
-	maps.DeleteFunc(choices, func(_ string, r Replica) bool { return r.State != Serving || slices.Contains(q.Avoid, r.Name) })
+	maps.DeleteFunc(
+		choices,
+		func(_ string, r Replica) bool { return r.State != Serving || slices.Contains(q.Avoid, r.Name) },
+	)
 	if len(choices) == 0 {
 		maps.Copy(choices, m.replicas)
 		maps.DeleteFunc(choices, func(_ string, r Replica) bool { return r.State != Serving })
@@ -82,10 +85,14 @@ func (m *naive) choices(q Request) map[string]Replica {
 
 func drawReplica(t *rapid.T, name string) Replica {
 	return Replica{
-		Name: name, Node: "node-a", State: rapid.SampledFrom([]State{Serving, Serving, Serving, Draining, Loading, Failed}).Draw(t, "state"),
-		Running: rapid.IntRange(0, 10).Draw(t, "running"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"), MaxSequences: 8, StepTokens: 32,
+		Name: name, Node: "node-a",
+		State:   rapid.SampledFrom([]State{Serving, Serving, Serving, Draining, Loading, Failed}).Draw(t, "state"),
+		Running: rapid.IntRange(0, 10).Draw(t, "running"), Waiting: rapid.IntRange(0, 5).Draw(t, "waiting"),
+		MaxSequences: 8, StepTokens: 32,
 		BlockTokens: 16, KVBlocks: 64, KVBlocksFree: rapid.IntRange(0, 64).Draw(t, "free"),
-		Adapters: rapid.MapOf(rapid.SampledFrom(someAdapters), rapid.SampledFrom([]Residence{OnDisk, InDRAM, OnGPU})).Draw(t, "adapters"),
+		Adapters: rapid.MapOf(
+			rapid.SampledFrom(someAdapters), rapid.SampledFrom([]Residence{OnDisk, InDRAM, OnGPU}),
+		).Draw(t, "adapters"),
 	}
 }
 
@@ -96,7 +103,10 @@ var someAdapters = []string{"a@1", "a@2", "b@7"}
 func TestRoutesAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		routes := NewRoutes()
-		m := &naive{replicas: map[string]Replica{}, blocks: map[string]map[uint64]bool{}, routed: map[string][]int{}, coming: map[string]bool{}, typical: 256}
+		m := &naive{
+			replicas: map[string]Replica{}, blocks: map[string]map[uint64]bool{}, routed: map[string][]int{},
+			coming: map[string]bool{}, typical: 256,
+		}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m-%d", rapid.IntRange(0, 5).Draw(t, "n")) })
 		blocks := rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 12)
 		requests := 0
@@ -151,7 +161,8 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				requests++
 				q := Request{
 					ID: fmt.Sprint(requests), Hashes: rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 6).Draw(t, "hashes"),
-					Avoid: rapid.SliceOfN(name, 0, 2).Draw(t, "avoid"), Adapter: rapid.SampledFrom(append(someAdapters, "")).Draw(t, "adapter"),
+					Avoid:   rapid.SliceOfN(name, 0, 2).Draw(t, "avoid"),
+					Adapter: rapid.SampledFrom(append(someAdapters, "")).Draw(t, "adapter"),
 				}
 				q.Tokens = 16*len(q.Hashes) + rapid.IntRange(0, 15).Draw(t, "tail")
 				check(t, m, q, routes.Route(q))
@@ -195,7 +206,11 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 		if _, ok := choices[c.Name]; ok != (c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided) {
 			t.Fatalf("%s: %q; may be chosen: %v", c.Name, c.Excluded, ok)
 		}
-		if i > 0 && cmp.Or(cmp.Compare(d.Candidates[i-1].Excluded, c.Excluded), cmp.Compare(d.Candidates[i-1].Cost, c.Cost)) > 0 {
+		if i > 0 &&
+			cmp.Or(
+				cmp.Compare(d.Candidates[i-1].Excluded, c.Excluded),
+				cmp.Compare(d.Candidates[i-1].Cost, c.Cost),
+			) > 0 {
 			t.Fatalf("order: %+v", d.Candidates)
 		}
 	}
@@ -218,7 +233,10 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 }
 
 func serving(name string) Replica {
-	return Replica{Name: name, Node: "node-" + name[len(name)-1:], State: Serving, MaxSequences: 64, StepTokens: 512, BlockTokens: 16}
+	return Replica{
+		Name: name, Node: "node-" + name[len(name)-1:], State: Serving, MaxSequences: 64, StepTokens: 512,
+		BlockTokens: 16,
+	}
 }
 
 func chain(from, n int) (hashes []uint64) {
@@ -261,13 +279,15 @@ func TestRouteSaysWhy(t *testing.T) {
 			r := serving("m-2")
 			r.Running = 1
 			t.Update(r)
-		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but has more than its share, 20 sequences"},
+		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but has more " +
+			"than its share, 20 sequences"},
 		"the less loaded": {func(t *Routes) {
 			r := serving("m-0")
 			r.Waiting = 1
 			t.Update(r)
 			t.Update(serving("m-1"))
-		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 would compute 128 behind 1 sequence"},
+		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 would compute 128 behind 1 " +
+			"sequence"},
 		"as many, but more to compute": {func(t *Routes) {
 			r := serving("m-0")
 			r.Waiting = 1
@@ -275,15 +295,18 @@ func TestRouteSaysWhy(t *testing.T) {
 			r = serving("m-1")
 			r.Running = 1
 			t.Update(r)
-		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 1 sequence ahead; m-0 would compute 385 tokens first, not 129"},
+		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 1 sequence ahead; m-0 would compute 385 tokens first, " +
+			"not 129"},
 		"it failed before": {func(t *Routes) {
 			t.Update(serving("m-0"))
 			t.Blocks("m-0", nil, chain(1, 8))
 			t.Update(serving("m-1"))
-		}, []string{"m-0"}, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but failed this request before"},
+		}, []string{"m-0"}, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but " +
+			"failed this request before"},
 		"it failed before, and no other serves": {func(t *Routes) {
 			t.Update(serving("m-0"))
-		}, []string{"m-0"}, "m-0 on node-0: 0 of 128 prompt tokens cached, 0 sequences ahead; it failed this request before, but no other serves"},
+		}, []string{"m-0"}, "m-0 on node-0: 0 of 128 prompt tokens cached, 0 sequences ahead; it failed this request " +
+			"before, but no other serves"},
 		"none serves": {func(t *Routes) {
 			t.Update(Replica{Name: "m-0", State: Draining})
 			t.Update(Replica{Name: "m-1"})
@@ -378,7 +401,8 @@ func TestCollidingBlocks(t *testing.T) {
 	routes.Blocks("m-0", nil, []uint64{7, 7})
 	routes.Blocks("m-0", []uint64{7}, nil)
 	routes.Blocks("m-0", []uint64{7}, nil)
-	if d := routes.Route(Request{ID: "r", Hashes: []uint64{7}, Tokens: 17}); d.Name != "m-0" || d.Candidates[0].Cached != 0 {
+	if d := routes.Route(Request{ID: "r", Hashes: []uint64{7}, Tokens: 17}); d.Name != "m-0" ||
+		d.Candidates[0].Cached != 0 {
 		t.Errorf("%+v", d)
 	}
 }

@@ -115,15 +115,22 @@ func first(all []Copy) (c Copy, why string) {
 		onGPU[place{c.Node, c.GPU}]++
 	}
 	c = slices.MinFunc(all, func(a, b Copy) int {
-		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(onGPU[place{b.Node, b.GPU}], onGPU[place{a.Node, a.GPU}]),
-			cmp.Compare(onNode[b.Node], onNode[a.Node]), cmp.Compare(a.Load, b.Load), -byNumber(a, b))
+		return cmp.Or(
+			cmp.Compare(a.Stage, b.Stage),
+			cmp.Compare(onGPU[place{b.Node, b.GPU}], onGPU[place{a.Node, a.GPU}]),
+			cmp.Compare(onNode[b.Node], onNode[a.Node]),
+			cmp.Compare(a.Load, b.Load),
+			-byNumber(a, b),
+		)
 	})
 	switch {
 	case c.Stage < Present:
 		why = c.Name + " does not serve yet"
 	case len(onGPU) > 1 && onGPU[place{c.Node, c.GPU}] > 1:
 		on := GPU{Node: c.Node, Name: c.GPU}
-		why = fmt.Sprintf("%s has %d, of which %s has the fewest sequences: %d", on, onGPU[place{c.Node, c.GPU}], c.Name, c.Load)
+		why = fmt.Sprintf(
+			"%s has %d, of which %s has the fewest sequences: %d", on, onGPU[place{c.Node, c.GPU}], c.Name, c.Load,
+		)
 	case len(onNode) > 1 && onNode[c.Node] > 1:
 		why = fmt.Sprintf("%s has %d, of which %s has the fewest sequences: %d", c.Node, onNode[c.Node], c.Name, c.Load)
 	default:

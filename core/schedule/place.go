@@ -49,9 +49,14 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
 			cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
-	why = fmt.Sprintf("%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus))
+	why = fmt.Sprintf(
+		"%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus),
+	)
 	if best.Node != "" && len(onNode) > 1 {
-		why += fmt.Sprintf("; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node, onNode[best.Node])
+		why += fmt.Sprintf(
+			"; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node,
+			onNode[best.Node],
+		)
 	}
 	return best, why, true
 }
@@ -103,7 +108,9 @@ func noRoom(need hbm.Need, gpus []GPU) string {
 	}
 	var parts []string
 	if short > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), units.FormatBytes(by)))
+		parts = append(
+			parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), units.FormatBytes(by)),
+		)
 	}
 	for _, r := range []struct {
 		n   int

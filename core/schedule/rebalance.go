@@ -27,7 +27,10 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 	}
 	crowded := slices.Clone(gpus)
 	slices.SortFunc(crowded, func(a, b GPU) int {
-		return cmp.Or(cmp.Compare(b.Siblings, a.Siblings), cmp.Compare(onNode[b.Node], onNode[a.Node]), cmp.Compare(a.String(), b.String()))
+		return cmp.Or(
+			cmp.Compare(b.Siblings, a.Siblings), cmp.Compare(onNode[b.Node], onNode[a.Node]),
+			cmp.Compare(a.String(), b.String()),
+		)
 	})
 	for _, from := range crowded {
 		c, ok := leaver(copies, from)
@@ -54,7 +57,10 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 
 // leaver is the replica on a GPU that has the least to move.
 func leaver(copies []Copy, from GPU) (c Copy, ok bool) {
-	on := slices.DeleteFunc(slices.Clone(copies), func(c Copy) bool { return c.Node != from.Node || c.GPU != from.Name })
+	on := slices.DeleteFunc(
+		slices.Clone(copies),
+		func(c Copy) bool { return c.Node != from.Node || c.GPU != from.Name },
+	)
 	if len(on) == 0 {
 		return Copy{}, false
 	}

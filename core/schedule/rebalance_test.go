@@ -22,7 +22,13 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 		node, gpu, _ := strings.Cut(name, "/")
 		gpus = append(gpus, GPU{Node: node, Name: gpu, Memory: hbm.Budget{Total: 10}, Siblings: on[name]})
 		for range on[name] {
-			copies = append(copies, Copy{Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true, Need: hbm.Need{Fixed: 1}})
+			copies = append(
+				copies,
+				Copy{
+					Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true,
+					Need: hbm.Need{Fixed: 1},
+				},
+			)
 		}
 	}
 	return copies, gpus
@@ -34,21 +40,38 @@ func TestRebalance(t *testing.T) {
 		but func(copies []Copy, gpus []GPU)
 		why string // empty: all stay
 	}{
-		"a node came back":             {map[string]int{"a/0": 3, "b/0": 0}, nil, "m-2 moves from a/0 to b/0: a has 3 replicas of the model, b none"},
-		"two on one GPU":               {map[string]int{"a/0": 2, "b/0": 0}, nil, "m-1 moves from a/0 to b/0: a has 2 replicas of the model, b none"},
-		"two on one node":              {map[string]int{"a/0": 1, "a/1": 1, "b/0": 0}, nil, "m-0 moves from a/0 to b/0: a has 2 replicas of the model, b none"},
-		"a GPU of the same node":       {map[string]int{"a/0": 2, "a/1": 0}, nil, "m-1 moves from a/0 to a/1: a/0 has 2 replicas of the model, a/1 none"},
-		"a GPU of a node that has one": {map[string]int{"a/0": 2, "b/0": 1, "b/1": 0}, nil, "m-1 moves from a/0 to b/1: a/0 has 2 replicas of the model, b/1 none"},
-		"one of many":                  {map[string]int{"a/0": 4, "b/0": 1}, nil, "m-3 moves from a/0 to b/0: a has 4 replicas of the model, b 1"},
-		"as even as can be":            {map[string]int{"a/0": 2, "b/0": 1}, nil, ""},
-		"a node each":                  {map[string]int{"a/0": 1, "b/0": 1, "c/0": 0}, nil, ""},
-		"a GPU each":                   {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "b/0": 1}, nil, ""},
-		"not for a shared GPU":         {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "a/3": 1, "b/0": 1}, nil, ""},
-		"the idle one":                 {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
-		"no room":                      {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Memory.Total = 0 }, ""},
-		"no room for what it holds":    {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
-		"the node is being emptied":    {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Draining = true }, ""},
-		"it does not answer":           {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Silent = true }, ""},
+		"a node came back": {
+			map[string]int{"a/0": 3, "b/0": 0}, nil,
+			"m-2 moves from a/0 to b/0: a has 3 replicas of the model, b none",
+		},
+		"two on one GPU": {
+			map[string]int{"a/0": 2, "b/0": 0}, nil,
+			"m-1 moves from a/0 to b/0: a has 2 replicas of the model, b none",
+		},
+		"two on one node": {
+			map[string]int{"a/0": 1, "a/1": 1, "b/0": 0}, nil,
+			"m-0 moves from a/0 to b/0: a has 2 replicas of the model, b none",
+		},
+		"a GPU of the same node": {
+			map[string]int{"a/0": 2, "a/1": 0}, nil,
+			"m-1 moves from a/0 to a/1: a/0 has 2 replicas of the model, a/1 none",
+		},
+		"a GPU of a node that has one": {
+			map[string]int{"a/0": 2, "b/0": 1, "b/1": 0}, nil,
+			"m-1 moves from a/0 to b/1: a/0 has 2 replicas of the model, b/1 none",
+		},
+		"one of many": {
+			map[string]int{"a/0": 4, "b/0": 1}, nil, "m-3 moves from a/0 to b/0: a has 4 replicas of the model, b 1",
+		},
+		"as even as can be":         {map[string]int{"a/0": 2, "b/0": 1}, nil, ""},
+		"a node each":               {map[string]int{"a/0": 1, "b/0": 1, "c/0": 0}, nil, ""},
+		"a GPU each":                {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "b/0": 1}, nil, ""},
+		"not for a shared GPU":      {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "a/3": 1, "b/0": 1}, nil, ""},
+		"the idle one":              {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
+		"no room":                   {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Memory.Total = 0 }, ""},
+		"no room for what it holds": {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
+		"the node is being emptied": {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Draining = true }, ""},
+		"it does not answer":        {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Silent = true }, ""},
 	} {
 		copies, gpus := laid(tc.on)
 		if tc.but != nil {

@@ -17,7 +17,10 @@ func TestJudge(t *testing.T) {
 		{"the first of a deploy", schedule.Revision{"", 2}, schedule.Revision{"x", 2}, schedule.Record, true},
 		{"still of the deploy before", schedule.Revision{"", 2}, schedule.Revision{"x", 1}, schedule.Ignore, false},
 		{"as recorded", schedule.Revision{"x", 2}, schedule.Revision{"x", 2}, schedule.Confirm, true},
-		{"the same files, of the deploy before", schedule.Revision{"x", 2}, schedule.Revision{"x", 1}, schedule.Confirm, true},
+		{
+			"the same files, of the deploy before", schedule.Revision{"x", 2}, schedule.Revision{"x", 1},
+			schedule.Confirm, true,
+		},
 		{"other files", schedule.Revision{"x", 2}, schedule.Revision{"y", 2}, schedule.Reject, false},
 		{"other files, of the deploy before: it serves until it is replaced", schedule.Revision{"x", 2}, schedule.Revision{"y", 1},
 			schedule.Ignore, false},

@@ -111,7 +111,9 @@ func (s *Scaler) judge(l Load) (much, little bool, why string) {
 	case use*n > s.DownAt*left:
 		return false, false, why
 	case s.able > 0 && l.TokenRate > s.DownAt*s.able*left:
-		return false, false, fmt.Sprintf("%s, but %.0f tokens/s are too many for %d replicas", why, l.TokenRate, l.Serving-1)
+		return false, false, fmt.Sprintf(
+			"%s, but %.0f tokens/s are too many for %d replicas", why, l.TokenRate, l.Serving-1,
+		)
 	}
 	return false, true, why
 }

@@ -27,9 +27,12 @@ func TestScale(t *testing.T) {
 		"KV blocks count too": {{0, with(at(1), func(l *Load) { l.KVFree = 5 }), 1, ""},
 			{5 * second, with(at(1), func(l *Load) { l.KVFree = 5 }), 2, "95% of the KV blocks in use for 5s"}},
 		"a queue, though there are places": {{0, with(at(1), func(l *Load) { l.Running, l.Waiting = 2, 2 }), 1, ""},
-			{5 * second, with(at(1), func(l *Load) { l.Running, l.Waiting = 2, 2 }), 2, "2 sequences wait for 10 places for 5s"}},
-		"one less, once it has been little": {{0, at(3), 3, "0% of the places in use"}, {59 * second, at(3), 3, ""}, {second, at(3), 2, "for 1m0s"}},
-		"not below the least":               {{0, at(1), 1, ""}, {99 * second, at(1), 1, "already the least"}},
+			{5 * second, with(at(1), func(l *Load) { l.Running, l.Waiting = 2, 2 }), 2, "2 sequences wait for 10 " +
+				"places for 5s"}},
+		"one less, once it has been little": {
+			{0, at(3), 3, "0% of the places in use"}, {59 * second, at(3), 3, ""}, {second, at(3), 2, "for 1m0s"},
+		},
+		"not below the least": {{0, at(1), 1, ""}, {99 * second, at(1), 1, "already the least"}},
 		"what would be left decides": {{0, with(at(3), func(l *Load) { l.Running = 13 }), 3, "43%"}, {99 * second, with(at(3), func(l *Load) { l.Running = 13 }), 3, "43%"},
 			{0, with(at(3), func(l *Load) { l.Running = 11 }), 3, ""}, {60 * second, with(at(3), func(l *Load) { l.Running = 11 }), 2, ""}},
 		"nothing while a change is carried out": {{0, busy(2), 2, ""}, {9 * second, with(busy(2), func(l *Load) { l.Changing = true }), 2, "change"},
@@ -39,7 +42,8 @@ func TestScale(t *testing.T) {
 		"not fewer than computed as much when sequences queued": {
 			{0, with(at(1), func(l *Load) { l.Running, l.Waiting, l.TokenRate = 2, 2, 1000 }), 1, ""},
 			{5 * second, with(at(1), func(l *Load) { l.Running, l.Waiting, l.TokenRate = 2, 2, 1000 }), 2, ""},
-			{30 * second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 1100 }), 2, "15% of the places in use, but 1100 tokens/s are too many for 1 replica"},
+			{30 * second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 1100 }), 2, "15% of the places in " +
+				"use, but 1100 tokens/s are too many for 1 replica"},
 			{99 * second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 1100 }), 2, ""},
 			{second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 500 }), 2, ""},
 			{60 * second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 500 }), 1, ""},
@@ -70,7 +74,10 @@ func TestScaleSettles(t *testing.T) {
 		serving, left, up := want, 0, false
 		for i := range 1800 {
 			now = now.Add(2 * time.Second)
-			l := Load{Want: want, Serving: serving, Changing: left > 0, Places: places * serving, TokenRate: min(asked, able*float64(serving))}
+			l := Load{
+				Want: want, Serving: serving, Changing: left > 0, Places: places * serving,
+				TokenRate: min(asked, able*float64(serving)),
+			}
 			l.Running = min(open, l.Places)
 			l.Waiting = open - l.Running
 			if asked > l.TokenRate { // the device is the limit: sequences queue, though there are places

@@ -20,7 +20,8 @@ type shape = peft.Projection
 func (c Config) projection(t lora.Target) shape {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return [lora.Targets]shape{
-		lora.Q: {Out: q, In: c.Hidden}, lora.K: {Out: kv, In: c.Hidden}, lora.V: {Out: kv, In: c.Hidden}, lora.O: {Out: c.Hidden, In: q},
+		lora.Q: {Out: q, In: c.Hidden}, lora.K: {Out: kv, In: c.Hidden}, lora.V: {Out: kv, In: c.Hidden},
+		lora.O:    {Out: c.Hidden, In: q},
 		lora.Gate: {Out: c.Intermediate, In: c.Hidden}, lora.Up: {Out: c.Intermediate, In: c.Hidden},
 		lora.Down: {Out: c.Hidden, In: c.Intermediate},
 	}[t]
@@ -81,7 +82,8 @@ func newAdapters(w *Weights, limits engine.Limits) (_ *adapters, err error) {
 		return nil, fmt.Errorf("adapters of rank %d; it must be between 1 and %d", limits.MaxRank, peft.MaxRank)
 	}
 	a := &adapters{
-		device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits, width: w.facts.AdapterPages(limits.MaxRank), form: w.form,
+		device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits,
+		width: w.facts.AdapterPages(limits.MaxRank), form: w.form,
 	}
 	tables := int64(limits.MaxAdapters) * (8*int64(a.width) + w.adapterBytes())
 	aligned := (tables + align - 1) / align * align
@@ -150,7 +152,10 @@ func (a *adapters) check(adapter *engine.Adapter) error {
 	case adapter.Rank < 1 || adapter.Rank > a.limits.MaxRank:
 		return fmt.Errorf("its adapter is of rank %d, and the engine takes at most %d", adapter.Rank, a.limits.MaxRank)
 	case len(adapter.Pages) < adapter.Layout.Pages() || len(adapter.Pages) > a.width:
-		return fmt.Errorf("its adapter of %d pages is in %d, and the engine takes at most %d", adapter.Layout.Pages(), len(adapter.Pages), a.width)
+		return fmt.Errorf(
+			"its adapter of %d pages is in %d, and the engine takes at most %d", adapter.Layout.Pages(),
+			len(adapter.Pages), a.width,
+		)
 	}
 	return nil
 }
@@ -202,9 +207,17 @@ func (a *adapters) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in in
 		skip := func(p cuda.Ptr, width int) cuda.Ptr { return p.Offset(4 * int64(r.from) * int64(width)) }
 		n, mid := int32(r.n), skip(a.mid, a.limits.MaxRank)
 		which.Part = lora.A
-		l.launch(kernels.LoRAShrink{Mid: mid, In: skip(rows, s.In), N: n, K: int32(s.In), A: a.table(skip(in.adapters, 1), which)})
+		l.launch(
+			kernels.LoRAShrink{
+				Mid: mid, In: skip(rows, s.In), N: n, K: int32(s.In), A: a.table(skip(in.adapters, 1), which),
+			},
+		)
 		which.Part = lora.B
-		l.launch(kernels.LoRAExpand{Out: skip(out, s.Out), Mid: mid, N: n, Dim: int32(s.Out), B: a.table(skip(in.adapters, 1), which)})
+		l.launch(
+			kernels.LoRAExpand{
+				Out: skip(out, s.Out), Mid: mid, N: n, Dim: int32(s.Out), B: a.table(skip(in.adapters, 1), which),
+			},
+		)
 	}
 }
 
@@ -214,7 +227,8 @@ func (a *adapters) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
 	offsets := a.memory.Offset(8 * int64(n*a.width))
 	ranks := offsets.Offset(8 * int64(n*a.count))
 	return kernels.LoRA{
-		Rows: rows, Pages: a.memory, Offsets: offsets.Offset(8 * int64(matrix(which)*n)), Ranks: ranks, Scales: ranks.Offset(4 * int64(n)),
+		Rows: rows, Pages: a.memory, Offsets: offsets.Offset(8 * int64(matrix(which)*n)), Ranks: ranks,
+		Scales:   ranks.Offset(4 * int64(n)),
 		Adapters: int32(n), PageWidth: int32(a.width), MaxRank: int32(a.limits.MaxRank), DType: a.dtype,
 	}
 }

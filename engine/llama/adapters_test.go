@@ -38,7 +38,8 @@ func newArena(t testing.TB, device cuda.Device, model string) *arena {
 		}
 	})
 	numbers := a.Numbers()
-	rand.New(rand.NewPCG(9, 9)).Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
+	rand.New(rand.NewPCG(9, 9)).
+		Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	return &arena{a, device, model, lora.NewPages(numbers)}
 }
 
@@ -169,7 +170,10 @@ func TestAdapterGoldensOfStories(t *testing.T) {
 		dir := testkit.Shared(t, "data/models/stories260K-lora/"+name)
 		goldens[dir] = filepath.Join(dir, "golden_greedy48.jsonl")
 	}
-	adapterGoldens(t, testkit.Shared(t, "data/models/stories260K-hf"), testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"), goldens)
+	adapterGoldens(
+		t, testkit.Shared(t, "data/models/stories260K-hf"),
+		testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"), goldens,
+	)
 }
 
 // TestAdaptersLeaveOthersAlone: with adapters beside it or not, a sequence gets the same log-probabilities, bit by bit.
@@ -177,7 +181,9 @@ func TestAdaptersLeaveOthersAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var gs []*generation
 	for i := range 8 {
-		g := &generation{want: 12, params: sample.Params{Seed: uint64(i), Logprobs: true, TopLogprobs: 2, Temperature: 0.8}}
+		g := &generation{
+			want: 12, params: sample.Params{Seed: uint64(i), Logprobs: true, TopLogprobs: 2, Temperature: 0.8},
+		}
 		for range 1 + r.IntN(40) {
 			g.prompt = append(g.prompt, uint32(3+r.IntN(1000)))
 		}
@@ -216,7 +222,9 @@ func TestStepRefusesAdapters(t *testing.T) {
 	step := func(adapters ...*engine.Adapter) error {
 		var batch []engine.Sequence
 		for i, a := range adapters {
-			batch = append(batch, engine.Sequence{Tokens: []uint32{5}, Blocks: []int32{int32(i)}, Sample: true, Adapter: a})
+			batch = append(
+				batch, engine.Sequence{Tokens: []uint32{5}, Blocks: []int32{int32(i)}, Sample: true, Adapter: a},
+			)
 		}
 		_, err := e.Step(t.Context(), batch)
 		return err
@@ -256,7 +264,10 @@ func TestWorkspaceOfAdapters(t *testing.T) {
 		}
 		defer device.Close()
 		holder := residency.NewHolder(device, llama.Format{})
-		loaded, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l})
+		loaded, err := holder.Load(
+			t.Context(),
+			engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

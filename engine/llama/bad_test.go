@@ -47,19 +47,27 @@ func TestBadModels(t *testing.T) {
 		fields map[string]any
 		want   string
 	}{
-		"unknown architecture":     {map[string]any{"architectures": []string{"GPT2LMHeadModel"}}, "architecture is not supported"},
+		"unknown architecture": {
+			map[string]any{"architectures": []string{"GPT2LMHeadModel"}}, "architecture is not supported",
+		},
 		"more layers than tensors": {map[string]any{"num_hidden_layers": 1 << 24}, "num_hidden_layers is 16777216"},
 		"unknown activation":       {map[string]any{"hidden_act": "gelu"}, "hidden_act is not supported"},
-		"unknown rope scaling":     {map[string]any{"rope_scaling": map[string]any{"type": "yarn"}}, "type of rope_scaling"},
-		"negative size":            {map[string]any{"hidden_size": -4}, "hidden_size is -4"},
-		"absurd size":              {map[string]any{"vocab_size": 1 << 40}, "vocab_size"},
-		"heads that do not group":  {map[string]any{"num_key_value_heads": 3}, "no multiple"},
-		"odd head":                 {map[string]any{"head_dim": 7}, "head_dim 7 is odd"},
-		"shape of another model":   {map[string]any{"vocab_size": 65}, "tensor model.embed_tokens.weight has shape [64 32]"},
-		"more layers than stored":  {map[string]any{"num_hidden_layers": 3}, "tensor model.layers.2.input_layernorm.weight is missing"},
-		"eos outside vocabulary":   {map[string]any{"eos_token_id": 64}, "eos_token_id 64"},
-		"quantized":                {map[string]any{"quantization_config": map[string]any{"bits": 4}}, "quantized"},
-		"wrong type":               {map[string]any{"hidden_size": "many"}, "hidden_size"},
+		"unknown rope scaling": {
+			map[string]any{"rope_scaling": map[string]any{"type": "yarn"}}, "type of rope_scaling",
+		},
+		"negative size":           {map[string]any{"hidden_size": -4}, "hidden_size is -4"},
+		"absurd size":             {map[string]any{"vocab_size": 1 << 40}, "vocab_size"},
+		"heads that do not group": {map[string]any{"num_key_value_heads": 3}, "no multiple"},
+		"odd head":                {map[string]any{"head_dim": 7}, "head_dim 7 is odd"},
+		"shape of another model": {
+			map[string]any{"vocab_size": 65}, "tensor model.embed_tokens.weight has shape [64 32]",
+		},
+		"more layers than stored": {
+			map[string]any{"num_hidden_layers": 3}, "tensor model.layers.2.input_layernorm.weight is missing",
+		},
+		"eos outside vocabulary": {map[string]any{"eos_token_id": 64}, "eos_token_id 64"},
+		"quantized":              {map[string]any{"quantization_config": map[string]any{"bits": 4}}, "quantized"},
+		"wrong type":             {map[string]any{"hidden_size": "many"}, "hidden_size"},
 	} {
 		dir := reference.Random(t, small, 1)
 		edit(t, dir, tc.fields)

@@ -37,7 +37,9 @@ func newReplica(t testing.TB) *replica {
 func newReplicaOn(t testing.TB, device cuda.Device) *replica {
 	t.Helper()
 	r := &replica{device: device, holder: residency.NewHolder(device, llama.Format{})}
-	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
+	load := engine.LoadSpec{
+		Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits,
+	}
 	var err error
 	if _, err = r.holder.Load(context.Background(), load); err != nil {
 		t.Fatal(err)
@@ -80,7 +82,12 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 		t.Fatalf("layouts %q and %q", a.blocks.Layout(), b.blocks.Layout())
 	}
 	fresh := func() *generation {
-		g := &generation{want: 40, params: sample.Params{Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5}}
+		g := &generation{
+			want: 40,
+			params: sample.Params{
+				Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5,
+			},
+		}
 		for i := range 27 {
 			g.prompt = append(g.prompt, uint32(3+i*31))
 		}
@@ -120,7 +127,8 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 			b.step(t, g)
 		}
 		for i := range g.tokens {
-			if w := whole.tokens[i]; g.tokens[i].ID != w.ID || g.tokens[i].Logprob != w.Logprob || !slices.Equal(g.tokens[i].Top, w.Top) {
+			if w := whole.tokens[i]; g.tokens[i].ID != w.ID || g.tokens[i].Logprob != w.Logprob ||
+				!slices.Equal(g.tokens[i].Top, w.Top) {
 				t.Fatalf("moved after token %d, token %d is %v and not %v", at, i, g.tokens[i], w)
 			}
 		}
@@ -134,7 +142,10 @@ func TestResizeBetweenSteps(t *testing.T) {
 		t.Skip(err)
 	}
 	fresh := func(blocks ...int32) *generation {
-		return &generation{prompt: []uint32{3, 34, 65, 96, 127}, want: 60, blocks: blocks, params: sample.Params{Temperature: 0.8, Seed: 11}}
+		return &generation{
+			prompt: []uint32{3, 34, 65, 96, 127}, want: 60, blocks: blocks,
+			params: sample.Params{Temperature: 0.8, Seed: 11},
+		}
 	}
 	want, got := fresh(0, 1, 2, 3, 4, 5), fresh(0, 1, 2, 3, 4, 5)
 	alone(t, r.engine, want)
@@ -177,7 +188,8 @@ func TestBlocksRefuse(t *testing.T) {
 		block int32
 		bytes []byte
 	}{{-1, good}, {kvBlocks, good}, {0, good[1:]}, {0, nil}} {
-		if r.blocks.Read(t.Context(), tc.block, tc.bytes) == nil || r.blocks.Write(t.Context(), tc.block, tc.bytes) == nil {
+		if r.blocks.Read(t.Context(), tc.block, tc.bytes) == nil ||
+			r.blocks.Write(t.Context(), tc.block, tc.bytes) == nil {
 			t.Errorf("block %d with %d bytes was copied", tc.block, len(tc.bytes))
 		}
 	}

@@ -123,7 +123,8 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 
 func (f file) config() (Config, error) {
 	c := Config{
-		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
+		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads,
+		KVHeads:       f.Heads,
 		ContextTokens: f.Context, Eps: f.Eps, TiedEmbeddings: f.Tied,
 	}
 	if len(f.Architectures) > 0 {
@@ -203,7 +204,10 @@ func (f file) rope() (Rope, error) {
 		}
 	case "llama3":
 		if r.Factor <= 0 || r.Low <= 0 || r.High <= r.Low || r.OriginalContext <= 0 {
-			return r, fmt.Errorf("rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and original_max_position_embeddings")
+			return r, fmt.Errorf(
+				"rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and " +
+					"original_max_position_embeddings",
+			)
 		}
 	default:
 		return r, fmt.Errorf("the type of rope_scaling is not supported; linear and llama3 are")
@@ -284,7 +288,10 @@ func (c Config) KVTokenBytes() int64 { return units.KVTokenBytes(c.Layers, c.KVH
 
 // kvLayout names the weights' type too: it decides the last bits of what is computed with them.
 func (c Config) kvLayout(matrices cuda.DType) string {
-	return fmt.Sprintf("F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers, c.KVHeads, c.HeadDim, matrices)
+	return fmt.Sprintf(
+		"F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers,
+		c.KVHeads, c.HeadDim, matrices,
+	)
 }
 
 // InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the Llama 3.1 release: long

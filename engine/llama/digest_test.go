@@ -54,7 +54,8 @@ func TestLoadReadsOnce(t *testing.T) {
 			first = digests
 		}
 		known, changed := format.Known(dir)
-		if digests != first || changed || known != digests || len(digests.Weights) != 64 || len(digests.Revision) != 64 {
+		if digests != first || changed || known != digests || len(digests.Weights) != 64 ||
+			len(digests.Revision) != 64 {
 			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, changed, first)
 		}
 	}

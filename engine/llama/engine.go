@@ -52,7 +52,10 @@ func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.Cont
 
 // Open implements engine.Weights.
 func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engine, err error) {
-	e := &llama{Weights: w, arena: arena, limits: limits, width: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens}
+	e := &llama{
+		Weights: w, arena: arena, limits: limits,
+		width: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens,
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())

@@ -88,7 +88,8 @@ func (g *generation) next(n int) engine.Sequence {
 	all := g.all()
 	end := min(len(all), g.computed+n)
 	return engine.Sequence{
-		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all), Sampling: g.params, Adapter: g.adapter,
+		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all),
+		Sampling: g.params, Adapter: g.adapter,
 		Prompt: g.prompt, Output: g.output,
 	}
 }
@@ -153,7 +154,10 @@ func TestGoldens(t *testing.T) {
 }
 
 func TestGoldensOfStories(t *testing.T) {
-	goldens(t, testkit.Shared(t, "data/models/stories260K-hf"), testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"))
+	goldens(
+		t, testkit.Shared(t, "data/models/stories260K-hf"),
+		testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"),
+	)
 }
 
 // TestBatchEqualsAlone: whatever else is in the batch, and however a prompt is cut into chunks, a sequence gets the same

@@ -23,7 +23,9 @@ func noConfig(roots modelfile.Roots, path string) error {
 	case err == nil:
 		return fmt.Errorf("%s: not a folder; %s", path, wanted)
 	case contains(roots, path, "*.gguf"):
-		return fmt.Errorf("%s: the folder has GGUF files, which are not supported, and no config.json; %s", path, wanted)
+		return fmt.Errorf(
+			"%s: the folder has GGUF files, which are not supported, and no config.json; %s", path, wanted,
+		)
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wanted)
 	}
@@ -49,7 +51,9 @@ func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, 
 	}
 	for _, other := range []string{"*.gguf", "pytorch_model*.bin", "consolidated*.pth"} {
 		if contains(roots, path, other) {
-			return nil, fmt.Errorf("%s: no weights in the safetensors format; %s is not supported: %s", path, other, wanted)
+			return nil, fmt.Errorf(
+				"%s: no weights in the safetensors format; %s is not supported: %s", path, other, wanted,
+			)
 		}
 	}
 	return nil, fmt.Errorf(

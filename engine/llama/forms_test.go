@@ -95,7 +95,10 @@ func TestFormsAgree(t *testing.T) {
 	}
 	b, g, n := counted[0], counted[1], counted[2]
 	if b.shrinks >= g.shrinks || g.shrinks >= n.shrinks || g.rows != n.rows || b.rows <= g.rows {
-		t.Errorf("batched %d launches of %d rows, grouped %d of %d, naive %d of %d", b.shrinks, b.rows, g.shrinks, g.rows, n.shrinks, n.rows)
+		t.Errorf(
+			"batched %d launches of %d rows, grouped %d of %d, naive %d of %d", b.shrinks, b.rows, g.shrinks, g.rows,
+			n.shrinks, n.rows,
+		)
 	}
 }
 

@@ -124,7 +124,8 @@ func (e *llama) attention(l *launcher, w *layer, index int, in input) {
 	layout := e.kvLayout(index)
 	l.launch(kernels.StoreKV{K: e.at.k, V: e.at.v, Slots: in.slots, N: n, KV: layout})
 	l.launch(kernels.Attention{
-		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables, TableWidth: int32(e.width), N: n,
+		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables,
+		TableWidth: int32(e.width), N: n,
 		Heads: int32(e.Heads), Window: int32(e.Window), Scale: float32(1 / math.Sqrt(float64(e.HeadDim))), KV: layout,
 	})
 	e.project(l, e.at.x, e.at.out, w.o, lora.Matrix{Layer: index, Target: lora.O}, in, true)
@@ -162,7 +163,8 @@ func (e *llama) project(l *launcher, out, rows cuda.Ptr, w linear, which lora.Ma
 // multiply multiplies m rows by a weight.
 func (e *llama) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32, s shape, accumulate bool) {
 	l.launch(kernels.MatMul{
-		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(s.Out), K: int32(s.In), DType: e.dtype, Accumulate: accumulate,
+		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(s.Out), K: int32(s.In), DType: e.dtype,
+		Accumulate: accumulate,
 	})
 }
 
@@ -170,7 +172,9 @@ func (e *llama) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32, s sha
 func (e *llama) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{
-		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer), ValueOffset: 2*half*int64(layer) + half,
-		Blocks: int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
+		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer),
+		ValueOffset: 2*half*int64(layer) + half,
+		Blocks:      int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads),
+		HeadDim: int32(e.HeadDim),
 	}
 }

@@ -18,7 +18,10 @@ func FuzzConfig(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b, []byte(`{"eos_token_id":[1,2]}`))
-	f.Add([]byte(`{"architectures":["MistralForCausalLM"],"rope_scaling":{"rope_type":"llama3","factor":8}}`), []byte(`[`))
+	f.Add(
+		[]byte(`{"architectures":["MistralForCausalLM"],"rope_scaling":{"rope_type":"llama3","factor":8}}`),
+		[]byte(`[`),
+	)
 	f.Add([]byte(`{"num_hidden_layers":16777216}`), []byte(strings.Repeat("[", 20000)))
 	f.Fuzz(func(t *testing.T, config, generation []byte) {
 		dir := t.TempDir()

@@ -85,7 +85,9 @@ func spoil(t *testing.T, r *replica, blocks []int32) {
 }
 
 func longPrompt(want int, blocks ...int32) *generation {
-	g := &generation{want: want, blocks: blocks, params: sample.Params{Temperature: 0.9, Seed: 7, Logprobs: true, TopLogprobs: 5}}
+	g := &generation{
+		want: want, blocks: blocks, params: sample.Params{Temperature: 0.9, Seed: 7, Logprobs: true, TopLogprobs: 5},
+	}
 	for i := range 3*blockTokens + 11 {
 		g.prompt = append(g.prompt, uint32(3+i*31%1000))
 	}
@@ -217,7 +219,8 @@ func TestVoidStep(t *testing.T) {
 		}
 		gate.flying.Wait()
 		for b := range before {
-			if wrote := int32(b) == g.blocks[3] || int32(b) == beside.blocks[3]; !wrote && !bytes.Equal(blockOf(int32(b)), before[b]) {
+			if wrote := int32(b) == g.blocks[3] || int32(b) == beside.blocks[3]; !wrote &&
+				!bytes.Equal(blockOf(int32(b)), before[b]) {
 				t.Errorf("layer %d: block %d has changed", layer, b)
 			}
 		}

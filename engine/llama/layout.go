@@ -37,7 +37,13 @@ func list(c Config, matrices cuda.DType, yield func(placed) bool) {
 		more = more && yield(placed{name: name, shape: shape, dtype: dtype, set: set})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	add(matrices, func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p }, "model.embed_tokens.weight", c.Vocab, c.Hidden)
+	add(
+		matrices,
+		func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p },
+		"model.embed_tokens.weight",
+		c.Vocab,
+		c.Hidden,
+	)
 	for i := 0; i < c.Layers && more; i++ {
 		per := func(set func(*layer, cuda.Ptr)) func(*Weights, cuda.Ptr) {
 			return func(w *Weights, p cuda.Ptr) { set(&w.layers[i], p) }

@@ -69,7 +69,9 @@ func TestGoldensOnCUDASources(t *testing.T) {
 		for _, g := range wants {
 			gs = append(gs, &generation{prompt: g.PromptIDs, want: min(tokens, len(g.OutputIDs))})
 		}
-		e := openOn(t, kernelhost.Device(library, device, weights), testkit.Model(), tables(rand.New(rand.NewPCG(1, 2)), gs))
+		e := openOn(
+			t, kernelhost.Device(library, device, weights), testkit.Model(), tables(rand.New(rand.NewPCG(1, 2)), gs),
+		)
 		for i, g := range gs {
 			alone(t, e, g)
 			if want := wants[i].OutputIDs[:g.want]; !slices.Equal(g.output, want) {

@@ -40,7 +40,8 @@ func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("%s is not part of a %s with this config.json; config.json and weights are of different models",
+		return fmt.Errorf("%s is not part of a %s with this config.json; config.json and weights are of different "+
+			"models",
 			modelfile.Named("tensor", others...), c.Architecture)
 	}
 	return nil

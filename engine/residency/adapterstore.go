@@ -46,7 +46,10 @@ type StagedAdapter struct {
 func (s *AdapterStore) Inspect(path string) (engine.AdapterFile, error) {
 	file, err := s.format.OpenAdapter(s.model, path, s.info)
 	if err == nil && file.Rank > s.limits.MaxRank {
-		err = fmt.Errorf("%s is of rank %d, and this replica takes at most %d; raise max_adapter_rank of its model", path, file.Rank, s.limits.MaxRank)
+		err = fmt.Errorf(
+			"%s is of rank %d, and this replica takes at most %d; raise max_adapter_rank of its model", path,
+			file.Rank, s.limits.MaxRank,
+		)
 	}
 	return file, err
 }

@@ -59,7 +59,8 @@ func TestAdapterStore(t *testing.T) {
 		}
 	}
 	first, ok := store.Find("psalms@1")
-	if !ok || first.Rank != 8 || len(store.Held()) != 2 || len(store.Staged()) != 1 || store.Staged()[0].Key != "psalms@1" {
+	if !ok || first.Rank != 8 || len(store.Held()) != 2 || len(store.Staged()) != 1 ||
+		store.Staged()[0].Key != "psalms@1" {
 		t.Fatalf("%+v: %d on the device, %d in host memory", first, len(store.Held()), len(store.Staged()))
 	}
 	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); err != nil {
@@ -81,7 +82,8 @@ func TestAdapterStore(t *testing.T) {
 	if free, total := device.Memory(); free != total {
 		t.Errorf("%d bytes of %d are free", free, total)
 	}
-	if err := store.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil || len(store.Held())+len(store.Staged()) != 0 {
+	if err := store.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil ||
+		len(store.Held())+len(store.Staged()) != 0 {
 		t.Errorf("loaded into memory that was given back: %v", err)
 	}
 }

@@ -128,8 +128,12 @@ type part struct {
 // copy checks what is to be copied, and has it done.
 func (b *Blocks) copy(ctx context.Context, p part, queued func()) error {
 	blocks, size := b.holding.arena.Blocks(), b.holding.arena.BlockBytes
-	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 || int64(p.from+p.bytes) > size {
-		return fmt.Errorf("block %d of %d, %d bytes of %d from %d: not of lease %s", p.block, blocks, len(p.host), size, p.from, b.holding.Lease)
+	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 ||
+		int64(p.from+p.bytes) > size {
+		return fmt.Errorf(
+			"block %d of %d, %d bytes of %d from %d: not of lease %s", p.block, blocks, len(p.host), size, p.from,
+			b.holding.Lease,
+		)
 	}
 	if err := ctx.Err(); err != nil {
 		return err

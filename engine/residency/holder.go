@@ -120,7 +120,8 @@ func (h *Holder) load(ctx context.Context, l *holding, spec engine.LoadSpec) err
 	l.memory = memory
 	l.blocks.Store(int64(spec.KVBlocks))
 	l.arena = engine.Arena{
-		Base: memory.base, Blocks: func() int { return int(l.blocks.Load()) }, BlockTokens: spec.BlockTokens, BlockBytes: blockBytes,
+		Base: memory.base, Blocks: func() int { return int(l.blocks.Load()) }, BlockTokens: spec.BlockTokens,
+		BlockBytes: blockBytes,
 	}
 	if spec.AdapterPages > 0 {
 		if err := h.leaseAdapters(l, spec.AdapterPages); err != nil {

@@ -25,8 +25,9 @@ func (format) Inspect(string, cuda.Info) (engine.Facts, error) {
 
 func (f format) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
 func (f format) Digests() engine.Digests                                           { return engine.Digests{} }
-func (f format) Facts() engine.Facts                                               { facts, _ := f.Inspect("", cuda.Info{}); return facts }
-func (format) Free() error                                                         { return nil }
+
+func (f format) Facts() engine.Facts { facts, _ := f.Inspect("", cuda.Info{}); return facts }
+func (format) Free() error           { return nil }
 func (format) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
 	return nil, errors.ErrUnsupported
 }

@@ -218,7 +218,9 @@ func (l *Log) put(e Entry) {
 		l.cfg.Log.Info().Bool("audit", true).RawJSON("entry", line).Msg("audit")
 	} else if err := l.file.write(append(line, '\n')); err != nil {
 		l.dropped.Add(1)
-		l.cfg.Log.Error().Err(err).Bool("audit", true).RawJSON("entry", line).Msg("audit log not written; the entry is here")
+		l.cfg.Log.Error().Err(err).Bool("audit", true).RawJSON("entry", line).Msg(
+			"audit log not written; the entry is here",
+		)
 	}
 	if publish := l.publish.Load(); publish != nil {
 		(*publish)("audit."+e.Action, e.Object, string(line))

@@ -181,7 +181,8 @@ func TestRefusedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		loose: "can be changed by others", link: "too many levels of symbolic links", pipe: "no such device", dir: "is a directory",
+		loose: "can be changed by others", link: "too many levels of symbolic links", pipe: "no such device",
+		dir:                             "is a directory",
 		filepath.Join(dir, "none", "x"): "no such file",
 	} {
 		if _, err := audit.Open(audit.Config{File: file, Log: zerolog.Nop()}); err == nil ||

@@ -13,7 +13,9 @@ func (m Model) alarm() []string {
 		return nil
 	}
 	reason := strings.ReplaceAll(strings.TrimPrefix(s.GetReason().String(), "REASON_"), "_", " ")
-	return []string{moods[bad].Render(reason + ": changes are refused: " + strings.ReplaceAll(s.GetDetail(), "\n", " "))}
+	return []string{
+		moods[bad].Render(reason + ": changes are refused: " + strings.ReplaceAll(s.GetDetail(), "\n", " ")),
+	}
 }
 
 // out reports whether a node is out of the cluster, and shown for a while.

@@ -105,7 +105,8 @@ func (m Model) drawn(t section, i int, rows []row) string {
 		return s
 	}
 	return table.New().Headers(headers...).Rows(cells...).StyleFunc(style).Wrap(false).
-		Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).String()
+		Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
+		BorderColumn(false).BorderHeader(false).String()
 }
 
 func bar(share float64) string {

@@ -11,8 +11,10 @@ import (
 )
 
 var tierColumns = []column{
-	{name: "TIER"}, {name: "FULL", numeric: true, bar: true}, {name: "BLOCKS", numeric: true}, {name: "PINNED", numeric: true}, {name: "MOVING", numeric: true},
-	{name: "HITS", numeric: true}, {name: "IN", numeric: true}, {name: "DOWN", numeric: true}, {name: "DROPPED", numeric: true}, {name: "DAMAGED", numeric: true}, {name: "NOTE"},
+	{name: "TIER"}, {name: "FULL", numeric: true, bar: true}, {name: "BLOCKS", numeric: true},
+	{name: "PINNED", numeric: true}, {name: "MOVING", numeric: true},
+	{name: "HITS", numeric: true}, {name: "IN", numeric: true}, {name: "DOWN", numeric: true},
+	{name: "DROPPED", numeric: true}, {name: "DAMAGED", numeric: true}, {name: "NOTE"},
 }
 
 // tierSection has HBM and the tiers below it, node by node.
@@ -45,8 +47,10 @@ func tierCells(node string, t *messages.KvTier) []cell {
 	s := t.GetSlots()
 	return []cell{
 		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()),
-		number(float64(s.GetResident())), number(float64(s.GetPinned())), number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
-		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())), number(float64(s.GetDamaged())),
+		number(float64(s.GetResident())), number(float64(s.GetPinned())),
+		number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
+		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())),
+		number(float64(s.GetDamaged())),
 		word(fmt.Sprintf("%s; %s; %s", t.GetDetail(), slabs(s), t.GetPolicy())),
 	}
 }
@@ -58,12 +62,16 @@ func remoteCells(node string, t *messages.KvTier) []cell {
 	for _, h := range s.GetHolders() {
 		note += fmt.Sprintf("; %s: %d blocks came", h.GetName(), h.GetBlocks())
 		if h.GetBytesPerSecond() > 0 {
-			note += fmt.Sprintf(", %s/s after %.1f ms", units.FormatBytes(int64(h.GetBytesPerSecond())), 1000*h.GetFirstSeconds())
+			note += fmt.Sprintf(
+				", %s/s after %.1f ms", units.FormatBytes(int64(h.GetBytesPerSecond())), 1000*h.GetFirstSeconds(),
+			)
 		}
 	}
 	return []cell{
-		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()), number(float64(s.GetResident())), number(0),
-		number(float64(s.GetArriving())), hits(s.GetHits(), s.GetMisses()), number(float64(s.GetArrivals())), number(0), number(0), number(0), word(note),
+		word(place(node, s.GetName())), full(s.GetTakenBytes(), s.GetCapacityBytes()),
+		number(float64(s.GetResident())), number(0),
+		number(float64(s.GetArriving())), hits(s.GetHits(), s.GetMisses()), number(float64(s.GetArrivals())),
+		number(0), number(0), number(0), word(note),
 	}
 }
 
@@ -89,20 +97,26 @@ func hbmCells(n *messages.KvNode) []cell {
 		blocks, pinned = blocks+held, pinned+r.GetKvBlocksPinned()
 	}
 	return []cell{
-		word(place(n.GetNode(), "hbm")), full(used, size), number(float64(blocks)), number(float64(pinned)), number(0), hits(there, missed),
-		number(float64(in)), number(float64(down)), number(float64(evicted)), number(0), word(count(len(n.GetReplicas()), "replica")),
+		word(place(n.GetNode(), "hbm")), full(used, size), number(float64(blocks)), number(float64(pinned)),
+		number(0), hits(there, missed),
+		number(float64(in)), number(float64(down)), number(float64(evicted)), number(0),
+		word(count(len(n.GetReplicas()), "replica")),
 	}
 }
 
 func full(used, size uint64) cell {
 	part := float64(used) / float64(max(1, size))
-	return cell{text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(size))), number: part, share: part}
+	return cell{
+		text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(size))), number: part,
+		share: part,
+	}
 }
 
 func hits(there, missed uint64) cell { return percent(float64(there) / float64(max(1, there+missed))) }
 
 var pathColumns = []column{
-	{name: "PATH"}, {name: "BLOCKS", numeric: true}, {name: "FAILED", numeric: true}, {name: "BYTES", numeric: true}, {name: "NOW", numeric: true}, {name: "SPEED", numeric: true}, {name: "BLOCK TAKES", numeric: true},
+	{name: "PATH"}, {name: "BLOCKS", numeric: true}, {name: "FAILED", numeric: true}, {name: "BYTES", numeric: true},
+	{name: "NOW", numeric: true}, {name: "SPEED", numeric: true}, {name: "BLOCK TAKES", numeric: true},
 }
 
 // pathSection has what was copied, and how much of it since the sample before.
@@ -123,10 +137,12 @@ func pathSection(before, now KVSample) section {
 			}
 			speed, each := cell{}, cell{} // unknown where nothing came
 			if p.GetBlocks() > 0 {
-				speed, each = bytesPerSecond(float64(p.GetBytes())/p.GetSeconds()), word(fmt.Sprintf("%.2f ms", 1000*p.GetSeconds()/float64(p.GetBlocks())))
+				speed = bytesPerSecond(float64(p.GetBytes()) / p.GetSeconds())
+				each = word(fmt.Sprintf("%.2f ms", 1000*p.GetSeconds()/float64(p.GetBlocks())))
 			}
 			t.rows = append(t.rows, row{[]cell{
-				word(pathName(n, p)), number(float64(p.GetBlocks())), number(float64(p.GetFailed())), word(units.FormatBytes(int64(p.GetBytes()))), moving, speed, each,
+				word(pathName(n, p)), number(float64(p.GetBlocks())), number(float64(p.GetFailed())),
+				word(units.FormatBytes(int64(p.GetBytes()))), moving, speed, each,
 			}, well})
 		}
 	}
@@ -140,8 +156,10 @@ func pathName(n *messages.KvNode, p *messages.KvPath) string {
 func bytesPerSecond(n float64) cell { return word(units.FormatBytes(int64(n)) + "/s") }
 
 var blockColumns = []column{
-	{name: "REPLICA"}, {name: "GPU"}, {name: "BLOCKS", numeric: true}, {name: "IN USE", numeric: true}, {name: "CACHED", numeric: true}, {name: "PINNED", numeric: true},
-	{name: "OFFLOADED", numeric: true}, {name: "RESTORED", numeric: true}, {name: "RECOMPUTED", numeric: true}, {name: "RESTORES", numeric: true}, {name: "AVOIDED", numeric: true}, {name: "NOTE"},
+	{name: "REPLICA"}, {name: "GPU"}, {name: "BLOCKS", numeric: true}, {name: "IN USE", numeric: true},
+	{name: "CACHED", numeric: true}, {name: "PINNED", numeric: true},
+	{name: "OFFLOADED", numeric: true}, {name: "RESTORED", numeric: true}, {name: "RECOMPUTED", numeric: true},
+	{name: "RESTORES", numeric: true}, {name: "AVOIDED", numeric: true}, {name: "NOTE"},
 }
 
 // blockSection has the replicas: blocks in HBM, and what was decided about those below.
@@ -151,9 +169,12 @@ func blockSection(s KVSample) section {
 		for _, r := range n.GetReplicas() {
 			note, m := misfit(r, n.GetTiers())
 			t.rows = append(t.rows, row{[]cell{
-				word(r.GetName()), word(place(r.GetNode(), r.GetGpu())), number(float64(r.GetKvBlocks())), number(float64(r.GetKvBlocks() - r.GetKvBlocksFree())),
-				number(float64(r.GetKvBlocksCached())), number(float64(r.GetKvBlocksPinned())), number(float64(r.GetKvOffloaded())), number(float64(r.GetKvRestored())),
-				number(float64(r.GetKvRecomputed())), number(float64(r.GetKvRestores())), number(float64(r.GetKvRestoresAvoided())), word(note),
+				word(r.GetName()), word(place(r.GetNode(), r.GetGpu())), number(float64(r.GetKvBlocks())),
+				number(float64(r.GetKvBlocks() - r.GetKvBlocksFree())),
+				number(float64(r.GetKvBlocksCached())), number(float64(r.GetKvBlocksPinned())),
+				number(float64(r.GetKvOffloaded())), number(float64(r.GetKvRestored())),
+				number(float64(r.GetKvRecomputed())), number(float64(r.GetKvRestores())),
+				number(float64(r.GetKvRestoresAvoided())), word(note),
 			}, m})
 		}
 	}
@@ -164,16 +185,26 @@ func blockSection(s KVSample) section {
 func misfit(r *messages.ReplicaStatus, tiers []*messages.KvTier) (string, mood) {
 	for _, t := range tiers {
 		if r.GetKvBlockBytes() > t.GetSlotBytes() {
-			return fmt.Sprintf("its blocks of %s are too large for a tier; make it larger", units.FormatBytes(int64(r.GetKvBlockBytes()))), uneasy
+			return fmt.Sprintf(
+				"its blocks of %s are too large for a tier; make it larger",
+				units.FormatBytes(int64(r.GetKvBlockBytes())),
+			), uneasy
 		}
 	}
 	return "", well
 }
 
 func pinSection(s KVSample) section {
-	t := section{columns: []column{{name: "PIN"}, {name: "MODEL"}, {name: "ADAPTER"}, {name: "TENANT"}, {name: "BLOCKS", numeric: true}}}
+	t := section{
+		columns: []column{
+			{name: "PIN"}, {name: "MODEL"}, {name: "ADAPTER"}, {name: "TENANT"}, {name: "BLOCKS", numeric: true},
+		},
+	}
 	for _, p := range s.GetPins() {
-		t.rows = append(t.rows, row{[]cell{word(p.GetName()), word(p.GetModel()), word(p.GetAdapter()), word(cmp.Or(p.GetTenant(), kv.SharedTenant)), number(float64(p.GetBlocks()))}, well})
+		t.rows = append(t.rows, row{[]cell{
+			word(p.GetName()), word(p.GetModel()), word(p.GetAdapter()),
+			word(cmp.Or(p.GetTenant(), kv.SharedTenant)), number(float64(p.GetBlocks())),
+		}, well})
 	}
 	return t
 }

@@ -31,7 +31,13 @@ func kvSeen(t *testing.T) KV {
 // TestKVFrames holds what is shown against golden files.
 func TestKVFrames(t *testing.T) {
 	golden(t, "kv.txt", ansi.Strip(kvSeen(t).Print())+"\n")
-	gone := kvSeen(t).See(KVSample{noon.Add(3 * time.Second), &messages.KvStatsResponse{Nodes: []*messages.KvNode{{Node: "a", Unreachable: "no answer within 1s"}}}}, nil)
+	gone := kvSeen(t).See(
+		KVSample{
+			noon.Add(3 * time.Second),
+			&messages.KvStatsResponse{Nodes: []*messages.KvNode{{Node: "a", Unreachable: "no answer within 1s"}}},
+		},
+		nil,
+	)
 	golden(t, "kv-gone.txt", ansi.Strip(gone.See(KVSample{}, errors.New("nats: timeout")).Print())+"\n")
 	golden(t, "kv-nothing.txt", ansi.Strip(NewKV(nil).Print())+"\n")
 }

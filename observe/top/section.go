@@ -67,7 +67,10 @@ type order struct {
 func (t section) arranged(by order, filter string) []row {
 	var rows []row
 	for _, r := range t.rows {
-		if slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.text), strings.ToLower(filter)) }) {
+		if slices.ContainsFunc(
+			r.cells,
+			func(c cell) bool { return strings.Contains(strings.ToLower(c.text), strings.ToLower(filter)) },
+		) {
 			rows = append(rows, r)
 		}
 	}

@@ -15,8 +15,10 @@ func sections(s Sample, r rates) []section {
 }
 
 var nodeColumns = []column{
-	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true}, {name: "SESS", numeric: true},
-	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true}, {name: "OUT/s", numeric: true}, {name: "NOTE"},
+	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true},
+	{name: "SESS", numeric: true},
+	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "OUT/s", numeric: true}, {name: "NOTE"},
 }
 
 func nodeSection(s Sample, r rates) section {
@@ -44,7 +46,8 @@ func nodeSection(s Sample, r rates) section {
 			m = uneasy
 		}
 		t.rows = append(t.rows, row{[]cell{
-			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
+			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())),
+			number(float64(n.GetSessions())),
 			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
 			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
 		}, m})
@@ -61,7 +64,8 @@ func gpuSection(s Sample) section {
 	for _, n := range s.Nodes {
 		for _, g := range n.GetGpus() {
 			t.rows = append(t.rows, row{[]cell{
-				word(place(n.GetMember().GetName(), g.GetName())), enumName(g.GetState().String(), "GPU_STATE_"), memory(g), holds(g), product(g),
+				word(place(n.GetMember().GetName(), g.GetName())), enumName(g.GetState().String(), "GPU_STATE_"),
+				memory(g), holds(g), product(g),
 			}, well})
 		}
 	}
@@ -71,7 +75,10 @@ func gpuSection(s Sample) section {
 func memory(g *messages.GpuStatus) cell {
 	used := g.GetMemoryBytes() - g.GetFreeBytes()
 	part := float64(used) / float64(max(1, g.GetMemoryBytes()))
-	return cell{text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))), number: part, share: part}
+	return cell{
+		text:   fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))),
+		number: part, share: part,
+	}
 }
 
 func product(g *messages.GpuStatus) cell {
@@ -92,8 +99,10 @@ func holds(g *messages.GpuStatus) cell {
 }
 
 var replicaColumns = []column{
-	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true}, {name: "WAIT", numeric: true},
-	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true},
+	{name: "WAIT", numeric: true},
+	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true},
+	{name: "IN/s", numeric: true},
 	{name: "OUT/s", numeric: true},
 }
 
@@ -114,7 +123,8 @@ func replicaSection(s Sample, r rates) section {
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
 				word(p.GetName()), word(place(p.GetNode(), p.GetGpu())), state, number(float64(p.GetIncarnation())),
-				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits), number(onGPU(p)),
+				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
+				number(onGPU(p)),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
 			}, m})
 		}
@@ -148,7 +158,9 @@ func reason(d *messages.DeploymentStatus) string {
 	return text
 }
 
-var modelColumns = []column{{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"}}
+var modelColumns = []column{
+	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"},
+}
 
 func modelSection(s Sample) section {
 	t := section{columns: modelColumns}
@@ -168,7 +180,8 @@ func modelSection(s Sample) section {
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
-			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)}, word(d.GetNode()), word(reason(d)),
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)},
+			word(d.GetNode()), word(reason(d)),
 		}, m})
 	}
 	return t

@@ -62,7 +62,10 @@ func after(m Model, messages ...tea.Msg) Model {
 
 // typed are key presses: single characters, or names in brackets.
 func typed(keys ...string) (all []tea.Msg) {
-	special := map[string]rune{"tab": tea.KeyTab, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "down": tea.KeyDown, "up": tea.KeyUp, "backspace": tea.KeyBackspace}
+	special := map[string]rune{
+		"tab": tea.KeyTab, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "down": tea.KeyDown, "up": tea.KeyUp,
+		"backspace": tea.KeyBackspace,
+	}
 	for _, k := range keys {
 		if code, ok := special[k]; ok {
 			all = append(all, tea.KeyPressMsg{Code: code})
@@ -107,9 +110,12 @@ func TestFrames(t *testing.T) {
 		"reversed": after(loaded(t), append([]tea.Msg{standard}, typed("r")...)...),
 		"typing":   after(loaded(t), append([]tea.Msg{standard}, typed("/", "C/gpuu", "backspace")...)...),
 		"filtered": after(loaded(t), append([]tea.Msg{standard}, typed("/", "c/gpu", "enter")...)...),
-		"scrolled": after(loaded(t), append([]tea.Msg{small}, typed("tab", "tab", "down", "down", "down", "down", "down", "down", "up")...)...),
-		"help":     after(loaded(t), append([]tea.Msg{standard}, typed("?")...)...),
-		"once":     loaded(t),
+		"scrolled": after(
+			loaded(t),
+			append([]tea.Msg{small}, typed("tab", "tab", "down", "down", "down", "down", "down", "down", "up")...)...,
+		),
+		"help": after(loaded(t), append([]tea.Msg{standard}, typed("?")...)...),
+		"once": loaded(t),
 	} {
 		got := ansi.Strip(m.Print())
 		if m.height > 0 {
@@ -234,7 +240,10 @@ func TestTroubles(t *testing.T) {
 
 func TestRates(t *testing.T) {
 	sample := func(at time.Duration, in, out uint64) Sample {
-		return Sample{Time: noon.Add(at), Nodes: []*messages.NodeStatus{{Member: &messages.Member{Name: "a"}, TokensIn: in, TokensOut: out}}}
+		return Sample{
+			Time:  noon.Add(at),
+			Nodes: []*messages.NodeStatus{{Member: &messages.Member{Name: "a"}, TokensIn: in, TokensOut: out}},
+		}
 	}
 	for _, tc := range []struct {
 		before, after Sample

@@ -25,7 +25,8 @@ var (
 	accent = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Cyan)
 	faint  = lipgloss.NewStyle().Faint(true)
 	moods  = map[mood]lipgloss.Style{
-		well: lipgloss.NewStyle(), uneasy: lipgloss.NewStyle().Foreground(lipgloss.Yellow), bad: lipgloss.NewStyle().Foreground(lipgloss.Red),
+		well: lipgloss.NewStyle(), uneasy: lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+		bad: lipgloss.NewStyle().Foreground(lipgloss.Red),
 	}
 )
 
@@ -141,7 +142,10 @@ func (m Model) footer() string {
 }
 
 func (m Model) helpPage() string {
-	all := []key.Binding{keys.next, keys.previous, keys.up, keys.down, keys.sort, keys.reverse, keys.filter, keys.clear, keys.help, keys.quit}
+	all := []key.Binding{
+		keys.next, keys.previous, keys.up, keys.down, keys.sort, keys.reverse, keys.filter, keys.clear, keys.help,
+		keys.quit,
+	}
 	return fit(strings.Split(bold.Render("Keys")+"\n\n"+help.New().FullHelpView([][]key.Binding{all})+`
 
 The header of the section that keys act on is coloured. A yellow line is not as

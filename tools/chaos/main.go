@@ -16,12 +16,12 @@ import (
 )
 
 type command struct {
-	Minutes float64        `default:"5" help:"How long (default: ${default})."`
-	Seed    uint64         `help:"Decides the faults and their order; odd: with an external nats-server (default: the time)."`
+	Minutes float64        `default:"5"  help:"How long (default: ${default})."`
+	Seed    uint64         `             help:"Decides the faults and their order; odd: with an external nats-server (default: the time)."`
 	Clients int            `default:"24" help:"Streams at once (default: ${default})."`
-	Nodes   int            `default:"3" help:"Nodes (default: ${default})."`
-	Kinds   []cluster.Kind `placeholder:"KIND" help:"Only these faults, such as kill,stop (default: all that are possible here)."`
-	Keep    string         `placeholder:"DIR" help:"Keep data and logs in this folder (default: a temporary one, which stays only after a failure)."`
+	Nodes   int            `default:"3"  help:"Nodes (default: ${default})."`
+	Kinds   []cluster.Kind `             help:"Only these faults, such as kill,stop (default: all that are possible here)."                     placeholder:"KIND"`
+	Keep    string         `             help:"Keep data and logs in this folder (default: a temporary one, which stays only after a failure)." placeholder:"DIR"`
 }
 
 func main() {
@@ -48,10 +48,16 @@ func (c command) run() int {
 	defer stop()
 	fmt.Printf("seed %d, data and logs in %s\n", c.Seed, dir)
 	if err := chaos.Run(ctx, chaos.Config{
-		Dir: dir, Seed: c.Seed, Length: time.Duration(c.Minutes * float64(time.Minute)), Nodes: c.Nodes, Clients: c.Clients, Kinds: c.Kinds,
+		Dir: dir, Seed: c.Seed, Length: time.Duration(c.Minutes * float64(time.Minute)), Nodes: c.Nodes,
+		Clients: c.Clients, Kinds: c.Kinds,
 		Print: func(line string) { fmt.Println(line) },
 	}); err != nil {
-		fmt.Fprintf(os.Stderr, "chaos: %v\n\nSame faults again: make chaos SEED=%d MINUTES=%g\nData and logs are kept in %s; each node's last log ends with the stacks of its goroutines\n", err, c.Seed, c.Minutes, dir)
+		fmt.Fprintf(
+			os.Stderr,
+			"chaos: %v\n\nSame faults again: make chaos SEED=%d MINUTES=%g\nData and logs are kept in %s; each "+
+				"node's last log ends with the stacks of its goroutines\n",
+			err, c.Seed, c.Minutes, dir,
+		)
 		return 1
 	}
 	if c.Keep == "" {

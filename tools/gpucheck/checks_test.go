@@ -89,8 +89,10 @@ func generate(t *testing.T, e engine.Engine, prompts [][]uint32, tokens []int) [
 				end := min(len(all[i]), computed[i]+room)
 				room -= end - computed[i]
 				batch = append(batch, engine.Sequence{
-					Tokens: all[i][computed[i]:end], Position: computed[i], Blocks: tables[i], Sample: end == len(all[i]),
-					Sampling: sample.Params{Logprobs: true, TopLogprobs: 1}, Prompt: prompts[i], Output: all[i][len(prompts[i]):],
+					Tokens: all[i][computed[i]:end], Position: computed[i], Blocks: tables[i],
+					Sample:   end == len(all[i]),
+					Sampling: sample.Params{Logprobs: true, TopLogprobs: 1}, Prompt: prompts[i],
+					Output: all[i][len(prompts[i]):],
 				})
 				who = append(who, i)
 			}
@@ -139,5 +141,8 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	row(t, "- The shipped model, %d outputs, %d tokens, each against its golden, and in one batch against alone: %s", len(wants), count, outcome(t))
+	row(
+		t, "- The shipped model, %d outputs, %d tokens, each against its golden, and in one batch against alone: %s",
+		len(wants), count, outcome(t),
+	)
 }

@@ -17,8 +17,10 @@ import (
 
 var (
 	model    = flag.String("model", "", "folder of the model; default the shipped one")
-	products = flag.String("products", driver.AnyBLAS, "who multiplies matrices on a GPU: auto, off, or the path of a cuBLAS")
-	results  = flag.String("results", "", "file to write results to; default none")
+	products = flag.String(
+		"products", driver.AnyBLAS, "who multiplies matrices on a GPU: auto, off, or the path of a cuBLAS",
+	)
+	results = flag.String("results", "", "file to write results to; default none")
 )
 
 // report is the file of results as it grows. Tests of this package run one after the other.
@@ -51,11 +53,17 @@ func where() string {
 	found, why, err := driver.Probe()
 	switch {
 	case err != nil:
-		return fmt.Sprintf("**The driver of this machine does not work: %v.** The software device was used: no figure here is of a GPU. %s", err, machine)
+		return fmt.Sprintf(
+			"**The driver of this machine does not work: %v.** The software device was used: no figure here is of a "+
+				"GPU. %s",
+			err, machine,
+		)
 	case len(found) == 0:
 		return fmt.Sprintf("**No GPU: %s.** The software device was used: no figure here is of a GPU. %s", why, machine)
 	case found[0].Simulated:
-		return fmt.Sprintf("**A fake driver, not NVIDIA's: %s.** No figure here is of a GPU. %s", found[0].Name, machine)
+		return fmt.Sprintf(
+			"**A fake driver, not NVIDIA's: %s.** No figure here is of a GPU. %s", found[0].Name, machine,
+		)
 	}
 	return fmt.Sprintf("On %s, %d MiB, %s. %s", found[0].Name, found[0].MemoryBytes>>20, found[0].UUID, machine)
 }

@@ -107,7 +107,11 @@ func (m *meter) pick(big, small int) int {
 
 func TestMeasureCopies(t *testing.T) {
 	m := newMeter(t)
-	row(t, "\n## Copies, GB/s\n\n| bytes | to the device | from it | within it (read and written) |\n| --- | --- | --- | --- |")
+	row(
+		t,
+		"\n## Copies, GB/s\n\n| bytes | to the device | from it | within it (read and written) |\n| --- | --- | --- "+
+			"| --- |",
+	)
 	for _, size := range []int{64 << 10, 1280 << 10, m.pick(256<<20, 8<<20)} {
 		n := int64(size)
 		at, to, memory := m.alloc(n), m.alloc(n), m.host(n)
@@ -148,7 +152,12 @@ func TestMeasureCrossing(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	row(t, "\n## Crossing into the driver\n\nA command in a list of 64, the driver's part of the cheapest one included: %d ns (aim: under 20).", cost.Nanoseconds())
+	row(
+		t,
+		"\n## Crossing into the driver\n\nA command in a list of 64, the driver's part of the cheapest one included: "+
+			"%d ns (aim: under 20).",
+		cost.Nanoseconds(),
+	)
 }
 
 func TestMeasureMatMul(t *testing.T) {
@@ -160,7 +169,12 @@ func TestMeasureMatMul(t *testing.T) {
 func measureMatMul(m *meter, by string) {
 	n := m.pick(4096, 256)
 	k := n
-	row(m.T, "\n## Products with %d x %d weights of BF16, by %s\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| --- | --- | --- | --- |", n, k, by)
+	row(
+		m.T,
+		"\n## Products with %d x %d weights of BF16, by %s\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| "+
+			"--- | --- | --- | --- |",
+		n, k, by,
+	)
 	weights := m.alloc(int64(2 * n * k))
 	for _, rows := range []int{1, 8, 16, 32, 64, 256, m.pick(2048, 256)} {
 		op := kernels.MatMul{
@@ -168,7 +182,10 @@ func measureMatMul(m *meter, by string) {
 			M: int32(rows), N: int32(n), K: int32(k), DType: cuda.BF16,
 		}
 		d := m.time(func() error { return m.s.Launch(op) })
-		row(m.T, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d), rate(2*float64(rows)*float64(n)*float64(k), d)/1e3)
+		row(
+			m.T, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d),
+			rate(2*float64(rows)*float64(n)*float64(k), d)/1e3,
+		)
 	}
 }
 
@@ -178,7 +195,11 @@ func TestMeasureAttention(t *testing.T) {
 	half := 4 * int64(kv.BlockTokens) * int64(kv.KVHeads*kv.HeadDim)
 	kv.BlockBytes, kv.ValueOffset = 2*half, half
 	kv.Arena = m.alloc(int64(kv.Blocks) * kv.BlockBytes)
-	row(t, "\n## Attention of one layer, decode: 32 heads of 128, 8 of them in KV\n\n| sequences | positions | microseconds | GB/s of keys and values |\n| --- | --- | --- | --- |")
+	row(
+		t,
+		"\n## Attention of one layer, decode: 32 heads of 128, 8 of them in KV\n\n| sequences | positions | "+
+			"microseconds | GB/s of keys and values |\n| --- | --- | --- | --- |",
+	)
 	for _, c := range [][2]int{{1, m.pick(4096, 256)}, {32, m.pick(4096, 64)}} {
 		rows, positions, width := make([]int32, c[0]), make([]int32, c[0]), c[1]/16
 		tables := make([]int32, c[0]*width)
@@ -189,11 +210,15 @@ func TestMeasureAttention(t *testing.T) {
 			tables[i] = int32(i) % kv.Blocks
 		}
 		op := kernels.Attention{
-			Out: m.alloc(int64(4 * c[0] * 4096)), Q: m.alloc(int64(4 * c[0] * 4096)), Rows: put(m, rows), Positions: put(m, positions),
-			Tables: put(m, tables), TableWidth: int32(width), N: int32(c[0]), Heads: 32, Scale: 0.1, KV: kv,
+			Out: m.alloc(int64(4 * c[0] * 4096)), Q: m.alloc(int64(4 * c[0] * 4096)), Rows: put(m, rows),
+			Positions: put(m, positions),
+			Tables:    put(m, tables), TableWidth: int32(width), N: int32(c[0]), Heads: 32, Scale: 0.1, KV: kv,
 		}
 		d := m.time(func() error { return m.s.Launch(op) })
-		row(t, "| %d | %d | %.1f | %.1f |", c[0], c[1], d.Seconds()*1e6, rate(float64(c[0]*width)*float64(kv.BlockBytes), d))
+		row(
+			t, "| %d | %d | %.1f | %.1f |", c[0], c[1], d.Seconds()*1e6,
+			rate(float64(c[0]*width)*float64(kv.BlockBytes), d),
+		)
 	}
 }
 
@@ -201,7 +226,9 @@ func TestMeasureAdapters(t *testing.T) {
 	m := newMeter(t)
 	rows, count, rank, dim := 128, 40, 16, m.pick(4096, 1024)
 	matrix := int64(rank*dim) * cuda.BF16.Bytes()
-	pages, offsets, ranks, scales, of := make([]cuda.Ptr, count), make([]int64, count), make([]int32, count), make([]float32, count), make([]int32, rows)
+	pages, offsets, ranks, scales, of := make(
+		[]cuda.Ptr, count,
+	), make([]int64, count), make([]int32, count), make([]float32, count), make([]int32, rows)
 	arena := m.alloc(int64(count) * kernels.PageBytes)
 	for i := range count {
 		pages[i], ranks[i], scales[i] = arena.Offset(int64(i)*kernels.PageBytes), int32(rank), 1
@@ -221,8 +248,11 @@ func TestMeasureAdapters(t *testing.T) {
 	})
 	size := matrix * int64(count)
 	from, to := m.alloc(size), m.alloc(size)
-	floor := m.time(func() error { return m.s.Copy(to, from, size) }) // reading and writing as many bytes as all A have moves as many as reading all A and B
-	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their bytes, moved by a copy: %.1f µs; ratio %.2f (aim: 1.3).",
+	floor := m.time(
+		func() error { return m.s.Copy(to, from, size) },
+	) // reading and writing as many bytes as all A have moves as many as reading all A and B
+	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their "+
+		"bytes, moved by a copy: %.1f µs; ratio %.2f (aim: 1.3).",
 		count, rank, rows, dim, dim, d.Seconds()*1e6, floor.Seconds()*1e6, d.Seconds()/floor.Seconds())
 }
 
@@ -233,8 +263,14 @@ func TestMeasureModel(t *testing.T) {
 	from, to := m.alloc(size), m.alloc(size)
 	bandwidth := rate(float64(2*size), m.time(func() error { return m.s.Copy(to, from, size) }))
 	e, facts := loadWithFacts(t)
-	row(t, "\n## Decode of the shipped model\n\nIts weights are %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
-		"| sequences | tokens a second | weights read, over that bandwidth (aim for a large model: 0.8) |\n| --- | --- | --- |", facts.WeightBytes, bandwidth)
+	row(
+		t,
+		"\n## Decode of the shipped model\n\nIts weights are %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
+			"| sequences | tokens a second | weights read, over that bandwidth (aim for a large model: 0.8) |\n| --- | "+
+			"--- | --- |",
+		facts.WeightBytes,
+		bandwidth,
+	)
 	for _, n := range []int{1, 16} {
 		const tokens = 64
 		prompts, counts := make([][]uint32, n), make([]int, n)
@@ -245,6 +281,9 @@ func TestMeasureModel(t *testing.T) {
 		start := time.Now()
 		generate(t, e, prompts, counts)
 		took := time.Since(start)
-		row(t, "| %d | %.0f | %.2f |", n, float64(n*tokens)/took.Seconds(), rate(float64(facts.WeightBytes)*tokens, took)/bandwidth)
+		row(
+			t, "| %d | %.0f | %.2f |", n, float64(n*tokens)/took.Seconds(),
+			rate(float64(facts.WeightBytes)*tokens, took)/bandwidth,
+		)
 	}
 }

@@ -18,18 +18,20 @@ import (
 )
 
 type command struct {
-	Length  time.Duration `default:"30m" help:"How long to sample (default: ${default})."`
-	WarmUp  time.Duration `default:"1m" help:"How long the mix runs before (default: ${default})."`
-	Every   time.Duration `default:"5s" help:"Time between two samples (default: ${default})."`
-	Clients int           `default:"6" help:"Clients at once (default: ${default})."`
-	Seed    uint64        `help:"Decides which client sends what (default: the time)."`
-	Out     string        `default:"docs" type:"path" help:"Folder of soak.csv and soak.svg (default: ${default})."`
-	Keep    string        `placeholder:"DIR" help:"Keep data and logs there (default: a temporary folder, kept after a failure)."`
+	Length  time.Duration `default:"30m"  help:"How long to sample (default: ${default})."`
+	WarmUp  time.Duration `default:"1m"   help:"How long the mix runs before (default: ${default})."`
+	Every   time.Duration `default:"5s"   help:"Time between two samples (default: ${default})."`
+	Clients int           `default:"6"    help:"Clients at once (default: ${default})."`
+	Seed    uint64        `               help:"Decides which client sends what (default: the time)."`
+	Out     string        `default:"docs" help:"Folder of soak.csv and soak.svg (default: ${default})."                        type:"path"`
+	Keep    string        `               help:"Keep data and logs there (default: a temporary folder, kept after a failure)."             placeholder:"DIR"`
 }
 
 func main() {
 	var c command
-	kong.Parse(&c, kong.Name("soak"), kong.Description("A mix of everything for a long time; fails where a node grows."))
+	kong.Parse(
+		&c, kong.Name("soak"), kong.Description("A mix of everything for a long time; fails where a node grows."),
+	)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := c.run(ctx); err != nil {

@@ -47,11 +47,17 @@ var requests = []struct {
 		return c.expect(ctx, completions, `{"model":`, http.StatusBadRequest)
 	}},
 	{"error: unknown model", func(ctx context.Context, c *client) error {
-		return c.expect(ctx, completions, fmt.Sprintf(`{"model":"m%d","prompt":"a"}`, c.random.Uint32()), http.StatusNotFound)
+		return c.expect(
+			ctx, completions, fmt.Sprintf(`{"model":"m%d","prompt":"a"}`, c.random.Uint32()), http.StatusNotFound,
+		)
 	}},
 	{"error: prompt too long", func(ctx context.Context, c *client) error {
-		return c.expect(ctx, completions, `{"model":"`+cluster.ModelName+`","prompt":"`+strings.Repeat("light ", 4000)+`"}`,
-			http.StatusBadRequest)
+		return c.expect(
+			ctx,
+			completions,
+			`{"model":"`+cluster.ModelName+`","prompt":"`+strings.Repeat("light ", 4000)+`"}`,
+			http.StatusBadRequest,
+		)
 	}},
 	{"error: unsupported parameter", func(ctx context.Context, c *client) error {
 		return c.expect(ctx, completions, `{"model":"`+cluster.ModelName+`","prompt":"a","use_beam_search":true}`,

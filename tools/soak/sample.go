@@ -62,7 +62,9 @@ func measure(ctx context.Context, n *cluster.Node) (v [4]float64, err error) {
 	if err != nil {
 		return v, err
 	}
-	return [4]float64{float64(heap) / mebibyte, float64(resident) / mebibyte, float64(goroutines), float64(len(open))}, nil
+	return [4]float64{
+		float64(heap) / mebibyte, float64(resident) / mebibyte, float64(goroutines), float64(len(open)),
+	}, nil
 }
 
 func residentBytes(statm string) (int, error) {
