@@ -29,16 +29,16 @@ type AdapterFile struct {
 	Read func(ctx context.Context, into []byte) error
 }
 
-// AdapterFormat is a Format of models that take adapters.
-type AdapterFormat interface {
-	Format
+// AdapterLoader is a Loader of models that take adapters.
+type AdapterLoader interface {
+	Loader
 	// OpenAdapter reads no more than headers, and checks all that they tell against the base model's folder.
 	OpenAdapter(model, adapter string, device cuda.Info) (AdapterFile, error)
 }
 
-// Adapters is device memory for adapters, in pages that a lora.Pool gives out by number. Like a Holder it sits above
+// AdapterMemory is device memory for adapters, in pages that a lora.Pool gives out by number. Like a Holder it sits above
 // whatever crashes. It is safe for concurrent use; copies run one by one, on a stream of their own, beside steps.
-type Adapters struct {
+type AdapterMemory struct {
 	device cuda.Device
 	base   cuda.Ptr
 	pages  int
@@ -47,8 +47,8 @@ type Adapters struct {
 	stream cuda.Stream // nil once closed
 }
 
-// NewAdapters allocates so many pages.
-func NewAdapters(device cuda.Device, pages int) (*Adapters, error) {
+// NewAdapterMemory allocates so many pages.
+func NewAdapterMemory(device cuda.Device, pages int) (*AdapterMemory, error) {
 	stream, err := device.NewStream("adapters")
 	if err != nil {
 		return nil, err
@@ -57,11 +57,11 @@ func NewAdapters(device cuda.Device, pages int) (*Adapters, error) {
 	if err != nil { // nothing is left behind
 		return nil, errors.Join(fmt.Errorf("%d pages for adapters: %w", pages, err), stream.Close())
 	}
-	return &Adapters{device: device, base: base, pages: pages, stream: stream}, nil
+	return &AdapterMemory{device: device, base: base, pages: pages, stream: stream}, nil
 }
 
-// Numbers are those of the pages, for a lora.Pool.
-func (a *Adapters) Numbers() []uint32 {
+// PageNumbers are those of the pages, for a lora.Pool.
+func (a *AdapterMemory) PageNumbers() []uint32 {
 	numbers := make([]uint32, a.pages)
 	for i := range numbers {
 		numbers[i] = uint32(i)
@@ -70,7 +70,7 @@ func (a *Adapters) Numbers() []uint32 {
 }
 
 // Stage reads an adapter into page-locked host memory, whence it can be copied to a device again and again.
-func (a *Adapters) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
+func (a *AdapterMemory) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
 	memory, err := a.device.AllocHost(file.Layout.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("host memory for an adapter of %d bytes: %w", file.Layout.Bytes(), err)
@@ -82,7 +82,7 @@ func (a *Adapters) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory
 }
 
 // Load copies a staged adapter into pages. Nothing may read or write them meanwhile.
-func (a *Adapters) Load(
+func (a *AdapterMemory) Load(
 	ctx context.Context,
 	file AdapterFile,
 	staged cuda.HostMemory,
@@ -121,7 +121,7 @@ func (a *Adapters) Load(
 }
 
 // Close waits for the copy that is under way and gives the memory back. No step may use it any more.
-func (a *Adapters) Close() error {
+func (a *AdapterMemory) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stream := a.stream

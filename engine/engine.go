@@ -47,8 +47,8 @@ type Limits struct {
 	MaxRank      int // of an adapter, at most 256
 }
 
-// Facts describe a model as it would be on a device.
-type Facts struct {
+// ModelInfo describe a model as it would be on a device.
+type ModelInfo struct {
 	Architecture  string // "LlamaForCausalLM"
 	Parameters    int64
 	Vocab         int
@@ -66,7 +66,7 @@ type Facts struct {
 }
 
 // WorkspaceBytes is the device memory that an engine itself takes.
-func (f Facts) WorkspaceBytes(l Limits) int64 {
+func (f ModelInfo) WorkspaceBytes(l Limits) int64 {
 	bytes := f.StreamBytes + int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
 	if l.MaxAdapters > 0 {
 		perAdapter := f.AdapterBytes + 8*int64(f.AdapterPages(l.MaxRank))
@@ -76,23 +76,23 @@ func (f Facts) WorkspaceBytes(l Limits) int64 {
 }
 
 // AdapterPages is how many pages the largest adapter of a rank takes.
-func (f Facts) AdapterPages(rank int) int {
+func (f ModelInfo) AdapterPages(rank int) int {
 	return int((f.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // matrices are aligned
 }
 
-// Format is a kind of model: what the Holder loads with.
-type Format interface {
+// Loader is a kind of model: what the Holder loads with.
+type Loader interface {
 	// Inspect reads no more than headers, and checks all that they tell.
-	Inspect(path string, device cuda.Info) (Facts, error)
+	Inspect(path string, device cuda.Info) (ModelInfo, error)
 	// Load puts the weights into device memory. A load that fails leaves nothing there.
 	Load(ctx context.Context, device cuda.Device, path string) (Weights, error)
 }
 
-// Identifier is a Format that keeps the digests of files that it has read.
-type Identifier interface {
-	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and
+// DigestCache is a Loader that keeps the digests of files that it has read.
+type DigestCache interface {
+	// CachedDigests returns the digests of a model's folder; none where one of its files was not read yet, or, and
 	// that is reported, where one was changed since it was read.
-	Known(path string) (d Digests, changed bool)
+	CachedDigests(path string) (d Digests, changed bool)
 }
 
 // Digests name the content of a model's files, in hexadecimal digits; see engine/digest.
@@ -103,7 +103,7 @@ type Digests struct {
 
 // Weights are a model in device memory.
 type Weights interface {
-	Facts() Facts
+	Info() ModelInfo
 	Digests() Digests
 	// Open returns an engine over the weights and a KV arena.
 	Open(arena Arena, limits Limits) (Engine, error)

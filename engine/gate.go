@@ -15,13 +15,15 @@ type Gate interface {
 	Pass(ctx context.Context, layer int) (ready cuda.Event, next int, err error)
 }
 
-// Void is the error of a step that did not happen, since a gate did not open: nothing was chosen, and what it wrote is only in KV slots that
+// StepAborted is the error of a step that did not happen, since a gate did not open: nothing was chosen, and what it wrote is only in KV slots that
 // it was given to write to. It may be run again, without that sequence.
-type Void struct {
+type StepAborted struct {
 	Sequence int // of the batch
 	Err      error
 }
 
-func (v *Void) Error() string { return fmt.Sprintf("sequence %d of the step: %v", v.Sequence, v.Err) }
+func (v *StepAborted) Error() string {
+	return fmt.Sprintf("sequence %d of the step: %v", v.Sequence, v.Err)
+}
 
-func (v *Void) Unwrap() error { return v.Err }
+func (v *StepAborted) Unwrap() error { return v.Err }

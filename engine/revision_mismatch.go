@@ -6,14 +6,14 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// OtherWeights is the error for files that are not those of the revision that was asked for.
-type OtherWeights struct {
+// RevisionMismatch is the error for files that are not those of the revision that was asked for.
+type RevisionMismatch struct {
 	Path  string
 	Want  string // the digest of that revision
 	Found Digests
 }
 
-func (e *OtherWeights) Error() string {
+func (e *RevisionMismatch) Error() string {
 	return fmt.Sprintf("%s has the files of revision %s, and revision %s is deployed; "+
 		"run models.deploy to roll to the new files, or put the old files back",
 		e.Path, digest.Short(e.Found.Revision), digest.Short(e.Want))

@@ -102,9 +102,9 @@ func TestNoPaths(t *testing.T) {
 		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models"})
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
-		cfg.Inspect = func(path string) (engine.Facts, error) {
+		cfg.Inspect = func(path string) (engine.ModelInfo, error) {
 			if path == "/srv/models/broken" {
-				return engine.Facts{}, fmt.Errorf("%s/config.json: no such file", path)
+				return engine.ModelInfo{}, fmt.Errorf("%s/config.json: no such file", path)
 			}
 			return inspect(path)
 		}

@@ -196,7 +196,7 @@ func TestMoreRequestsThanAreServed(t *testing.T) {
 func TestPanicCostsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, says("a", stop), func(c *gateway.Config) {
-			c.Inspect = func(path string) (engine.Facts, error) {
+			c.Inspect = func(path string) (engine.ModelInfo, error) {
 				if path == "poison" {
 					panic("test: the model is poison")
 				}

@@ -24,7 +24,7 @@ type Config struct {
 	Directory Directory
 	Adapters  Adapters
 	// Inspect describes a model's folder.
-	Inspect func(path string) (engine.Facts, error)
+	Inspect func(path string) (engine.ModelInfo, error)
 	// Roots are the folders that models may be read from.
 	Roots    modelfile.Roots
 	Digests  *digest.Cache // of their files; nil: the gateway has its own

@@ -42,7 +42,7 @@ type model struct {
 // damaged, changed or gone since does no harm to a revision that is served.
 type models struct {
 	mu      sync.Mutex
-	inspect func(path string) (engine.Facts, error)
+	inspect func(path string) (engine.ModelInfo, error)
 	log     zerolog.Logger
 	roots   modelfile.Roots
 	digests *digest.Cache

@@ -55,7 +55,7 @@ func (r *revised) digests() engine.Digests {
 		r.t.Fatal(err)
 	}
 	defer d.Close()
-	w, err := llama.Format{}.Load(context.Background(), d, r.dir)
+	w, err := llama.Loader{}.Load(context.Background(), d, r.dir)
 	if err != nil {
 		r.t.Fatal(err)
 	}

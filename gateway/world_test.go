@@ -79,7 +79,7 @@ func oneServes(model string) []*messages.ReplicaStatus {
 	}}
 }
 
-func inspect(path string) (engine.Facts, error) { return llama.Format{}.Inspect(path, cuda.Info{}) }
+func inspect(path string) (engine.ModelInfo, error) { return llama.Loader{}.Inspect(path, cuda.Info{}) }
 
 func (w *world) session(call *gateway.Call, act play) *actor.Props {
 	var end context.CancelFunc

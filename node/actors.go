@@ -104,10 +104,10 @@ func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Blocks(lease)
+	return h.OpenBlocks(lease)
 }
 
-func (n *Node) holder(gpu string) (*residency.Holder, error) {
+func (n *Node) holder(gpu string) (*residency.Store, error) {
 	for i, h := range n.holders {
 		if gpuName(i) == gpu {
 			return h, nil

@@ -24,7 +24,7 @@ func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
 }
 
 // adapters is the memory for the adapters of a lease.
-func (n *Node) adapters(gpu, lease string) (*residency.AdapterStore, error) {
+func (n *Node) adapters(gpu, lease string) (*residency.AdapterCache, error) {
 	h, err := n.holder(gpu)
 	if err != nil {
 		return nil, err

@@ -146,9 +146,9 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
 // check refuses a model that could not serve any request, and one whose chat template fails.
-func (n *Node) check(path string) (engine.Facts, error) {
+func (n *Node) check(path string) (engine.ModelInfo, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
-		return engine.Facts{}, err
+		return engine.ModelInfo{}, err
 	}
 	facts, err := n.inspect(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func (n *Node) check(path string) (engine.Facts, error) {
 	return facts, chat.Try(n.cfg.Roots, path)
 }
 
-func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }
+func (n *Node) inspect(path string) (engine.ModelInfo, error) { return n.holders[0].Inspect(path) }
 
 // DeleteDeployment implements control.Backend.
 func (n *Node) DeleteDeployment(ctx context.Context, name string) error {

@@ -80,7 +80,7 @@ type Config struct {
 	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
 	Wrap func(kind string, props *actor.Props) *actor.Props
 	// WrapFormat is given what reads models, likewise.
-	WrapFormat func(engine.Format) engine.Format
+	WrapFormat func(engine.Loader) engine.Loader
 }
 
 // GPU is a device and what tells how it is.

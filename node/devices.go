@@ -33,16 +33,16 @@ func (n *Node) openDevices(context.Context) error {
 // adopt takes a device over: it is closed when the node ends.
 func (n *Node) adopt(d GPU) {
 	n.devices = append(n.devices, d)
-	format := engine.Format(n.format())
+	format := engine.Loader(n.format())
 	if n.cfg.WrapFormat != nil {
 		format = n.cfg.WrapFormat(format)
 	}
-	n.holders = append(n.holders, residency.NewHolder(d.Device, format))
+	n.holders = append(n.holders, residency.NewStore(d.Device, format))
 	n.undo = append(n.undo, func() { _ = d.Close() })
 }
 
 // format is how this node loads models.
-func (n *Node) format() llama.Format { return llama.Format{Roots: n.cfg.Roots, Digests: &n.digests} }
+func (n *Node) format() llama.Loader { return llama.Loader{Roots: n.cfg.Roots, Digests: &n.digests} }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 

@@ -23,7 +23,7 @@ import (
 
 // heldFormat reads models, and holds the reading of one folder as a file system that hangs does.
 type heldFormat struct {
-	engine.Format
+	engine.Loader
 	*heldFolder
 }
 
@@ -40,18 +40,18 @@ func (f *heldFolder) hold() {
 	<-f.pass
 }
 
-func (f heldFormat) Inspect(path string, info cuda.Info) (engine.Facts, error) {
+func (f heldFormat) Inspect(path string, info cuda.Info) (engine.ModelInfo, error) {
 	if f.inspect && path == f.path {
 		f.hold()
 	}
-	return f.Format.Inspect(path, info)
+	return f.Loader.Inspect(path, info)
 }
 
 func (f heldFormat) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	if !f.inspect && path == f.path {
 		f.hold()
 	}
-	return f.Format.Load(ctx, d, path)
+	return f.Loader.Load(ctx, d, path)
 }
 
 // TestHungFolderStopsNoMember: while the inspection or the load of a model's folder hangs, nodes stay members and
@@ -62,7 +62,7 @@ func TestHungFolderStopsNoMember(t *testing.T) {
 			held := &heldFolder{path: copied(t, testkit.Model(), nil), inspect: inspect,
 				entered: make(chan struct{}), pass: make(chan struct{})}
 			nodes := together(t, 2, func(_ int, c *node.Config) {
-				c.WrapFormat = func(f engine.Format) engine.Format { return heldFormat{f, held} }
+				c.WrapFormat = func(f engine.Loader) engine.Loader { return heldFormat{f, held} }
 			})
 			open := sync.OnceFunc(func() { close(held.pass) })
 			t.Cleanup(open) // before the nodes are told to stop

@@ -57,7 +57,7 @@ type Node struct {
 	left       sync.Once     // the others were told
 
 	devices   []GPU
-	holders   []*residency.Holder
+	holders   []*residency.Store
 	tiers     []lowerTier  // the fastest first
 	digests   digest.Cache // of the files of models
 	copies    *copies
@@ -259,7 +259,7 @@ func (n *Node) Member() *messages.Member { return n.members.Self() }
 func (n *Node) Registry() *tree.Registry { return n.registry }
 
 // Holders keep the models, by device.
-func (n *Node) Holders() []*residency.Holder { return n.holders }
+func (n *Node) Holders() []*residency.Store { return n.holders }
 
 // Ready waits until every deployment of the configuration has a replica that serves or is stopped, or one has failed.
 func (n *Node) Ready(ctx context.Context) error {

@@ -42,7 +42,7 @@ func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
 	}
-	d, _ := n.format().Known(spec.GetPath())
+	d, _ := n.format().CachedDigests(spec.GetPath())
 	return d
 }
 
@@ -73,7 +73,7 @@ func (n *Node) recordDigests(ctx context.Context, name string, deploy uint64, we
 
 // folderFault says why a replica could not be loaded again from its folder; empty: nothing is known against it.
 func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
-	known, changed := n.format().Known(spec.GetPath())
+	known, changed := n.format().CachedDigests(spec.GetPath())
 	where := spec.GetPath() + " of node " + n.cfg.Name
 	_, config := n.cfg.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
 	weights, err := safetensors.Files(n.cfg.Roots, spec.GetPath())
@@ -102,7 +102,7 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, changed := n.format().Known(path)
+	known, changed := n.format().CachedDigests(path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
 		Sizes: &messages.ModelSizes{
 			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
@@ -115,7 +115,7 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 
 // size says how much memory a model takes, for deployments: their replicas may be on nodes that have its
 // folder, though this one has not.
-func (n *Node) size(path string) (engine.Facts, error) {
+func (n *Node) size(path string) (engine.ModelInfo, error) {
 	facts, err := n.inspect(path)
 	if !missing(n.cfg.Roots, path, err) {
 		return facts, err
@@ -127,7 +127,7 @@ func (n *Node) size(path string) (engine.Facts, error) {
 		return facts, asked
 	}
 	s := found.GetSizes()
-	return engine.Facts{
+	return engine.ModelInfo{
 		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()),
 		StreamBytes: int64(s.GetStreamBytes()),
 		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),

@@ -18,7 +18,7 @@ import (
 // Models is what this actor drives: the models in one device's memory. It is safe for concurrent use,
 // and what it holds survives any actor.
 type Models interface {
-	Inspect(path string) (engine.Facts, error)
+	Inspect(path string) (engine.ModelInfo, error)
 	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
 	Resize(lease string, blocks int) (residency.Loaded, error)
@@ -84,10 +84,10 @@ type load struct {
 	command *messages.LoadModel // the first that asked
 	askers  []asker
 	began   time.Time
-	facts   engine.Facts // once inspected
-	counts  bool         // there is room for it by the budget
-	waits   bool         // for memory that others give up
-	until   time.Time    // for how long; zero: it has not been short of any
+	facts   engine.ModelInfo // once inspected
+	counts  bool             // there is room for it by the budget
+	waits   bool             // for memory that others give up
+	until   time.Time        // for how long; zero: it has not been short of any
 }
 
 type asker struct {
@@ -100,7 +100,7 @@ type (
 	inspected struct {
 		incarnation uint64
 		lease       string
-		facts       engine.Facts
+		facts       engine.ModelInfo
 		err         error
 	}
 	loaded struct {
@@ -173,7 +173,7 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
-		if short := d.lease(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
+		if short := d.lease(m.LoadSpec, m.Info, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
 			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
 		}
 	}
@@ -204,7 +204,7 @@ func (d *device) onEnding() {
 }
 
 // lease writes a model into the ledger: all of it, or nothing.
-func (d *device) lease(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
+func (d *device) lease(spec engine.LoadSpec, facts engine.ModelInfo, kv int64) *hbm.Shortage {
 	for _, part := range []struct {
 		kind  string
 		bytes int64

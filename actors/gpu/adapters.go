@@ -62,7 +62,7 @@ func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
 		return
 	}
 	if free := int(d.ledger.Free() / hbm.PageBytes); a.pages == 0 && free < pages { // KV memory did not give way
-		if pages = free; free < m.Facts.AdapterPages(m.Limits.MaxRank) {
+		if pages = free; free < m.Info.AdapterPages(m.Limits.MaxRank) {
 			pages = 0
 		}
 	}
@@ -96,7 +96,7 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 // adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not
 // promised for KV blocks, and for one at least.
 func (d *device) adapterPages(m residency.Loaded, asked int) int {
-	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
+	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Info.AdapterPages(m.Limits.MaxRank)
 	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
 

@@ -19,7 +19,7 @@ func (d *device) needs() (leases []string, needs []hbm.Need) {
 		}
 	}
 	for lease, m := range d.held {
-		all[lease] = m.Facts.Need(m.LoadSpec)
+		all[lease] = m.Info.Need(m.LoadSpec)
 	}
 	for lease := range all {
 		leases = append(leases, lease)
@@ -83,8 +83,8 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 
 // alone is how many KV blocks a model would have as the only one on the device.
 func (d *device) alone(m residency.Loaded) int {
-	need := m.Facts.Need(m.LoadSpec)
-	return min(m.Facts.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	need := m.Info.Need(m.LoadSpec)
+	return min(m.Info.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
 func (d *device) budgetStatus() *messages.MemoryBudget {

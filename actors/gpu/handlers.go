@@ -54,8 +54,8 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 	d.loading[lease] = &load{command: msg, askers: []asker{who}, began: time.Now()}
 	models, path, incarnation := d.Models, msg.GetPath(), d.incarnation
 	supervise.Job(ctx, d.life,
-		func(context.Context) (engine.Facts, error) { return models.Inspect(path) },
-		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return models.Inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, lease, f, err} })
 }
 
 // join adds one who waits; asking again replaces the first.
@@ -131,7 +131,7 @@ func (d *device) reserve(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage) {
 func (l *load) spec() engine.LoadSpec {
 	c := l.command
 	return engine.LoadSpec{
-		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()), AskedBlocks: int(c.GetKvBlocks()),
+		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()), RequestedBlocks: int(c.GetKvBlocks()),
 		Limits: limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
 		Revision: c.GetRevisionDigest(), Deploy: c.GetDeploy(),
 	}
@@ -160,8 +160,8 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	delete(d.loading, msg.lease)
 	d.held[msg.lease], d.busy = msg.model, time.Now()
 	took := time.Since(l.began)
-	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).Msg("model loaded")
-	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Facts.WeightBytes)}
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Info.WeightBytes).Dur("took", took).Msg("model loaded")
+	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Info.WeightBytes)}
 	for _, a := range l.askers {
 		ctx.Send(a.replyTo, d.granted(a.requestID, msg.model, metrics, false))
 	}
@@ -176,7 +176,7 @@ func (d *device) refuse(ctx actor.Context, lease string, why *messages.Refused) 
 // refuseError is refuse for a load that failed. It says which revision was found in place of the one asked for.
 func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 	found := ""
-	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
+	if other := (*engine.RevisionMismatch)(nil); errors.As(err, &other) {
 		found = other.Found.Revision
 	}
 	d.refuseFound(ctx, lease, &messages.Refused{Reason: reasonOf(err), Detail: err.Error()}, found)
@@ -258,7 +258,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 func (d *device) granted(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
 	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
-		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
+		ContextTokens: uint32(m.Info.ContextTokens), Vocab: uint32(m.Info.Vocab), Eos: m.Info.EOS,
 		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages), KvBlocksAlone: uint32(d.alone(m)),
 		WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
 	}}}

@@ -262,7 +262,7 @@ func (d *device) spread(ctx actor.Context) {
 	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
 		m, u := d.held[g.Owner], d.users[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full())
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Info.KVSize(m.LoadSpec).Full())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue

@@ -2,53 +2,53 @@ package route
 
 import "slices"
 
-// Holders knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
-type Holders struct {
+// BlockIndex knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
+type BlockIndex struct {
 	names []string // by slot; empty: nobody's
-	index index
+	index slotIndex
 }
 
-// NewHolders returns a Holders that knows of none.
-func NewHolders() *Holders { return &Holders{index: newIndex()} }
+// NewBlockIndex returns a BlockIndex that knows of none.
+func NewBlockIndex() *BlockIndex { return &BlockIndex{index: newSlotIndex()} }
 
-// Blocks takes what changed in a holder's blocks; evicted goes first.
-func (h *Holders) Blocks(name string, evicted, committed []uint64) {
+// Update takes what changed in a holder's blocks; evicted goes first.
+func (h *BlockIndex) Update(name string, evicted, committed []uint64) {
 	slot := slices.Index(h.names, name)
 	if slot < 0 {
 		if slot = slices.Index(h.names, ""); slot < 0 {
 			slot = len(h.names)
 			h.names = append(h.names, "")
-			h.index.widen(len(h.names))
+			h.index.growSlots(len(h.names))
 		}
 		h.names[slot] = name
 	}
 	for _, b := range evicted {
-		h.index.evict(slot, b)
+		h.index.remove(slot, b)
 	}
 	for _, b := range committed {
-		h.index.commit(slot, b)
+		h.index.add(slot, b)
 	}
 }
 
 // Remove forgets a holder and its blocks.
-func (h *Holders) Remove(name string) {
+func (h *BlockIndex) Remove(name string) {
 	if slot := slices.Index(h.names, name); slot >= 0 {
 		h.names[slot] = ""
-		h.index.drop(slot)
+		h.index.removeSlot(slot)
 	}
 }
 
-// Held returns the blocks of a holder, in no order.
-func (h *Holders) Held(name string) []uint64 {
+// BlocksOf returns the blocks of a holder, in no order.
+func (h *BlockIndex) BlocksOf(name string) []uint64 {
 	if slot := slices.Index(h.names, name); slot >= 0 {
-		return h.index.of(slot)
+		return h.index.blocks(slot)
 	}
 	return nil
 }
 
-// Longest is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
-func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := h.index.longest(
+// LongestPrefix is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
+func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+	slot, n := h.index.longestPrefix(
 		blocks,
 		len(h.names),
 		hashOf(asker),
@@ -60,9 +60,9 @@ func (h *Holders) Longest(blocks []uint64, asker string, may func(name string) b
 	return h.names[slot], n
 }
 
-// Longest is the replica that holds the most leading blocks, and how many those are; see Holders.
-func (t *Routes) Longest(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := t.index.longest(
+// LongestPrefix is the replica that holds the most leading blocks, and how many those are; see BlockIndex.
+func (t *Routes) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
+	slot, n := t.index.longestPrefix(
 		blocks,
 		len(t.slots),
 		hashOf(asker),
@@ -74,8 +74,8 @@ func (t *Routes) Longest(blocks []uint64, asker string, may func(name string) bo
 	return t.slots[slot].Name, n
 }
 
-// longest is the slot, of those that may be taken, that holds the most leading blocks.
-func (x *index) longest(blocks []uint64, slots int, salt uint64, may func(slot int) bool) (slot, n int) {
+// longestPrefix is the slot, of those that may be taken, that holds the most leading blocks.
+func (x *slotIndex) longestPrefix(blocks []uint64, slots int, salt uint64, may func(slot int) bool) (slot, n int) {
 	live, depth := make([]uint64, x.width), make([]int, 64*x.width)
 	for s := range slots {
 		if may(s) {

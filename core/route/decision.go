@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// explained is how many candidates a decision remembers.
-const explained = 16
+// maxCandidates is how many candidates a decision remembers.
+const maxCandidates = 16
 
 // Decision is where a request goes. It is a compact record that is put into words on demand: a few hundred of them can
 // be kept.
@@ -40,7 +40,7 @@ const (
 	Eligible Exclusion = iota
 	OverShare
 	Avoided
-	OtherFiles
+	OtherRevision
 	IsDraining
 	IsLoading
 	HasFailed
@@ -57,14 +57,14 @@ func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
 	cached := s.cached(tokens, t.depth[c.slot])
 	return Candidate{
 		Name: s.Name, Node: s.Node, Cost: c.cost, Prefill: tokens - cached, Cached: cached,
-		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.has(adapter), Excluded: c.why,
+		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.residence(adapter), Excluded: c.excluded,
 	}
 }
 
 // Ahead is how many sequences the replica had.
 func (c Candidate) Ahead() int { return c.Running + c.Waiting + c.Routed }
 
-func (c Candidate) place() string {
+func (c Candidate) nameAndNode() string {
 	if c.Node == "" {
 		return c.Name
 	}
@@ -79,13 +79,13 @@ func (d Decision) Why() string {
 	}
 	c := d.Candidates[0]
 	return fmt.Sprintf(
-		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens,
-		sequences(c.Ahead()), d.instead(),
+		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter), c.Cached, d.Tokens,
+		sequences(c.Ahead()), d.comparison(),
 	)
 }
 
-// instead says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
-func (d Decision) instead() string {
+// comparison says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
+func (d Decision) comparison() string {
 	c := d.Candidates[0]
 	for _, o := range d.Candidates[1:] {
 		if (o.Excluded == OverShare || o.Excluded == Avoided) && o.Cost < c.Cost {
@@ -110,16 +110,16 @@ func (d Decision) instead() string {
 		return o.Name + " would cost the same"
 	case o.Ahead() > c.Ahead():
 		return fmt.Sprintf(
-			"%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()),
+			"%s would %scompute %d behind %s", o.Name, o.Adapter.loadFirst(), o.Prefill, sequences(o.Ahead()),
 		)
 	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // what is ahead of it is more
 		return fmt.Sprintf("%s would compute %d tokens first, not %d", o.Name, o.Cost, c.Cost)
 	}
-	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.first(), o.Prefill)
+	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.loadFirst(), o.Prefill)
 }
 
 // of says where the chosen one has an adapter.
-func (r Residence) of(adapter string) string {
+func (r Residence) located(adapter string) string {
 	switch r {
 	case OnGPU:
 		return "adapter " + adapter + " on its GPU, "
@@ -132,7 +132,7 @@ func (r Residence) of(adapter string) string {
 }
 
 // first says what another one would do before it computes.
-func (r Residence) first() string {
+func (r Residence) loadFirst() string {
 	switch r {
 	case InDRAM:
 		return "copy the adapter from DRAM and "

@@ -14,11 +14,11 @@ type announcement struct {
 	items                 []int
 }
 
-// TestFeed sends announcements over a network that loses, repeats and reorders them. Appending to a list does not commute,
+// TestDeltaStream sends announcements over a network that loses, repeats and reorders them. Appending to a list does not commute,
 // so that any mistake shows.
-func TestFeed(t *testing.T) {
+func TestDeltaStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var feed Feed
+		var feed DeltaStream
 		var believed []int
 		var network []announcement
 		states := map[[2]uint64][]int{} // incarnation, sequence -> the sender's list at that moment
@@ -31,7 +31,7 @@ func TestFeed(t *testing.T) {
 		deliver := func(t *rapid.T, i int) {
 			m := network[i]
 			switch feed.Apply(m.incarnation, m.sequence, m.snapshot) {
-			case FeedApply:
+			case DeltaApply:
 				if m.snapshot {
 					believed = nil
 				}
@@ -44,9 +44,9 @@ func TestFeed(t *testing.T) {
 				if !slices.Equal(believed, states[at]) {
 					t.Fatalf("%v is believed at %v, not %v", believed, at, states[at])
 				}
-			case FeedAsk:
+			case DeltaResync:
 				asked = true
-			case FeedIgnore:
+			case DeltaIgnore:
 				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 &&
 					m.incarnation == feed.Incarnation() {
 					t.Fatalf("%v is ignored at %v", told, at)
@@ -101,40 +101,40 @@ func TestFeed(t *testing.T) {
 	})
 }
 
-func TestFeedVerdicts(t *testing.T) {
+func TestDeltaVerdicts(t *testing.T) {
 	type message struct {
 		incarnation, sequence uint64
 		snapshot              bool
-		want                  Verdict
+		want                  DeltaVerdict
 	}
 	for name, messages := range map[string][]message{
 		"an increment before any snapshot": {
-			{1, 1, false, FeedAsk}, {1, 1, true, FeedApply}, {1, 2, false, FeedApply},
+			{1, 1, false, DeltaResync}, {1, 1, true, DeltaApply}, {1, 2, false, DeltaApply},
 		},
 		"a gap, and a snapshot closes it": {
-			{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 2, true, FeedApply}, {1, 3, false, FeedApply},
+			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 2, true, DeltaApply}, {1, 3, false, DeltaApply},
 		},
 		"a gap, and what was missing comes": {
-			{1, 0, true, FeedApply}, {1, 2, false, FeedAsk}, {1, 1, false, FeedApply}, {1, 2, false, FeedApply},
+			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 1, false, DeltaApply}, {1, 2, false, DeltaApply},
 		},
 		"a repetition": {
-			{1, 4, true, FeedApply}, {1, 4, true, FeedIgnore}, {1, 5, false, FeedApply}, {1, 5, false, FeedIgnore},
+			{1, 4, true, DeltaApply}, {1, 4, true, DeltaIgnore}, {1, 5, false, DeltaApply}, {1, 5, false, DeltaIgnore},
 		},
-		"an older snapshot": {{1, 4, true, FeedApply}, {1, 3, true, FeedIgnore}},
+		"an older snapshot": {{1, 4, true, DeltaApply}, {1, 3, true, DeltaIgnore}},
 		"a new life without its snapshot": {
-			{1, 4, true, FeedApply}, {2, 1, false, FeedAsk}, {1, 5, false, FeedIgnore}, {2, 0, true, FeedApply},
+			{1, 4, true, DeltaApply}, {2, 1, false, DeltaResync}, {1, 5, false, DeltaIgnore}, {2, 0, true, DeltaApply},
 		},
 		"the answer to an older life's gap": {
-			{1, 4, true, FeedApply}, {2, 0, true, FeedApply}, {1, 9, true, FeedIgnore},
+			{1, 4, true, DeltaApply}, {2, 0, true, DeltaApply}, {1, 9, true, DeltaIgnore},
 		},
 		"numbers begin again in a new life": {
-			{1, 9, true, FeedApply}, {2, 1, true, FeedApply}, {2, 2, false, FeedApply},
+			{1, 9, true, DeltaApply}, {2, 1, true, DeltaApply}, {2, 2, false, DeltaApply},
 		},
 		"a snapshot that is later than known": {
-			{1, 1, true, FeedApply}, {1, 7, true, FeedApply}, {1, 8, false, FeedApply},
+			{1, 1, true, DeltaApply}, {1, 7, true, DeltaApply}, {1, 8, false, DeltaApply},
 		},
 	} {
-		var f Feed
+		var f DeltaStream
 		for i, m := range messages {
 			if got := f.Apply(m.incarnation, m.sequence, m.snapshot); got != m.want {
 				t.Errorf("%s: message %d: %d, want %d", name, i, got, m.want)

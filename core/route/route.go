@@ -54,10 +54,10 @@ type Request struct {
 // Routes is one model's routing table: its replicas, how loaded they are and which blocks they hold. It is a value for one
 // owner and not safe for concurrent use.
 type Routes struct {
-	slots   []slot
-	byName  map[string]int // replica -> its slot
-	index   index
-	typical float64 // prompt tokens that a request has to compute: a running mean over those routed
+	slots       []slot
+	byName      map[string]int // replica -> its slot
+	index       slotIndex
+	meanPrefill float64 // prompt tokens that a request has to compute: a running mean over those routed
 
 	live  []uint64 // scratch of Route
 	depth []int
@@ -67,18 +67,18 @@ type Routes struct {
 // slot is a replica's place in the table; its number is its bit in the index.
 type slot struct {
 	Replica
-	used   bool
-	salt   uint64    // of its name, to break ties
-	why    Exclusion // scratch of Route
-	routed int       // requests sent there since it last reported
-	tokens int       // prompt tokens that they have to compute
-	coming []string  // adapters that they need and that were not there
+	used         bool
+	salt         uint64    // of its name, to break ties
+	excluded     Exclusion // scratch of Route
+	routed       int       // requests sent there since it last reported
+	routedTokens int       // prompt tokens that they have to compute
+	loading      []string  // adapters that they need and that were not there
 }
 
 // NewRoutes returns an empty table.
 func NewRoutes() *Routes {
 	return &Routes{
-		byName: make(map[string]int), index: newIndex(), typical: typicalTokens, live: make([]uint64, 1),
+		byName: make(map[string]int), index: newSlotIndex(), meanPrefill: defaultTokens, live: make([]uint64, 1),
 		depth: make([]int, 64),
 	}
 }
@@ -92,7 +92,7 @@ func (t *Routes) Update(r Replica) {
 		if s < 0 {
 			s = len(t.slots)
 			t.slots = append(t.slots, slot{})
-			t.index.widen(len(t.slots))
+			t.index.growSlots(len(t.slots))
 			t.live = make([]uint64, t.index.width)
 			t.depth = make([]int, 64*t.index.width)
 		}
@@ -106,42 +106,42 @@ func (t *Routes) Remove(name string) {
 	if s, ok := t.byName[name]; ok {
 		delete(t.byName, name)
 		t.slots[s] = slot{}
-		t.index.drop(s)
+		t.index.removeSlot(s)
 	}
 }
 
-// Blocks takes what changed in a replica's blocks; evicted goes first. A replica that was never reported is passed over.
-func (t *Routes) Blocks(name string, evicted, committed []uint64) {
+// UpdateBlocks takes what changed in a replica's blocks; evicted goes first. A replica that was never reported is passed over.
+func (t *Routes) UpdateBlocks(name string, evicted, committed []uint64) {
 	s, ok := t.byName[name]
 	if !ok {
 		return
 	}
 	for _, b := range evicted {
-		t.index.evict(s, b)
+		t.index.remove(s, b)
 	}
 	for _, b := range committed {
-		t.index.commit(s, b)
+		t.index.add(s, b)
 	}
 }
 
-// Reset takes a snapshot: these are all the blocks that a replica holds.
-func (t *Routes) Reset(name string, committed []uint64) {
+// ResetBlocks takes a snapshot: these are all the blocks that a replica holds.
+func (t *Routes) ResetBlocks(name string, committed []uint64) {
 	if s, ok := t.byName[name]; ok {
-		t.index.drop(s)
-		t.Blocks(name, nil, committed)
+		t.index.removeSlot(s)
+		t.UpdateBlocks(name, nil, committed)
 	}
 }
 
-// Held returns the blocks of a replica, in no order: what a snapshot of it tells.
-func (t *Routes) Held(name string) []uint64 {
+// BlocksOf returns the blocks of a replica, in no order: what a snapshot of it tells.
+func (t *Routes) BlocksOf(name string) []uint64 {
 	if s, ok := t.byName[name]; ok {
-		return t.index.of(s)
+		return t.index.blocks(s)
 	}
 	return nil
 }
 
-// Has reports whether a replica has loaded files of a revision.
-func (t *Routes) Has(revision string) bool {
+// HasRevision reports whether a replica has loaded files of a revision.
+func (t *Routes) HasRevision(revision string) bool {
 	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.used && s.Revision == revision })
 }
 
@@ -151,7 +151,7 @@ func (t *Routes) Replicas() int { return len(t.byName) }
 // Route chooses the replica where the first token costs least (see the package's comment), and counts the request as
 // sent there. Ties go by a hash of request and replica: evenly, and the same way in every router.
 func (t *Routes) Route(r Request) Decision {
-	fair := t.screen(r)
+	fair := t.exclude(r)
 	t.index.match(r.Hashes, t.live, t.depth)
 	d, id := Decision{ID: r.ID, Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
 	best := t.best[:0]
@@ -161,28 +161,28 @@ func (t *Routes) Route(r Request) Decision {
 			continue
 		}
 		c := ranked{
-			slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]) + s.fetch(r.Adapter), tie: mix(id ^ s.salt),
+			slot: i, excluded: s.excluded, cost: t.cost(s, r.Tokens, t.depth[i]) + s.adapterCost(r.Adapter), tie: mix(id ^ s.salt),
 		}
-		if c.why == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
-			c.why = OverShare
+		if c.excluded == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
+			c.excluded = OverShare
 		}
-		d.Counts[c.why]++
-		best = keep(best, c)
+		d.Counts[c.excluded]++
+		best = insertTop(best, c)
 	}
 	t.best = best
-	t.decide(&d, best)
+	t.choose(&d, best)
 	return d
 }
 
 // screen says of each slot whether it may be chosen, marks as live those whose blocks matter, and returns the fair share:
 // shareFactor times the mean load of the eligible.
-func (t *Routes) screen(r Request) float64 {
+func (t *Routes) exclude(r Request) float64 {
 	clear(t.live)
 	clear(t.depth)
 	var load, eligible int
 	for i := range t.slots {
 		s := &t.slots[i]
-		switch s.why = s.excluded(r); s.why {
+		switch s.excluded = s.exclusion(r); s.excluded {
 		case Eligible:
 			load += s.load()
 			eligible++
@@ -195,46 +195,46 @@ func (t *Routes) screen(r Request) float64 {
 }
 
 // decide takes the first of the order, where it may be chosen.
-func (t *Routes) decide(d *Decision, best []ranked) {
+func (t *Routes) choose(d *Decision, best []ranked) {
 	d.Candidates = make([]Candidate, len(best))
 	for i, c := range best {
 		d.Candidates[i] = t.candidate(c, d.Tokens, d.Adapter)
 	}
-	if len(best) == 0 || best[0].why > Avoided {
+	if len(best) == 0 || best[0].excluded > Avoided {
 		return
 	}
 	d.Name, d.OK = d.Candidates[0].Name, true
 	s, prefill := &t.slots[best[0].slot], d.Candidates[0].Prefill
 	s.routed++
-	s.tokens += prefill
-	if d.Candidates[0].Adapter == OnDisk && !slices.Contains(s.coming, d.Adapter) {
-		s.coming = append(s.coming, d.Adapter)
+	s.routedTokens += prefill
+	if d.Candidates[0].Adapter == OnDisk && !slices.Contains(s.loading, d.Adapter) {
+		s.loading = append(s.loading, d.Adapter)
 	}
-	t.typical += (float64(prefill) - t.typical) / typicalOver
+	t.meanPrefill += (float64(prefill) - t.meanPrefill) / meanWindow
 }
 
 // ranked is a replica in the order of preference.
 type ranked struct {
 	slot, cost int
-	why        Exclusion
+	excluded   Exclusion
 	tie        uint64
 }
 
 func (a *ranked) before(b *ranked) bool {
 	switch {
-	case a.why != b.why:
-		return a.why < b.why
+	case a.excluded != b.excluded:
+		return a.excluded < b.excluded
 	case a.cost != b.cost:
 		return a.cost < b.cost
 	}
 	return a.tie < b.tie
 }
 
-// keep inserts c into the order, of which only the first explained are of interest.
-func keep(best []ranked, c ranked) []ranked {
-	if len(best) < explained {
+// keep inserts c into the order, of which only the first maxCandidates are of interest.
+func insertTop(best []ranked, c ranked) []ranked {
+	if len(best) < maxCandidates {
 		best = append(best, c)
-	} else if !c.before(&best[explained-1]) {
+	} else if !c.before(&best[maxCandidates-1]) {
 		return best
 	}
 	i := len(best) - 1

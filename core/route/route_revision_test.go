@@ -6,8 +6,8 @@ import (
 	"troupe/core/route"
 )
 
-// TestRouteKeepsToTheRevision: a request that has output goes to no replica with other files.
-func TestRouteKeepsToTheRevision(t *testing.T) {
+// TestRouteKeepsRevision: a request that has output goes to no replica with other files.
+func TestRouteKeepsRevision(t *testing.T) {
 	r := route.NewRoutes()
 	r.Update(route.Replica{Name: "m-0", State: route.Serving, MaxSequences: 4, Revision: "x", Running: 3})
 	r.Update(route.Replica{Name: "m-1", State: route.Serving, MaxSequences: 4, Revision: "y"})
@@ -16,7 +16,7 @@ func TestRouteKeepsToTheRevision(t *testing.T) {
 			t.Errorf("begun with %q: %s, %s", revision, d.Name, d.Why())
 		}
 	}
-	if !r.Has("y") || r.Has("z") {
+	if !r.HasRevision("y") || r.HasRevision("z") {
 		t.Error("which revisions there are")
 	}
 }

@@ -17,7 +17,7 @@ type naive struct {
 	replicas map[string]Replica
 	blocks   map[string]map[uint64]bool
 	routed   map[string][]int // prompt tokens that each request sent since the last report has to compute
-	coming   map[string]bool  // "replica adapter": asked for there since the last report
+	loading  map[string]bool  // "replica adapter": asked for there since the last report
 	typical  float64
 }
 
@@ -48,7 +48,7 @@ func (m *naive) cost(r Replica, q Request) int {
 	where, held := r.Adapters[q.Adapter]
 	switch {
 	case q.Adapter == "", where == OnGPU:
-	case held && where == InDRAM, m.coming[r.Name+" "+q.Adapter]:
+	case held && where == InDRAM, m.loading[r.Name+" "+q.Adapter]:
 		cost += 64
 	default:
 		cost += 512
@@ -57,8 +57,8 @@ func (m *naive) cost(r Replica, q Request) int {
 }
 
 // forget is what a report does to what was on its way.
-func (m *naive) forget(replica string) {
-	maps.DeleteFunc(m.coming, func(key string, _ bool) bool { return strings.HasPrefix(key, replica+" ") })
+func (m *naive) clearLoading(replica string) {
+	maps.DeleteFunc(m.loading, func(key string, _ bool) bool { return strings.HasPrefix(key, replica+" ") })
 }
 
 // choices are the replicas that may be chosen, by name.
@@ -105,7 +105,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 		routes := NewRoutes()
 		m := &naive{
 			replicas: map[string]Replica{}, blocks: map[string]map[uint64]bool{}, routed: map[string][]int{},
-			coming: map[string]bool{}, typical: 256,
+			loading: map[string]bool{}, typical: 256,
 		}
 		name := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("m-%d", rapid.IntRange(0, 5).Draw(t, "n")) })
 		blocks := rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 12)
@@ -122,7 +122,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				r := drawReplica(t, name.Draw(t, "name"))
 				routes.Update(r)
 				m.replicas[r.Name], m.routed[r.Name] = r, nil
-				m.forget(r.Name)
+				m.clearLoading(r.Name)
 				if m.blocks[r.Name] == nil {
 					m.blocks[r.Name] = map[uint64]bool{}
 				}
@@ -133,11 +133,11 @@ func TestRoutesAgainstNaive(t *testing.T) {
 				delete(m.replicas, n)
 				delete(m.blocks, n)
 				delete(m.routed, n)
-				m.forget(n)
+				m.clearLoading(n)
 			},
 			"blocks": func(t *rapid.T) {
 				n, evicted, committed := name.Draw(t, "name"), blocks.Draw(t, "evicted"), blocks.Draw(t, "committed")
-				routes.Blocks(n, evicted, committed)
+				routes.UpdateBlocks(n, evicted, committed)
 				for _, b := range evicted {
 					delete(m.blocks[n], b)
 				}
@@ -149,7 +149,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			},
 			"reset": func(t *rapid.T) {
 				n, committed := name.Draw(t, "name"), blocks.Draw(t, "committed")
-				routes.Reset(n, committed)
+				routes.ResetBlocks(n, committed)
 				clear(m.blocks[n])
 				for _, b := range committed {
 					if m.blocks[n] != nil {
@@ -165,11 +165,11 @@ func TestRoutesAgainstNaive(t *testing.T) {
 					Adapter: rapid.SampledFrom(append(someAdapters, "")).Draw(t, "adapter"),
 				}
 				q.Tokens = 16*len(q.Hashes) + rapid.IntRange(0, 15).Draw(t, "tail")
-				check(t, m, q, routes.Route(q))
+				compareDecision(t, m, q, routes.Route(q))
 			},
 			"": func(t *rapid.T) {
 				for n, held := range m.blocks {
-					if got := routes.Held(n); !maps.Equal(held, setOf(got)) || len(got) != len(held) {
+					if got := routes.BlocksOf(n); !maps.Equal(held, setOf(got)) || len(got) != len(held) {
 						t.Fatalf("%s holds %v, and %v were announced", n, got, held)
 					}
 				}
@@ -187,12 +187,12 @@ func setOf(blocks []uint64) map[uint64]bool {
 }
 
 // check compares a decision with the naive table, and counts it there.
-func check(t *rapid.T, m *naive, q Request, d Decision) {
+func compareDecision(t *rapid.T, m *naive, q Request, d Decision) {
 	choices := m.choices(q)
 	if d.OK != (len(choices) > 0) || d.OK == (d.Name == "") || d.Why() == "" {
 		t.Fatalf("serving: %v, %q, %q; may be chosen: %v", d.OK, d.Name, d.Why(), choices)
 	}
-	if known := len(m.replicas); len(d.Candidates) != min(known, explained) {
+	if known := len(m.replicas); len(d.Candidates) != min(known, maxCandidates) {
 		t.Fatalf("%d candidates of %d", len(d.Candidates), known)
 	}
 	for i, c := range d.Candidates {
@@ -228,7 +228,7 @@ func check(t *rapid.T, m *naive, q Request, d Decision) {
 	}
 	prefill := q.Tokens - m.cached(chosen, q)
 	m.routed[d.Name] = append(m.routed[d.Name], prefill)
-	m.coming[d.Name+" "+q.Adapter] = true
+	m.loading[d.Name+" "+q.Adapter] = true
 	m.typical += (float64(prefill) - m.typical) / 16
 }
 
@@ -246,7 +246,7 @@ func chain(from, n int) (hashes []uint64) {
 	return hashes
 }
 
-func TestRouteSaysWhy(t *testing.T) {
+func TestWhyExplainsDecision(t *testing.T) {
 	prompt := Request{ID: "r", Hashes: chain(1, 8), Tokens: 128}
 	for name, tc := range map[string]struct {
 		build func(*Routes)
@@ -257,23 +257,23 @@ func TestRouteSaysWhy(t *testing.T) {
 			r := serving("m-1")
 			r.Running = 3
 			t.Update(r)
-			t.Blocks("m-1", nil, chain(1, 6))
+			t.UpdateBlocks("m-1", nil, chain(1, 6))
 			t.Update(serving("m-0"))
 		}, nil, "m-1 on node-1: 96 of 128 prompt tokens cached, 3 sequences ahead; m-0 would compute 128"},
 		"never the last token": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 		}, nil, "m-0 on node-0: 112 of 128 prompt tokens cached, 0 sequences ahead; no other serves"},
 		"a block in the middle is missing": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
-			t.Blocks("m-0", []uint64{3}, nil)
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", []uint64{3}, nil)
 		}, nil, "m-0 on node-0: 32 of 128 prompt tokens cached, 0 sequences ahead; no other serves"},
 		"more than its share": {func(t *Routes) {
 			hot := serving("m-0")
 			hot.Running = 20
 			t.Update(hot)
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 			t.Update(serving("m-1"))
 			t.Update(serving("m-2"))
 			r := serving("m-2")
@@ -299,7 +299,7 @@ func TestRouteSaysWhy(t *testing.T) {
 			"not 129"},
 		"it failed before": {func(t *Routes) {
 			t.Update(serving("m-0"))
-			t.Blocks("m-0", nil, chain(1, 8))
+			t.UpdateBlocks("m-0", nil, chain(1, 8))
 			t.Update(serving("m-1"))
 		}, []string{"m-0"}, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but " +
 			"failed this request before"},
@@ -324,8 +324,8 @@ func TestRouteSaysWhy(t *testing.T) {
 	}
 }
 
-// TestTiesGoEvenly: equal replicas get equal shares, whichever the order of their reports, and every router decides the same.
-func TestTiesGoEvenly(t *testing.T) {
+// TestTiesSpreadEvenly: equal replicas get equal shares, whichever the order of their reports, and every router decides the same.
+func TestTiesSpreadEvenly(t *testing.T) {
 	const n, requests = 5, 5000
 	got, decided := map[string]int{}, map[string]string{}
 	for _, backwards := range []bool{false, true} {
@@ -368,7 +368,7 @@ func TestHotPrefixSpreads(t *testing.T) {
 		}
 	}
 	report()
-	routes.Blocks("m-2", nil, chain(1, 64))
+	routes.UpdateBlocks("m-2", nil, chain(1, 64))
 	for i := range 100 {
 		d := routes.Route(Request{ID: fmt.Sprint(i), Hashes: chain(1, 64), Tokens: 64*16 + 1})
 		running[d.Name]++
@@ -379,11 +379,11 @@ func TestHotPrefixSpreads(t *testing.T) {
 	}
 }
 
-// TestBlocksOfOneThatDrains: they are no longer looked at, also where they were before.
-func TestBlocksOfOneThatDrains(t *testing.T) {
+// TestDrainingReplicaMatchesNoBlocks: they are no longer looked at, also where they were before.
+func TestDrainingReplicaMatchesNoBlocks(t *testing.T) {
 	routes, prompt := NewRoutes(), Request{ID: "r", Hashes: chain(1, 4), Tokens: 65}
 	routes.Update(serving("m-0"))
-	routes.Blocks("m-0", nil, chain(1, 4))
+	routes.UpdateBlocks("m-0", nil, chain(1, 4))
 	before := routes.Route(prompt)
 	r := serving("m-0")
 	r.State = Draining
@@ -393,21 +393,21 @@ func TestBlocksOfOneThatDrains(t *testing.T) {
 	}
 }
 
-// TestCollidingBlocks: two blocks that share their 8 bytes are one to the index. When one of them is evicted the guess is wrong,
+// TestCollidingHashesCostOnlyAWrongGuess: two blocks that share their 8 bytes are one to the index. When one of them is evicted the guess is wrong,
 // and nothing else.
-func TestCollidingBlocks(t *testing.T) {
+func TestCollidingHashesCostOnlyAWrongGuess(t *testing.T) {
 	routes := NewRoutes()
 	routes.Update(serving("m-0"))
-	routes.Blocks("m-0", nil, []uint64{7, 7})
-	routes.Blocks("m-0", []uint64{7}, nil)
-	routes.Blocks("m-0", []uint64{7}, nil)
+	routes.UpdateBlocks("m-0", nil, []uint64{7, 7})
+	routes.UpdateBlocks("m-0", []uint64{7}, nil)
+	routes.UpdateBlocks("m-0", []uint64{7}, nil)
 	if d := routes.Route(Request{ID: "r", Hashes: []uint64{7}, Tokens: 17}); d.Name != "m-0" ||
 		d.Candidates[0].Cached != 0 {
 		t.Errorf("%+v", d)
 	}
 }
 
-func TestExclusionsHaveWords(t *testing.T) {
+func TestEveryExclusionHasText(t *testing.T) {
 	for e := OverShare; e <= HasFailed; e++ {
 		if strings.TrimSpace(e.String()) == "" {
 			t.Errorf("exclusion %d has no words", e)

@@ -17,10 +17,10 @@ func TestIndexAgainstSets(t *testing.T) {
 		if n == 24 {
 			return 0
 		}
-		return 62 + n%4 + firstPlaces*(n/4)
+		return 62 + n%4 + initialEntries*(n/4)
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		x, room := newIndex(), 64
+		x, room := newSlotIndex(), 64
 		held := make([]map[uint64]bool, slots)
 		for s := range held {
 			held[s] = map[uint64]bool{}
@@ -31,37 +31,37 @@ func TestIndexAgainstSets(t *testing.T) {
 			"commit": func(t *rapid.T) {
 				s := slot(t)
 				for _, b := range rapid.SliceOfN(block, 0, 12).Draw(t, "blocks") {
-					x.commit(s, b)
+					x.add(s, b)
 					held[s][b] = true
 				}
 			},
 			"evict": func(t *rapid.T) {
 				s := slot(t)
 				for _, b := range rapid.SliceOfN(block, 0, 12).Draw(t, "blocks") {
-					x.evict(s, b)
+					x.remove(s, b)
 					delete(held[s], b)
 				}
 			},
 			"drop": func(t *rapid.T) {
 				s := slot(t)
-				x.drop(s)
+				x.removeSlot(s)
 				clear(held[s])
 			},
 			"many": func(t *rapid.T) {
 				s, from := slot(t), rapid.Uint64Range(0, 9).Draw(t, "from")
 				for b := range uint64(40) {
-					x.commit(s, 1000*from+b)
+					x.add(s, 1000*from+b)
 					held[s][1000*from+b] = true
 				}
 			},
 			"widen": func(*rapid.T) {
 				room = slots
-				x.widen(room)
+				x.growSlots(room)
 			},
 			"": func(t *rapid.T) {
 				used := map[uint64]bool{}
 				for _, s := range some() {
-					got := x.of(s)
+					got := x.blocks(s)
 					for _, b := range got {
 						used[b] = true
 					}

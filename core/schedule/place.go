@@ -43,7 +43,7 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 		}
 	}
 	if len(fit) == 0 {
-		return GPU{}, noRoom(need, gpus), false
+		return GPU{}, explainNoRoom(need, gpus), false
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
@@ -69,8 +69,8 @@ func (g GPU) short(need hbm.Need) int64 {
 	return 0
 }
 
-// Closest is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
-func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+// ClosestFit is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
+func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 	for _, g := range gpus {
 		_, over := g.Memory.Add(need)
 		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
@@ -83,7 +83,7 @@ func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 // spare is the memory beside what the replicas need.
 func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Least }
 
-func noRoom(need hbm.Need, gpus []GPU) string {
+func explainNoRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {
 		return "no GPU"
 	}

@@ -104,17 +104,17 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-func TestClosest(t *testing.T) {
+func TestClosestFit(t *testing.T) {
 	need := hbm.Need{Fixed: 10}
 	gpus := []GPU{
 		{Name: "a", Memory: hbm.Budget{Total: 4}}, {Name: "b", Memory: hbm.Budget{Total: 7}},
 		{Name: "c", Memory: hbm.Budget{Total: 9}, Draining: true},
 		{Name: "d", Memory: hbm.Budget{Total: 20}, Avoid: true},
 	}
-	if over := Closest(need, gpus); over == nil || over.Short != 3 || over.Budget.Total != 7 {
+	if over := ClosestFit(need, gpus); over == nil || over.Short != 3 || over.Budget.Total != 7 {
 		t.Errorf("%+v", over)
 	}
-	if over := Closest(need, gpus[2:]); over != nil {
+	if over := ClosestFit(need, gpus[2:]); over != nil {
 		t.Errorf("%+v", over)
 	}
 }

@@ -8,9 +8,9 @@ import (
 
 // Move is a replica that is better placed on another GPU.
 type Move struct {
-	Copy string
-	To   GPU
-	Why  string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
+	Replica string
+	To      GPU
+	Why     string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
 }
 
 // Rebalance decides whether one of a deployment's replicas, which all serve and are as asked for, is better placed
@@ -20,7 +20,7 @@ type Move struct {
 //
 // Invariant: every move lessens the sum of squares of the replicas per GPU, or leaves that and lessens the one per node. So
 // moves come to an end, and none is ever undone by the next.
-func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
+func Rebalance(copies []Replica, gpus []GPU) (Move, bool) {
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
@@ -33,7 +33,7 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 		)
 	})
 	for _, from := range crowded {
-		c, ok := leaver(copies, from)
+		c, ok := leastLoaded(copies, from)
 		if !ok {
 			continue
 		}
@@ -50,28 +50,28 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 			continue
 		}
 		return Move{c.Name, to, fmt.Sprintf("%s moves from %s to %s: %s has %d replicas of the model, %s %s",
-			c.Name, from, to, what, these, there, none(those))}, true
+			c.Name, from, to, what, these, there, countOrNone(those))}, true
 	}
 	return Move{}, false
 }
 
 // leaver is the replica on a GPU that has the least to move.
-func leaver(copies []Copy, from GPU) (c Copy, ok bool) {
+func leastLoaded(copies []Replica, from GPU) (c Replica, ok bool) {
 	on := slices.DeleteFunc(
 		slices.Clone(copies),
-		func(c Copy) bool { return c.Node != from.Node || c.GPU != from.Name },
+		func(c Replica) bool { return c.Node != from.Node || c.GPU != from.Name },
 	)
 	if len(on) == 0 {
-		return Copy{}, false
+		return Replica{}, false
 	}
-	return slices.MinFunc(on, func(a, b Copy) int { return cmp.Or(cmp.Compare(a.Load, b.Load), -byNumber(a, b)) }), true
+	return slices.MinFunc(on, func(a, b Replica) int { return cmp.Or(cmp.Compare(a.Load, b.Load), -compareAge(a, b)) }), true
 }
 
 func without(gpus []GPU, one GPU) []GPU {
 	return slices.DeleteFunc(slices.Clone(gpus), func(g GPU) bool { return g.Node == one.Node && g.Name == one.Name })
 }
 
-func none(n int) string {
+func countOrNone(n int) string {
 	if n == 0 {
 		return "none"
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // laid puts replicas on GPUs: "x/0": 2 are two of them. Every GPU has room for ten.
-func laid(on map[string]int) (copies []Copy, gpus []GPU) {
+func layout(on map[string]int) (copies []Replica, gpus []GPU) {
 	var names []string
 	for name := range on {
 		names = append(names, name)
@@ -24,8 +24,8 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 		for range on[name] {
 			copies = append(
 				copies,
-				Copy{
-					Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Present, Current: true,
+				Replica{
+					Name: fmt.Sprint("m-", len(copies)), Node: node, GPU: gpu, Stage: Serving, Current: true,
 					Need: hbm.Need{Fixed: 1},
 				},
 			)
@@ -37,7 +37,7 @@ func laid(on map[string]int) (copies []Copy, gpus []GPU) {
 func TestRebalance(t *testing.T) {
 	for name, tc := range map[string]struct {
 		on  map[string]int
-		but func(copies []Copy, gpus []GPU)
+		but func(copies []Replica, gpus []GPU)
 		why string // empty: all stay
 	}{
 		"a node came back": {
@@ -67,13 +67,13 @@ func TestRebalance(t *testing.T) {
 		"a node each":               {map[string]int{"a/0": 1, "b/0": 1, "c/0": 0}, nil, ""},
 		"a GPU each":                {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "b/0": 1}, nil, ""},
 		"not for a shared GPU":      {map[string]int{"a/0": 1, "a/1": 1, "a/2": 1, "a/3": 1, "b/0": 1}, nil, ""},
-		"the idle one":              {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
-		"no room":                   {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Memory.Total = 0 }, ""},
-		"no room for what it holds": {map[string]int{"a/0": 3, "b/0": 0}, func(c []Copy, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
-		"the node is being emptied": {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Draining = true }, ""},
-		"it does not answer":        {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Copy, g []GPU) { g[1].Silent = true }, ""},
+		"the idle one":              {map[string]int{"a/0": 3, "b/0": 0}, func(c []Replica, _ []GPU) { c[1].Load, c[2].Load = 1, 2 }, "m-0 moves from a/0"},
+		"no room":                   {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Memory.Total = 0 }, ""},
+		"no room for what it holds": {map[string]int{"a/0": 3, "b/0": 0}, func(c []Replica, _ []GPU) { c[2].Need.Fixed = 11 }, ""},
+		"the node is being emptied": {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Draining = true }, ""},
+		"it does not answer":        {map[string]int{"a/0": 3, "b/0": 0}, func(_ []Replica, g []GPU) { g[1].Silent = true }, ""},
 	} {
-		copies, gpus := laid(tc.on)
+		copies, gpus := layout(tc.on)
 		if tc.but != nil {
 			tc.but(copies, gpus)
 		}
@@ -83,8 +83,8 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestRebalanceEnds: moves come to an end, after as many as there are replicas at the most, and then no GPU has two more than another.
-func TestRebalanceEnds(t *testing.T) {
+// TestRebalanceTerminates: moves come to an end, after as many as there are replicas at the most, and then no GPU has two more than another.
+func TestRebalanceTerminates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		on, total := make(map[string]int), 0
 		for node := range rapid.IntRange(1, 4).Draw(t, "nodes") {
@@ -95,7 +95,7 @@ func TestRebalanceEnds(t *testing.T) {
 			}
 		}
 		for range total + 1 {
-			copies, gpus := laid(on)
+			copies, gpus := layout(on)
 			m, ok := Rebalance(copies, gpus)
 			if !ok {
 				least, most := gpus[0].Siblings, gpus[0].Siblings
@@ -107,7 +107,7 @@ func TestRebalanceEnds(t *testing.T) {
 				}
 				return
 			}
-			from := copies[slices.IndexFunc(copies, func(c Copy) bool { return c.Name == m.Copy })]
+			from := copies[slices.IndexFunc(copies, func(c Replica) bool { return c.Name == m.Replica })]
 			on[from.Node+"/"+from.GPU]--
 			on[m.To.String()]++
 		}

@@ -49,7 +49,7 @@ func TestScale(t *testing.T) {
 			{60 * second, with(at(2), func(l *Load) { l.Running, l.TokenRate = 3, 500 }), 1, ""},
 		},
 	} {
-		s, now := NewScaler(Scaling{Low: 1, High: 4}), time.Unix(0, 0)
+		s, now := NewScaler(Scaling{MinReplicas: 1, MaxReplicas: 4}), time.Unix(0, 0)
 		for i, o := range steps {
 			now = now.Add(o.after)
 			if want, why := s.Scale(now, o.load); want != o.want || why == "" || !strings.Contains(why, o.why) {
@@ -69,7 +69,7 @@ func TestScaleSettles(t *testing.T) {
 		high := low + rapid.IntRange(0, 8).Draw(t, "more")
 		open, asked := rapid.IntRange(0, 150).Draw(t, "open"), rapid.Float64Range(0, 12000).Draw(t, "tokens per second")
 		carry := rapid.IntRange(0, 10).Draw(t, "observations that a change takes")
-		s, now := NewScaler(Scaling{Low: low, High: high}), time.Unix(0, 0)
+		s, now := NewScaler(Scaling{MinReplicas: low, MaxReplicas: high}), time.Unix(0, 0)
 		want := rapid.IntRange(low, high).Draw(t, "first")
 		serving, left, up := want, 0, false
 		for i := range 1800 {

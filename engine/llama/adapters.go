@@ -28,7 +28,7 @@ func (c Config) projection(t lora.Target) shape {
 }
 
 // OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
-func (f Format) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
+func (f Loader) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
 	m, err := inspect(f.Roots, model, device)
 	if err != nil {
 		return engine.AdapterFile{}, err
@@ -60,32 +60,32 @@ func (c Config) adapterBytes() int64 { return int64(c.matrices())*8 + 4 + 4 }
 // matrices is how many an adapter can have.
 func (c Config) matrices() int { return c.Layers * int(lora.Targets) * 2 }
 
-// adapters are the tables that the LoRA kernels read, and their workspace. The tables are sent when a step has other adapters than the
+// adapterTables are the tables that the LoRA kernels read, and their workspace. The tables are sent when a step has other adapterTables than the
 // one before.
-type adapters struct {
-	device  cuda.Device
-	dtype   cuda.DType
-	count   int // of matrices
-	limits  engine.Limits
-	width   int // pages of the largest adapter
-	staging cuda.HostMemory
-	memory  cuda.Ptr
-	mid     cuda.Ptr // F32 [StepTokens, MaxRank]
+type adapterTables struct {
+	device   cuda.Device
+	dtype    cuda.DType
+	count    int // of matrices
+	limits   engine.Limits
+	maxPages int // pages of the largest adapter
+	staging  cuda.HostMemory
+	memory   cuda.Ptr
+	mid      cuda.Ptr // F32 [StepTokens, MaxRank]
 
-	form Form
-	held []*engine.Adapter // whom the tables are about
-	has  []bool            // by matrix: whether any of them has it
+	mode    LoRAMode
+	current []*engine.Adapter // whom the tables are about
+	present []bool            // by matrix: whether any of them has it
 }
 
-func newAdapters(w *Weights, limits engine.Limits) (_ *adapters, err error) {
+func newAdapterTables(w *Weights, limits engine.Limits) (_ *adapterTables, err error) {
 	if limits.MaxRank < 1 || limits.MaxRank > peft.MaxRank {
 		return nil, fmt.Errorf("adapters of rank %d; it must be between 1 and %d", limits.MaxRank, peft.MaxRank)
 	}
-	a := &adapters{
+	a := &adapterTables{
 		device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits,
-		width: w.facts.AdapterPages(limits.MaxRank), form: w.form,
+		maxPages: w.info.AdapterPages(limits.MaxRank), mode: w.mode,
 	}
-	tables := int64(limits.MaxAdapters) * (8*int64(a.width) + w.adapterBytes())
+	tables := int64(limits.MaxAdapters) * (8*int64(a.maxPages) + w.adapterBytes())
 	aligned := (tables + align - 1) / align * align
 	if a.staging, err = w.device.AllocHost(tables); err != nil {
 		return nil, err
@@ -94,40 +94,40 @@ func newAdapters(w *Weights, limits engine.Limits) (_ *adapters, err error) {
 		return nil, errors.Join(fmt.Errorf("workspace of adapters: %w", err), a.staging.Free())
 	}
 	a.mid = a.memory.Offset(aligned)
-	a.has = make([]bool, a.count)
+	a.present = make([]bool, a.count)
 	return a, nil
 }
 
-func (a *adapters) close() error { return errors.Join(a.device.Free(a.memory), a.staging.Free()) }
+func (a *adapterTables) close() error { return errors.Join(a.device.Free(a.memory), a.staging.Free()) }
 
 // matrix numbers an adapter's matrices.
 func matrix(m lora.Matrix) int { return (m.Layer*int(lora.Targets)+int(m.Target))*2 + int(m.Part) }
 
 // adapt says which rows have which adapter, and sends the tables where one is new.
-func (e *llama) adapt(batch []engine.Sequence, in *input) error {
-	wanted, err := e.wanted(batch)
+func (e *llamaEngine) selectAdapters(batch []engine.Sequence, in *input) error {
+	wanted, err := e.batchAdapters(batch)
 	if err != nil || len(wanted) == 0 {
 		return err
 	}
 	a := e.adapters
-	if slices.ContainsFunc(wanted, func(w *engine.Adapter) bool { return !slices.Contains(a.held, w) }) {
-		if err := a.send(e.stream, wanted); err != nil {
+	if slices.ContainsFunc(wanted, func(w *engine.Adapter) bool { return !slices.Contains(a.current, w) }) {
+		if err := a.upload(e.stream, wanted); err != nil {
 			return err
 		}
 	}
-	in.adapted = a.form.runs(batch, in.n)
+	in.adapterRuns = a.mode.rowRuns(batch, in.n)
 	rows := in.adapterRows
 	for _, s := range batch {
 		for i := range s.Tokens {
-			rows[i] = int32(slices.Index(a.held, s.Adapter)) // -1 for none
+			rows[i] = int32(slices.Index(a.current, s.Adapter)) // -1 for none
 		}
 		rows = rows[len(s.Tokens):]
 	}
 	return nil
 }
 
-// wanted returns the adapters of a batch.
-func (e *llama) wanted(batch []engine.Sequence) ([]*engine.Adapter, error) {
+// wanted returns the adapterTables of a batch.
+func (e *llamaEngine) batchAdapters(batch []engine.Sequence) ([]*engine.Adapter, error) {
 	var all []*engine.Adapter
 	for i, s := range batch {
 		if s.Adapter == nil || slices.Contains(all, s.Adapter) {
@@ -145,29 +145,29 @@ func (e *llama) wanted(batch []engine.Sequence) ([]*engine.Adapter, error) {
 }
 
 // check refuses an adapter that the tables have no room for.
-func (a *adapters) check(adapter *engine.Adapter) error {
+func (a *adapterTables) check(adapter *engine.Adapter) error {
 	switch {
 	case a == nil:
 		return errors.New("it has an adapter, and the engine was opened without; raise max_adapters")
 	case adapter.Rank < 1 || adapter.Rank > a.limits.MaxRank:
 		return fmt.Errorf("its adapter is of rank %d, and the engine takes at most %d", adapter.Rank, a.limits.MaxRank)
-	case len(adapter.Pages) < adapter.Layout.Pages() || len(adapter.Pages) > a.width:
+	case len(adapter.Pages) < adapter.Layout.Pages() || len(adapter.Pages) > a.maxPages:
 		return fmt.Errorf(
 			"its adapter of %d pages is in %d, and the engine takes at most %d", adapter.Layout.Pages(),
-			len(adapter.Pages), a.width,
+			len(adapter.Pages), a.maxPages,
 		)
 	}
 	return nil
 }
 
-// send writes the tables of n adapters: U64 pages [n, width], I64 offsets [matrices, n], I32 ranks [n], F32 scales [n].
-func (a *adapters) send(stream cuda.Stream, held []*engine.Adapter) error {
-	a.held = nil // until they are there
+// send writes the tables of n adapterTables: U64 pages [n, width], I64 offsets [matrices, n], I32 ranks [n], F32 scales [n].
+func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error {
+	a.current = nil // until they are there
 	n := len(held)
-	words := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(a.staging.Bytes()))), n*(a.width+a.count))
-	pages, offsets := words[:n*a.width], words[n*a.width:]
+	words := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(a.staging.Bytes()))), n*(a.maxPages+a.count))
+	pages, offsets := words[:n*a.maxPages], words[n*a.maxPages:]
 	clear(pages)
-	clear(a.has)
+	clear(a.present)
 	tail := a.staging.Bytes()[8*len(words):]
 	ranks, scales := integers(tail[:4*n]), floats(tail[4*n:8*n])
 	for i := range offsets {
@@ -175,30 +175,30 @@ func (a *adapters) send(stream cuda.Stream, held []*engine.Adapter) error {
 	}
 	for i, adapter := range held {
 		for j, page := range adapter.Pages {
-			pages[i*a.width+j] = int64(page)
+			pages[i*a.maxPages+j] = int64(page)
 		}
 		for m, extent := range adapter.Layout.All() {
 			if matrix(m) >= a.count {
 				return fmt.Errorf("llama: an adapter for layer %d, which the model does not have", m.Layer)
 			}
 			offsets[matrix(m)*n+i] = extent.Offset
-			a.has[matrix(m)] = true
+			a.present[matrix(m)] = true
 		}
 		ranks[i], scales[i] = int32(adapter.Rank), adapter.Scale
 	}
 	if err := stream.CopyIn(a.memory, a.staging.Bytes()[:8*len(words)+8*n]); err != nil {
 		return err
 	}
-	a.held = slices.Clone(held)
+	a.current = slices.Clone(held)
 	return nil
 }
 
-// add adds what adapters change about a projection: two launches for each run of rows.
-func (a *adapters) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
-	if len(in.adapted) == 0 || !a.has[matrix(which)] {
+// add adds what adapterTables change about a projection: two launches for each run of rows.
+func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
+	if len(in.adapterRuns) == 0 || !a.present[matrix(which)] {
 		return
 	}
-	for _, r := range in.adapted {
+	for _, r := range in.adapterRuns {
 		if r.only != nil {
 			if _, has := r.only.Layout.Find(which); !has {
 				continue
@@ -221,14 +221,14 @@ func (a *adapters) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in in
 	}
 }
 
-// table is where the kernels find a matrix of each of the adapters that rows have.
-func (a *adapters) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
-	n := len(a.held)
-	offsets := a.memory.Offset(8 * int64(n*a.width))
+// table is where the kernels find a matrix of each of the adapterTables that rows have.
+func (a *adapterTables) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
+	n := len(a.current)
+	offsets := a.memory.Offset(8 * int64(n*a.maxPages))
 	ranks := offsets.Offset(8 * int64(n*a.count))
 	return kernels.LoRA{
 		Rows: rows, Pages: a.memory, Offsets: offsets.Offset(8 * int64(matrix(which)*n)), Ranks: ranks,
 		Scales:   ranks.Offset(4 * int64(n)),
-		Adapters: int32(n), PageWidth: int32(a.width), MaxRank: int32(a.limits.MaxRank), DType: a.dtype,
+		Adapters: int32(n), PageWidth: int32(a.maxPages), MaxRank: int32(a.limits.MaxRank), DType: a.dtype,
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 // arena is device memory for adapters, whose pages are given out in scrambled order.
 type arena struct {
-	*engine.Adapters
+	*engine.AdapterMemory
 	device cuda.Device
 	model  string
 	pages  *lora.Pages
@@ -28,7 +28,7 @@ type arena struct {
 
 func newArena(t testing.TB, device cuda.Device, model string) *arena {
 	t.Helper()
-	a, err := engine.NewAdapters(device, 16)
+	a, err := engine.NewAdapterMemory(device, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func newArena(t testing.TB, device cuda.Device, model string) *arena {
 			t.Error(err)
 		}
 	})
-	numbers := a.Numbers()
+	numbers := a.PageNumbers()
 	rand.New(rand.NewPCG(9, 9)).
 		Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	return &arena{a, device, model, lora.NewPages(numbers)}
@@ -46,7 +46,7 @@ func newArena(t testing.TB, device cuda.Device, model string) *arena {
 // load brings a PEFT folder to the device.
 func (a *arena) load(t testing.TB, dir string) *engine.Adapter {
 	t.Helper()
-	file, err := llama.Format{}.OpenAdapter(a.model, dir, a.device.Info())
+	file, err := llama.Loader{}.OpenAdapter(a.model, dir, a.device.Info())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 // a GPU is not always the type that the device is best at.
 func TestAdapterTypeFollowsTheModel(t *testing.T) {
 	image := func(best cuda.DType) []byte {
-		file, err := llama.Format{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
+		file, err := llama.Loader{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
 			"psalms"), cuda.Info{Weights: best})
 		if err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func TestStepRefusesAdapters(t *testing.T) {
 	}
 }
 
-// TestWorkspaceOfAdapters: what adapters add to an engine's memory is what Facts say, up to alignment.
+// TestWorkspaceOfAdapters: what adapters add to an engine's memory is what Info say, up to alignment.
 func TestWorkspaceOfAdapters(t *testing.T) {
 	taken := func(l engine.Limits) (bytes, counted int64) {
 		device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
@@ -263,7 +263,7 @@ func TestWorkspaceOfAdapters(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer device.Close()
-		holder := residency.NewHolder(device, llama.Format{})
+		holder := residency.NewStore(device, llama.Loader{})
 		loaded, err := holder.Load(
 			t.Context(),
 			engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l},
@@ -278,7 +278,7 @@ func TestWorkspaceOfAdapters(t *testing.T) {
 		}
 		defer e.Close()
 		after, _ := device.Memory()
-		return before - after, loaded.Facts.WorkspaceBytes(l)
+		return before - after, loaded.Info.WorkspaceBytes(l)
 	}
 	without := limits
 	without.MaxAdapters, without.MaxRank = 0, 0

@@ -93,7 +93,7 @@ func refused(t *testing.T, name, dir, want string) {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	for _, try := range []func() error{
 		func() error { _, err := holder.Inspect(dir); return err },
 		func() error {
@@ -119,7 +119,7 @@ func TestLoadThatDoesNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		holder := residency.NewHolder(device, llama.Format{})
+		holder := residency.NewStore(device, llama.Loader{})
 		_, err = holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 100})
 		if free, total := device.Memory(); !errors.Is(err, cuda.ErrOutOfMemory) || free != total {
 			t.Errorf("%d bytes: %v, %d left", memory, err, total-free)
@@ -136,7 +136,7 @@ func TestHolderKeepsWhatEnginesUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 4, Limits: limits}
 	for range 3 {
 		if _, err := holder.Load(t.Context(), spec); err != nil {

@@ -20,9 +20,9 @@ const kvBlocks = 16
 // replica is a device of its own with the model's weights, an engine and its blocks.
 type replica struct {
 	device cuda.Device
-	holder *residency.Holder
+	holder *residency.Store
 	engine engine.Engine
-	blocks *residency.Blocks
+	blocks *residency.BlockCopier
 }
 
 func newReplica(t testing.TB) *replica {
@@ -36,7 +36,7 @@ func newReplica(t testing.TB) *replica {
 
 func newReplicaOn(t testing.TB, device cuda.Device) *replica {
 	t.Helper()
-	r := &replica{device: device, holder: residency.NewHolder(device, llama.Format{})}
+	r := &replica{device: device, holder: residency.NewStore(device, llama.Loader{})}
 	load := engine.LoadSpec{
 		Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits,
 	}
@@ -47,7 +47,7 @@ func newReplicaOn(t testing.TB, device cuda.Device) *replica {
 	if r.engine, err = r.holder.Open("m"); err != nil {
 		t.Fatal(err)
 	}
-	if r.blocks, err = r.holder.Blocks("m"); err != nil {
+	if r.blocks, err = r.holder.OpenBlocks("m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -168,7 +168,7 @@ func TestResizeBetweenSteps(t *testing.T) {
 }
 
 // move copies blocks from one arena to places in another.
-func move(ctx context.Context, from, to *residency.Blocks, blocks, there []int32) error {
+func move(ctx context.Context, from, to *residency.BlockCopier, blocks, there []int32) error {
 	buf := make([]byte, from.BlockBytes())
 	for i, block := range blocks {
 		if err := from.Read(ctx, block, buf); err != nil {
@@ -205,7 +205,7 @@ func TestBlocksRefuse(t *testing.T) {
 	if r.blocks.Read(t.Context(), 0, good) == nil {
 		t.Error("closed blocks were read")
 	}
-	if _, err := r.holder.Blocks("other"); err == nil {
+	if _, err := r.holder.OpenBlocks("other"); err == nil {
 		t.Error("blocks of a lease that is not held were opened")
 	}
 }

@@ -47,7 +47,7 @@ type Rope struct {
 }
 
 // file is config.json as it is written.
-type file struct {
+type configFile struct {
 	Architectures    []string        `json:"architectures"`
 	Vocab            int             `json:"vocab_size"`
 	Hidden           int             `json:"hidden_size"`
@@ -86,12 +86,12 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "config.json")
 	b, err := roots.Read(path, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return Config{}, noConfig(roots, dir)
+		return Config{}, explainNoConfig(roots, dir)
 	}
 	if err != nil {
 		return Config{}, err
 	}
-	var f file
+	var f configFile
 	if err := modelfile.Unmarshal(b, &f); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -121,7 +121,7 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	return c, nil
 }
 
-func (f file) config() (Config, error) {
+func (f configFile) config() (Config, error) {
 	c := Config{
 		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads,
 		KVHeads:       f.Heads,
@@ -174,7 +174,7 @@ func (f file) config() (Config, error) {
 	return c, c.check()
 }
 
-func (f file) rope() (Rope, error) {
+func (f configFile) rope() (Rope, error) {
 	r := Rope{Theta: f.Theta}
 	s := f.Scaling
 	if f.Parameters != nil {
@@ -217,11 +217,11 @@ func (f file) rope() (Rope, error) {
 
 // Bounds of what config.json may declare. With them no product of sizes overflows.
 const (
-	largest     = 1 << 24 // of every size
-	mostLayers  = 1 << 12
-	mostHeads   = 1 << 12
-	largestHead = 1 << 12 // head_dim
-	mostEOS     = 256
+	maxSize    = 1 << 24 // of every size
+	maxLayers  = 1 << 12
+	maxHeads   = 1 << 12
+	maxHeadDim = 1 << 12 // head_dim
+	maxEOS     = 256
 )
 
 func (c Config) check() error {
@@ -230,11 +230,11 @@ func (c Config) check() error {
 		n    int
 		most int
 	}{
-		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size",
-			c.Intermediate, largest},
-		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads},
-		{"num_key_value_heads", c.KVHeads, mostHeads},
-		{"head_dim", c.HeadDim, largestHead}, {"max_position_embeddings", c.ContextTokens, largest},
+		{"vocab_size", c.Vocab, maxSize}, {"hidden_size", c.Hidden, maxSize}, {"intermediate_size",
+			c.Intermediate, maxSize},
+		{"num_hidden_layers", c.Layers, maxLayers}, {"num_attention_heads", c.Heads, maxHeads},
+		{"num_key_value_heads", c.KVHeads, maxHeads},
+		{"head_dim", c.HeadDim, maxHeadDim}, {"max_position_embeddings", c.ContextTokens, maxSize},
 	} {
 		if s.n < 1 || s.n > s.most {
 			return fmt.Errorf("%s is %d; it must be between 1 and %d", s.name, s.n, s.most)
@@ -249,8 +249,8 @@ func (c Config) check() error {
 		return fmt.Errorf("sliding_window is %d; it must be positive, or null", c.Window)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return fmt.Errorf("rms_norm_eps is %v; it must be between 0 and 1", c.Eps)
-	case len(c.EOS) > mostEOS:
-		return fmt.Errorf("eos_token_id lists %d ids; at most %d are allowed", len(c.EOS), mostEOS)
+	case len(c.EOS) > maxEOS:
+		return fmt.Errorf("eos_token_id lists %d ids; at most %d are allowed", len(c.EOS), maxEOS)
 	}
 	for _, f := range c.Rope.InvFreq(c.HeadDim) {
 		if f := float64(f); math.IsNaN(f) || math.IsInf(f, 0) {

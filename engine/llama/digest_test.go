@@ -42,7 +42,7 @@ func TestLoadReadsOnce(t *testing.T) {
 		t.Fatalf("%d bytes are too few to see a second read", info.Size())
 	}
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	var first engine.Digests
 	for _, load := range []string{"first", "later"} {
 		before := bytesRead(t)
@@ -53,13 +53,13 @@ func TestLoadReadsOnce(t *testing.T) {
 		if first == (engine.Digests{}) {
 			first = digests
 		}
-		known, changed := format.Known(dir)
+		known, changed := format.CachedDigests(dir)
 		if digests != first || changed || known != digests || len(digests.Weights) != 64 ||
 			len(digests.Revision) != 64 {
 			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, changed, first)
 		}
 	}
-	if other := loadDigests(t, llama.Format{}, dir); other != first {
+	if other := loadDigests(t, llama.Loader{}, dir); other != first {
 		t.Errorf("without a cache: %v, with one %v", other, first)
 	}
 }
@@ -80,7 +80,7 @@ func settle(t *testing.T, dir string) {
 	}
 }
 
-func loadDigests(t *testing.T, f llama.Format, dir string) engine.Digests {
+func loadDigests(t *testing.T, f llama.Loader, dir string) engine.Digests {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -103,16 +103,16 @@ func TestDigestsOfChangedFiles(t *testing.T) {
 	other := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 2)
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	before := loadDigests(t, format, dir)
-	if known, changed := format.Known(dir); known != before || changed {
+	if known, changed := format.CachedDigests(dir); known != before || changed {
 		t.Error("not known after a load")
 	}
 	weights := filepath.Join(dir, "model.safetensors")
 	if err := os.Rename(filepath.Join(other, "model.safetensors"), weights); err != nil {
 		t.Fatal(err)
 	}
-	if known, changed := format.Known(dir); known.Revision != "" || !changed {
+	if known, changed := format.CachedDigests(dir); known.Revision != "" || !changed {
 		t.Errorf("changed files are known as %v, %v", known, changed)
 	}
 	changed := loadDigests(t, format, dir)
@@ -137,7 +137,7 @@ func TestDamageBehindTheStamp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format := llama.Format{Digests: &digest.Cache{}}
+	format := llama.Loader{Digests: &digest.Cache{}}
 	format.Digests.Put(path, digest.StampOf(info), digest.Content{Check: 1}, time.Now()) // what it was before
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -163,11 +163,11 @@ func TestHolderRefusesOtherWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(d, llama.Format{Digests: &digest.Cache{}})
+	h := residency.NewStore(d, llama.Loader{Digests: &digest.Cache{}})
 	spec := engine.LoadSpec{Lease: "m-0", Path: dir, BlockTokens: 16, KVBlocks: 4, Revision: strings.Repeat("ab", 32)}
 	for range 2 {
 		_, err := h.Load(t.Context(), spec)
-		other := (*engine.OtherWeights)(nil)
+		other := (*engine.RevisionMismatch)(nil)
 		if !errors.As(err, &other) || other.Found.Revision == "" ||
 			!strings.Contains(err.Error(), "revision abababababab is deployed; run models.deploy") {
 			t.Errorf("%v", err)

@@ -12,18 +12,18 @@ import (
 )
 
 // llama is an engine. Its workspace is allocated once, for the largest step.
-type llama struct {
+type llamaEngine struct {
 	*Weights
-	arena  engine.Arena
-	limits engine.Limits
-	width  int // of a block table
+	arena      engine.Arena
+	limits     engine.Limits
+	tableWidth int // of a block table
 
 	stream    cuda.Stream
 	workspace cuda.Ptr
 	staging   cuda.HostMemory // what a step sends in
 	logits    cuda.HostMemory // what it brings back
 	at        addresses
-	adapters  *adapters // nil where the limits allow none
+	adapters  *adapterTables // nil where the limits allow none
 }
 
 // addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
@@ -52,9 +52,9 @@ func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.Cont
 
 // Open implements engine.Weights.
 func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engine, err error) {
-	e := &llama{
+	e := &llamaEngine{
 		Weights: w, arena: arena, limits: limits,
-		width: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens,
+		tableWidth: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens,
 	}
 	defer func() {
 		if err != nil {
@@ -64,7 +64,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 	if e.stream, err = w.device.NewStream("step"); err != nil {
 		return nil, err
 	}
-	ints := rowInts*limits.StepTokens + limits.MaxSequences*(1+e.width)
+	ints := rowInts*limits.StepTokens + limits.MaxSequences*(1+e.tableWidth)
 	if e.staging, err = w.device.AllocHost(4 * int64(max(ints, w.HeadDim/2))); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 		return nil, err
 	}
 	if limits.MaxAdapters > 0 {
-		if e.adapters, err = newAdapters(w, limits); err != nil {
+		if e.adapters, err = newAdapterTables(w, limits); err != nil {
 			return nil, err
 		}
 	}
@@ -87,7 +87,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 }
 
 // allocate takes the workspace and divides it.
-func (e *llama) allocate(ints int) error {
+func (e *llamaEngine) allocate(ints int) error {
 	rows, seqs := e.limits.StepTokens, e.limits.MaxSequences
 	parts := []struct {
 		at   *cuda.Ptr
@@ -118,7 +118,7 @@ func (e *llama) allocate(ints int) error {
 }
 
 // Close implements engine.Engine.
-func (e *llama) Close() error {
+func (e *llamaEngine) Close() error {
 	var errs []error
 	if e.stream != nil {
 		errs = append(errs, e.stream.Close())
@@ -138,7 +138,7 @@ func (e *llama) Close() error {
 }
 
 // Step implements engine.Engine.
-func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+func (e *llamaEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -146,8 +146,8 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 		return nil, err
 	}
 	in := e.input(batch)
-	in.gates = gatesOf(ctx, batch)
-	if err := e.adapt(batch, &in); err != nil {
+	in.gates = newGates(ctx, batch)
+	if err := e.selectAdapters(batch, &in); err != nil {
 		return nil, err
 	}
 	if err := e.forward(in); err != nil {
@@ -165,7 +165,7 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 }
 
 // check refuses a batch that would read or write where it must not.
-func (e *llama) check(batch []engine.Sequence) error {
+func (e *llamaEngine) check(batch []engine.Sequence) error {
 	rows := 0
 	if len(batch) > e.limits.MaxSequences {
 		return fmt.Errorf("llama: %d sequences in a step for %d", len(batch), e.limits.MaxSequences)
@@ -176,7 +176,7 @@ func (e *llama) check(batch []engine.Sequence) error {
 		switch {
 		case len(s.Tokens) == 0 || s.Position < 0 || end > e.ContextTokens:
 			return fmt.Errorf("llama: sequence %d has positions [%d, %d) of %d", i, s.Position, end, e.ContextTokens)
-		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.width:
+		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.tableWidth:
 			return fmt.Errorf("llama: sequence %d has %d blocks for %d tokens", i, len(s.Blocks), end)
 		case rows > e.limits.StepTokens:
 			return fmt.Errorf("llama: more than %d tokens in a step", e.limits.StepTokens)

@@ -39,12 +39,12 @@ func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Devi
 // openOn does so on a device, which it closes.
 func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
 	t.Helper()
-	return openWith(t, device, llama.Format{}, path, blocks)
+	return openWith(t, device, llama.Loader{}, path, blocks)
 }
 
-func openWith(t testing.TB, device cuda.Device, format llama.Format, path string, blocks int) engine.Engine {
+func openWith(t testing.TB, device cuda.Device, format llama.Loader, path string, blocks int) engine.Engine {
 	t.Helper()
-	holder := residency.NewHolder(device, format)
+	holder := residency.NewStore(device, format)
 	if _, err := holder.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}); err != nil {

@@ -213,7 +213,7 @@ func TestVoidStep(t *testing.T) {
 		gated, decoding := g.next(limits.StepTokens), beside.next(1)
 		gated.Gate = gate
 		tokens, err := r.engine.Step(t.Context(), []engine.Sequence{decoding, gated})
-		var void *engine.Void
+		var void *engine.StepAborted
 		if !errors.As(err, &void) || void.Sequence != 1 || !errors.Is(err, errLate) || tokens != nil {
 			t.Fatalf("layer %d: %v, %v", layer, tokens, err)
 		}

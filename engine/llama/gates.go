@@ -19,7 +19,7 @@ type gate struct {
 	next     int // the first layer that it was not passed for
 }
 
-func gatesOf(ctx context.Context, batch []engine.Sequence) gates {
+func newGates(ctx context.Context, batch []engine.Sequence) gates {
 	g := gates{ctx: ctx}
 	for i, s := range batch {
 		if s.Gate != nil {
@@ -41,7 +41,7 @@ func (g gates) pass(l *launcher, layer int) {
 		}
 		ready, next, err := at.Pass(g.ctx, layer)
 		if err != nil {
-			l.err = &engine.Void{Sequence: at.sequence, Err: err}
+			l.err = &engine.StepAborted{Sequence: at.sequence, Err: err}
 			return
 		}
 		if at.next = next; ready != nil {
@@ -51,8 +51,8 @@ func (g gates) pass(l *launcher, layer int) {
 }
 
 // settle waits until nothing runs any more of a step that is void.
-func (l *launcher) settle() error {
-	var void *engine.Void
+func (l *launcher) drain() error {
+	var void *engine.StepAborted
 	if errors.As(l.err, &void) {
 		if err := l.stream.Sync(); err != nil {
 			return err // which is worse

@@ -65,13 +65,13 @@ func TestHostileNumbers(t *testing.T) {
 			budget := inspectBudget(int(info.Size()), 4096)
 			var inspected, opened error
 			if n := allocated(func() {
-				_, inspected = llama.Format{}.Inspect(dir,
+				_, inspected = llama.Loader{}.Inspect(dir,
 					cuda.Info{Weights: cuda.F32})
 			}); n > budget {
 				t.Errorf("its inspection allocated %d bytes; %d are allowed", n, budget)
 			}
 			if n := allocated(func() {
-				_, opened = llama.Format{}.OpenAdapter(dir, t.TempDir(),
+				_, opened = llama.Loader{}.OpenAdapter(dir, t.TempDir(),
 					cuda.Info{Weights: cuda.F32})
 			}); n > budget {
 				t.Errorf("an adapter for it allocated %d bytes; %d are allowed", n, budget)
@@ -101,7 +101,7 @@ func TestNotANumber(t *testing.T) {
 				0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (llama.Format{}).Inspect(dir, cuda.Info{Weights: cuda.F32}); err == nil ||
+			if _, err := (llama.Loader{}).Inspect(dir, cuda.Info{Weights: cuda.F32}); err == nil ||
 				!strings.Contains(err.Error(), "config.json") {
 				t.Errorf("%s %s: %v", field, literal, err)
 			}
@@ -146,7 +146,7 @@ func FuzzFolder(f *testing.F) {
 		budget := inspectBudget(len(config), len(header))
 		var err error
 		used := allocated(func() {
-			facts, failed := llama.Format{}.Inspect(dir, cuda.Info{Weights: cuda.BF16})
+			facts, failed := llama.Loader{}.Inspect(dir, cuda.Info{Weights: cuda.BF16})
 			err = failed
 			if err == nil && (facts.WeightBytes < 1 || facts.KVTokenBytes < 1 || facts.RowBytes < 1 ||
 				facts.LogitsBytes < 1 || facts.RankBytes < 1) {

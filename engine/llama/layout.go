@@ -13,7 +13,7 @@ import (
 const align = 256
 
 // placed is a tensor that the model needs, and where it goes.
-type placed struct {
+type placedTensor struct {
 	name   string
 	shape  []int
 	dtype  cuda.DType // on the device
@@ -22,19 +22,19 @@ type placed struct {
 	source safetensors.Tensor
 }
 
-func (p placed) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
+func (p placedTensor) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
 
 // layout returns the tensors that a model of this shape needs. They are made one by one, so that a
 // caller that stops at the first missing tensor spends nothing on those that config.json only
 // claims.
-func layout(c Config, matrices cuda.DType) iter.Seq[placed] {
-	return func(yield func(placed) bool) { list(c, matrices, yield) }
+func layout(c Config, matrices cuda.DType) iter.Seq[placedTensor] {
+	return func(yield func(placedTensor) bool) { yieldTensors(c, matrices, yield) }
 }
 
-func list(c Config, matrices cuda.DType, yield func(placed) bool) {
+func yieldTensors(c Config, matrices cuda.DType, yield func(placedTensor) bool) {
 	more := true
 	add := func(dtype cuda.DType, set func(*Weights, cuda.Ptr), name string, shape ...int) {
-		more = more && yield(placed{name: name, shape: shape, dtype: dtype, set: set})
+		more = more && yield(placedTensor{name: name, shape: shape, dtype: dtype, set: set})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	add(
@@ -75,12 +75,12 @@ func list(c Config, matrices cuda.DType, yield func(placed) bool) {
 	}
 }
 
-// mostBytes bounds the size of a model; no device comes near it.
-const mostBytes = 1 << 48
+// maxBytes bounds the size of a model; no device comes near it.
+const maxBytes = 1 << 48
 
 // match finds each tensor of the layout in the folder, checks its shape, and places it. It returns
 // the tensors and the size of the allocation. The folder must have no tensor that is not used.
-func match(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placed,
+func placeTensors(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placedTensor,
 	size int64, err error) {
 	used := make(map[string]bool, len(found))
 	for p := range layout(c, matrices) {
@@ -101,14 +101,14 @@ func match(dir string, c Config, matrices cuda.DType, found map[string]safetenso
 		}
 		p.source, p.offset = t, size
 		size += (p.bytes() + align - 1) / align * align
-		if size > mostBytes {
+		if size > maxBytes {
 			return nil, 0, fmt.Errorf(
 				"%s: the weights take more than %d bytes, which no device has; download the model again", dir,
-				int64(mostBytes))
+				int64(maxBytes))
 		}
 		all, used[p.name] = append(all, p), true
 	}
-	if err := surplus(c, found, used); err != nil {
+	if err := checkUnused(c, found, used); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", dir, err)
 	}
 	return all, size, nil

@@ -55,7 +55,7 @@ func mixture() []engine.AdapterFile {
 func TestFormsAgree(t *testing.T) {
 	var want [][]sample.Token
 	var counted []launches
-	for _, form := range []llama.Form{llama.Batched, llama.Grouped, llama.Naive} {
+	for _, form := range []llama.LoRAMode{llama.Batched, llama.Grouped, llama.Naive} {
 		r := rand.New(rand.NewPCG(7, 8))
 		gs := mixed(r)
 		device, err := host.Open(host.Config{MemoryBytes: 256 << 20})
@@ -63,7 +63,7 @@ func TestFormsAgree(t *testing.T) {
 			t.Fatal(err)
 		}
 		count := &launches{Device: device}
-		e := openWith(t, count, llama.Format{Adapters: form}, testkit.Model(), tables(r, gs))
+		e := openWith(t, count, llama.Loader{Adapters: form}, testkit.Model(), tables(r, gs))
 		arena := newArena(t, device, testkit.Model())
 		loaded := []*engine.Adapter{nil}
 		for _, file := range mixture() {

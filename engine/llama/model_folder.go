@@ -12,28 +12,28 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-const wanted = "give the folder of a Hugging Face model with config.json and safetensors files"
+const wantedFolder = "give the folder of a Hugging Face model with config.json and safetensors files"
 
-// noConfig explains what a path without a config.json is instead of a model's folder.
-func noConfig(roots modelfile.Roots, path string) error {
+// explainNoConfig explains what a path without a config.json is instead of a model's folder.
+func explainNoConfig(roots modelfile.Roots, path string) error {
 	_, err := roots.Stat(path)
 	switch {
 	case strings.EqualFold(filepath.Ext(path), ".gguf"):
-		return fmt.Errorf("%s: GGUF files are not supported; %s", path, wanted)
+		return fmt.Errorf("%s: GGUF files are not supported; %s", path, wantedFolder)
 	case err == nil:
-		return fmt.Errorf("%s: not a folder; %s", path, wanted)
-	case contains(roots, path, "*.gguf"):
+		return fmt.Errorf("%s: not a folder; %s", path, wantedFolder)
+	case hasFile(roots, path, "*.gguf"):
 		return fmt.Errorf(
-			"%s: the folder has GGUF files, which are not supported, and no config.json; %s", path, wanted,
+			"%s: the folder has GGUF files, which are not supported, and no config.json; %s", path, wantedFolder,
 		)
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wanted)
+		return fmt.Errorf("%s: no config.json, since there is no such folder; %s", path, wantedFolder)
 	}
-	return fmt.Errorf("%s: no config.json; %s", path, wanted)
+	return fmt.Errorf("%s: no config.json; %s", path, wantedFolder)
 }
 
-// contains reports whether the name of a file in a folder matches a pattern.
-func contains(roots modelfile.Roots, folder, pattern string) bool {
+// hasFile reports whether the name of a file in a folder matches a pattern.
+func hasFile(roots modelfile.Roots, folder, pattern string) bool {
 	return slices.ContainsFunc(roots.Files(folder), func(path string) bool {
 		ok, err := filepath.Match(pattern, filepath.Base(path))
 		return err == nil && ok
@@ -41,7 +41,7 @@ func contains(roots modelfile.Roots, folder, pattern string) bool {
 }
 
 // folder reads the headers of a model's weights.
-func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
+func readHeaders(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
 	found, err := safetensors.Folder(roots, path)
 	if !errors.Is(err, os.ErrNotExist) {
 		return found, err
@@ -50,9 +50,9 @@ func folder(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, 
 		return nil, fmt.Errorf("%s: the weights are incomplete; download the model again: %w", path, err)
 	}
 	for _, other := range []string{"*.gguf", "pytorch_model*.bin", "consolidated*.pth"} {
-		if contains(roots, path, other) {
+		if hasFile(roots, path, other) {
 			return nil, fmt.Errorf(
-				"%s: no weights in the safetensors format; %s is not supported: %s", path, other, wanted,
+				"%s: no weights in the safetensors format; %s is not supported: %s", path, other, wantedFolder,
 			)
 		}
 	}

@@ -23,9 +23,9 @@ const (
 // They follow from config.json.
 var inverseFrequencies = regexp.MustCompile(`^model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$`)
 
-// surplus refuses a tensor that the model does not use: config.json then describes another model than
+// checkUnused refuses a tensor that the model does not use: config.json then describes another model than
 // the one that was trained.
-func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
+func checkUnused(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch {
@@ -54,8 +54,8 @@ func tiedHead(found map[string]safetensors.Tensor) bool {
 	return head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
 }
 
-// sameHead refuses an lm_head that is tied to the embedding by config.json and has another content.
-func sameHead(ctx context.Context, embed placed, head *safetensors.Tensor) error {
+// checkTiedHead refuses an lm_head that is tied to the embedding by config.json and has another content.
+func checkTiedHead(ctx context.Context, embed placedTensor, head *safetensors.Tensor) error {
 	if head == nil {
 		return nil
 	}

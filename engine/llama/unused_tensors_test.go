@@ -85,7 +85,7 @@ func load(t *testing.T, dir string) error {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	_, err = residency.NewHolder(device, llama.Format{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir,
+	_, err = residency.NewStore(device, llama.Loader{}).Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir,
 		BlockTokens: 16, KVBlocks: 1})
 	return err
 }

@@ -18,7 +18,7 @@ const chunk = 1 << 20
 
 // upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
 // It reads them in the order of their files.
-func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed, from *source) (err error) {
+func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placedTensor, from *weightReader) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {
 		return err
@@ -30,8 +30,8 @@ func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []pl
 			return err
 		}
 	}
-	for _, t := range slices.SortedFunc(slices.Values(tensors), byPlace) {
-		if err := u.tensor(ctx, t, base.Offset(t.offset), from); err != nil {
+	for _, t := range slices.SortedFunc(slices.Values(tensors), byFileOffset) {
+		if err := u.uploadTensor(ctx, t, base.Offset(t.offset), from); err != nil {
 			return fmt.Errorf("tensor %s: %w", t.name, err)
 		}
 	}
@@ -45,7 +45,7 @@ type uploader struct {
 		memory cuda.HostMemory
 		copied cuda.Event // the last copy out of it
 	}
-	turn int
+	next int
 }
 
 func (u *uploader) close() error {
@@ -58,7 +58,7 @@ func (u *uploader) close() error {
 	return errors.Join(errs...)
 }
 
-func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *source) error {
+func (u *uploader) uploadTensor(ctx context.Context, t placedTensor, to cuda.Ptr, from *weightReader) error {
 	if err := from.seek(t.source.Place()); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *sour
 			return err
 		}
 		n := min(left, chunk)
-		if err := u.piece(from, t, to, n); err != nil {
+		if err := u.chunk(from, t, to, n); err != nil {
 			return err
 		}
 		left -= n
@@ -77,13 +77,13 @@ func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *sour
 }
 
 // piece reads n elements, converts them and starts their copy.
-func (u *uploader) piece(r io.Reader, t placed, to cuda.Ptr, n int64) error {
+func (u *uploader) chunk(r io.Reader, t placedTensor, to cuda.Ptr, n int64) error {
 	raw := u.raw[:n*t.source.DType.Bytes()]
 	if _, err := io.ReadFull(r, raw); err != nil {
 		return err
 	}
-	s := &u.staging[u.turn]
-	u.turn = 1 - u.turn
+	s := &u.staging[u.next]
+	u.next = 1 - u.next
 	if s.copied != nil {
 		if err := s.copied.Sync(); err != nil {
 			return err

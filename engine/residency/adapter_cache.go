@@ -12,23 +12,23 @@ import (
 	"troupe/engine"
 )
 
-// AdapterStore is the memory for the adapters of one lease, and what is in it, by key. It sits above whatever crashes: who opens it again
+// AdapterCache is the memory for the adapters of one lease, and what is in it, by key. It sits above whatever crashes: who opens it again
 // finds the same adapters in the same pages. Who may use which page is the caller's to decide. It is safe for concurrent use.
-type AdapterStore struct {
-	memory *engine.Adapters
-	format engine.AdapterFormat
+type AdapterCache struct {
+	memory *engine.AdapterMemory
+	loader engine.AdapterLoader
 	model  string
 	limits engine.Limits
 	info   cuda.Info
 
-	mu     sync.Mutex
-	held   map[string]HeldAdapter
-	staged map[string]StagedAdapter
-	closed bool
+	mu       sync.Mutex
+	resident map[string]ResidentAdapter
+	staged   map[string]StagedAdapter
+	closed   bool
 }
 
-// HeldAdapter is an adapter in device memory.
-type HeldAdapter struct {
+// ResidentAdapter is an adapter in device memory.
+type ResidentAdapter struct {
 	Key     string
 	File    engine.AdapterFile
 	Pages   []uint32
@@ -43,8 +43,8 @@ type StagedAdapter struct {
 }
 
 // Inspect reads no more than headers, and checks them against the model and against what an engine takes.
-func (s *AdapterStore) Inspect(path string) (engine.AdapterFile, error) {
-	file, err := s.format.OpenAdapter(s.model, path, s.info)
+func (s *AdapterCache) Inspect(path string) (engine.AdapterFile, error) {
+	file, err := s.loader.OpenAdapter(s.model, path, s.info)
 	if err == nil && file.Rank > s.limits.MaxRank {
 		err = fmt.Errorf(
 			"%s is of rank %d, and this replica takes at most %d; raise max_adapter_rank of its model", path,
@@ -56,9 +56,9 @@ func (s *AdapterStore) Inspect(path string) (engine.AdapterFile, error) {
 
 // Load brings an adapter into pages that nothing reads, and keeps it in host memory too if told so. What is there already is not read again.
 // A load that fails leaves nothing behind.
-func (s *AdapterStore) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+func (s *AdapterCache) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
 	s.mu.Lock()
-	held, there := s.held[key]
+	held, there := s.resident[key]
 	staged, kept := s.staged[key]
 	s.mu.Unlock()
 	if there && slices.Equal(held.Pages, pages) {
@@ -78,7 +78,7 @@ func (s *AdapterStore) Load(ctx context.Context, key string, file engine.Adapter
 		err = errors.New("the memory for adapters was given back")
 	}
 	if err == nil {
-		s.held[key] = HeldAdapter{key, staged.File, pages, adapter}
+		s.resident[key] = ResidentAdapter{key, staged.File, pages, adapter}
 	}
 	if !kept && keep && err == nil {
 		s.staged[key] = staged
@@ -89,22 +89,22 @@ func (s *AdapterStore) Load(ctx context.Context, key string, file engine.Adapter
 }
 
 // Find returns an adapter that is on the device.
-func (s *AdapterStore) Find(key string) (*engine.Adapter, bool) {
+func (s *AdapterCache) Find(key string) (*engine.Adapter, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held, ok := s.held[key]
+	held, ok := s.resident[key]
 	return held.adapter, ok
 }
 
 // Evict forgets what is in an adapter's pages. Nothing may read them any more.
-func (s *AdapterStore) Evict(key string) {
+func (s *AdapterCache) Evict(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.held, key)
+	delete(s.resident, key)
 }
 
 // Drop frees an adapter's host memory. It must not be loaded from there just now.
-func (s *AdapterStore) Drop(key string) error {
+func (s *AdapterCache) Drop(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	staged, ok := s.staged[key]
@@ -116,18 +116,18 @@ func (s *AdapterStore) Drop(key string) error {
 }
 
 // Held returns what is on the device, by key.
-func (s *AdapterStore) Held() []HeldAdapter {
+func (s *AdapterCache) Held() []ResidentAdapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]HeldAdapter, 0, len(s.held))
-	for _, key := range slices.Sorted(maps.Keys(s.held)) {
-		all = append(all, s.held[key])
+	all := make([]ResidentAdapter, 0, len(s.resident))
+	for _, key := range slices.Sorted(maps.Keys(s.resident)) {
+		all = append(all, s.resident[key])
 	}
 	return all
 }
 
 // Staged returns what is in host memory, by key.
-func (s *AdapterStore) Staged() []StagedAdapter {
+func (s *AdapterCache) Staged() []StagedAdapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]StagedAdapter, 0, len(s.staged))
@@ -138,10 +138,10 @@ func (s *AdapterStore) Staged() []StagedAdapter {
 }
 
 // Pages are the numbers of all pages.
-func (s *AdapterStore) Pages() []uint32 { return s.memory.Numbers() }
+func (s *AdapterCache) Pages() []uint32 { return s.memory.PageNumbers() }
 
 // close waits for copies that are under way, and gives all memory back.
-func (s *AdapterStore) close() error {
+func (s *AdapterCache) close() error {
 	err := s.memory.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,15 +150,15 @@ func (s *AdapterStore) close() error {
 		err = errors.Join(err, staged.memory.Free())
 	}
 	clear(s.staged)
-	clear(s.held)
+	clear(s.resident)
 	return err
 }
 
 // LeaseAdapters puts memory for adapters under a lease that is held, or returns what is there.
-func (h *Holder) LeaseAdapters(lease string, pages int) (Loaded, error) {
+func (h *Store) LeaseAdapters(lease string, pages int) (Loaded, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l, err := h.find(lease)
+	l, err := h.get(lease)
 	if err != nil {
 		return Loaded{}, err
 	}
@@ -169,28 +169,28 @@ func (h *Holder) LeaseAdapters(lease string, pages int) (Loaded, error) {
 }
 
 // leaseAdapters allocates; nobody else does so for the lease.
-func (h *Holder) leaseAdapters(l *holding, pages int) error {
-	format, ok := h.format.(engine.AdapterFormat)
+func (h *Store) leaseAdapters(l *model, pages int) error {
+	format, ok := h.loader.(engine.AdapterLoader)
 	if !ok || l.Limits.MaxAdapters == 0 {
 		return fmt.Errorf("the model under lease %s takes no adapters: %w", l.Lease, errors.ErrUnsupported)
 	}
-	memory, err := engine.NewAdapters(h.device, pages)
+	memory, err := engine.NewAdapterMemory(h.device, pages)
 	if err != nil {
 		return fmt.Errorf("lease %s: %w", l.Lease, err)
 	}
-	l.adapters = &AdapterStore{
-		memory: memory, format: format, model: l.Path, limits: l.Limits, info: h.device.Info(),
-		held: make(map[string]HeldAdapter), staged: make(map[string]StagedAdapter),
+	l.adapters = &AdapterCache{
+		memory: memory, loader: format, model: l.Path, limits: l.Limits, info: h.device.Info(),
+		resident: make(map[string]ResidentAdapter), staged: make(map[string]StagedAdapter),
 	}
 	l.AdapterPages = pages
 	return nil
 }
 
-// Adapters returns the memory for adapters under a lease.
-func (h *Holder) Adapters(lease string) (*AdapterStore, error) {
+// AdapterMemory returns the memory for adapters under a lease.
+func (h *Store) Adapters(lease string) (*AdapterCache, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l, err := h.find(lease)
+	l, err := h.get(lease)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // shelve leases pages for adapters beside the shipped model.
-func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.AdapterStore, cuda.Device) {
+func newAdapterCache(t *testing.T, pages, rank int) (*residency.Store, *residency.AdapterCache, cuda.Device) {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
@@ -28,7 +28,7 @@ func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.Adapte
 			t.Error(err)
 		}
 	})
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "x", Path: testkit.Model(), BlockTokens: 16, KVBlocks: 1, AdapterPages: pages,
 		Limits: engine.Limits{StepTokens: 8, MaxSequences: 2, MaxAdapters: 2, MaxRank: rank},
@@ -45,9 +45,9 @@ func shelve(t *testing.T, pages, rank int) (*residency.Holder, *residency.Adapte
 
 func folder(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
 
-// TestAdapterStore keeps what was loaded, by key, until it is told otherwise; with the lease all of its memory goes.
-func TestAdapterStore(t *testing.T) {
-	holder, store, device := shelve(t, 2, 16)
+// TestAdapterCache keeps what was loaded, by key, until it is told otherwise; with the lease all of its memory goes.
+func TestAdapterCache(t *testing.T) {
+	holder, store, device := newAdapterCache(t, 2, 16)
 	file, err := store.Inspect(folder("psalms"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,9 +88,9 @@ func TestAdapterStore(t *testing.T) {
 	}
 }
 
-// TestAdapterStoreRefuses what an engine could not take, and leaves nothing of what could not be read.
-func TestAdapterStoreRefuses(t *testing.T) {
-	_, store, _ := shelve(t, 2, 8)
+// TestAdapterCacheRefuses what an engine could not take, and leaves nothing of what could not be read.
+func TestAdapterCacheRefuses(t *testing.T) {
+	_, store, _ := newAdapterCache(t, 2, 8)
 	if _, err := store.Inspect(folder("proverbs")); err == nil || !strings.Contains(err.Error(), "rank 16") {
 		t.Errorf("a rank of 16, of 8 at most: %v", err)
 	}

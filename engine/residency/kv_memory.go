@@ -9,19 +9,19 @@ import (
 
 // memory is the addresses of a lease's KV blocks and what is behind them. Where the device can, addresses are reserved for as many
 // blocks as it could hold at all, with memory behind the first ones: it grows and shrinks in place.
-type memory struct {
+type kvMemory struct {
 	device cuda.Device
 	vm     cuda.VirtualMemory // nil: one allocation, whose size is fixed
 	base   cuda.Ptr
 	pages  []cuda.Physical // behind base, each of the granularity
 }
 
-// reserve returns memory of so many bytes that may grow to most. Where it fails nothing is left behind.
-func reserve(d cuda.Device, bytes, most int64) (m *memory, err error) {
-	m = &memory{device: d}
+// reserveKV returns memory of so many bytes that may grow to most. Where it fails nothing is left behind.
+func reserveKV(d cuda.Device, bytes, most int64) (m *kvMemory, err error) {
+	m = &kvMemory{device: d}
 	vm, err := cuda.As[cuda.VirtualMemory](d)
 	if err == nil {
-		m.base, err = vm.Reserve(roundTo(max(bytes, most), vm.Granularity()))
+		m.base, err = vm.Reserve(roundUp(max(bytes, most), vm.Granularity()))
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		m.base, err = d.Alloc(bytes)
@@ -39,12 +39,12 @@ func reserve(d cuda.Device, bytes, most int64) (m *memory, err error) {
 
 // resize puts memory behind the first so many bytes, and takes away what is behind the rest: nobody may use that. Where it fails, as
 // much is there as was before.
-func (m *memory) resize(bytes int64) error {
+func (m *kvMemory) resize(bytes int64) error {
 	if m.vm == nil {
 		return fmt.Errorf("memory of fixed size: %w", errors.ErrUnsupported)
 	}
 	page := m.vm.Granularity()
-	had, want := len(m.pages), int(roundTo(bytes, page)/page)
+	had, want := len(m.pages), int(roundUp(bytes, page)/page)
 	for len(m.pages) < want {
 		if err := m.push(page); err != nil {
 			return errors.Join(err, m.pop(had))
@@ -54,7 +54,7 @@ func (m *memory) resize(bytes int64) error {
 }
 
 // push puts one more page behind the addresses.
-func (m *memory) push(page int64) error {
+func (m *kvMemory) push(page int64) error {
 	p, err := m.vm.CreatePhysical(page)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (m *memory) push(page int64) error {
 }
 
 // pop takes pages away until there are no more than so many.
-func (m *memory) pop(until int) (err error) {
+func (m *kvMemory) pop(until int) (err error) {
 	for len(m.pages) > until {
 		last := len(m.pages) - 1
 		p := m.pages[last]
@@ -77,11 +77,11 @@ func (m *memory) pop(until int) (err error) {
 	return err
 }
 
-func (m *memory) free() error {
+func (m *kvMemory) free() error {
 	if m.vm == nil {
 		return m.device.Free(m.base)
 	}
 	return errors.Join(m.pop(0), m.vm.Unreserve(m.base))
 }
 
-func roundTo(bytes, page int64) int64 { return (bytes + page - 1) / page * page }
+func roundUp(bytes, page int64) int64 { return (bytes + page - 1) / page * page }

@@ -17,18 +17,18 @@ import (
 const blockBytes = 1 << 20
 
 // format is a model without weights, whose KV blocks of 16 tokens have 1 MiB.
-type format struct{}
+type fakeModel struct{}
 
-func (format) Inspect(string, cuda.Info) (engine.Facts, error) {
-	return engine.Facts{KVTokenBytes: blockBytes / 16}, nil
+func (fakeModel) Inspect(string, cuda.Info) (engine.ModelInfo, error) {
+	return engine.ModelInfo{KVTokenBytes: blockBytes / 16}, nil
 }
 
-func (f format) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
-func (f format) Digests() engine.Digests                                           { return engine.Digests{} }
+func (f fakeModel) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
+func (f fakeModel) Digests() engine.Digests                                           { return engine.Digests{} }
 
-func (f format) Facts() engine.Facts { facts, _ := f.Inspect("", cuda.Info{}); return facts }
-func (format) Free() error           { return nil }
-func (format) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
+func (f fakeModel) Info() engine.ModelInfo { facts, _ := f.Inspect("", cuda.Info{}); return facts }
+func (fakeModel) Free() error              { return nil }
+func (fakeModel) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
 	return nil, errors.ErrUnsupported
 }
 
@@ -53,18 +53,18 @@ func TestResize(t *testing.T) {
 			if _, err := cuda.As[cuda.VirtualMemory](d); err != nil {
 				t.Skip(err)
 			}
-			resize(t, d)
+			testResize(t, d)
 		})
 	}
 }
 
-func resize(t *testing.T, d cuda.Device) {
+func testResize(t *testing.T, d cuda.Device) {
 	before, total := d.Memory()
-	h := residency.NewHolder(d, format{})
+	h := residency.NewStore(d, fakeModel{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := h.Blocks("m")
+	b, err := h.OpenBlocks("m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,15 +116,15 @@ func resize(t *testing.T, d cuda.Device) {
 }
 
 // fixed is a device without virtual memory.
-type fixed struct{ cuda.Device }
+type fixedDevice struct{ cuda.Device }
 
-func TestFixedSize(t *testing.T) {
+func TestResizeUnsupported(t *testing.T) {
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(fixed{d}, format{})
+	h := residency.NewStore(fixedDevice{d}, fakeModel{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}

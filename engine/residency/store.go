@@ -17,47 +17,47 @@ import (
 type Loaded struct {
 	engine.LoadSpec
 	Digests      engine.Digests
-	Facts        engine.Facts
+	Info         engine.ModelInfo
 	KVBlockBytes int64
 }
 
-// Holder keeps models in one device's memory, by lease. It sits above whatever crashes: who opens a lease again finds the
+// Store keeps models in one device's memory, by lease. It sits above whatever crashes: who opens a lease again finds the
 // same weights and the same KV memory. It is safe for concurrent use.
-type Holder struct {
+type Store struct {
 	device cuda.Device
-	format engine.Format
+	loader engine.Loader
 	loads  atomic.Int64
 
 	mu   sync.Mutex
-	held map[string]*holding
+	held map[string]*model
 }
 
-// holding is a lease, held or on its way.
-type holding struct {
+// model is a lease, held or on its way.
+type model struct {
 	Loaded
 	weights  engine.Weights
 	arena    engine.Arena
-	memory   *memory
-	adapters *AdapterStore // nil: there are none
+	memory   *kvMemory
+	adapters *AdapterCache // nil: there are none
 	blocks   atomic.Int64  // KVBlocks, for those who do not hold the lock
 	ready    chan struct{} // closed when loading has ended
 	err      error         // how it ended
 	users    int           // engines and Blocks that are open over it
 }
 
-// NewHolder returns the holder of a device.
-func NewHolder(device cuda.Device, format engine.Format) *Holder {
-	return &Holder{device: device, format: format, held: make(map[string]*holding)}
+// NewStore returns the holder of a device.
+func NewStore(device cuda.Device, format engine.Loader) *Store {
+	return &Store{device: device, loader: format, held: make(map[string]*model)}
 }
 
 // Inspect describes a model as it would be on this device.
-func (h *Holder) Inspect(path string) (engine.Facts, error) {
-	return h.format.Inspect(path, h.device.Info())
+func (h *Store) Inspect(path string) (engine.ModelInfo, error) {
+	return h.loader.Inspect(path, h.device.Info())
 }
 
 // Load puts a model and its KV memory on the device. Where the lease is held it returns what is there; where it is on its way,
 // it waits. A load that fails leaves nothing behind.
-func (h *Holder) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
+func (h *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
 	l, mine := h.claim(spec.Lease)
 	for !mine {
 		select {
@@ -83,39 +83,39 @@ func (h *Holder) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error)
 }
 
 // claim returns what is held by lease, or a new one that the caller has to load.
-func (h *Holder) claim(lease string) (l *holding, mine bool) {
+func (h *Store) claim(lease string) (l *model, mine bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l, held := h.held[lease]
 	if !held {
-		l = &holding{ready: make(chan struct{})}
+		l = &model{ready: make(chan struct{})}
 		h.held[lease] = l
 	}
 	return l, !held
 }
 
-func (h *Holder) load(ctx context.Context, l *holding, spec engine.LoadSpec) error {
-	if id, ok := h.format.(engine.Identifier); ok && spec.Revision != "" {
-		if found, _ := id.Known(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
-			return &engine.OtherWeights{Path: spec.Path, Want: spec.Revision, Found: found}
+func (h *Store) load(ctx context.Context, l *model, spec engine.LoadSpec) error {
+	if id, ok := h.loader.(engine.DigestCache); ok && spec.Revision != "" {
+		if found, _ := id.CachedDigests(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
+			return &engine.RevisionMismatch{Path: spec.Path, Want: spec.Revision, Found: found}
 		}
 	}
 	h.loads.Add(1)
-	weights, err := h.format.Load(ctx, h.device, spec.Path)
+	weights, err := h.loader.Load(ctx, h.device, spec.Path)
 	if err != nil {
 		return err
 	}
 	if found := weights.Digests(); spec.Revision != "" && found.Revision != spec.Revision {
-		return errors.Join(&engine.OtherWeights{Path: spec.Path, Want: spec.Revision, Found: found}, weights.Free())
+		return errors.Join(&engine.RevisionMismatch{Path: spec.Path, Want: spec.Revision, Found: found}, weights.Free())
 	}
-	facts := weights.Facts()
+	facts := weights.Info()
 	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
 	most := max(h.device.Info().MemoryBytes/blockBytes, int64(spec.KVBlocks))
-	memory, err := reserve(h.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
+	memory, err := reserveKV(h.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
 	}
-	l.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Facts: facts, KVBlockBytes: blockBytes}
+	l.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Info: facts, KVBlockBytes: blockBytes}
 	l.weights = weights
 	l.memory = memory
 	l.blocks.Store(int64(spec.KVBlocks))
@@ -134,10 +134,10 @@ func (h *Holder) load(ctx context.Context, l *holding, spec engine.LoadSpec) err
 // Resize makes the KV memory of a lease so many blocks large, in place, under engines that are open over it. Blocks beyond that must
 // be used by nobody any more, and while it shrinks no step may run. It returns what is there now; errors.ErrUnsupported where the device has no virtual memory, and then, as
 // with every error, nothing has changed.
-func (h *Holder) Resize(lease string, blocks int) (Loaded, error) {
+func (h *Store) Resize(lease string, blocks int) (Loaded, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l, err := h.find(lease)
+	l, err := h.get(lease)
 	if err != nil {
 		return Loaded{}, err
 	}
@@ -153,10 +153,10 @@ func (h *Holder) Resize(lease string, blocks int) (Loaded, error) {
 }
 
 // Open returns a fresh engine over a lease that is held.
-func (h *Holder) Open(lease string) (engine.Engine, error) {
+func (h *Store) Open(lease string) (engine.Engine, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l, err := h.find(lease)
+	l, err := h.get(lease)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +165,11 @@ func (h *Holder) Open(lease string) (engine.Engine, error) {
 		return nil, fmt.Errorf("engine over lease %s: %w", lease, err)
 	}
 	l.users++
-	return &opened{Engine: e, holder: h, holding: l}, nil
+	return &countedEngine{Engine: e, store: h, model: l}, nil
 }
 
 // find returns a lease that is held. The lock is held.
-func (h *Holder) find(lease string) (*holding, error) {
+func (h *Store) get(lease string) (*model, error) {
 	l, ok := h.held[lease]
 	if ok {
 		select {
@@ -182,28 +182,28 @@ func (h *Holder) find(lease string) (*holding, error) {
 }
 
 // opened is an engine that the holder counts until it is closed.
-type opened struct {
+type countedEngine struct {
 	engine.Engine
-	holder  *Holder
-	holding *holding
-	once    sync.Once
+	store *Store
+	model *model
+	once  sync.Once
 }
 
-func (o *opened) Close() error {
+func (o *countedEngine) Close() error {
 	o.once.Do(func() {
-		o.holder.mu.Lock()
-		o.holding.users--
-		o.holder.mu.Unlock()
+		o.store.mu.Lock()
+		o.model.users--
+		o.store.mu.Unlock()
 	})
 	return o.Engine.Close()
 }
 
 // Unload frees a lease and returns how many bytes that gave back; 0 where it is not held. It refuses while an engine or
 // Blocks are open over it.
-func (h *Holder) Unload(lease string) (int64, error) {
+func (h *Store) Unload(lease string) (int64, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l, err := h.find(lease)
+	l, err := h.get(lease)
 	if err != nil {
 		return 0, nil
 	}
@@ -211,7 +211,7 @@ func (h *Holder) Unload(lease string) (int64, error) {
 		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
 	}
 	delete(h.held, lease)
-	bytes := l.Facts.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks) + hbm.PageBytes*int64(l.AdapterPages)
+	bytes := l.Info.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks) + hbm.PageBytes*int64(l.AdapterPages)
 	err = errors.Join(l.weights.Free(), l.memory.free())
 	if l.adapters != nil {
 		err = errors.Join(err, l.adapters.close())
@@ -220,12 +220,12 @@ func (h *Holder) Unload(lease string) (int64, error) {
 }
 
 // Held returns what is on the device, by lease.
-func (h *Holder) Held() []Loaded {
+func (h *Store) Held() []Loaded {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var all []Loaded
 	for lease := range h.held {
-		if l, err := h.find(lease); err == nil {
+		if l, err := h.get(lease); err == nil {
 			all = append(all, l.Loaded)
 		}
 	}
@@ -239,4 +239,4 @@ func (h *Holder) Held() []Loaded {
 }
 
 // Loads is how often weights were read.
-func (h *Holder) Loads() int { return int(h.loads.Load()) }
+func (h *Store) Loads() int { return int(h.loads.Load()) }

@@ -8,8 +8,8 @@ import (
 
 // OpenAdapter checks an adapter's folder against that of its base model, as they would be on this device. errors.ErrUnsupported where
 // models of this kind take no adapters.
-func (h *Holder) OpenAdapter(model, adapter string) (engine.AdapterFile, error) {
-	format, ok := h.format.(engine.AdapterFormat)
+func (h *Store) OpenAdapter(model, adapter string) (engine.AdapterFile, error) {
+	format, ok := h.loader.(engine.AdapterLoader)
 	if !ok {
 		return engine.AdapterFile{}, fmt.Errorf("adapters of %s: %w", model, errors.ErrUnsupported)
 	}

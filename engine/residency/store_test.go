@@ -12,16 +12,16 @@ import (
 	"troupe/engine/residency"
 )
 
-// slowFormat loads until it is told to end, the first time.
-type slowFormat struct {
-	format
+// slowLoader loads until it is told to end, the first time.
+type slowLoader struct {
+	fakeModel
 	begun chan struct{} // closed once the first load has
 }
 
-func (f slowFormat) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
+func (f slowLoader) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	select {
 	case <-f.begun:
-		return f.format.Load(ctx, d, path)
+		return f.fakeModel.Load(ctx, d, path)
 	default:
 		close(f.begun)
 		<-ctx.Done()
@@ -29,16 +29,16 @@ func (f slowFormat) Load(ctx context.Context, d cuda.Device, path string) (engin
 	}
 }
 
-// TestLoadIsTakenOver: who waits for a load that is told to end loads the model itself.
-func TestLoadIsTakenOver(t *testing.T) {
+// TestWaiterLoadsAfterCancelledLoad: who waits for a load that is told to end loads the model itself.
+func TestWaiterLoadsAfterCancelledLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		f := slowFormat{begun: make(chan struct{})}
-		h := residency.NewHolder(d, f)
+		f := slowLoader{begun: make(chan struct{})}
+		h := residency.NewStore(d, f)
 		spec := engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 4}
 		life, end := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)

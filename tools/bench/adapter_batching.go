@@ -50,7 +50,7 @@ func adapterForms() (s section, err error) {
 		}
 	}()
 	for form := range steppers {
-		if steppers[form], err = newStepper(llama.Form(form)); err != nil {
+		if steppers[form], err = newStepper(llama.LoRAMode(form)); err != nil {
 			return s, err
 		}
 	}
@@ -96,17 +96,17 @@ func compare(steppers []*stepper, of func(i int) int) ([]float64, error) {
 // stepper is an engine of one form with 32 adapters on its device.
 type stepper struct {
 	device cuda.Device
-	memory *engine.Adapters
+	memory *engine.AdapterMemory
 	engine engine.Engine
 	loaded []*engine.Adapter
 }
 
-func newStepper(form llama.Form) (_ *stepper, err error) {
+func newStepper(form llama.LoRAMode) (_ *stepper, err error) {
 	s := &stepper{}
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30}); err != nil {
 		return nil, err
 	}
-	h := residency.NewHolder(s.device, llama.Format{Adapters: form})
+	h := residency.NewStore(s.device, llama.Loader{Adapters: form})
 	limits := engine.Limits{
 		StepTokens: formSequences, MaxSequences: formSequences, MaxAdapters: 32, MaxRank: slices.Max(formRanks),
 	}
@@ -119,10 +119,10 @@ func newStepper(form llama.Form) (_ *stepper, err error) {
 	if s.engine, err = h.Open("bench"); err != nil {
 		return nil, err
 	}
-	if s.memory, err = engine.NewAdapters(s.device, 128); err != nil {
+	if s.memory, err = engine.NewAdapterMemory(s.device, 128); err != nil {
 		return nil, err
 	}
-	pages := lora.NewPages(s.memory.Numbers())
+	pages := lora.NewPages(s.memory.PageNumbers())
 	for i := range 32 {
 		if err := s.load(
 			pages, adapters.Random(adapters.KJV, formRanks[i%len(formRanks)], uint64(i), adapters.Everywhere),

@@ -74,7 +74,7 @@ func direct() (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := residency.NewHolder(d, llama.Format{})
+	h := residency.NewStore(d, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},

@@ -92,7 +92,7 @@ func overlapped(dir string) (rows []row, err error) {
 		return nil, err
 	}
 	defer device.Close()
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: restoreBlocks + 1,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 1},
@@ -100,7 +100,7 @@ func overlapped(dir string) (rows []row, err error) {
 	if _, err := holder.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	blocks, err := holder.Blocks("rising")
+	blocks, err := holder.OpenBlocks("rising")
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func overlap(
 	name string,
 	store kvstore.Store,
 	lent bool,
-	blocks *residency.Blocks,
+	blocks *residency.BlockCopier,
 	e engine.Engine,
 	many int,
 ) (row, error) {

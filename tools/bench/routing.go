@@ -64,10 +64,10 @@ func crowd(replicas, held int) (*route.Routes, [][]uint64) {
 			Name: name, State: route.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16,
 			KVBlocks: held, KVBlocksFree: held / 2,
 		})
-		routes.Blocks(name, nil, system)
+		routes.UpdateBlocks(name, nil, system)
 		for n := shared; n < held; n += prompt - shared {
 			own := chain(min(prompt-shared, held-n))
-			routes.Blocks(name, nil, own)
+			routes.UpdateBlocks(name, nil, own)
 			prompts = append(prompts, append(append([]uint64(nil), system...), own...))
 		}
 	}

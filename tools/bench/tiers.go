@@ -64,8 +64,8 @@ func kvTiers() (section, error) {
 // shelf is a device with KV blocks, and page-locked memory of the same size.
 type shelf struct {
 	device cuda.Device
-	holder *residency.Holder
-	blocks *residency.Blocks
+	holder *residency.Store
+	blocks *residency.BlockCopier
 	memory cuda.HostMemory
 }
 
@@ -74,7 +74,7 @@ func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30, Workers: workers}); err != nil {
 		return nil, err
 	}
-	s.holder = residency.NewHolder(s.device, llama.Format{})
+	s.holder = residency.NewStore(s.device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: blockTokens, KVBlocks: blocks,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
@@ -82,7 +82,7 @@ func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
 	if _, err = s.holder.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	if s.blocks, err = s.holder.Blocks("bench"); err != nil {
+	if s.blocks, err = s.holder.OpenBlocks("bench"); err != nil {
 		return nil, err
 	}
 	s.memory, err = s.device.AllocHost(int64(blocks * s.blocks.BlockBytes()))
@@ -210,7 +210,7 @@ type storeCopies struct {
 	out, in func() error
 }
 
-func (c *storeCopies) rows(blocks *residency.Blocks) ([]row, error) {
+func (c *storeCopies) rows(blocks *residency.BlockCopier) ([]row, error) {
 	down := func() error { return kvstore.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
 	up := func() error { return kvstore.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
 	if err := errors.Join(down(), c.out()); err != nil {

@@ -42,10 +42,10 @@ func load(t *testing.T) engine.Engine {
 	return e
 }
 
-func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
+func loadWithFacts(t *testing.T) (engine.Engine, engine.ModelInfo) {
 	t.Helper()
 	device := open(t)
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	loaded, err := holder.Load(t.Context(), engine.LoadSpec{
 		Lease: "check", Path: *model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	})
@@ -65,7 +65,7 @@ func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
 			t.Error(err)
 		}
 	})
-	return e, loaded.Facts
+	return e, loaded.Info
 }
 
 // generate runs prompts together, each for so many tokens, and returns what came out.

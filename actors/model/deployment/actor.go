@@ -24,7 +24,7 @@ type Config struct {
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node: tells all others how the deployment is
-	Inspect  func(path string) (engine.Facts, error)
+	Inspect  func(path string) (engine.ModelInfo, error)
 	// Record stores the digests of the files that the first replica has found, unless there are some, or a
 	// later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
@@ -66,7 +66,7 @@ type deployment struct {
 	homes     map[string]place              // replica name -> where its lease still is after it died
 	ended     map[string]time.Time          // replica name -> when it last did by itself
 	lost      map[string]bool               // names of replicas that went with their node, and may come back with it
-	facts     *engine.Facts                 // of the model at spec.path; nil until inspected
+	facts     *engine.ModelInfo             // of the model at spec.path; nil until inspected
 	failure   *messages.Refused             // why the last attempt failed; nil once one succeeded
 	avoid     map[place]time.Time           // GPU -> until when
 	sick      map[place]bool                // GPUs that are quarantined, as they last said
@@ -132,7 +132,7 @@ type (
 	inspected struct {
 		incarnation uint64
 		path        string
-		facts       engine.Facts
+		facts       engine.ModelInfo
 		err         error
 	}
 	removed struct {

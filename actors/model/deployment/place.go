@@ -19,8 +19,8 @@ import (
 func (d *deployment) inspect(ctx actor.Context) {
 	inspect, path, incarnation := d.Inspect, d.spec.GetPath(), d.incarnation
 	supervise.Job(ctx, d.life,
-		func(context.Context) (engine.Facts, error) { return inspect(path) },
-		func(f engine.Facts, err error) any { return &inspected{incarnation, path, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, path, f, err} })
 }
 
 func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
@@ -106,7 +106,7 @@ func (d *deployment) choose(ctx actor.Context, r *copyOf) {
 		gpus := d.candidates(r.gpus, r)
 		chosen, why, ok := schedule.Place(d.need(), gpus)
 		if !ok {
-			d.unplaced(ctx, r, why, schedule.Closest(d.need(), gpus))
+			d.unplaced(ctx, r, why, schedule.ClosestFit(d.need(), gpus))
 			return
 		}
 		at = place{chosen.Node, chosen.Name}
@@ -138,7 +138,7 @@ func (d *deployment) unplaced(ctx actor.Context, r *copyOf, why string, closest 
 // need is what a replica needs of a GPU.
 func (d *deployment) need() hbm.Need {
 	return d.facts.Need(engine.LoadSpec{
-		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()), AdapterPages: int(d.spec.GetAdapterPages()),
+		BlockTokens: int(d.spec.GetBlockTokens()), RequestedBlocks: int(d.spec.GetKvBlocks()), AdapterPages: int(d.spec.GetAdapterPages()),
 		Limits: engine.Limits{
 			StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences()),
 			MaxAdapters: int(d.spec.GetMaxAdapters()), MaxRank: int(d.spec.GetMaxAdapterRank()),

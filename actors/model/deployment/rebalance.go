@@ -55,12 +55,12 @@ func (d *deployment) onWeighNow(ctx actor.Context, msg *weighNow) {
 	if !ok {
 		return
 	}
-	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moves")
-	d.Publish("replica.moving", move.Copy, move.Why)
+	d.Log.Info().Str("replica", move.Replica).Str("why", move.Why).Msg("replica moves")
+	d.Publish("replica.moving", move.Replica, move.Why)
 	name := d.unused()
 	substitute := &copyOf{spec: d.replicaSpec(name)}
 	substitute.spec.Node, substitute.spec.Gpu = move.To.Node, move.To.Name
-	d.replicas[name], d.replicas[move.Copy].substitute = substitute, name
+	d.replicas[name], d.replicas[move.Replica].substitute = substitute, name
 	d.enter(ctx, substitute, starting)
 }
 

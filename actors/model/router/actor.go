@@ -65,7 +65,7 @@ type router struct {
 	peers   map[string]*peer                      // the other nodes
 	leaving map[string]bool                       // nodes that are about to end
 	tiers   map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
-	held    *route.Holders                        // the blocks of tiers, by the name's String
+	held    *route.BlockIndex                     // the blocks of tiers, by the name's String
 
 	sequence uint64                    // of the last announcement
 	news     *messages.RoutesAnnounced // since then
@@ -90,7 +90,7 @@ type replica struct {
 type peer struct {
 	member   *messages.Member
 	pid      *actor.PID
-	feed     route.Feed
+	feed     route.DeltaStream
 	asked    time.Time // for a snapshot
 	heard    time.Time // zero: not since its connection broke
 	watched  bool      // until then
@@ -147,7 +147,7 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.models = make(map[string]*table)
 	r.led = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
-	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
+	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), route.NewBlockIndex()
 	r.memory = newMemory(remembered)
 	r.news = r.blank(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})

@@ -26,7 +26,7 @@ func (r *router) adoptTier(node string, msg *messages.TierAnnounced) {
 	if msg.GetSnapshot() {
 		r.held.Remove(name.String())
 	}
-	r.held.Blocks(name.String(), msg.GetEvicted(), msg.GetCommitted())
+	r.held.Update(name.String(), msg.GetEvicted(), msg.GetCommitted())
 }
 
 func (r *router) forgetTiers(node string) {
@@ -42,7 +42,7 @@ func (r *router) forgetTiers(node string) {
 func (r *router) tiersHere() (all []*messages.TierAnnounced) {
 	for name, t := range r.tiers {
 		if name.node == r.Node {
-			held := r.held.Held(name.String())
+			held := r.held.BlocksOf(name.String())
 			all = append(all, &messages.TierAnnounced{
 				Name: t.GetName(), Actor: t.GetActor(), Committed: held[:min(len(held), snapshotBlocks)], Snapshot: true,
 			})
@@ -61,12 +61,12 @@ func (r *router) onFind(ctx actor.Context, msg *messages.FindBlocks) {
 	blocks, inTiers := msg.GetBlocks()[:n], msg.GetInTiers()[:n]
 	for i := 0; len(result.GetHeld()) < maxRuns; {
 		run := &messages.BlocksHeld{First: uint32(i)}
-		name, n := r.held.Longest(inTiers[i:], msg.GetRequestId(), func(name string) bool { return elsewhere[name] != nil })
+		name, n := r.held.LongestPrefix(inTiers[i:], msg.GetRequestId(), func(name string) bool { return elsewhere[name] != nil })
 		if n > 0 {
 			run.Name, run.Node, run.Holder, run.Blocks = name, elsewhere[name].node, elsewhere[name].actor, uint32(n)
 		}
 		if t != nil {
-			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool {
+			name, m := t.routes.LongestPrefix(blocks[i:], msg.GetRequestId(), func(name string) bool {
 				return name != msg.GetReplica() && !r.peers[t.replicas[name].node].mute()
 			})
 			if m > 0 && m >= n {

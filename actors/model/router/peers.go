@@ -42,7 +42,7 @@ func (r *router) inform() {
 		return
 	}
 	for _, p := range r.peers {
-		if !p.feed.Known() {
+		if !p.feed.Synced() {
 			return
 		}
 	}
@@ -96,10 +96,10 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	}
 	p.heard, p.watched = time.Now(), true
 	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
-	case route.FeedAsk:
+	case route.DeltaResync:
 		r.ask(ctx, p)
 		return
-	case route.FeedIgnore:
+	case route.DeltaIgnore:
 		return
 	}
 	if msg.GetSnapshot() {
@@ -136,7 +136,7 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == r.Node {
-				held := t.routes.Held(name)
+				held := t.routes.BlocksOf(name)
 				all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
 					Status: m.status, Committed: held[:min(len(held), snapshotBlocks)], Snapshot: true,
 				})
@@ -176,10 +176,10 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {
-		t.routes.Reset(name, a.GetCommitted())
+		t.routes.ResetBlocks(name, a.GetCommitted())
 		return
 	}
-	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
+	t.routes.UpdateBlocks(name, a.GetEvicted(), a.GetCommitted())
 }
 
 // residences are where a replica has adapters. One that it still loads is on its way.

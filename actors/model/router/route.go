@@ -50,7 +50,7 @@ func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
 // replaced reports whether what computed a request's output is not served any more, and is not going to be.
 func (r *router) replaced(msg *messages.RouteSequence, t *table) bool {
 	begun, stored := msg.GetRevisionDigest(), r.Stored.Find(msg.GetModel()).GetSpec()
-	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.Has(begun)
+	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.HasRevision(begun)
 }
 
 // shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
