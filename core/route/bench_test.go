@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// BenchmarkRoute decides on prompts of 128 blocks (2,048 tokens), of which the first 32 are held by every replica and the rest by
-// one, with 10,000 blocks announced by each replica or by all together. Every decision is on another prompt, so
-// that the index is read from memory and not from a cache.
+// BenchmarkRoute routes prompts of 128 blocks (2,048 tokens). Every replica holds the first 32
+// blocks and one replica holds the rest. The replicas announce 10,000 blocks each, or 10,000
+// together. Every decision is for another prompt, so the index is read from memory and not from a
+// CPU cache.
 func BenchmarkRoute(b *testing.B) {
 	const announced, shared, prompt = 10_000, 32, 128
 	for _, replicas := range []int{5, 25, 100} {
@@ -28,7 +29,8 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-// crowd is a table of replicas that each hold so many blocks, and the prompts that they were made for, in random order.
+// randomRoutes returns a table of replicas that hold so many blocks each, and the prompts of these
+// blocks in random order.
 func randomRoutes(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	chain := func(n int) (hashes []uint64) {
@@ -62,7 +64,7 @@ func BenchmarkWhy(b *testing.B) {
 	}
 }
 
-// BenchmarkBlocks takes one block in and one out, with 100 replicas of 10,000 blocks each.
+// BenchmarkBlocks adds one block and removes it, with 100 replicas of 10,000 blocks each.
 func BenchmarkBlocks(b *testing.B) {
 	routes, _ := randomRoutes(100, 10_000, 32, 128)
 	block := []uint64{1}
@@ -72,7 +74,7 @@ func BenchmarkBlocks(b *testing.B) {
 	}
 }
 
-// BenchmarkReset takes a snapshot of 10,000 blocks in, of one replica of 100 that hold as many each.
+// BenchmarkReset applies a snapshot of 10,000 blocks to one of 100 replicas that hold as many each.
 func BenchmarkReset(b *testing.B) {
 	routes, _ := randomRoutes(100, 10_000, 32, 128)
 	held := routes.BlocksOf("model-50")

@@ -2,16 +2,17 @@ package route
 
 import "slices"
 
-// BlockIndex knows which blocks some places hold: the tiers of nodes. It is a value for one owner and not safe for concurrent use.
+// BlockIndex records which KV blocks each named holder has, such as the tiers of nodes. It is not
+// safe for concurrent use.
 type BlockIndex struct {
-	names []string // by slot; empty: nobody's
+	names []string // by slot; empty: the slot is free
 	index slotIndex
 }
 
-// NewBlockIndex returns a BlockIndex that knows of none.
+// NewBlockIndex returns an empty BlockIndex.
 func NewBlockIndex() *BlockIndex { return &BlockIndex{index: newSlotIndex()} }
 
-// Update takes what changed in a holder's blocks; evicted goes first.
+// Update applies the changes in a holder's blocks, evictions first.
 func (h *BlockIndex) Update(name string, evicted, committed []uint64) {
 	slot := slices.Index(h.names, name)
 	if slot < 0 {
@@ -30,7 +31,7 @@ func (h *BlockIndex) Update(name string, evicted, committed []uint64) {
 	}
 }
 
-// Remove forgets a holder and its blocks.
+// Remove deletes a holder and its blocks.
 func (h *BlockIndex) Remove(name string) {
 	if slot := slices.Index(h.names, name); slot >= 0 {
 		h.names[slot] = ""
@@ -46,7 +47,9 @@ func (h *BlockIndex) BlocksOf(name string) []uint64 {
 	return nil
 }
 
-// LongestPrefix is the holder of the most leading blocks, and how many those are. Who asks decides between equals, so that not all ask the same one.
+// LongestPrefix returns the holder of the most leading blocks and their number. Only holders for
+// which may returns true count. A hash of asker breaks ties, so that different callers choose
+// different holders.
 func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
 	slot, n := h.index.longestPrefix(
 		blocks,
@@ -60,7 +63,8 @@ func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name 
 	return h.names[slot], n
 }
 
-// LongestPrefix is the replica that holds the most leading blocks, and how many those are; see BlockIndex.
+// LongestPrefix returns the replica that holds the most leading blocks and their number; see
+// BlockIndex.LongestPrefix.
 func (t *Routes) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
 	slot, n := t.index.longestPrefix(
 		blocks,
@@ -74,7 +78,8 @@ func (t *Routes) LongestPrefix(blocks []uint64, asker string, may func(name stri
 	return t.slots[slot].Name, n
 }
 
-// longestPrefix is the slot, of those that may be taken, that holds the most leading blocks.
+// longestPrefix returns the slot that holds the most leading blocks, of those for which may returns
+// true.
 func (x *slotIndex) longestPrefix(blocks []uint64, slots int, salt uint64, may func(slot int) bool) (slot, n int) {
 	live, depth := make([]uint64, x.width), make([]int, 64*x.width)
 	for s := range slots {

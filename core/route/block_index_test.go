@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLongestPrefix: the holder of the most leading blocks is found, of those that may be asked; who is gone holds nothing, and equals share the askers.
+// TestLongestPrefix checks that the holder of the most leading blocks is found among those allowed.
+// A removed holder has no blocks, and callers are spread over equal holders.
 func TestLongestPrefix(t *testing.T) {
 	h := NewBlockIndex()
 	anyone := func(string) bool { return true }
@@ -32,7 +33,7 @@ func TestLongestPrefix(t *testing.T) {
 	check(prompt, anyone, "short", 2)
 	h.Remove("short")
 	check(prompt, anyone, "long", 1)
-	h.Update("new", nil, []uint64{9}) // in the place of short
+	h.Update("new", nil, []uint64{9}) // in the slot of short
 	check([]uint64{9, 1}, anyone, "new", 1)
 	if held := h.BlocksOf("short"); held != nil {
 		t.Errorf("one that is gone holds %v", held)

@@ -1,13 +1,14 @@
 package route
 
-// DeltaStream follows what one sender announces in increments that are numbered one by one, with snapshots in between. A snapshot
-// numbered n replaces everything up to increment n. Messages may be lost, repeated and reordered; a new life of the
-// sender has a higher incarnation and begins with a snapshot. The zero value knows nothing.
+// DeltaStream tracks the numbered increments and snapshots of one sender. A snapshot with number n
+// replaces everything up to increment n. Messages may be lost, repeated and reordered. A restarted
+// sender has a higher incarnation and begins with a snapshot. The zero value is ready to use and
+// not synced.
 //
-// Invariant: what was applied is the sender's state as of the last message that was.
+// Invariant: the applied messages add up to the sender's state as of the last applied message.
 type DeltaStream struct {
 	incarnation uint64
-	sequence    uint64 // of the last message applied
+	sequence    uint64 // of the last applied message
 	synced      bool   // a snapshot of this incarnation was applied
 }
 
@@ -15,13 +16,14 @@ type DeltaStream struct {
 type DeltaVerdict uint8
 
 const (
-	DeltaApply  DeltaVerdict = iota // it is the next, or a newer snapshot
-	DeltaIgnore                     // it tells nothing new
-	DeltaResync                     // something before it is missing: drop it and ask for a snapshot
+	DeltaApply  DeltaVerdict = iota // the next increment, or a newer snapshot
+	DeltaIgnore                     // nothing new
+	DeltaResync                     // an earlier message is missing: drop this one and request a snapshot
 )
 
-// Apply judges a message. With DeltaApply it is taken as applied. DeltaResync is said of every message until the gap is
-// closed; how often to ask is the caller's business.
+// Apply returns the verdict for a message. After DeltaApply the message counts as applied.
+// DeltaResync is returned for every message until a snapshot or the missing increment arrives; the
+// caller decides how often to request a snapshot.
 func (f *DeltaStream) Apply(incarnation, sequence uint64, snapshot bool) DeltaVerdict {
 	switch {
 	case incarnation < f.incarnation:
@@ -42,5 +44,5 @@ func (f *DeltaStream) Apply(incarnation, sequence uint64, snapshot bool) DeltaVe
 // Synced reports whether a snapshot of the newest incarnation was applied.
 func (f *DeltaStream) Synced() bool { return f.synced }
 
-// Incarnation is the newest that was heard of.
+// Incarnation returns the newest incarnation seen.
 func (f *DeltaStream) Incarnation() uint64 { return f.incarnation }

@@ -7,21 +7,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// announcement is what a sender says: a number to append to a list, or the whole list.
+// announcement is a message of a sender: a number to append to a list, or the whole list.
 type announcement struct {
 	incarnation, sequence uint64
 	snapshot              bool
 	items                 []int
 }
 
-// TestDeltaStream sends announcements over a network that loses, repeats and reorders them. Appending to a list does not commute,
-// so that any mistake shows.
+// TestDeltaStream sends announcements over a network that loses, repeats and reorders them.
+// Appending to a list does not commute, so any wrong order shows.
 func TestDeltaStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var feed DeltaStream
 		var believed []int
 		var network []announcement
-		states := map[[2]uint64][]int{} // incarnation, sequence -> the sender's list at that moment
+		states := map[[2]uint64][]int{} // by incarnation and sequence: the sender's list at that time
 		incarnation, sequence, items := uint64(1), uint64(0), []int(nil)
 		say := func(snapshot bool, said []int) {
 			states[[2]uint64{incarnation, sequence}] = slices.Clone(items)
@@ -73,7 +73,7 @@ func TestDeltaStream(t *testing.T) {
 				}
 			},
 			"deliver": func(t *rapid.T) {
-				if n := len(network); n > 0 { // it stays in the network, and may come again
+				if n := len(network); n > 0 { // the message stays in the network and may arrive again
 					deliver(t, rapid.IntRange(0, n-1).Draw(t, "delivered"))
 				}
 			},
@@ -83,7 +83,7 @@ func TestDeltaStream(t *testing.T) {
 				}
 				network = nil
 			},
-			"catch up": func(t *rapid.T) { // one increment gets through, and so does the answer if it is asked
+			"catch up": func(t *rapid.T) { // one increment arrives, and so does the snapshot if one is requested
 				sequence++
 				items = append(items, int(sequence))
 				say(false, items[len(items)-1:])

@@ -6,7 +6,8 @@ import (
 	"troupe/core/route"
 )
 
-// TestRouteKeepsRevision: a request that has output goes to no replica with other files.
+// TestRouteKeepsRevision checks that a request with output is never routed to a replica with other
+// files.
 func TestRouteKeepsRevision(t *testing.T) {
 	r := route.NewRoutes()
 	r.Update(route.Replica{Name: "m-0", State: route.Serving, MaxSequences: 4, Revision: "x", Running: 3})

@@ -12,12 +12,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is the obvious routing table.
+// naive is a routing table with full scans.
 type naive struct {
 	replicas map[string]Replica
 	blocks   map[string]map[uint64]bool
-	routed   map[string][]int // prompt tokens that each request sent since the last report has to compute
-	loading  map[string]bool  // "replica adapter": asked for there since the last report
+	routed   map[string][]int // by replica: prompt tokens of each request sent since its last report
+	loading  map[string]bool  // "replica adapter": requested there since the last report
 	typical  float64
 }
 
@@ -56,12 +56,12 @@ func (m *naive) cost(r Replica, q Request) int {
 	return cost + max(0, queue-r.KVBlocksFree*r.BlockTokens)
 }
 
-// forget is what a report does to what was on its way.
+// clearLoading drops the adapters that were requested from a replica, as a report does.
 func (m *naive) clearLoading(replica string) {
 	maps.DeleteFunc(m.loading, func(key string, _ bool) bool { return strings.HasPrefix(key, replica+" ") })
 }
 
-// choices are the replicas that may be chosen, by name.
+// choices returns the replicas that may be chosen, by name.
 func (m *naive) choices(q Request) map[string]Replica {
 	choices := maps.Clone(m.replicas)
 	maps.DeleteFunc(
@@ -98,8 +98,8 @@ func drawReplica(t *rapid.T, name string) Replica {
 
 var someAdapters = []string{"a@1", "a@2", "b@7"}
 
-// TestRoutesAgainstNaive drives a table and the obvious one with the same random calls, with more replicas than a word has
-// bits.
+// TestRoutesAgainstNaive drives a table and a naive one with the same random calls, with more
+// replicas than a word has bits.
 func TestRoutesAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		routes := NewRoutes()
@@ -111,7 +111,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 		blocks := rapid.SliceOfN(rapid.Uint64Range(0, 12), 0, 12)
 		requests := 0
 		t.Repeat(map[string]func(*rapid.T){
-			"crowd": func(t *rapid.T) { // which is there, and draining
+			"crowd": func(t *rapid.T) { // replicas that drain
 				for i := range 70 {
 					r := Replica{Name: fmt.Sprintf("crowd-%d", i), State: Draining}
 					routes.Update(r)
@@ -186,7 +186,7 @@ func setOf(blocks []uint64) map[uint64]bool {
 	return set
 }
 
-// check compares a decision with the naive table, and counts it there.
+// compareDecision compares a decision with the naive table, and counts it there.
 func compareDecision(t *rapid.T, m *naive, q Request, d Decision) {
 	choices := m.choices(q)
 	if d.OK != (len(choices) > 0) || d.OK == (d.Name == "") || d.Why() == "" {
@@ -203,7 +203,8 @@ func compareDecision(t *rapid.T, m *naive, q Request, d Decision) {
 		if r.State != Serving && c.Cached != 0 {
 			t.Fatalf("serving: the blocks of %s were looked at: %+v", c.Name, c)
 		}
-		if _, ok := choices[c.Name]; ok != (c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided) {
+		eligible := c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided
+		if _, ok := choices[c.Name]; ok != eligible {
 			t.Fatalf("%s: %q; may be chosen: %v", c.Name, c.Excluded, ok)
 		}
 		if i > 0 &&
@@ -324,13 +325,14 @@ func TestWhyExplainsDecision(t *testing.T) {
 	}
 }
 
-// TestTiesSpreadEvenly: equal replicas get equal shares, whichever the order of their reports, and every router decides the same.
+// TestTiesSpreadEvenly shows that equal replicas get equal shares in any order of their reports,
+// and that every router decides the same.
 func TestTiesSpreadEvenly(t *testing.T) {
 	const n, requests = 5, 5000
 	got, decided := map[string]int{}, map[string]string{}
 	for _, backwards := range []bool{false, true} {
 		for i := range requests {
-			routes := NewRoutes() // nothing is on the way
+			routes := NewRoutes() // without routed requests
 			for j := range n {
 				if backwards {
 					j = n - 1 - j
@@ -356,7 +358,7 @@ func TestTiesSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestHotPrefixSpreads: streams that never end and share a prefix which one replica holds.
+// TestHotPrefixSpreads routes streams that never end and share a prefix which one replica holds.
 func TestHotPrefixSpreads(t *testing.T) {
 	routes := NewRoutes()
 	running := map[string]int{}
@@ -374,12 +376,13 @@ func TestHotPrefixSpreads(t *testing.T) {
 		running[d.Name]++
 		report()
 	}
-	if hot := running["m-2"]; hot < 30 || hot > 48 { // 1.5 · 25 + 8, and one
+	if hot := running["m-2"]; hot < 30 || hot > 48 { // 1.5 · 25 + 8, plus one
 		t.Errorf("the replica that holds the prefix got %d of 100: %v", hot, running)
 	}
 }
 
-// TestDrainingReplicaMatchesNoBlocks: they are no longer looked at, also where they were before.
+// TestDrainingReplicaMatchesNoBlocks shows that the blocks of a replica no longer count once it
+// drains.
 func TestDrainingReplicaMatchesNoBlocks(t *testing.T) {
 	routes, prompt := NewRoutes(), Request{ID: "r", Hashes: chain(1, 4), Tokens: 65}
 	routes.Update(serving("m-0"))
@@ -393,8 +396,8 @@ func TestDrainingReplicaMatchesNoBlocks(t *testing.T) {
 	}
 }
 
-// TestCollidingHashesCostOnlyAWrongGuess: two blocks that share their 8 bytes are one to the index. When one of them is evicted the guess is wrong,
-// and nothing else.
+// TestCollidingHashesCostOnlyAWrongGuess checks two blocks that share their 8 bytes and are one to
+// the index. After one is evicted the guess is wrong, and nothing else.
 func TestCollidingHashesCostOnlyAWrongGuess(t *testing.T) {
 	routes := NewRoutes()
 	routes.Update(serving("m-0"))

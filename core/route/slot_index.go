@@ -2,17 +2,19 @@ package route
 
 import "math/bits"
 
-// index knows which replicas hold which block. Replicas are numbered slots; the holders of a block are a bit each. Blocks
-// are known by 8 bytes of their hash: two that share them are taken for one, which at worst costs a wrong guess.
+// slotIndex records which replicas hold each block. Replicas are numbered slots, and an entry has
+// one bit per slot. Blocks are identified by 8 bytes of their hash: two blocks with the same 8
+// bytes count as one, which at worst causes a wrong guess.
 //
-// It is a hash table with linear probing, in one piece of memory, so that a block costs one cache miss and not three: a
-// decision looks up a hundred of them.
+// It is a hash table with linear probing in one allocation, so that a lookup costs one cache miss
+// and not three. A decision looks up about a hundred blocks.
 //
-// Invariant: a place in use has a bit set; one that is not is all zero. At most half are in use.
+// Invariant: an entry in use has a bit set, and an unused entry is all zero. At most half of the
+// entries are in use.
 type slotIndex struct {
-	table []uint64 // places of 1 + width words each: a block, and a bit for each slot
+	table []uint64 // entries of 1 + width words each: a block, and a bit per slot
 	width int
-	mask  int // places less one; they are a power of two
+	mask  int // number of entries minus one; the number is a power of two
 	used  int
 }
 
@@ -22,13 +24,13 @@ func newSlotIndex() slotIndex {
 	return slotIndex{table: make([]uint64, initialEntries*2), width: 1, mask: initialEntries - 1}
 }
 
-// place is the block at a place and its holders.
+// entry returns the block and the slot bits at an index of the table.
 func (x *slotIndex) entry(at int) []uint64 {
 	size := 1 + x.width
 	return x.table[at*size : (at+1)*size : (at+1)*size]
 }
 
-// empty reports whether nobody is among the holders.
+// noSlots reports whether no bit is set.
 func noSlots(holders []uint64) bool {
 	for _, word := range holders {
 		if word != 0 {
@@ -38,16 +40,16 @@ func noSlots(holders []uint64) bool {
 	return true
 }
 
-// find returns the place of a block: where it is, or else the empty one where it would be.
+// find returns the entry of a block, or the empty entry where it would be inserted.
 func (x *slotIndex) find(block uint64) (at int, p []uint64) {
-	for at = int(block) & x.mask; ; at = (at + 1) & x.mask { // a hash is as random as any hash of it
+	for at = int(block) & x.mask; ; at = (at + 1) & x.mask { // the block is a hash already
 		if p = x.entry(at); p[0] == block || noSlots(p[1:]) {
 			return at, p
 		}
 	}
 }
 
-// resize makes a table of so many places for so many words of slots.
+// resize rebuilds the table with the given number of entries and words of slots.
 func (x *slotIndex) resize(places, width int) {
 	old := *x
 	x.table, x.width, x.mask = make([]uint64, places*(1+width)), width, places-1
@@ -59,7 +61,7 @@ func (x *slotIndex) resize(places, width int) {
 	}
 }
 
-// widen makes room for so many slots.
+// growSlots makes room for the given number of slots.
 func (x *slotIndex) growSlots(slots int) {
 	if width := (slots + 63) / 64; width > x.width {
 		x.resize(x.mask+1, width)
@@ -87,8 +89,8 @@ func (x *slotIndex) remove(slot int, block uint64) {
 
 func holds(p []uint64, slot int) bool { return p[1+slot/64]&(1<<(slot%64)) != 0 }
 
-// clear takes the block at a place away from a slot. Where nobody else holds it, those behind it move up, so that they are
-// found without it.
+// clear removes a slot from the entry at an index. If no slot is left, it deletes the entry and
+// moves later entries up, so that they are still found.
 func (x *slotIndex) clear(at, slot int) {
 	p := x.entry(at)
 	if p[1+slot/64] &^= 1 << (slot % 64); !noSlots(p[1:]) {
@@ -104,7 +106,8 @@ func (x *slotIndex) clear(at, slot int) {
 	clear(x.entry(at))
 }
 
-// drop takes all blocks of a slot away. It looks at every place, and again where another block moved up to it.
+// removeSlot removes a slot from all entries. It scans the table, and looks at an index again if
+// another entry moved there.
 func (x *slotIndex) removeSlot(slot int) {
 	for at := range x.mask + 1 {
 		for holds(x.entry(at), slot) {
@@ -113,7 +116,7 @@ func (x *slotIndex) removeSlot(slot int) {
 	}
 }
 
-// of returns the blocks that a slot holds, in no order. It looks at every place.
+// blocks returns the blocks of a slot, in no order. It scans the table.
 func (x *slotIndex) blocks(slot int) (blocks []uint64) {
 	for at := range x.mask + 1 {
 		if p := x.entry(at); holds(p, slot) {
@@ -123,8 +126,8 @@ func (x *slotIndex) blocks(slot int) (blocks []uint64) {
 	return blocks
 }
 
-// match writes to depth[s], for each slot s that is set in live, how many of the leading blocks it holds. It walks the
-// blocks once for all slots, until none is left, and uses live up.
+// match sets depth[s] to the number of leading blocks that slot s holds, for each slot s with a bit
+// in live. It walks the blocks once for all slots until none is left, and clears live.
 func (x *slotIndex) match(blocks, live []uint64, depth []int) {
 	for i, block := range blocks {
 		_, p := x.find(block)

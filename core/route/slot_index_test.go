@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestIndexAgainstSets drives an index and plain sets with the same random calls. Most blocks want the same few places, at the
-// end of the table and at its start, and the table and its rows grow.
+// TestIndexAgainstSets drives an index and plain sets with the same random calls. Most blocks hash
+// to the same few entries at the end of the table and at its start. The table and its entries grow.
 func TestIndexAgainstSets(t *testing.T) {
 	const slots = 70
 	block := rapid.Custom(func(t *rapid.T) uint64 {
@@ -25,7 +25,7 @@ func TestIndexAgainstSets(t *testing.T) {
 		for s := range held {
 			held[s] = map[uint64]bool{}
 		}
-		some := func() []int { return []int{0, 1, 63, room - 1} } // slots, in both words
+		some := func() []int { return []int{0, 1, 63, room - 1} } // slots in both words
 		slot := func(t *rapid.T) int { return rapid.SampledFrom(some()).Draw(t, "slot") }
 		t.Repeat(map[string]func(*rapid.T){
 			"commit": func(t *rapid.T) {

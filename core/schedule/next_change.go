@@ -8,56 +8,58 @@ import (
 	"troupe/core/hbm"
 )
 
-// Replica is one replica of a deployment, as far as it matters for what to do next.
+// Replica is the part of a replica's state that NextChange and Rebalance use.
 type Replica struct {
 	Name    string
 	Node    string
 	GPU     string
 	Stage   Stage
-	Current bool     // it is as asked for
-	Evicted bool     // its node is being emptied, or its GPU is quarantined
-	Moving  bool     // a substitute on a better place is on its way, or there
+	Current bool     // it matches the spec
+	Evicted bool     // its node drains, or its GPU is quarantined
+	Moving  bool     // a substitute on a better GPU is loading or serving
 	Load    int      // sequences
-	Need    hbm.Need // what it needs on a GPU, or holds there
+	Need    hbm.Need // device memory that it needs, or holds if it is placed
 }
 
-// Stage is how far a copy is.
+// Stage is how far a replica has come.
 type Stage uint8
 
 const (
-	Unplaced Stage = iota // not placed yet, or not known to be there
-	Loading               // it loads
-	Serving               // it serves
-	Draining              // it finishes what it has
+	Unplaced Stage = iota // not placed yet, or not confirmed by a GPU
+	Loading               // loading its weights
+	Serving               // serving requests
+	Draining              // finishing its sequences
 )
 
-// Change is the next change to a deployment. One that takes time shows in the copies as long as it lasts.
+// Change is the next change to a deployment. While a change is in progress, the replicas passed to
+// NextChange reflect it.
 type Change struct {
 	Kind    ChangeKind
-	Replica string // with Remove
+	Replica string // the replica to remove, if Kind is Remove
 	Why     string
 }
 
-// ChangeKind is what to do.
+// ChangeKind is the kind of a Change.
 type ChangeKind uint8
 
 const (
 	NoChange ChangeKind = iota
 	Add                 // place one more replica
-	Remove              // drain this one, then stop it
-	Deleted             // nothing is left, as asked
+	Remove              // drain the replica, then stop it
+	Deleted             // a deleted deployment has no replicas left
 )
 
-// NextChange decides on the next change, so that `want` copies serve that are as asked for and on nodes that stay. A substitute
-// comes first and the old copy goes when it serves; unless there was no room for it beside the old one: then one that is not as asked
-// for goes first, and one that is evicted stays.
-func NextChange(want int, removing, noRoom bool, copies []Replica) Change {
-	staying := slices.DeleteFunc(slices.Clone(copies), func(c Replica) bool { return c.Stage == Draining })
+// NextChange returns the next change towards `want` serving replicas that match the spec and whose
+// nodes do not drain. A replica is removed after its substitute serves. If noRoom is set, there is
+// no room for a substitute: then a replica that does not match the spec is removed first, and an
+// evicted one stays.
+func NextChange(want int, removing, noRoom bool, replicas []Replica) Change {
+	staying := slices.DeleteFunc(slices.Clone(replicas), func(c Replica) bool { return c.Stage == Draining })
 	if removing {
-		return removeNext(staying, len(copies))
+		return removeNext(staying, len(replicas))
 	}
 	var keep, old []Replica
-	homeless, serving := 0, 0
+	unplaced, serving := 0, 0
 	for _, c := range staying {
 		if c.Current && !c.Evicted && !c.Moving {
 			keep = append(keep, c)
@@ -66,18 +68,18 @@ func NextChange(want int, removing, noRoom bool, copies []Replica) Change {
 		}
 		switch c.Stage {
 		case Unplaced:
-			homeless++
+			unplaced++
 		case Serving:
 			serving++
 		}
 	}
 	missing := want - len(keep)
 	switch {
-	case missing > 0 && homeless == 0 && !noRoom:
+	case missing > 0 && unplaced == 0 && !noRoom:
 		return Change{Add, "", fmt.Sprintf("%d of %d replicas missing", missing, want)}
 	case missing < 0:
 		c, why := selectRemoval(keep)
-		return Change{Remove, c.Name, fmt.Sprintf("%d replicas, asked for are %d; %s", len(keep), want, why)}
+		return Change{Remove, c.Name, fmt.Sprintf("%d replicas, %d wanted; %s", len(keep), want, why)}
 	case len(old) == 0:
 		return Change{Kind: NoChange}
 	}
@@ -88,7 +90,9 @@ func NextChange(want int, removing, noRoom bool, copies []Replica) Change {
 		return Change{Remove, c.Name, c.whyOutdated() + ", and its substitute serves"}
 	case noRoom && missing > 0:
 		if i := slices.IndexFunc(old, func(c Replica) bool { return !c.Current }); i >= 0 {
-			return Change{Remove, old[i].Name, old[i].whyOutdated() + ", and there is no room for its substitute beside it"}
+			return Change{
+				Remove, old[i].Name, old[i].whyOutdated() + ", and there is no room for a substitute beside it",
+			}
 		}
 	}
 	return Change{Kind: NoChange}
@@ -104,9 +108,10 @@ func removeNext(staying []Replica, all int) Change {
 	return Change{Kind: Deleted}
 }
 
-// first is the copy to go first when there are too many: one that does not serve yet; from the GPU and then the node with
-// the most of them, so that the rest stays spread as Place spreads them; of these the least loaded, which has the least to
-// finish or to move; then the newest, which has the least in its blocks.
+// selectRemoval returns the replica to remove if there are too many. A replica that does not serve
+// yet comes first. Then it chooses from the GPU, and next from the node, with the most replicas, so
+// that the rest stays spread as Place spreads it. Among these the least loaded has the fewest
+// sequences to finish or migrate, and of equals the newest has the least in its cache.
 func selectRemoval(all []Replica) (c Replica, why string) {
 	type place struct{ node, gpu string }
 	onNode, onGPU := make(map[string]int), make(map[place]int)
@@ -139,18 +144,18 @@ func selectRemoval(all []Replica) (c Replica, why string) {
 	return c, why
 }
 
-// compareAge orders names of the form <model>-<n> by n: the older first.
+// compareAge orders names of the form <model>-<n> by n, the oldest first.
 func compareAge(a, b Replica) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// fault is why a copy is not one of those asked for.
+// whyOutdated returns why a replica must be replaced.
 func (c Replica) whyOutdated() string {
 	switch {
 	case c.Evicted:
-		return "its node is being emptied, or its GPU is quarantined"
+		return "its node drains, or its GPU is quarantined"
 	case c.Moving && c.Current:
-		return "it moves to a better place"
+		return "it moves to a better GPU"
 	}
-	return "it is not as asked for any more"
+	return "it no longer matches the spec"
 }

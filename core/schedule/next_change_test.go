@@ -14,22 +14,22 @@ func TestNextChange(t *testing.T) {
 	for name, tc := range map[string]struct {
 		want             int
 		removing, noRoom bool
-		copies           []Replica
-		step             Change // Why: part of it
+		replicas         []Replica
+		step             Change // Why is a substring
 	}{
 		"the first": {1, false, false, nil, Change{Add, "", "1 of 1 replicas missing"}},
 		"one at a time": {
 			2, false, false, []Replica{{Name: "a", Stage: Unplaced, Current: true}}, Change{Kind: NoChange},
 		},
-		"beside one that loads": {
+		"beside a loading one": {
 			2, false, false, []Replica{{Name: "a", Stage: Loading, Current: true}}, Change{Add, "", "1 of 2"},
 		},
-		"all there":            {1, false, false, []Replica{ok("a")}, Change{Kind: NoChange}},
+		"complete":             {1, false, false, []Replica{ok("a")}, Change{Kind: NoChange}},
 		"no room for one more": {2, false, true, []Replica{ok("a")}, Change{Kind: NoChange}},
-		"one too many: the younger": {
-			1, false, false, []Replica{ok("m-9"), ok("m-10")}, Change{Remove, "m-10", "asked for are 1"},
+		"one too many: the newest": {
+			1, false, false, []Replica{ok("m-9"), ok("m-10")}, Change{Remove, "m-10", "1 wanted"},
 		},
-		"one too many: the idle": {
+		"one too many: the idlest": {
 			1, false, false,
 			[]Replica{
 				{Name: "a", Stage: Serving, Current: true, Load: 1},
@@ -37,28 +37,29 @@ func TestNextChange(t *testing.T) {
 			},
 			Change{Remove, "a", ""},
 		},
-		"one too many: what loads": {
+		"one too many: the loading one": {
 			1, false, false, []Replica{ok("a"), {Name: "b", Stage: Loading, Current: true}}, Change{Remove, "b", ""},
 		},
 		"a substitute first": {
 			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}}, Change{Add, "", ""},
 		},
-		"which does not serve yet": {
+		"substitute not serving yet": {
 			1, false, false,
 			[]Replica{{Name: "a", Stage: Serving, Evicted: true}, {Name: "b", Stage: Loading, Current: true}},
 			Change{Kind: NoChange},
 		},
-		"then the old one goes": {
+		"substitute serves": {
 			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}, ok("b")},
 			Change{Remove, "a", "its GPU is quarantined, and its substitute"},
 		},
-		"no room beside: emptied stays": {
-			1, false, true, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}}, Change{Kind: NoChange},
+		"no room: evicted one stays": {
+			1, false, true, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}},
+			Change{Kind: NoChange},
 		},
-		"no room beside: outdated goes": {
-			1, false, true, []Replica{{Name: "a", Stage: Serving}}, Change{Remove, "a", "no room for its substitute"},
+		"no room: outdated one goes": {
+			1, false, true, []Replica{{Name: "a", Stage: Serving}}, Change{Remove, "a", "no room for a substitute"},
 		},
-		"one too many: the crowded GPU": {
+		"one too many: on the fullest GPU": {
 			3, false, false,
 			[]Replica{
 				{Name: "a", Node: "x", GPU: "0", Stage: Serving, Current: true},
@@ -70,12 +71,14 @@ func TestNextChange(t *testing.T) {
 		},
 		"one moves, the other loads": {
 			1, false, false,
-			[]Replica{{Name: "a", Stage: Serving, Current: true, Moving: true}, {Name: "b", Stage: Loading, Current: true}},
+			[]Replica{
+				{Name: "a", Stage: Serving, Current: true, Moving: true}, {Name: "b", Stage: Loading, Current: true},
+			},
 			Change{Kind: NoChange},
 		},
 		"one moves, the other serves": {
 			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Moving: true}, ok("b")},
-			Change{Remove, "a", "better place"},
+			Change{Remove, "a", "better GPU"},
 		},
 		"fewer while one moves": {
 			1, false, false,
@@ -85,28 +88,29 @@ func TestNextChange(t *testing.T) {
 			},
 			Change{Remove, "c", "does not serve yet"},
 		},
-		"deleted":                      {1, true, false, []Replica{ok("a")}, Change{Remove, "a", "deleted"}},
-		"deleted, and still finishing": {1, true, false, []Replica{{Name: "a", Stage: Draining}}, Change{Kind: NoChange}},
-		"deleted and gone":             {1, true, false, nil, Change{Kind: Deleted}},
-		"going ones are no more counted": {
+		"deleted":                 {1, true, false, []Replica{ok("a")}, Change{Remove, "a", "deleted"}},
+		"deleted, still draining": {1, true, false, []Replica{{Name: "a", Stage: Draining}}, Change{Kind: NoChange}},
+		"deleted and gone":        {1, true, false, nil, Change{Kind: Deleted}},
+		"draining ones do not count": {
 			1, false, false, []Replica{{Name: "a", Stage: Draining, Current: true}}, Change{Add, "", ""},
 		},
 	} {
-		got := NextChange(tc.want, tc.removing, tc.noRoom, tc.copies)
+		got := NextChange(tc.want, tc.removing, tc.noRoom, tc.replicas)
 		if got.Kind != tc.step.Kind || got.Replica != tc.step.Replica || !strings.Contains(got.Why, tc.step.Why) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-// TestNextChangeConverges: whatever there is, step by step it becomes what was asked for, and never fewer serve on the way than both were
-// there and are asked for.
+// TestNextChangeConverges shows that repeated changes lead from any state to the wanted one. On the
+// way, the number of serving replicas never drops below the smaller of the initial and the wanted
+// number.
 func TestNextChangeConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.IntRange(0, 4).Draw(t, "want")
-		var copies []Replica
-		for i := range rapid.IntRange(0, 6).Draw(t, "copies") {
-			copies = append(copies, Replica{
+		var replicas []Replica
+		for i := range rapid.IntRange(0, 6).Draw(t, "replicas") {
+			replicas = append(replicas, Replica{
 				Name: fmt.Sprint("m-", i), Stage: Stage(rapid.IntRange(1, 3).Draw(t, "stage")),
 				Load:    rapid.IntRange(0, 3).Draw(t, "load"),
 				Current: rapid.Bool().Draw(t, "current"), Evicted: rapid.Bool().Draw(t, "evicted"),
@@ -114,42 +118,42 @@ func TestNextChangeConverges(t *testing.T) {
 			})
 		}
 		serving := func() (n int) {
-			for _, c := range copies {
+			for _, c := range replicas {
 				if c.Stage == Serving {
 					n++
 				}
 			}
 			return n
 		}
-		least, next := min(want, serving()), len(copies)
+		least, next := min(want, serving()), len(replicas)
 		for range 100 {
-			step := NextChange(want, false, false, copies)
-			switch i := slices.IndexFunc(copies, func(c Replica) bool { return c.Name == step.Replica }); step.Kind {
+			step := NextChange(want, false, false, replicas)
+			switch i := slices.IndexFunc(replicas, func(c Replica) bool { return c.Name == step.Replica }); step.Kind {
 			case Add:
-				copies = append(copies, Replica{Name: fmt.Sprint("m-", next), Stage: Unplaced, Current: true})
+				replicas = append(replicas, Replica{Name: fmt.Sprint("m-", next), Stage: Unplaced, Current: true})
 				next++
 			case Remove:
-				if copies[i].Stage == Draining {
+				if replicas[i].Stage == Draining {
 					t.Fatalf("%s is drained twice", step.Replica)
 				}
-				copies[i].Stage = Draining
+				replicas[i].Stage = Draining
 			case NoChange: // time passes
-				busy := slices.IndexFunc(copies, func(c Replica) bool { return c.Stage != Serving })
+				busy := slices.IndexFunc(replicas, func(c Replica) bool { return c.Stage != Serving })
 				if busy < 0 {
-					if len(copies) != want ||
-						slices.ContainsFunc(copies, func(c Replica) bool { return !c.Current || c.Evicted || c.Moving }) {
-						t.Fatalf("it rests with %+v, asked for are %d", copies, want)
+					outdated := func(c Replica) bool { return !c.Current || c.Evicted || c.Moving }
+					if len(replicas) != want || slices.ContainsFunc(replicas, outdated) {
+						t.Fatalf("it stops at %+v, %d wanted", replicas, want)
 					}
 					return
 				}
-				if copies[busy].Stage++; copies[busy].Stage > Draining {
-					copies = slices.Delete(copies, busy, busy+1)
+				if replicas[busy].Stage++; replicas[busy].Stage > Draining {
+					replicas = slices.Delete(replicas, busy, busy+1)
 				}
 			}
 			if serving() < least {
-				t.Fatalf("%d serve; there were, and are asked for, %d", serving(), least)
+				t.Fatalf("%d serve; at least %d must", serving(), least)
 			}
 		}
-		t.Fatalf("no end: %+v", copies)
+		t.Fatalf("no end: %+v", replicas)
 	})
 }

@@ -12,7 +12,7 @@ func TestPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gpus []GPU
 		want string
-		why  string // part of it
+		why  string // a substring
 	}{
 		"most free memory": {
 			[]GPU{{Name: "a", Memory: hbm.Budget{Total: 2 * gib}}, {Name: "b", Memory: hbm.Budget{Total: 3 * gib}}},

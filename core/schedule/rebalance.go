@@ -6,21 +6,23 @@ import (
 	"slices"
 )
 
-// Move is a replica that is better placed on another GPU.
+// Move moves a replica to a better GPU.
 type Move struct {
 	Replica string
 	To      GPU
 	Why     string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
 }
 
-// Rebalance decides whether one of a deployment's replicas, which all serve and are as asked for, is better placed
-// elsewhere: where its GPU has two more of them than another one, or one more and its node two more than that one's node.
-// It goes where Place puts it, with as much memory for KV blocks as it holds now. Of a GPU's replicas the
-// least loaded goes, and of these the newest.
+// Rebalance reports whether a replica of a deployment is better placed on another GPU. All replicas
+// must serve and match the spec. A replica moves if its GPU has at least two more replicas than the
+// target, or one more if its node also has at least two more than the target's node. Place chooses
+// the target, with as much memory for KV blocks as the replica holds now. From a GPU it moves the
+// least loaded replica, and of equals the newest.
 //
-// Invariant: every move lessens the sum of squares of the replicas per GPU, or leaves that and lessens the one per node. So
-// moves come to an end, and none is ever undone by the next.
-func Rebalance(copies []Replica, gpus []GPU) (Move, bool) {
+// Invariant: every move reduces the sum of squares of the replicas per GPU, or keeps that sum and
+// reduces the same sum per node. A sequence of moves therefore ends, and the next move never undoes
+// one.
+func Rebalance(replicas []Replica, gpus []GPU) (Move, bool) {
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
@@ -33,7 +35,7 @@ func Rebalance(copies []Replica, gpus []GPU) (Move, bool) {
 		)
 	})
 	for _, from := range crowded {
-		c, ok := leastLoaded(copies, from)
+		c, ok := leastLoaded(replicas, from)
 		if !ok {
 			continue
 		}
@@ -55,16 +57,18 @@ func Rebalance(copies []Replica, gpus []GPU) (Move, bool) {
 	return Move{}, false
 }
 
-// leaver is the replica on a GPU that has the least to move.
-func leastLoaded(copies []Replica, from GPU) (c Replica, ok bool) {
+// leastLoaded returns the replica of a GPU with the fewest sequences to migrate.
+func leastLoaded(replicas []Replica, from GPU) (c Replica, ok bool) {
 	on := slices.DeleteFunc(
-		slices.Clone(copies),
+		slices.Clone(replicas),
 		func(c Replica) bool { return c.Node != from.Node || c.GPU != from.Name },
 	)
 	if len(on) == 0 {
 		return Replica{}, false
 	}
-	return slices.MinFunc(on, func(a, b Replica) int { return cmp.Or(cmp.Compare(a.Load, b.Load), -compareAge(a, b)) }), true
+	return slices.MinFunc(on, func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(a.Load, b.Load), -compareAge(a, b))
+	}), true
 }
 
 func without(gpus []GPU, one GPU) []GPU {
