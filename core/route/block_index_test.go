@@ -36,7 +36,7 @@ func TestLongestPrefix(t *testing.T) {
 	h.Update("new", nil, []uint64{9}) // in the slot of short
 	check([]uint64{9, 1}, anyone, "new", 1)
 	if held := h.BlocksOf("short"); held != nil {
-		t.Errorf("one that is gone holds %v", held)
+		t.Errorf("a removed holder has %v", held)
 	}
 	h.Update("twin", nil, []uint64{9})
 	asked := map[string]int{}
@@ -45,6 +45,6 @@ func TestLongestPrefix(t *testing.T) {
 		asked[name]++
 	}
 	if asked["new"] < 20 || asked["twin"] < 20 {
-		t.Errorf("of equals were asked: %v", asked)
+		t.Errorf("equal holders were chosen unevenly: %v", asked)
 	}
 }

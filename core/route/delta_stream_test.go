@@ -19,7 +19,7 @@ type announcement struct {
 func TestDeltaStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var feed DeltaStream
-		var believed []int
+		var applied []int
 		var network []announcement
 		states := map[[2]uint64][]int{} // by incarnation and sequence: the sender's list at that time
 		incarnation, sequence, items := uint64(1), uint64(0), []int(nil)
@@ -33,23 +33,23 @@ func TestDeltaStream(t *testing.T) {
 			switch feed.Apply(m.incarnation, m.sequence, m.snapshot) {
 			case DeltaApply:
 				if m.snapshot {
-					believed = nil
+					applied = nil
 				}
-				believed = append(slices.Clone(believed), m.items...)
+				applied = append(slices.Clone(applied), m.items...)
 				next := [2]uint64{m.incarnation, m.sequence}
 				if slices.Compare(next[:], at[:]) <= 0 && at != [2]uint64{} {
-					t.Fatalf("back from %v to %v", at, next)
+					t.Fatalf("went back from %v to %v", at, next)
 				}
 				at, asked = next, false
-				if !slices.Equal(believed, states[at]) {
-					t.Fatalf("%v is believed at %v, not %v", believed, at, states[at])
+				if !slices.Equal(applied, states[at]) {
+					t.Fatalf("applied %v at %v, want %v", applied, at, states[at])
 				}
 			case DeltaResync:
 				asked = true
 			case DeltaIgnore:
-				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 &&
+				if message := [2]uint64{m.incarnation, m.sequence}; slices.Compare(message[:], at[:]) > 0 &&
 					m.incarnation == feed.Incarnation() {
-					t.Fatalf("%v is ignored at %v", told, at)
+					t.Fatalf("%v is ignored at %v", message, at)
 				}
 			}
 		}
@@ -93,8 +93,8 @@ func TestDeltaStream(t *testing.T) {
 					say(true, items)
 					deliver(t, len(network)-1)
 				}
-				if !slices.Equal(believed, items) {
-					t.Fatalf("%v is believed after all, not %v", believed, items)
+				if !slices.Equal(applied, items) {
+					t.Fatalf("applied %v in the end, want %v", applied, items)
 				}
 			},
 		})
@@ -111,26 +111,26 @@ func TestDeltaVerdicts(t *testing.T) {
 		"an increment before any snapshot": {
 			{1, 1, false, DeltaResync}, {1, 1, true, DeltaApply}, {1, 2, false, DeltaApply},
 		},
-		"a gap, and a snapshot closes it": {
+		"a gap closed by a snapshot": {
 			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 2, true, DeltaApply}, {1, 3, false, DeltaApply},
 		},
-		"a gap, and what was missing comes": {
+		"a gap closed by the missing increment": {
 			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 1, false, DeltaApply}, {1, 2, false, DeltaApply},
 		},
 		"a repetition": {
 			{1, 4, true, DeltaApply}, {1, 4, true, DeltaIgnore}, {1, 5, false, DeltaApply}, {1, 5, false, DeltaIgnore},
 		},
 		"an older snapshot": {{1, 4, true, DeltaApply}, {1, 3, true, DeltaIgnore}},
-		"a new life without its snapshot": {
+		"a new incarnation without its snapshot": {
 			{1, 4, true, DeltaApply}, {2, 1, false, DeltaResync}, {1, 5, false, DeltaIgnore}, {2, 0, true, DeltaApply},
 		},
-		"the answer to an older life's gap": {
+		"a snapshot of an older incarnation": {
 			{1, 4, true, DeltaApply}, {2, 0, true, DeltaApply}, {1, 9, true, DeltaIgnore},
 		},
-		"numbers begin again in a new life": {
+		"numbers restart with a new incarnation": {
 			{1, 9, true, DeltaApply}, {2, 1, true, DeltaApply}, {2, 2, false, DeltaApply},
 		},
-		"a snapshot that is later than known": {
+		"a newer snapshot": {
 			{1, 1, true, DeltaApply}, {1, 7, true, DeltaApply}, {1, 8, false, DeltaApply},
 		},
 	} {

@@ -14,10 +14,10 @@ func TestRouteKeepsRevision(t *testing.T) {
 	r.Update(route.Replica{Name: "m-1", State: route.Serving, MaxSequences: 4, Revision: "y"})
 	for revision, want := range map[string]string{"": "m-1", "x": "m-0", "y": "m-1", "z": ""} {
 		if d := r.Route(route.Request{ID: "r", Tokens: 8, Revision: revision}); d.Name != want || d.OK != (want != "") {
-			t.Errorf("begun with %q: %s, %s", revision, d.Name, d.Why())
+			t.Errorf("output of revision %q: %s, %s", revision, d.Name, d.Why())
 		}
 	}
 	if !r.HasRevision("y") || r.HasRevision("z") {
-		t.Error("which revisions there are")
+		t.Error("HasRevision is wrong")
 	}
 }

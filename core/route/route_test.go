@@ -170,7 +170,7 @@ func TestRoutesAgainstNaive(t *testing.T) {
 			"": func(t *rapid.T) {
 				for n, held := range m.blocks {
 					if got := routes.BlocksOf(n); !maps.Equal(held, setOf(got)) || len(got) != len(held) {
-						t.Fatalf("%s holds %v, and %v were announced", n, got, held)
+						t.Fatalf("%s holds %v, want %v", n, got, held)
 					}
 				}
 			},
@@ -201,7 +201,7 @@ func compareDecision(t *rapid.T, m *naive, q Request, d Decision) {
 			t.Fatalf("counted: %s costs %d, not %d", c.Name, c.Cost, m.cost(r, q))
 		}
 		if r.State != Serving && c.Cached != 0 {
-			t.Fatalf("serving: the blocks of %s were looked at: %+v", c.Name, c)
+			t.Fatalf("serving: the blocks of %s were matched: %+v", c.Name, c)
 		}
 		eligible := c.Excluded == Eligible || c.Excluded == Avoided && d.Candidates[0].Excluded == Avoided
 		if _, ok := choices[c.Name]; ok != eligible {
@@ -282,14 +282,14 @@ func TestWhyExplainsDecision(t *testing.T) {
 			t.Update(r)
 		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 has 112 cached but has more " +
 			"than its share, 20 sequences"},
-		"the less loaded": {func(t *Routes) {
+		"less loaded": {func(t *Routes) {
 			r := serving("m-0")
 			r.Waiting = 1
 			t.Update(r)
 			t.Update(serving("m-1"))
 		}, nil, "m-1 on node-1: 0 of 128 prompt tokens cached, 0 sequences ahead; m-0 would compute 128 behind 1 " +
 			"sequence"},
-		"as many, but more to compute": {func(t *Routes) {
+		"as many sequences, but more to compute": {func(t *Routes) {
 			r := serving("m-0")
 			r.Waiting = 1
 			t.Update(r)
@@ -354,7 +354,7 @@ func TestTiesSpreadEvenly(t *testing.T) {
 		}
 	}
 	if len(got) != n {
-		t.Errorf("only %v got any", got)
+		t.Errorf("only %v got requests", got)
 	}
 }
 
@@ -413,7 +413,7 @@ func TestCollidingHashesCostOnlyAWrongGuess(t *testing.T) {
 func TestEveryExclusionHasText(t *testing.T) {
 	for e := OverShare; e <= HasFailed; e++ {
 		if strings.TrimSpace(e.String()) == "" {
-			t.Errorf("exclusion %d has no words", e)
+			t.Errorf("exclusion %d has no text", e)
 		}
 	}
 }

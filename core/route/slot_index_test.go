@@ -75,7 +75,7 @@ func TestIndexAgainstSets(t *testing.T) {
 					}
 				}
 				if x.used != len(used) || 2*x.used > x.mask+1 {
-					t.Fatalf("%d places in use of %d, for %d blocks", x.used, x.mask+1, len(used))
+					t.Fatalf("%d of %d entries in use for %d blocks", x.used, x.mask+1, len(used))
 				}
 			},
 		})

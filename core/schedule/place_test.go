@@ -36,21 +36,21 @@ func TestPlace(t *testing.T) {
 			},
 			"b", "",
 		},
-		"not where it is draining": {
+		"not on a draining GPU": {
 			[]GPU{
 				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Draining: true},
 				{Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
 			},
 			"b", "",
 		},
-		"not where it is quarantined": {
+		"not on a quarantined GPU": {
 			[]GPU{
 				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Quarantined: true, Draining: true},
 				{Name: "b", Memory: hbm.Budget{Total: 1}},
 			},
 			"", "1 of 2 short of memory by 1024 MiB or more; 1 quarantined",
 		},
-		"not where it is silent": {
+		"not on a silent GPU": {
 			[]GPU{
 				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Silent: true},
 				{Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
@@ -88,14 +88,14 @@ func TestPlace(t *testing.T) {
 			},
 			"x/1", "",
 		},
-		"nowhere, and why": {
+		"nowhere": {
 			[]GPU{
 				{Name: "a", Memory: hbm.Budget{Total: gib / 2}}, {Name: "b"}, {Name: "c", Draining: true},
 				{Name: "d", Avoid: true, Memory: hbm.Budget{Total: gib}}, {Name: "e", Silent: true},
 			},
 			"", "2 of 5 short of memory by 512 MiB or more; 1 draining; 1 refused it lately; 1 did not answer",
 		},
-		"nowhere, for want of a GPU": {nil, "", "no GPU"},
+		"no GPU": {nil, "", "no GPU"},
 	} {
 		got, why, ok := Place(hbm.Need{Fixed: gib}, tc.gpus)
 		if got.String() != tc.want || ok != (tc.want != "") || !strings.Contains(why, tc.why) {

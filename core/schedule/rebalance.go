@@ -27,14 +27,14 @@ func Rebalance(replicas []Replica, gpus []GPU) (Move, bool) {
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
 	}
-	crowded := slices.Clone(gpus)
-	slices.SortFunc(crowded, func(a, b GPU) int {
+	fullestFirst := slices.Clone(gpus)
+	slices.SortFunc(fullestFirst, func(a, b GPU) int {
 		return cmp.Or(
 			cmp.Compare(b.Siblings, a.Siblings), cmp.Compare(onNode[b.Node], onNode[a.Node]),
 			cmp.Compare(a.String(), b.String()),
 		)
 	})
-	for _, from := range crowded {
+	for _, from := range fullestFirst {
 		c, ok := leastLoaded(replicas, from)
 		if !ok {
 			continue
@@ -43,16 +43,16 @@ func Rebalance(replicas []Replica, gpus []GPU) (Move, bool) {
 		if !ok {
 			continue
 		}
-		crowd, nodes := from.Siblings-to.Siblings, onNode[from.Node]-onNode[to.Node]
-		what, there, these, those := from.String(), to.String(), from.Siblings, to.Siblings
+		moreOnGPU, moreOnNode := from.Siblings-to.Siblings, onNode[from.Node]-onNode[to.Node]
+		source, target, atSource, atTarget := from.String(), to.String(), from.Siblings, to.Siblings
 		switch {
-		case nodes >= 2 && crowd >= 1:
-			what, there, these, those = from.Node, to.Node, onNode[from.Node], onNode[to.Node]
-		case crowd < 2:
+		case moreOnNode >= 2 && moreOnGPU >= 1:
+			source, target, atSource, atTarget = from.Node, to.Node, onNode[from.Node], onNode[to.Node]
+		case moreOnGPU < 2:
 			continue
 		}
 		return Move{c.Name, to, fmt.Sprintf("%s moves from %s to %s: %s has %d replicas of the model, %s %s",
-			c.Name, from, to, what, these, there, countOrNone(those))}, true
+			c.Name, from, to, source, atSource, target, countOrNone(atTarget))}, true
 	}
 	return Move{}, false
 }
