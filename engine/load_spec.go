@@ -5,7 +5,7 @@ import (
 	"troupe/core/units"
 )
 
-// KVSize is what the KV blocks of a model depend on when it is loaded.
+// KVSize returns the inputs that determine a model's number of KV blocks.
 func (f ModelInfo) KVSize(s LoadSpec) units.KVSize {
 	return units.KVSize{
 		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences,
@@ -13,7 +13,7 @@ func (f ModelInfo) KVSize(s LoadSpec) units.KVSize {
 	}
 }
 
-// Need is what a model needs of a device.
+// Need returns the device memory that a model needs.
 func (f ModelInfo) Need(s LoadSpec) hbm.Need {
 	size, block := f.KVSize(s), f.KVTokenBytes*int64(s.BlockTokens)
 	return hbm.Need{
@@ -26,18 +26,18 @@ func (f ModelInfo) Need(s LoadSpec) hbm.Need {
 
 func roundToPages(bytes int64) int64 { return int64(hbm.PagesOf(bytes)) * hbm.PageBytes }
 
-// LoadSpec is what to put on a device.
+// LoadSpec describes a model to be loaded.
 type LoadSpec struct {
 	Lease           string
 	Path            string
 	BlockTokens     int
 	KVBlocks        int
-	RequestedBlocks int // KVBlocks, where the operator asked for so many; 0: as memory allows
+	RequestedBlocks int // KVBlocks if the operator set it; 0: as memory allows
 	Limits          Limits
-	// AdapterPages of 2 MiB are for adapters; 0: none until LeaseAdapters.
+	// AdapterPages is the number of 2 MiB pages for adapters; 0: none until LeaseAdapters.
 	AdapterPages int
-	// Revision is the digest that the files must have; empty: they may have any.
+	// Revision is the digest that the files must have; empty: any.
 	Revision string
-	// Deploy is which models.deploy asked for it.
+	// Deploy is the number of the models.deploy command.
 	Deploy uint64
 }

@@ -6,10 +6,10 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// RevisionMismatch is the error for files that are not those of the revision that was asked for.
+// RevisionMismatch is the error for files whose digest is not that of the wanted revision.
 type RevisionMismatch struct {
 	Path  string
-	Want  string // the digest of that revision
+	Want  string // digest of the wanted revision
 	Found Digests
 }
 

@@ -13,10 +13,10 @@ import (
 	"troupe/modelfile/peft"
 )
 
-// shape of a projection.
+// shape is the shape of a projection.
 type shape = peft.Projection
 
-// projection is the shape of one of a layer's projections.
+// projection returns the shape of a layer's projection.
 func (c Config) projection(t lora.Target) shape {
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	return [lora.Targets]shape{
@@ -27,7 +27,7 @@ func (c Config) projection(t lora.Target) shape {
 	}[t]
 }
 
-// OpenAdapter implements engine.AdapterFormat: it reads a PEFT folder.
+// OpenAdapter implements engine.AdapterLoader. It reads a PEFT folder.
 func (f Loader) OpenAdapter(model, adapter string, device cuda.Info) (engine.AdapterFile, error) {
 	m, err := inspect(f.Roots, model, device)
 	if err != nil {
@@ -44,7 +44,7 @@ func (f Loader) OpenAdapter(model, adapter string, device cuda.Info) (engine.Ada
 	return engine.AdapterFile{Base: a.Base, Layout: a.Layout, Rank: a.Rank, Scale: a.Scale, Read: a.Read}, nil
 }
 
-// rankBytes is the size of an adapter of rank 1 for all projections.
+// rankBytes returns the size of an adapter of rank 1 for all projections.
 func (c Config) rankBytes(dtype cuda.DType) int64 {
 	elements := 0
 	for t := range lora.Targets {
@@ -54,32 +54,33 @@ func (c Config) rankBytes(dtype cuda.DType) int64 {
 	return int64(c.Layers*elements) * dtype.Bytes()
 }
 
-// adapterBytes is what a step's tables have of each adapter, but for its pages: offsets, rank and scale.
+// adapterBytes returns the size of a step's table entries per adapter without its pages: offsets,
+// rank and scale.
 func (c Config) adapterBytes() int64 { return int64(c.matrices())*8 + 4 + 4 }
 
-// matrices is how many an adapter can have.
+// matrices returns the maximum number of matrices in an adapter.
 func (c Config) matrices() int { return c.Layers * int(lora.Targets) * 2 }
 
-// adapterTables are the tables that the LoRA kernels read, and their workspace. The tables are sent when a step has other adapterTables than the
-// one before.
+// adapterTables are the tables that the LoRA kernels read, and the kernels' workspace. They are
+// uploaded if a step uses an adapter that the last upload did not include.
 type adapterTables struct {
 	device   cuda.Device
 	dtype    cuda.DType
-	count    int // of matrices
+	count    int // number of matrices
 	limits   engine.Limits
-	maxPages int // pages of the largest adapter
+	maxPages int // of an adapter
 	staging  cuda.HostMemory
 	memory   cuda.Ptr
 	mid      cuda.Ptr // F32 [StepTokens, MaxRank]
 
 	mode    LoRAMode
-	current []*engine.Adapter // whom the tables are about
-	present []bool            // by matrix: whether any of them has it
+	current []*engine.Adapter // adapters in the tables
+	present []bool            // by matrix: one of the current adapters has it
 }
 
 func newAdapterTables(w *Weights, limits engine.Limits) (_ *adapterTables, err error) {
 	if limits.MaxRank < 1 || limits.MaxRank > peft.MaxRank {
-		return nil, fmt.Errorf("adapters of rank %d; it must be between 1 and %d", limits.MaxRank, peft.MaxRank)
+		return nil, fmt.Errorf("adapter rank %d must be between 1 and %d", limits.MaxRank, peft.MaxRank)
 	}
 	a := &adapterTables{
 		device: w.device, dtype: w.dtype, count: w.matrices(), limits: limits,
@@ -91,7 +92,7 @@ func newAdapterTables(w *Weights, limits engine.Limits) (_ *adapterTables, err e
 		return nil, err
 	}
 	if a.memory, err = w.device.Alloc(aligned + 4*int64(limits.StepTokens*limits.MaxRank)); err != nil {
-		return nil, errors.Join(fmt.Errorf("workspace of adapters: %w", err), a.staging.Free())
+		return nil, errors.Join(fmt.Errorf("adapter workspace: %w", err), a.staging.Free())
 	}
 	a.mid = a.memory.Offset(aligned)
 	a.present = make([]bool, a.count)
@@ -100,10 +101,10 @@ func newAdapterTables(w *Weights, limits engine.Limits) (_ *adapterTables, err e
 
 func (a *adapterTables) close() error { return errors.Join(a.device.Free(a.memory), a.staging.Free()) }
 
-// matrix numbers an adapter's matrices.
+// matrix returns the index of a matrix in an adapter.
 func matrix(m lora.Matrix) int { return (m.Layer*int(lora.Targets)+int(m.Target))*2 + int(m.Part) }
 
-// adapt says which rows have which adapter, and sends the tables where one is new.
+// selectAdapters sets the adapter of each row, and uploads the tables if an adapter is new.
 func (e *llamaEngine) selectAdapters(batch []engine.Sequence, in *input) error {
 	wanted, err := e.batchAdapters(batch)
 	if err != nil || len(wanted) == 0 {
@@ -119,14 +120,14 @@ func (e *llamaEngine) selectAdapters(batch []engine.Sequence, in *input) error {
 	rows := in.adapterRows
 	for _, s := range batch {
 		for i := range s.Tokens {
-			rows[i] = int32(slices.Index(a.current, s.Adapter)) // -1 for none
+			rows[i] = int32(slices.Index(a.current, s.Adapter)) // -1: none
 		}
 		rows = rows[len(s.Tokens):]
 	}
 	return nil
 }
 
-// wanted returns the adapterTables of a batch.
+// batchAdapters returns the adapters of a batch.
 func (e *llamaEngine) batchAdapters(batch []engine.Sequence) ([]*engine.Adapter, error) {
 	var all []*engine.Adapter
 	for i, s := range batch {
@@ -139,30 +140,31 @@ func (e *llamaEngine) batchAdapters(batch []engine.Sequence) ([]*engine.Adapter,
 		all = append(all, s.Adapter)
 	}
 	if len(all) > e.limits.MaxAdapters {
-		return nil, fmt.Errorf("llama: %d adapters in a step for %d", len(all), e.limits.MaxAdapters)
+		return nil, fmt.Errorf("llama: %d adapters in a step, at most %d", len(all), e.limits.MaxAdapters)
 	}
 	return all, nil
 }
 
-// check refuses an adapter that the tables have no room for.
+// check refuses an adapter that does not fit in the tables.
 func (a *adapterTables) check(adapter *engine.Adapter) error {
 	switch {
 	case a == nil:
-		return errors.New("it has an adapter, and the engine was opened without; raise max_adapters")
+		return errors.New("the engine was opened without adapters; raise max_adapters")
 	case adapter.Rank < 1 || adapter.Rank > a.limits.MaxRank:
-		return fmt.Errorf("its adapter is of rank %d, and the engine takes at most %d", adapter.Rank, a.limits.MaxRank)
+		return fmt.Errorf("adapter has rank %d; the engine supports at most %d", adapter.Rank, a.limits.MaxRank)
 	case len(adapter.Pages) < adapter.Layout.Pages() || len(adapter.Pages) > a.maxPages:
 		return fmt.Errorf(
-			"its adapter of %d pages is in %d, and the engine takes at most %d", adapter.Layout.Pages(),
+			"adapter of %d pages has %d; the engine supports at most %d", adapter.Layout.Pages(),
 			len(adapter.Pages), a.maxPages,
 		)
 	}
 	return nil
 }
 
-// send writes the tables of n adapterTables: U64 pages [n, width], I64 offsets [matrices, n], I32 ranks [n], F32 scales [n].
+// upload writes the tables of n adapters: U64 pages [n, maxPages], I64 offsets [matrices, n], I32
+// ranks [n], F32 scales [n].
 func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error {
-	a.current = nil // until they are there
+	a.current = nil // invalid until the upload succeeds
 	n := len(held)
 	words := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(a.staging.Bytes()))), n*(a.maxPages+a.count))
 	pages, offsets := words[:n*a.maxPages], words[n*a.maxPages:]
@@ -179,7 +181,7 @@ func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error
 		}
 		for m, extent := range adapter.Layout.All() {
 			if matrix(m) >= a.count {
-				return fmt.Errorf("llama: an adapter for layer %d, which the model does not have", m.Layer)
+				return fmt.Errorf("llama: adapter has layer %d, which the model lacks", m.Layer)
 			}
 			offsets[matrix(m)*n+i] = extent.Offset
 			a.present[matrix(m)] = true
@@ -193,7 +195,7 @@ func (a *adapterTables) upload(stream cuda.Stream, held []*engine.Adapter) error
 	return nil
 }
 
-// add adds what adapterTables change about a projection: two launches for each run of rows.
+// add adds the adapters' contribution to a projection, with two launches per run of rows.
 func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, in input, s shape) {
 	if len(in.adapterRuns) == 0 || !a.present[matrix(which)] {
 		return
@@ -221,7 +223,7 @@ func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, 
 	}
 }
 
-// table is where the kernels find a matrix of each of the adapterTables that rows have.
+// table returns where the kernels find one matrix of each current adapter.
 func (a *adapterTables) table(rows cuda.Ptr, which lora.Matrix) kernels.LoRA {
 	n := len(a.current)
 	offsets := a.memory.Offset(8 * int64(n*a.maxPages))

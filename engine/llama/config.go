@@ -15,7 +15,7 @@ import (
 	"troupe/modelfile"
 )
 
-// Config is a model's shape, from config.json.
+// Config is the shape of a model, read from config.json.
 type Config struct {
 	Architecture     string
 	Vocab            int
@@ -31,22 +31,23 @@ type Config struct {
 	TiedEmbeddings   bool
 	QKVBias, OutBias bool
 	MLPBias          bool
-	QKNorm           bool // each head of q and k is normalized before rope
+	QKNorm           bool // q and k are normalized per head before RoPE
 	EOS              []uint32
 	Rope             Rope
 }
 
-// Rope is how positions turn into angles.
+// Rope maps positions to angles (rotary position embedding).
 type Rope struct {
 	Theta   float64
 	Scaling string // "", "linear" or "llama3"
 	Factor  float64
-	// Of llama3: wavelengths between OriginalContext/High and OriginalContext/Low are scaled in part.
+	// For llama3, wavelengths between OriginalContext/High and OriginalContext/Low are scaled in
+	// part.
 	Low, High       float64
 	OriginalContext int
 }
 
-// file is config.json as it is written.
+// configFile is the content of config.json.
 type configFile struct {
 	Architectures    []string        `json:"architectures"`
 	Vocab            int             `json:"vocab_size"`
@@ -81,7 +82,8 @@ type ropeFile struct {
 	Original int     `json:"original_max_position_embeddings"`
 }
 
-// ReadConfig reads the config.json of a model folder, and the end-of-sequence ids of its generation_config.json.
+// ReadConfig reads the config.json of a model folder, and the end-of-sequence IDs of its
+// generation_config.json.
 func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "config.json")
 	b, err := roots.Read(path, modelfile.Config)
@@ -142,7 +144,7 @@ func (f configFile) config() (Config, error) {
 	case "Qwen3ForCausalLM":
 		c.QKVBias, c.OutBias, c.QKNorm = f.AttentionBias, f.AttentionBias, true
 	default:
-		return c, fmt.Errorf("architecture is not supported; supported are %s", strings.Join(architectures, ", "))
+		return c, fmt.Errorf("architecture is not supported; use one of %s", strings.Join(architectures, ", "))
 	}
 	if f.UseWindow != nil && *f.UseWindow && strings.HasPrefix(c.Architecture, "Qwen") {
 		return c, fmt.Errorf("use_sliding_window is not supported for %s; set it to false", c.Architecture)
@@ -151,7 +153,7 @@ func (f configFile) config() (Config, error) {
 		return c, errors.New("quantized weights are not supported; use the F32, F16 or BF16 model")
 	}
 	if f.Activation != "" && f.Activation != "silu" {
-		return c, fmt.Errorf("hidden_act is not supported; silu is")
+		return c, fmt.Errorf("hidden_act is not supported; use silu")
 	}
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
@@ -160,7 +162,7 @@ func (f configFile) config() (Config, error) {
 	case f.HeadDim != nil:
 		c.HeadDim = *f.HeadDim
 	case c.QKNorm:
-		c.HeadDim = 128 // as in transformers, whatever the hidden size
+		c.HeadDim = 128 // as in transformers, for any hidden size
 	case c.Heads > 0:
 		c.HeadDim = c.Hidden / c.Heads
 	}
@@ -210,14 +212,14 @@ func (f configFile) rope() (Rope, error) {
 			)
 		}
 	default:
-		return r, fmt.Errorf("the type of rope_scaling is not supported; linear and llama3 are")
+		return r, fmt.Errorf("the type of rope_scaling is not supported; use linear or llama3")
 	}
 	return r, nil
 }
 
-// Bounds of what config.json may declare. With them no product of sizes overflows.
+// Bounds on config.json. Within them no product of sizes overflows.
 const (
-	maxSize    = 1 << 24 // of every size
+	maxSize    = 1 << 24 // for each size
 	maxLayers  = 1 << 12
 	maxHeads   = 1 << 12
 	maxHeadDim = 1 << 12 // head_dim
@@ -242,7 +244,7 @@ func (c Config) check() error {
 	}
 	switch {
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is no multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
+		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim %d is odd; rotary embeddings need pairs", c.HeadDim)
 	case c.Window < 0:
@@ -255,7 +257,7 @@ func (c Config) check() error {
 	for _, f := range c.Rope.InvFreq(c.HeadDim) {
 		if f := float64(f); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf(
-				"rope_theta %v and rope_scaling give angles that are no numbers; download config.json again",
+				"rope_theta %v and rope_scaling give angles that are not numbers; download config.json again",
 				c.Rope.Theta)
 		}
 	}
@@ -267,7 +269,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// tokenIDs reads null, a number or a list of numbers.
+// tokenIDs parses null, a number or a list of numbers.
 func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -283,10 +285,11 @@ func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 	return many, nil
 }
 
-// KVTokenBytes is the memory of one token's keys and values, kept as F32.
+// KVTokenBytes returns the size of the keys and values of one token, stored as F32.
 func (c Config) KVTokenBytes() int64 { return units.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
 
-// kvLayout names the weights' type too: it decides the last bits of what is computed with them.
+// kvLayout describes a block's content. It includes the weights' type, which determines the last
+// bits of the keys and values.
 func (c Config) kvLayout(matrices cuda.DType) string {
 	return fmt.Sprintf(
 		"F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers,
@@ -294,8 +297,9 @@ func (c Config) kvLayout(matrices cuda.DType) string {
 	)
 }
 
-// InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the Llama 3.1 release: long
-// wavelengths are divided by the factor, short ones are kept, those between are interpolated.
+// InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the
+// Llama 3.1 release: it divides long wavelengths by the factor, keeps short ones and interpolates
+// between them.
 func (r Rope) InvFreq(headDim int) []float32 {
 	freq := make([]float32, headDim/2)
 	for j := range freq {

@@ -11,24 +11,24 @@ import (
 	"troupe/engine"
 )
 
-// llama is an engine. Its workspace is allocated once, for the largest step.
+// llamaEngine implements engine.Engine. It allocates its workspace once, for the largest step.
 type llamaEngine struct {
 	*Weights
 	arena      engine.Arena
 	limits     engine.Limits
-	tableWidth int // of a block table
+	tableWidth int // blocks in a block table
 
 	stream    cuda.Stream
 	workspace cuda.Ptr
-	staging   cuda.HostMemory // what a step sends in
-	logits    cuda.HostMemory // what it brings back
+	staging   cuda.HostMemory // for a step's inputs
+	logits    cuda.HostMemory // for a step's outputs
 	at        addresses
-	adapters  *adapterTables // nil where the limits allow none
+	adapters  *adapterTables // nil if the limits allow none
 }
 
 // addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
 type addresses struct {
-	inputs  cuda.Ptr // I32, all of a step's integers; see input
+	inputs  cuda.Ptr // I32: all integers of a step; see input
 	invFreq cuda.Ptr // F32 [HeadDim/2]
 	x, norm cuda.Ptr // F32 [R, Hidden]
 	q, out  cuda.Ptr // F32 [R, Heads*HeadDim]
@@ -39,7 +39,8 @@ type addresses struct {
 	logits  cuda.Ptr // F32 [S, Vocab]
 }
 
-// Integers of a step: per row its token, position, sequence, KV slot and adapter; per sequence the row that samples and its table.
+// rowInts is the number of integers per row in a step: token, position, sequence, KV slot and
+// adapter. Each sequence adds the row that samples and its block table.
 const rowInts = 5
 
 func (c Config) rowBytes() int64 {
@@ -47,7 +48,7 @@ func (c Config) rowBytes() int64 {
 	return 4 * int64(floats+rowInts)
 }
 
-// logitsBytes counts a block table at one token a block, the longest there can be.
+// logitsBytes includes a block table with one token per block, the longest possible.
 func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.ContextTokens) }
 
 // Open implements engine.Weights.
@@ -86,7 +87,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 	return e, e.stream.Sync()
 }
 
-// allocate takes the workspace and divides it.
+// allocate allocates the workspace and divides it.
 func (e *llamaEngine) allocate(ints int) error {
 	rows, seqs := e.limits.StepTokens, e.limits.MaxSequences
 	parts := []struct {
@@ -164,11 +165,11 @@ func (e *llamaEngine) Step(ctx context.Context, batch []engine.Sequence) ([]samp
 	return tokens, nil
 }
 
-// check refuses a batch that would read or write where it must not.
+// check refuses a batch with tokens, positions or blocks outside the model's bounds or the arena.
 func (e *llamaEngine) check(batch []engine.Sequence) error {
 	rows := 0
 	if len(batch) > e.limits.MaxSequences {
-		return fmt.Errorf("llama: %d sequences in a step for %d", len(batch), e.limits.MaxSequences)
+		return fmt.Errorf("llama: %d sequences in a step, at most %d", len(batch), e.limits.MaxSequences)
 	}
 	for i, s := range batch {
 		end := s.Position + len(s.Tokens)
@@ -183,7 +184,7 @@ func (e *llamaEngine) check(batch []engine.Sequence) error {
 		}
 		for _, b := range s.Blocks {
 			if b < 0 || int(b) >= e.arena.Blocks() {
-				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks())
+				return fmt.Errorf("llama: sequence %d has block %d of %d", i, b, e.arena.Blocks())
 			}
 		}
 		for _, t := range s.Tokens {

@@ -9,16 +9,16 @@ import (
 	"troupe/engine"
 )
 
-// input is where a step's integers are, in device memory.
+// input holds the addresses of a step's integers in device memory.
 type input struct {
 	tokens, positions, rows, slots cuda.Ptr // I32 [n]
 	adapters                       cuda.Ptr // I32 [n], as in kernels.LoRA
 	tables                         cuda.Ptr // I32 [sequences, width]
-	last                           cuda.Ptr // I32 [samples]: the rows whose logits are wanted
+	last                           cuda.Ptr // I32 [samples]: the rows whose logits are needed
 	n, samples                     int
-	size                           int      // all of them
-	adapterRows                    []int32  // what is sent to adapters; read where adapterRuns
-	adapterRuns                    []rowRun // the rows that have adapters
+	size                           int      // integers in total
+	adapterRows                    []int32  // content of adapters; valid if adapterRuns is not empty
+	adapterRuns                    []rowRun // rows with adapters
 	gates                          gates
 }
 
@@ -63,7 +63,7 @@ func (e *llamaEngine) input(batch []engine.Sequence) input {
 	return in
 }
 
-// launcher gives work to a stream until the first error.
+// launcher launches kernels on a stream until the first error.
 type launcher struct {
 	stream cuda.Stream
 	err    error
@@ -75,7 +75,7 @@ func (l *launcher) launch(op cuda.Op) {
 	}
 }
 
-// forward computes the logits of the rows that sample and waits for them.
+// forward computes the logits of the sampled rows and waits for them.
 func (e *llamaEngine) forward(in input) error {
 	if err := e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.size]); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (e *llamaEngine) attention(l *launcher, w *layer, index int, in input) {
 	l.launch(rope)
 	rope.X, rope.Heads = e.at.k, int32(e.KVHeads)
 	l.launch(rope)
-	in.gates.pass(l, index) // the first to touch the layer's blocks comes next
+	in.gates.pass(l, index) // the next launch is the first that uses the layer's blocks
 	layout := e.kvLayout(index)
 	l.launch(kernels.StoreKV{K: e.at.k, V: e.at.v, Slots: in.slots, N: n, KV: layout})
 	l.launch(kernels.Attention{
@@ -131,7 +131,7 @@ func (e *llamaEngine) attention(l *launcher, w *layer, index int, in input) {
 	e.project(l, e.at.x, e.at.out, w.o, lora.Matrix{Layer: index, Target: lora.O}, in, true)
 }
 
-// mlp adds a layer's gated feed-forward to x.
+// mlp adds a layer's gated feed-forward network to x.
 func (e *llamaEngine) mlp(l *launcher, w *layer, index int, in input) {
 	n := int32(in.n)
 	e.normalise(l, e.at.norm, e.at.x, w.mlpNorm, n)
@@ -145,15 +145,15 @@ func (e *llamaEngine) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) 
 	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
 }
 
-// normaliseHeads normalizes each head of a projection on its own, where the model asks for it:
-// Qwen3 does, before rope.
+// normaliseHeads normalizes each head of a projection if the model requires it: Qwen3 does so
+// before RoPE.
 func (e *llamaEngine) normaliseHeads(l *launcher, x, weight cuda.Ptr, heads int32) {
 	if e.QKNorm {
 		l.launch(kernels.RMSNorm{Out: x, In: x, Weight: weight, N: heads, Dim: int32(e.HeadDim), Eps: float32(e.Eps)})
 	}
 }
 
-// project multiplies a step's rows by a projection's weight, and adds what their adapters change.
+// project multiplies a step's rows by a projection's weight and adds the adapters' contribution.
 func (e *llamaEngine) project(l *launcher, out, rows cuda.Ptr, w linear, which lora.Matrix, in input, accumulate bool) {
 	s := e.projection(which.Target)
 	e.multiply(l, out, rows, w, int32(in.n), s, accumulate)
@@ -168,7 +168,8 @@ func (e *llamaEngine) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32,
 	})
 }
 
-// kvLayout is where a layer's keys and values are: a block holds all layers, of each first the keys.
+// kvLayout returns the location of a layer's keys and values. A block holds all layers, and for
+// each layer the keys before the values.
 func (e *llamaEngine) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{

@@ -16,23 +16,23 @@ func (f Loader) Inspect(path string, device cuda.Info) (engine.ModelInfo, error)
 	return m.info, err
 }
 
-// inspectedModel is a model's folder, checked.
+// inspectedModel is a model's folder after its checks.
 type inspectedModel struct {
 	Config
 	tensors  []placedTensor
 	info     engine.ModelInfo
-	tiedHead *safetensors.Tensor // an lm_head beside the embedding that it is tied to; nil: there is none
+	tiedHead *safetensors.Tensor // an lm_head that is stored although it is tied to the embedding; nil: none
 }
 
-// inspections bounds how many folders are inspectedModel at once. With the bounds on the size of files,
-// and since nothing is built from a declared number before the tensors confirm it, this bounds the
-// memory that hostile folders can cost a node.
+// inspections limits the number of folders inspected at once. File sizes are bounded, and no memory
+// is allocated for a declared number before the tensors confirm it. Together this bounds the memory
+// that hostile folders can use on a node.
 var inspections = make(chan struct{}, 4)
 
-// inspectTimeout is how long an inspection waits for its turn.
+// inspectTimeout is how long an inspection waits for a free slot.
 const inspectTimeout = 10 * time.Second
 
-// inspect reads config.json and the headers of the weights, and checks each against the other.
+// inspect reads config.json and the headers of the weights, and checks them against each other.
 func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedModel, error) {
 	turn := time.NewTimer(inspectTimeout)
 	defer turn.Stop()
@@ -41,7 +41,7 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 		defer func() { <-inspections }()
 	case <-turn.C:
 		return inspectedModel{}, fmt.Errorf(
-			"%s: %d other model folders are being read and do not finish; check their file systems",
+			"%s: reading %d other model folders does not finish; check their file systems",
 			path, cap(inspections))
 	}
 	c, err := ReadConfig(roots, path)
@@ -74,8 +74,8 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 	return m, nil
 }
 
-// kept is the type that a model's matrices have on a device. Where that is best 16 bits, it is the
-// type they are stored in: neither type of 16 bits has all the numbers of the other, or of F32.
+// matrixType returns the type of a model's matrices on a device. If the device prefers 16 bits, it
+// is the stored type: neither 16-bit type can represent all numbers of the other, or of F32.
 func matrixType(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
 	if t, ok := found["model.embed_tokens.weight"]; ok && best != cuda.F32 {
 		return t.DType

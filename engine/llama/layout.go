@@ -9,10 +9,10 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// align is the alignment of tensors within the one allocation that holds a model.
+// align is the alignment of tensors within the allocation of a model.
 const align = 256
 
-// placed is a tensor that the model needs, and where it goes.
+// placedTensor is a tensor that the model needs, and its place in the allocation.
 type placedTensor struct {
 	name   string
 	shape  []int
@@ -24,9 +24,9 @@ type placedTensor struct {
 
 func (p placedTensor) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
 
-// layout returns the tensors that a model of this shape needs. They are made one by one, so that a
-// caller that stops at the first missing tensor spends nothing on those that config.json only
-// claims.
+// layout yields the tensors that a model of this shape needs. It creates them one by one, so that a
+// caller that stops at the first missing tensor allocates nothing for tensors that only config.json
+// declares.
 func layout(c Config, matrices cuda.DType) iter.Seq[placedTensor] {
 	return func(yield func(placedTensor) bool) { yieldTensors(c, matrices, yield) }
 }
@@ -75,11 +75,12 @@ func yieldTensors(c Config, matrices cuda.DType, yield func(placedTensor) bool) 
 	}
 }
 
-// maxBytes bounds the size of a model; no device comes near it.
+// maxBytes is the maximum size of a model. It is far larger than the memory of any device.
 const maxBytes = 1 << 48
 
-// match finds each tensor of the layout in the folder, checks its shape, and places it. It returns
-// the tensors and the size of the allocation. The folder must have no tensor that is not used.
+// placeTensors finds each tensor of the layout in the folder, checks its shape, and assigns its
+// offset. It returns the tensors and the size of the allocation. A tensor in the folder that the
+// model does not use is an error.
 func placeTensors(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placedTensor,
 	size int64, err error) {
 	used := make(map[string]bool, len(found))
@@ -91,19 +92,19 @@ func placeTensors(dir string, c Config, matrices cuda.DType, found map[string]sa
 		}
 		if !slices.Equal(t.Shape, p.shape) {
 			return nil, 0, fmt.Errorf(
-				"%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir,
+				"%s: tensor %s has shape %v and config.json requires %v; they belong to different models", dir,
 				p.name, t.Shape, p.shape)
 		}
 		if p.dtype != cuda.F32 && p.dtype != t.DType {
 			return nil, 0, fmt.Errorf(
-				"%s: tensor %s is of type %s and the embeddings of %s; convert all matrices to one type", dir,
+				"%s: tensor %s has type %s and the embeddings have %s; convert all matrices to one type", dir,
 				p.name, t.DType, p.dtype)
 		}
 		p.source, p.offset = t, size
 		size += (p.bytes() + align - 1) / align * align
 		if size > maxBytes {
 			return nil, 0, fmt.Errorf(
-				"%s: the weights take more than %d bytes, which no device has; download the model again", dir,
+				"%s: the weights take more than %d bytes, more than any device has; download the model again", dir,
 				int64(maxBytes))
 		}
 		all, used[p.name] = append(all, p), true

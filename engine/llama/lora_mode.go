@@ -6,15 +6,15 @@ import (
 	"troupe/engine"
 )
 
-// LoRAMode is how a step computes what its adapters add to a projection. Every form gives the same bits. Replicas use Batched; the others
-// are the references that it is compared with.
+// LoRAMode is how a step computes the adapters' contribution to a projection. All modes give the
+// same bits. Replicas use Batched. The other modes are references for tests and benchmarks.
 type LoRAMode int
 
-// Forms.
+// The modes.
 const (
-	Batched LoRAMode = iota // all rows at once, whatever adapters they have: one launch of each kernel
-	Grouped                 // one matrix product for each adapter, where its sequences are side by side
-	Naive                   // one for each sequence
+	Batched LoRAMode = iota // all rows at once, with any adapters: one launch of each kernel
+	Grouped                 // one launch of each kernel per run of sequences with the same adapter
+	Naive                   // one launch of each kernel per sequence
 )
 
 func (f LoRAMode) String() string {
@@ -24,13 +24,14 @@ func (f LoRAMode) String() string {
 	return [...]string{"batched", "grouped", "naive"}[f]
 }
 
-// run is neighbouring rows of a step whose adapters are applied in one launch.
+// rowRun is a run of adjacent rows whose adapters are applied in one launch.
 type rowRun struct {
 	from, n int
-	only    *engine.Adapter // that of all these rows; nil where each row has its own
+	only    *engine.Adapter // the adapter of all these rows; nil: each row has its own
 }
 
-// runs divides a step's rows. Rows without an adapter are in none, but for Batched.
+// rowRuns divides a step's rows into runs. Except with Batched, the runs omit rows without an
+// adapter.
 func (f LoRAMode) rowRuns(batch []engine.Sequence, rows int) (all []rowRun) {
 	if f == Batched {
 		return []rowRun{{n: rows}}

@@ -14,7 +14,8 @@ import (
 
 const wantedFolder = "give the folder of a Hugging Face model with config.json and safetensors files"
 
-// explainNoConfig explains what a path without a config.json is instead of a model's folder.
+// explainNoConfig returns an error for a path without a config.json that describes what the path
+// is.
 func explainNoConfig(roots modelfile.Roots, path string) error {
 	_, err := roots.Stat(path)
 	switch {
@@ -32,7 +33,7 @@ func explainNoConfig(roots modelfile.Roots, path string) error {
 	return fmt.Errorf("%s: no config.json; %s", path, wantedFolder)
 }
 
-// hasFile reports whether the name of a file in a folder matches a pattern.
+// hasFile reports whether a file name in a folder matches a pattern.
 func hasFile(roots modelfile.Roots, folder, pattern string) bool {
 	return slices.ContainsFunc(roots.Files(folder), func(path string) bool {
 		ok, err := filepath.Match(pattern, filepath.Base(path))
@@ -40,7 +41,7 @@ func hasFile(roots modelfile.Roots, folder, pattern string) bool {
 	})
 }
 
-// folder reads the headers of a model's weights.
+// readHeaders reads the headers of a model's weights.
 func readHeaders(roots modelfile.Roots, path string) (map[string]safetensors.Tensor, error) {
 	found, err := safetensors.Folder(roots, path)
 	if !errors.Is(err, os.ErrNotExist) {
@@ -57,5 +58,5 @@ func readHeaders(roots modelfile.Roots, path string) (map[string]safetensors.Ten
 		}
 	}
 	return nil, fmt.Errorf(
-		"%s: no weights; model.safetensors or model.safetensors.index.json with its files must be there: %w", path, err)
+		"%s: no weights; add model.safetensors, or model.safetensors.index.json and its files: %w", path, err)
 }

@@ -13,11 +13,11 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// chunk is how many elements are read, converted and copied at once.
+// chunk is the number of elements that are read, converted and copied at once.
 const chunk = 1 << 20
 
-// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
-// It reads them in the order of their files.
+// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is
+// read. It reads them in file order.
 func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placedTensor, from *weightReader) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {
@@ -43,7 +43,7 @@ type uploader struct {
 	raw     []byte
 	staging [2]struct {
 		memory cuda.HostMemory
-		copied cuda.Event // the last copy out of it
+		copied cuda.Event // last copy from memory
 	}
 	next int
 }
@@ -76,7 +76,7 @@ func (u *uploader) uploadTensor(ctx context.Context, t placedTensor, to cuda.Ptr
 	return nil
 }
 
-// piece reads n elements, converts them and starts their copy.
+// chunk reads n elements, converts them and starts their copy.
 func (u *uploader) chunk(r io.Reader, t placedTensor, to cuda.Ptr, n int64) error {
 	raw := u.raw[:n*t.source.DType.Bytes()]
 	if _, err := io.ReadFull(r, raw); err != nil {
@@ -101,14 +101,14 @@ func (u *uploader) chunk(r io.Reader, t placedTensor, to cuda.Ptr, n int64) erro
 	return err
 }
 
-// convert changes the type of little-endian elements.
+// convert converts little-endian elements to another type.
 func convert(out []byte, to cuda.DType, in []byte, from cuda.DType) error {
 	if to == from {
 		copy(out, in)
 		return nil
 	}
 	if to != cuda.F32 {
-		return fmt.Errorf("%s weights can not be converted to %s", from, to)
+		return fmt.Errorf("cannot convert %s weights to %s", from, to)
 	}
 	for i := 0; i < len(in); i += 2 {
 		h := binary.LittleEndian.Uint16(in[i:])

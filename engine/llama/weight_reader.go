@@ -15,32 +15,32 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// source reads the files of a model's weights, each of them once from its first byte to its last, and finds
-// out on the way what content they have. What no tensor needs is read too.
+// weightReader reads each weights file of a model once, from the first byte to the last, and
+// computes its digest meanwhile. It also reads the bytes that no tensor needs.
 type weightReader struct {
 	ctx    context.Context
 	roots  modelfile.Roots
 	cache  *digest.Cache
 	hasher *digest.Hasher
-	files  []digest.File           // that were read to their end
+	files  []digest.File           // read to their end
 	read   map[string]digest.Stamp // by path
 
-	file   *os.File // nil: none is open
+	file   *os.File // nil: no file is open
 	path   string
 	stamp  digest.Stamp
 	began  time.Time
-	cached *digest.Content // of the file, as it was read before; nil: it was not
+	cached *digest.Content // content of the file when it was read before; nil: it was not
 	at     int64
 	buffer []byte
 }
 
-// byFileOffset orders tensors as their files have them.
+// byFileOffset orders tensors by file and offset.
 func byFileOffset(a, b placedTensor) int {
 	p, q := a.source.Place(), b.source.Place()
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Begin, q.Begin))
 }
 
-// seek makes Read begin at a tensor, which is behind what was read.
+// seek moves to a tensor, which must be after the bytes already read.
 func (s *weightReader) seek(to safetensors.Place) error {
 	if s.file == nil || s.path != to.File {
 		if err := s.finish(); err != nil {
@@ -70,7 +70,7 @@ func (s *weightReader) open(p safetensors.Place) error {
 	return nil
 }
 
-// checkUnchanged reports an error where the open file is not the one whose header was inspected.
+// checkUnchanged returns an error if the open file is not the one whose header was inspected.
 func (s *weightReader) checkUnchanged() error {
 	info, err := s.file.Stat()
 	if err == nil && digest.StampOf(info) != s.stamp {
@@ -87,7 +87,8 @@ func (s *weightReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// pass reads up to an offset what no tensor needs: the header, and tensors that the model does not use.
+// skipTo reads up to an offset the bytes that no tensor needs: the header, and tensors that the
+// model does not use.
 func (s *weightReader) skipTo(to int64) error {
 	if s.buffer == nil {
 		s.buffer = make([]byte, 1<<20)
@@ -103,7 +104,8 @@ func (s *weightReader) skipTo(to int64) error {
 	return nil
 }
 
-// rest reads the files that no tensor was taken from, and checks that none has changed since it was read.
+// readRest reads the files that contain no tensor of the model, and checks that no file has changed
+// since it was read.
 func (s *weightReader) readRest(paths []string) error {
 	for _, path := range paths {
 		if _, read := s.read[path]; read {
@@ -120,7 +122,7 @@ func (s *weightReader) readRest(paths []string) error {
 			return err
 		}
 	}
-	for path, stamp := range s.read { // while others were read
+	for path, stamp := range s.read { // files may change while others are read
 		if info, err := s.roots.Stat(path); err != nil || digest.StampOf(info) != stamp {
 			return digest.Changed(path)
 		}
@@ -128,7 +130,7 @@ func (s *weightReader) readRest(paths []string) error {
 	return nil
 }
 
-// abort closes the open file, if there is one.
+// closeFile closes the open file, if any.
 func (s *weightReader) closeFile() {
 	if s.file != nil {
 		s.file.Close()
@@ -136,7 +138,7 @@ func (s *weightReader) closeFile() {
 	}
 }
 
-// close reads the open file to its end, and notes its content.
+// finish reads the open file to its end and records its digest.
 func (s *weightReader) finish() error {
 	if s.file == nil {
 		return nil
@@ -154,7 +156,7 @@ func (s *weightReader) finish() error {
 		s.cache.Put(s.path, s.stamp, content, s.began)
 	case s.cached.Check != content.Check:
 		s.cache.Forget(s.path)
-		return fmt.Errorf("%s: its content is not what it was, though its size and times are; look at the disk, "+
+		return fmt.Errorf("%s: content changed although size and times did not; check the disk, "+
 			"then load the model again", s.path)
 	default:
 		content = *s.cached
@@ -167,7 +169,7 @@ func (s *weightReader) finish() error {
 	return nil
 }
 
-// CachedDigests implements engine.Identifier.
+// CachedDigests implements engine.DigestCache.
 func (f Loader) CachedDigests(path string) (d engine.Digests, changed bool) {
 	paths, err := safetensors.Files(f.Roots, path)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 
 // Loader loads models of the Llama family. It implements engine.Loader.
 type Loader struct {
-	Roots    modelfile.Roots // where models and adapters may be
-	Adapters LoRAMode        // how steps compute them; Batched but in tests and benchmarks
-	Digests  *digest.Cache   // of files that were read before; nil: all are hashed with each load
+	Roots    modelfile.Roots // folders that may contain models and adapters
+	Adapters LoRAMode        // Batched except in tests and benchmarks
+	Digests  *digest.Cache   // of files read before; nil: every load hashes all files
 }
 
-// Weights are a model in device memory, in one allocation.
+// Weights is a model in device memory, in one allocation.
 type Weights struct {
 	Config
 	info   engine.ModelInfo
@@ -34,11 +34,11 @@ type Weights struct {
 
 type layer struct {
 	attentionNorm, mlpNorm     cuda.Ptr
-	qNorm, kNorm               cuda.Ptr // of each head; 0 where the model has none
+	qNorm, kNorm               cuda.Ptr // per head; 0 if the model has none
 	q, k, v, o, gate, up, down linear
 }
 
-// linear is a projection; bias is 0 where it has none.
+// linear is a projection; bias is 0 if it has none.
 type linear struct{ weight, bias cuda.Ptr }
 
 // Load implements engine.Loader.
@@ -63,7 +63,7 @@ func (f Loader) Load(ctx context.Context, device cuda.Device, path string) (engi
 		layers: make([]layer, m.Layers),
 	}
 	if w.digest, err = f.read(ctx, w, m, path, settings); err != nil {
-		_ = device.Free(base) // this error is the one to tell
+		_ = device.Free(base) // err is the error to return
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, t := range m.tensors {
@@ -72,7 +72,8 @@ func (f Loader) Load(ctx context.Context, device cuda.Device, path string) (engi
 	return w, nil
 }
 
-// read puts the tensors on the device, and returns the digests of the files that they and the settings came from.
+// read loads the tensors into device memory. It returns the digests of the files that the tensors
+// and settings came from.
 func (f Loader) read(ctx context.Context, w *Weights, m inspectedModel, path string, before digest.Sum) (engine.Digests,
 	error) {
 	source := &weightReader{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}

@@ -12,8 +12,9 @@ import (
 	"troupe/engine"
 )
 
-// AdapterCache is the memory for the adapters of one lease, and what is in it, by key. It sits above whatever crashes: who opens it again
-// finds the same adapters in the same pages. Who may use which page is the caller's to decide. It is safe for concurrent use.
+// AdapterCache holds the adapters of one lease in device memory and in host memory, by key. It
+// survives actor crashes: when it is opened again, the same adapters are in the same pages. The
+// caller decides which pages an adapter may use. It is safe for concurrent use.
 type AdapterCache struct {
 	memory *engine.AdapterMemory
 	loader engine.AdapterLoader
@@ -42,20 +43,22 @@ type StagedAdapter struct {
 	memory cuda.HostMemory
 }
 
-// Inspect reads no more than headers, and checks them against the model and against what an engine takes.
+// Inspect reads only an adapter's headers and checks them against the model and the engine's
+// limits.
 func (s *AdapterCache) Inspect(path string) (engine.AdapterFile, error) {
 	file, err := s.loader.OpenAdapter(s.model, path, s.info)
 	if err == nil && file.Rank > s.limits.MaxRank {
 		err = fmt.Errorf(
-			"%s is of rank %d, and this replica takes at most %d; raise max_adapter_rank of its model", path,
+			"%s has rank %d, and this replica supports at most %d; raise max_adapter_rank of its model", path,
 			file.Rank, s.limits.MaxRank,
 		)
 	}
 	return file, err
 }
 
-// Load brings an adapter into pages that nothing reads, and keeps it in host memory too if told so. What is there already is not read again.
-// A load that fails leaves nothing behind.
+// Load loads an adapter into pages that no step reads. If keep is set, it also keeps the adapter in
+// host memory. It does nothing if the adapter is already in these pages. If it fails, it frees what
+// it allocated.
 func (s *AdapterCache) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
 	s.mu.Lock()
 	held, there := s.resident[key]
@@ -75,7 +78,7 @@ func (s *AdapterCache) Load(ctx context.Context, key string, file engine.Adapter
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed && err == nil {
-		err = errors.New("the memory for adapters was given back")
+		err = errors.New("adapter memory is closed")
 	}
 	if err == nil {
 		s.resident[key] = ResidentAdapter{key, staged.File, pages, adapter}
@@ -88,7 +91,7 @@ func (s *AdapterCache) Load(ctx context.Context, key string, file engine.Adapter
 	return err
 }
 
-// Find returns an adapter that is on the device.
+// Find returns an adapter that is in device memory.
 func (s *AdapterCache) Find(key string) (*engine.Adapter, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,14 +99,14 @@ func (s *AdapterCache) Find(key string) (*engine.Adapter, bool) {
 	return held.adapter, ok
 }
 
-// Evict forgets what is in an adapter's pages. Nothing may read them any more.
+// Evict removes an adapter from device memory. No step may use its pages afterwards.
 func (s *AdapterCache) Evict(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.resident, key)
 }
 
-// Drop frees an adapter's host memory. It must not be loaded from there just now.
+// Drop frees an adapter's host memory. The adapter must not be loading from there.
 func (s *AdapterCache) Drop(key string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +118,7 @@ func (s *AdapterCache) Drop(key string) error {
 	return staged.memory.Free()
 }
 
-// Held returns what is on the device, by key.
+// Held returns the adapters in device memory, by key.
 func (s *AdapterCache) Held() []ResidentAdapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +129,7 @@ func (s *AdapterCache) Held() []ResidentAdapter {
 	return all
 }
 
-// Staged returns what is in host memory, by key.
+// Staged returns the adapters in host memory, by key.
 func (s *AdapterCache) Staged() []StagedAdapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,10 +140,10 @@ func (s *AdapterCache) Staged() []StagedAdapter {
 	return all
 }
 
-// Pages are the numbers of all pages.
+// Pages returns the numbers of all pages.
 func (s *AdapterCache) Pages() []uint32 { return s.memory.PageNumbers() }
 
-// close waits for copies that are under way, and gives all memory back.
+// close waits for copies in progress and frees all memory.
 func (s *AdapterCache) close() error {
 	err := s.memory.Close()
 	s.mu.Lock()
@@ -154,48 +157,49 @@ func (s *AdapterCache) close() error {
 	return err
 }
 
-// LeaseAdapters puts memory for adapters under a lease that is held, or returns what is there.
-func (h *Store) LeaseAdapters(lease string, pages int) (Loaded, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// LeaseAdapters adds memory for adapters to a loaded lease. If the lease has such memory, it
+// returns the lease unchanged.
+func (s *Store) LeaseAdapters(lease string, pages int) (Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return Loaded{}, err
 	}
-	if l.adapters == nil {
-		err = h.leaseAdapters(l, pages)
+	if m.adapters == nil {
+		err = s.leaseAdapters(m, pages)
 	}
-	return l.Loaded, err
+	return m.Loaded, err
 }
 
-// leaseAdapters allocates; nobody else does so for the lease.
-func (h *Store) leaseAdapters(l *model, pages int) error {
-	format, ok := h.loader.(engine.AdapterLoader)
-	if !ok || l.Limits.MaxAdapters == 0 {
-		return fmt.Errorf("the model under lease %s takes no adapters: %w", l.Lease, errors.ErrUnsupported)
+// leaseAdapters allocates the memory. The caller ensures that no other call does so for this lease.
+func (s *Store) leaseAdapters(m *model, pages int) error {
+	format, ok := s.loader.(engine.AdapterLoader)
+	if !ok || m.Limits.MaxAdapters == 0 {
+		return fmt.Errorf("the model of lease %s supports no adapters: %w", m.Lease, errors.ErrUnsupported)
 	}
-	memory, err := engine.NewAdapterMemory(h.device, pages)
+	memory, err := engine.NewAdapterMemory(s.device, pages)
 	if err != nil {
-		return fmt.Errorf("lease %s: %w", l.Lease, err)
+		return fmt.Errorf("lease %s: %w", m.Lease, err)
 	}
-	l.adapters = &AdapterCache{
-		memory: memory, loader: format, model: l.Path, limits: l.Limits, info: h.device.Info(),
+	m.adapters = &AdapterCache{
+		memory: memory, loader: format, model: m.Path, limits: m.Limits, info: s.device.Info(),
 		resident: make(map[string]ResidentAdapter), staged: make(map[string]StagedAdapter),
 	}
-	l.AdapterPages = pages
+	m.AdapterPages = pages
 	return nil
 }
 
-// AdapterMemory returns the memory for adapters under a lease.
-func (h *Store) Adapters(lease string) (*AdapterCache, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// Adapters returns the adapter memory of a lease.
+func (s *Store) Adapters(lease string) (*AdapterCache, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return nil, err
 	}
-	if l.adapters == nil {
-		return nil, fmt.Errorf("lease %s has no memory for adapters; lease some first", lease)
+	if m.adapters == nil {
+		return nil, fmt.Errorf("lease %s has no adapter memory; lease some first", lease)
 	}
-	return l.adapters, nil
+	return m.adapters, nil
 }

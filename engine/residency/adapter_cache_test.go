@@ -16,7 +16,7 @@ import (
 	"troupe/testkit"
 )
 
-// shelve leases pages for adapters beside the shipped model.
+// newAdapterCache loads the shipped model with pages for adapters.
 func newAdapterCache(t *testing.T, pages, rank int) (*residency.Store, *residency.AdapterCache, cuda.Device) {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
@@ -45,7 +45,8 @@ func newAdapterCache(t *testing.T, pages, rank int) (*residency.Store, *residenc
 
 func folder(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
 
-// TestAdapterCache keeps what was loaded, by key, until it is told otherwise; with the lease all of its memory goes.
+// TestAdapterCache checks that adapters stay until they are evicted or dropped, and that unloading
+// the lease frees all memory.
 func TestAdapterCache(t *testing.T) {
 	holder, store, device := newAdapterCache(t, 2, 16)
 	file, err := store.Inspect(folder("psalms"))
@@ -67,11 +68,11 @@ func TestAdapterCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, _ := store.Find("psalms@1"); again != first {
-		t.Error("what is there was loaded again")
+		t.Error("a resident adapter was loaded again")
 	}
 	store.Evict("psalms@1")
 	if _, ok := store.Find("psalms@1"); ok {
-		t.Error("evicted, it is found")
+		t.Error("an evicted adapter was found")
 	}
 	if err := errors.Join(store.Drop("psalms@1"), store.Drop("psalms@1")); err != nil || len(store.Staged()) != 0 {
 		t.Error(err)
@@ -84,15 +85,16 @@ func TestAdapterCache(t *testing.T) {
 	}
 	if err := store.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil ||
 		len(store.Held())+len(store.Staged()) != 0 {
-		t.Errorf("loaded into memory that was given back: %v", err)
+		t.Errorf("loaded into closed memory: %v", err)
 	}
 }
 
-// TestAdapterCacheRefuses what an engine could not take, and leaves nothing of what could not be read.
+// TestAdapterCacheRefuses checks that adapters beyond the engine's limits are refused, and that a
+// failed load leaves nothing behind.
 func TestAdapterCacheRefuses(t *testing.T) {
 	_, store, _ := newAdapterCache(t, 2, 8)
 	if _, err := store.Inspect(folder("proverbs")); err == nil || !strings.Contains(err.Error(), "rank 16") {
-		t.Errorf("a rank of 16, of 8 at most: %v", err)
+		t.Errorf("rank 16 with at most 8: %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(folder("psalms"))); err != nil {
@@ -102,11 +104,11 @@ func TestAdapterCacheRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil { // it vanishes in between
+	if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil { // the file disappears after Inspect
 		t.Fatal(err)
 	}
 	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("vanished: %v", err)
+		t.Errorf("missing file: %v", err)
 	}
 	whole, err := store.Inspect(folder("psalms"))
 	if err != nil {
@@ -121,6 +123,6 @@ func TestAdapterCacheRefuses(t *testing.T) {
 		t.Error("two pages for an adapter of one")
 	}
 	if _, ok := store.Find("psalms@1"); ok || len(store.Staged()) != 0 {
-		t.Error("something is left")
+		t.Error("a failed load left an adapter behind")
 	}
 }

@@ -9,35 +9,36 @@ import (
 	"troupe/cuda"
 )
 
-// BlockCopier copies the KV blocks of one lease to and from host memory, on streams of its own, so that the lease's engine keeps
-// stepping meanwhile. It does not order itself against steps: a block that is read must not be written by one, and a
-// block that is written must belong to nobody else. It is safe for concurrent use. BlockCopier go up and down at once, each straight from or to
-// host memory that is page-locked for the device, and others one by one by way of memory that is.
+// BlockCopier copies KV blocks of one lease to and from host memory. It uses its own streams, so
+// that the engine keeps stepping. It does not order copies against steps: no step may write a block
+// that is read, or use a block that is written. It is safe for concurrent use. Copies in both
+// directions run concurrently. Page-locked host memory is copied directly; other memory is copied
+// through a staging buffer, one block at a time.
 type BlockCopier struct {
 	store    *Store
 	model    *model
-	locks    cuda.HostLocks // nil: the device does not tell which memory is page-locked
-	inFlight sync.WaitGroup // copies on a stream that somebody waits for
+	locks    cuda.HostLocks // nil: the device cannot tell which memory is page-locked
+	inFlight sync.WaitGroup // queued copies that a caller waits for
 
 	mu       sync.Mutex
-	up, down [2]cuda.Stream  // by turns, the first is next: a software device copies on two cores, and none waits between two copies
-	staging  cuda.HostMemory // of one block; nil once closed
+	up, down [2]cuda.Stream  // used in turn, the first is next: a software device copies on two cores without a gap between copies
+	staging  cuda.HostMemory // for one block; nil after Close
 }
 
-// BlockCopier opens the KV blocks of a lease that is held. The lease can not be unloaded until Close.
-func (h *Store) OpenBlocks(lease string) (_ *BlockCopier, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// OpenBlocks returns a BlockCopier for a loaded lease. The lease cannot be unloaded before Close.
+func (s *Store) OpenBlocks(lease string) (_ *BlockCopier, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return nil, err
 	}
-	b := &BlockCopier{store: h, model: l}
-	b.locks, _ = h.device.(cuda.HostLocks)
-	if err := b.open(h.device); err != nil {
+	b := &BlockCopier{store: s, model: m}
+	b.locks, _ = s.device.(cuda.HostLocks)
+	if err := b.open(s.device); err != nil {
 		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.release())
 	}
-	l.users++
+	m.users++
 	return b, nil
 }
 
@@ -51,7 +52,7 @@ func (b *BlockCopier) open(d cuda.Device) (err error) {
 	return err
 }
 
-// shut gives back what open has got.
+// release frees what open allocated.
 func (b *BlockCopier) release() error {
 	var errs []error
 	for _, s := range []cuda.Stream{b.up[0], b.up[1], b.down[0], b.down[1]} {
@@ -66,39 +67,41 @@ func (b *BlockCopier) release() error {
 	return errors.Join(errs...)
 }
 
-// BlockBytes is the size of a block.
+// BlockBytes returns the size of a block.
 func (b *BlockCopier) BlockBytes() int { return int(b.model.arena.BlockBytes) }
 
-// Layers is how many layers a block holds, one after the other and of one size each.
+// Layers returns the number of layers in a block. They have the same size and are stored one after
+// the other.
 func (b *BlockCopier) Layers() int { return b.model.Info.KVLayers }
 
-// Layout says what a block's bytes mean. BlockCopier of equal layouts are interchangeable between replicas of one model.
+// Layout describes the bytes of a block. Replicas of one model can exchange blocks of equal
+// layouts.
 func (b *BlockCopier) Layout() string {
 	return fmt.Sprintf("%s, %d tokens a block", b.model.Info.KVLayout, b.model.arena.BlockTokens)
 }
 
-// Read copies a block into host memory of BlockBytes.
+// Read copies a block into host memory of BlockBytes bytes.
 func (b *BlockCopier) Read(ctx context.Context, block int32, into []byte) error {
 	return b.copy(ctx, transfer{block: block, host: into, bytes: b.BlockBytes(), down: true}, func() {})
 }
 
-// ReadPart fills host memory from a block, from one of its bytes on.
+// ReadPart fills into with the bytes of a block from the offset at.
 func (b *BlockCopier) ReadPart(ctx context.Context, block int32, at int, into []byte) error {
 	return b.copy(ctx, transfer{block: block, host: into, from: at, bytes: len(into), down: true}, func() {})
 }
 
-// Write copies host memory of BlockBytes into a block.
+// Write copies host memory of BlockBytes bytes into a block.
 func (b *BlockCopier) Write(ctx context.Context, block int32, from []byte) error {
 	return b.copy(ctx, transfer{block: block, host: from, bytes: b.BlockBytes()}, func() {})
 }
 
-// WritePart copies host memory into a block from one of its bytes on, and calls queued once no Mark can come before the copy. It returns when
-// the copy is done.
+// WritePart copies host memory into a block at an offset. It calls queued when every later Mark
+// includes the copy, and returns when the copy is done.
 func (b *BlockCopier) WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error {
 	return b.copy(ctx, transfer{block: block, host: from, from: at, bytes: len(from)}, queued)
 }
 
-// Mark returns an event that is done when all copies up are that were queued so far.
+// Mark returns an event that is done when all writes queued so far are done.
 func (b *BlockCopier) Mark() (cuda.Event, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,9 +118,9 @@ func (b *BlockCopier) Mark() (cuda.Event, error) {
 	return b.up[0].Record()
 }
 
-var errBlocksClosed = errors.New("its blocks are closed")
+var errBlocksClosed = errors.New("block copier is closed")
 
-// part is some bytes of a block, and the host memory that they are copied to or from.
+// transfer is a copy between a range of a block and host memory.
 type transfer struct {
 	block       int32
 	host        []byte
@@ -125,13 +128,13 @@ type transfer struct {
 	down        bool
 }
 
-// copy checks what is to be copied, and has it done.
+// copy checks a transfer and runs it.
 func (b *BlockCopier) copy(ctx context.Context, p transfer, queued func()) error {
 	blocks, size := b.model.arena.Blocks(), b.model.arena.BlockBytes
 	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 ||
 		int64(p.from+p.bytes) > size {
 		return fmt.Errorf(
-			"block %d of %d, %d bytes of %d from %d: not of lease %s", p.block, blocks, len(p.host), size, p.from,
+			"block %d of %d, %d bytes of %d at offset %d: outside lease %s", p.block, blocks, len(p.host), size, p.from,
 			b.model.Lease,
 		)
 	}
@@ -144,7 +147,8 @@ func (b *BlockCopier) copy(ctx context.Context, p transfer, queued func()) error
 	return nil
 }
 
-// carry has one copy done. Those that need no staging follow each other on their stream without waiting for whoever wants them.
+// run runs one transfer. Transfers without staging follow each other on their stream without
+// waiting for their callers.
 func (b *BlockCopier) run(p transfer, queued func()) error {
 	done, err := b.start(p)
 	if err != nil {
@@ -159,8 +163,8 @@ func (b *BlockCopier) run(p transfer, queued func()) error {
 	return done.Sync()
 }
 
-// begin returns when the copy is queued, and whoever waits for the event is counted as flying; or without an event, when it was done by way
-// of the staging memory.
+// start queues a transfer and returns its event; the caller counts as in flight until it calls
+// Done. For a transfer through the staging buffer it returns a nil event after the copy.
 func (b *BlockCopier) start(p transfer) (cuda.Event, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,7 +181,7 @@ func (b *BlockCopier) start(p transfer) (cuda.Event, error) {
 	return done, err
 }
 
-// detour copies by way of the staging memory. The lock is held.
+// copyStaged copies through the staging buffer. The caller holds the lock.
 func (b *BlockCopier) copyStaged(p transfer) error {
 	staged := b.staging.Bytes()[:len(p.host)]
 	if !p.down {
@@ -193,7 +197,7 @@ func (b *BlockCopier) copyStaged(p transfer) error {
 	return err
 }
 
-// queue gives a copy to a stream. The lock is held.
+// enqueue adds a copy to a stream. The caller holds the lock.
 func (b *BlockCopier) enqueue(p transfer, host []byte) (done cuda.Event, err error) {
 	way, at := &b.up, b.model.arena.Base.Offset(int64(p.block)*b.model.arena.BlockBytes+int64(p.from))
 	if p.down {
@@ -210,7 +214,7 @@ func (b *BlockCopier) enqueue(p transfer, host []byte) (done cuda.Event, err err
 	return done, errors.Join(err, failed)
 }
 
-// Close waits for the copies that are under way and ends all others.
+// Close waits for the copies in flight. Later copies fail.
 func (b *BlockCopier) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,16 +7,18 @@ import (
 	"troupe/cuda"
 )
 
-// memory is the addresses of a lease's KV blocks and what is behind them. Where the device can, addresses are reserved for as many
-// blocks as it could hold at all, with memory behind the first ones: it grows and shrinks in place.
+// kvMemory is the address range of a lease's KV blocks and the memory mapped to it. If the device
+// supports it, the range is large enough for as many blocks as the device can hold, and memory is
+// mapped to its start. It then grows and shrinks in place.
 type kvMemory struct {
 	device cuda.Device
-	vm     cuda.VirtualMemory // nil: one allocation, whose size is fixed
+	vm     cuda.VirtualMemory // nil: one allocation of fixed size
 	base   cuda.Ptr
-	pages  []cuda.Physical // behind base, each of the granularity
+	pages  []cuda.Physical // mapped from base on, one granule each
 }
 
-// reserveKV returns memory of so many bytes that may grow to most. Where it fails nothing is left behind.
+// reserveKV returns memory of the given size that can grow to most bytes. If it fails, it frees
+// what it allocated.
 func reserveKV(d cuda.Device, bytes, most int64) (m *kvMemory, err error) {
 	m = &kvMemory{device: d}
 	vm, err := cuda.As[cuda.VirtualMemory](d)
@@ -37,11 +39,11 @@ func reserveKV(d cuda.Device, bytes, most int64) (m *kvMemory, err error) {
 	return m, nil
 }
 
-// resize puts memory behind the first so many bytes, and takes away what is behind the rest: nobody may use that. Where it fails, as
-// much is there as was before.
+// resize maps memory to the first bytes of the range and unmaps the rest, which must be unused. If
+// it cannot grow, it restores the previous size.
 func (m *kvMemory) resize(bytes int64) error {
 	if m.vm == nil {
-		return fmt.Errorf("memory of fixed size: %w", errors.ErrUnsupported)
+		return fmt.Errorf("memory has a fixed size: %w", errors.ErrUnsupported)
 	}
 	page := m.vm.Granularity()
 	had, want := len(m.pages), int(roundUp(bytes, page)/page)
@@ -53,7 +55,7 @@ func (m *kvMemory) resize(bytes int64) error {
 	return m.pop(want)
 }
 
-// push puts one more page behind the addresses.
+// push maps one more page.
 func (m *kvMemory) push(page int64) error {
 	p, err := m.vm.CreatePhysical(page)
 	if err != nil {
@@ -66,7 +68,7 @@ func (m *kvMemory) push(page int64) error {
 	return nil
 }
 
-// pop takes pages away until there are no more than so many.
+// pop unmaps pages until the given number is left.
 func (m *kvMemory) pop(until int) (err error) {
 	for len(m.pages) > until {
 		last := len(m.pages) - 1

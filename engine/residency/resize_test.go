@@ -16,7 +16,7 @@ import (
 
 const blockBytes = 1 << 20
 
-// format is a model without weights, whose KV blocks of 16 tokens have 1 MiB.
+// fakeModel is a model without weights. Its KV blocks of 16 tokens have 1 MiB.
 type fakeModel struct{}
 
 func (fakeModel) Inspect(string, cuda.Info) (engine.ModelInfo, error) {
@@ -32,7 +32,8 @@ func (fakeModel) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// TestResize: KV memory grows and shrinks in place; what is in the blocks that stay, stays, and what is given up is free for others.
+// TestResize checks that KV memory grows and shrinks in place. The remaining blocks keep their
+// content, and released memory can be allocated again.
 func TestResize(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) (cuda.Device, error){
 		"host": func(*testing.T) (cuda.Device, error) { return host.Open(host.Config{MemoryBytes: 256 << 20}) },
@@ -90,7 +91,7 @@ func testResize(t *testing.T, d cuda.Device) {
 			t.Errorf("%d blocks: the last one: %v", blocks, err)
 		}
 		if err := b.Write(t.Context(), int32(blocks), content); err == nil {
-			t.Errorf("block %d of %d was written to", blocks, blocks)
+			t.Errorf("wrote to block %d of %d", blocks, blocks)
 		}
 	}
 	at := taken()
@@ -115,7 +116,7 @@ func testResize(t *testing.T, d cuda.Device) {
 	}
 }
 
-// fixed is a device without virtual memory.
+// fixedDevice is a device without virtual memory.
 type fixedDevice struct{ cuda.Device }
 
 func TestResizeUnsupported(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"troupe/engine"
 )
 
-// Loaded is what is there under a lease.
+// Loaded describes a loaded lease.
 type Loaded struct {
 	engine.LoadSpec
 	Digests      engine.Digests
@@ -21,8 +21,9 @@ type Loaded struct {
 	KVBlockBytes int64
 }
 
-// Store keeps models in one device's memory, by lease. It sits above whatever crashes: who opens a lease again finds the
-// same weights and the same KV memory. It is safe for concurrent use.
+// Store keeps models in the memory of one device, by lease. It survives actor crashes: when a lease
+// is opened again, the same weights and the same KV memory are there. It is safe for concurrent
+// use.
 type Store struct {
 	device cuda.Device
 	loader engine.Loader
@@ -32,76 +33,76 @@ type Store struct {
 	held map[string]*model
 }
 
-// model is a lease, held or on its way.
+// model is a lease that is loaded or loading.
 type model struct {
 	Loaded
 	weights  engine.Weights
 	arena    engine.Arena
 	memory   *kvMemory
-	adapters *AdapterCache // nil: there are none
-	blocks   atomic.Int64  // KVBlocks, for those who do not hold the lock
-	ready    chan struct{} // closed when loading has ended
-	err      error         // how it ended
-	users    int           // engines and Blocks that are open over it
+	adapters *AdapterCache // nil: none
+	blocks   atomic.Int64  // KVBlocks, readable without the lock
+	ready    chan struct{} // closed when loading ended
+	err      error         // result of loading
+	users    int           // open engines and BlockCopiers
 }
 
-// NewStore returns the holder of a device.
+// NewStore returns the store of a device.
 func NewStore(device cuda.Device, format engine.Loader) *Store {
 	return &Store{device: device, loader: format, held: make(map[string]*model)}
 }
 
 // Inspect describes a model as it would be on this device.
-func (h *Store) Inspect(path string) (engine.ModelInfo, error) {
-	return h.loader.Inspect(path, h.device.Info())
+func (s *Store) Inspect(path string) (engine.ModelInfo, error) {
+	return s.loader.Inspect(path, s.device.Info())
 }
 
-// Load puts a model and its KV memory on the device. Where the lease is held it returns what is there; where it is on its way,
-// it waits. A load that fails leaves nothing behind.
-func (h *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
-	l, mine := h.claim(spec.Lease)
+// Load loads a model and its KV memory. If the lease is loaded, it returns the existing contents.
+// If another call is loading it, Load waits for that call. If it fails, it frees what it allocated.
+func (s *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
+	m, mine := s.claim(spec.Lease)
 	for !mine {
 		select {
-		case <-l.ready:
+		case <-m.ready:
 		case <-ctx.Done():
 			return Loaded{}, ctx.Err()
 		}
-		if !errors.Is(l.err, context.Canceled) && !errors.Is(l.err, context.DeadlineExceeded) {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			return l.Loaded, l.err
+		if !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return m.Loaded, m.err
 		}
-		l, mine = h.claim(spec.Lease) // who loaded it was told to end, and nobody told this one
+		m, mine = s.claim(spec.Lease) // the other load was cancelled, but this one was not
 	}
-	l.err = h.load(ctx, l, spec)
-	if l.err != nil {
-		h.mu.Lock()
-		delete(h.held, spec.Lease)
-		h.mu.Unlock()
+	m.err = s.load(ctx, m, spec)
+	if m.err != nil {
+		s.mu.Lock()
+		delete(s.held, spec.Lease)
+		s.mu.Unlock()
 	}
-	close(l.ready)
-	return l.Loaded, l.err
+	close(m.ready)
+	return m.Loaded, m.err
 }
 
-// claim returns what is held by lease, or a new one that the caller has to load.
-func (h *Store) claim(lease string) (l *model, mine bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, held := h.held[lease]
+// claim returns the lease. mine is true if it is new, so that the caller has to load it.
+func (s *Store) claim(lease string) (m *model, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, held := s.held[lease]
 	if !held {
-		l = &model{ready: make(chan struct{})}
-		h.held[lease] = l
+		m = &model{ready: make(chan struct{})}
+		s.held[lease] = m
 	}
-	return l, !held
+	return m, !held
 }
 
-func (h *Store) load(ctx context.Context, l *model, spec engine.LoadSpec) error {
-	if id, ok := h.loader.(engine.DigestCache); ok && spec.Revision != "" {
+func (s *Store) load(ctx context.Context, m *model, spec engine.LoadSpec) error {
+	if id, ok := s.loader.(engine.DigestCache); ok && spec.Revision != "" {
 		if found, _ := id.CachedDigests(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
 			return &engine.RevisionMismatch{Path: spec.Path, Want: spec.Revision, Found: found}
 		}
 	}
-	h.loads.Add(1)
-	weights, err := h.loader.Load(ctx, h.device, spec.Path)
+	s.loads.Add(1)
+	weights, err := s.loader.Load(ctx, s.device, spec.Path)
 	if err != nil {
 		return err
 	}
@@ -110,78 +111,79 @@ func (h *Store) load(ctx context.Context, l *model, spec engine.LoadSpec) error 
 	}
 	facts := weights.Info()
 	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
-	most := max(h.device.Info().MemoryBytes/blockBytes, int64(spec.KVBlocks))
-	memory, err := reserveKV(h.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
+	most := max(s.device.Info().MemoryBytes/blockBytes, int64(spec.KVBlocks))
+	memory, err := reserveKV(s.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
 	if err != nil {
 		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
 	}
-	l.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Info: facts, KVBlockBytes: blockBytes}
-	l.weights = weights
-	l.memory = memory
-	l.blocks.Store(int64(spec.KVBlocks))
-	l.arena = engine.Arena{
-		Base: memory.base, Blocks: func() int { return int(l.blocks.Load()) }, BlockTokens: spec.BlockTokens,
+	m.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Info: facts, KVBlockBytes: blockBytes}
+	m.weights = weights
+	m.memory = memory
+	m.blocks.Store(int64(spec.KVBlocks))
+	m.arena = engine.Arena{
+		Base: memory.base, Blocks: func() int { return int(m.blocks.Load()) }, BlockTokens: spec.BlockTokens,
 		BlockBytes: blockBytes,
 	}
 	if spec.AdapterPages > 0 {
-		if err := h.leaseAdapters(l, spec.AdapterPages); err != nil {
+		if err := s.leaseAdapters(m, spec.AdapterPages); err != nil {
 			return errors.Join(err, weights.Free(), memory.free())
 		}
 	}
 	return nil
 }
 
-// Resize makes the KV memory of a lease so many blocks large, in place, under engines that are open over it. Blocks beyond that must
-// be used by nobody any more, and while it shrinks no step may run. It returns what is there now; errors.ErrUnsupported where the device has no virtual memory, and then, as
-// with every error, nothing has changed.
-func (h *Store) Resize(lease string, blocks int) (Loaded, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// Resize changes the number of KV blocks of a lease in place, while engines are open. Blocks beyond
+// the new number must be unused, and no step may run while it shrinks. It returns the new state. If
+// the device has no virtual memory, the error is errors.ErrUnsupported. After any error the size is
+// unchanged.
+func (s *Store) Resize(lease string, blocks int) (Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return Loaded{}, err
 	}
-	if most := h.device.Info().MemoryBytes / l.KVBlockBytes; blocks < 1 || int64(blocks) > most {
-		return l.Loaded, fmt.Errorf("lease %s: %d KV blocks asked for; it can have 1 to %d", lease, blocks, most)
+	if most := s.device.Info().MemoryBytes / m.KVBlockBytes; blocks < 1 || int64(blocks) > most {
+		return m.Loaded, fmt.Errorf("lease %s: cannot have %d KV blocks; 1 to %d are possible", lease, blocks, most)
 	}
-	if err := l.memory.resize(l.KVBlockBytes * int64(blocks)); err != nil {
-		return l.Loaded, fmt.Errorf("lease %s, from %d to %d KV blocks: %w", lease, l.KVBlocks, blocks, err)
+	if err := m.memory.resize(m.KVBlockBytes * int64(blocks)); err != nil {
+		return m.Loaded, fmt.Errorf("lease %s, from %d to %d KV blocks: %w", lease, m.KVBlocks, blocks, err)
 	}
-	l.KVBlocks = blocks
-	l.blocks.Store(int64(blocks))
-	return l.Loaded, nil
+	m.KVBlocks = blocks
+	m.blocks.Store(int64(blocks))
+	return m.Loaded, nil
 }
 
-// Open returns a fresh engine over a lease that is held.
-func (h *Store) Open(lease string) (engine.Engine, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// Open returns a new engine for a loaded lease.
+func (s *Store) Open(lease string) (engine.Engine, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return nil, err
 	}
-	e, err := l.weights.Open(l.arena, l.Limits)
+	e, err := m.weights.Open(m.arena, m.Limits)
 	if err != nil {
-		return nil, fmt.Errorf("engine over lease %s: %w", lease, err)
+		return nil, fmt.Errorf("opening engine of lease %s: %w", lease, err)
 	}
-	l.users++
-	return &countedEngine{Engine: e, store: h, model: l}, nil
+	m.users++
+	return &countedEngine{Engine: e, store: s, model: m}, nil
 }
 
-// find returns a lease that is held. The lock is held.
-func (h *Store) get(lease string) (*model, error) {
-	l, ok := h.held[lease]
+// get returns a loaded lease. The caller holds the lock.
+func (s *Store) get(lease string) (*model, error) {
+	m, ok := s.held[lease]
 	if ok {
 		select {
-		case <-l.ready:
-			return l, nil
+		case <-m.ready:
+			return m, nil
 		default:
 		}
 	}
-	return nil, fmt.Errorf("lease %s is not held on device %d; load its model first", lease, h.device.Info().Index)
+	return nil, fmt.Errorf("lease %s is not loaded on device %d; load its model first", lease, s.device.Info().Index)
 }
 
-// opened is an engine that the holder counts until it is closed.
+// countedEngine counts as a user of its lease until it is closed.
 type countedEngine struct {
 	engine.Engine
 	store *Store
@@ -198,35 +200,35 @@ func (o *countedEngine) Close() error {
 	return o.Engine.Close()
 }
 
-// Unload frees a lease and returns how many bytes that gave back; 0 where it is not held. It refuses while an engine or
-// Blocks are open over it.
-func (h *Store) Unload(lease string) (int64, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	l, err := h.get(lease)
+// Unload frees a lease and returns the number of bytes freed, or 0 if it is not loaded. It fails
+// while an engine or a BlockCopier is open.
+func (s *Store) Unload(lease string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.get(lease)
 	if err != nil {
 		return 0, nil
 	}
-	if l.users > 0 {
-		return 0, fmt.Errorf("lease %s: an engine is still open over it; stop its replica first", lease)
+	if m.users > 0 {
+		return 0, fmt.Errorf("lease %s: an engine is still open; stop its replica first", lease)
 	}
-	delete(h.held, lease)
-	bytes := l.Info.WeightBytes + l.KVBlockBytes*int64(l.KVBlocks) + hbm.PageBytes*int64(l.AdapterPages)
-	err = errors.Join(l.weights.Free(), l.memory.free())
-	if l.adapters != nil {
-		err = errors.Join(err, l.adapters.close())
+	delete(s.held, lease)
+	bytes := m.Info.WeightBytes + m.KVBlockBytes*int64(m.KVBlocks) + hbm.PageBytes*int64(m.AdapterPages)
+	err = errors.Join(m.weights.Free(), m.memory.free())
+	if m.adapters != nil {
+		err = errors.Join(err, m.adapters.close())
 	}
 	return bytes, err
 }
 
-// Held returns what is on the device, by lease.
-func (h *Store) Held() []Loaded {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// Held returns the loaded leases, by name.
+func (s *Store) Held() []Loaded {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var all []Loaded
-	for lease := range h.held {
-		if l, err := h.get(lease); err == nil {
-			all = append(all, l.Loaded)
+	for lease := range s.held {
+		if m, err := s.get(lease); err == nil {
+			all = append(all, m.Loaded)
 		}
 	}
 	slices.SortFunc(all, func(a, b Loaded) int {
@@ -238,5 +240,5 @@ func (h *Store) Held() []Loaded {
 	return all
 }
 
-// Loads is how often weights were read.
-func (h *Store) Loads() int { return int(h.loads.Load()) }
+// Loads returns how often weights were loaded.
+func (s *Store) Loads() int { return int(s.loads.Load()) }
