@@ -69,18 +69,18 @@ type ModelInfo struct {
 }
 
 // WorkspaceBytes returns the device memory that an engine allocates.
-func (f ModelInfo) WorkspaceBytes(l Limits) int64 {
-	bytes := f.StreamBytes + int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+func (m ModelInfo) WorkspaceBytes(l Limits) int64 {
+	bytes := m.StreamBytes + int64(l.StepTokens)*m.RowBytes + int64(l.MaxSequences)*m.LogitsBytes
 	if l.MaxAdapters > 0 {
-		perAdapter := f.AdapterBytes + 8*int64(f.AdapterPages(l.MaxRank))
+		perAdapter := m.AdapterBytes + 8*int64(m.AdapterPages(l.MaxRank))
 		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*perAdapter
 	}
 	return bytes
 }
 
 // AdapterPages returns the number of pages of the largest adapter with the given rank.
-func (f ModelInfo) AdapterPages(rank int) int {
-	return int((f.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // one page for the alignment of matrices
+func (m ModelInfo) AdapterPages(rank int) int {
+	return int((m.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // one page for the alignment of matrices
 }
 
 // Loader loads models of one kind into a device's memory.

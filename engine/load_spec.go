@@ -6,18 +6,20 @@ import (
 )
 
 // KVSize returns the inputs that determine a model's number of KV blocks.
-func (f ModelInfo) KVSize(s LoadSpec) units.KVSize {
+func (m ModelInfo) KVSize(s LoadSpec) units.KVSize {
 	return units.KVSize{
-		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences,
+		BlockTokens: s.BlockTokens, ContextTokens: m.ContextTokens, MaxSequences: s.Limits.MaxSequences,
 		Asked: s.RequestedBlocks,
 	}
 }
 
 // Need returns the device memory that a model needs.
-func (f ModelInfo) Need(s LoadSpec) hbm.Need {
-	size, block := f.KVSize(s), f.KVTokenBytes*int64(s.BlockTokens)
+func (m ModelInfo) Need(s LoadSpec) hbm.Need {
+	size, block := m.KVSize(s), m.KVTokenBytes*int64(s.BlockTokens)
 	return hbm.Need{
-		Fixed: roundToPages(f.WeightBytes) + roundToPages(f.WorkspaceBytes(s.Limits)) + int64(s.AdapterPages)*hbm.PageBytes,
+		Fixed: roundToPages(m.WeightBytes) + roundToPages(
+			m.WorkspaceBytes(s.Limits),
+		) + int64(s.AdapterPages)*hbm.PageBytes,
 		Least: roundToPages(int64(size.Least()) * block),
 		Floor: roundToPages(int64(size.Floor()) * block),
 		Full:  roundToPages(int64(size.Full()) * block),

@@ -11,7 +11,7 @@ import (
 	"troupe/testkit"
 )
 
-// FuzzConfig reads texts as config.json and generation_config.json.
+// FuzzConfig parses arbitrary text as config.json and generation_config.json.
 func FuzzConfig(f *testing.F) {
 	b, err := os.ReadFile(filepath.Join(testkit.Model(), "config.json"))
 	if err != nil {
@@ -32,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		testkit.Allocates(t, 64<<20, func() {
 			if _, err := llama.ReadConfig(modelfile.Roots{}, dir); err != nil && strings.Contains(err.Error(), "\n") {
-				t.Fatalf("an error of several lines: %v", err)
+				t.Fatalf("an error with several lines: %v", err)
 			}
 		})
 	})

@@ -16,10 +16,10 @@ import (
 	"troupe/testkit/reference"
 )
 
-var small = reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 32, Heads: 4, KVHeads: 2}
+var smallShape = reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 32, Heads: 4, KVHeads: 2}
 
-// edit changes fields of a model's config.json; a nil value removes one.
-func edit(t testing.TB, dir string, fields map[string]any) {
+// edit sets fields of a model's config.json. A nil value removes a field.
+func editConfig(t testing.TB, dir string, fields map[string]any) {
 	t.Helper()
 	path := filepath.Join(dir, "config.json")
 	b, err := os.ReadFile(path)
@@ -41,8 +41,9 @@ func edit(t testing.TB, dir string, fields map[string]any) {
 	}
 }
 
-// TestBadModels: what is wrong with a folder is said in one line that names the thing, and nothing is left on the device.
-func TestBadModels(t *testing.T) {
+// TestInvalidFoldersRefused checks that an invalid folder is expectRefused with one line that names the cause, and
+// that no device memory stays allocated.
+func TestInvalidFoldersRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fields map[string]any
 		want   string
@@ -57,7 +58,7 @@ func TestBadModels(t *testing.T) {
 		},
 		"negative size":           {map[string]any{"hidden_size": -4}, "hidden_size is -4"},
 		"absurd size":             {map[string]any{"vocab_size": 1 << 40}, "vocab_size"},
-		"heads that do not group": {map[string]any{"num_key_value_heads": 3}, "no multiple"},
+		"heads that do not group": {map[string]any{"num_key_value_heads": 3}, "not a multiple"},
 		"odd head":                {map[string]any{"head_dim": 7}, "head_dim 7 is odd"},
 		"shape of another model": {
 			map[string]any{"vocab_size": 65}, "tensor model.embed_tokens.weight has shape [64 32]",
@@ -69,35 +70,35 @@ func TestBadModels(t *testing.T) {
 		"quantized":              {map[string]any{"quantization_config": map[string]any{"bits": 4}}, "quantized"},
 		"wrong type":             {map[string]any{"hidden_size": "many"}, "hidden_size"},
 	} {
-		dir := reference.Random(t, small, 1)
-		edit(t, dir, tc.fields)
-		refused(t, name, dir, tc.want)
+		dir := reference.Random(t, smallShape, 1)
+		editConfig(t, dir, tc.fields)
+		expectRefused(t, name, dir, tc.want)
 	}
-	refused(t, "no folder", filepath.Join(t.TempDir(), "none"), "no config.json")
-	dir := reference.Random(t, small, 1)
+	expectRefused(t, "no folder", filepath.Join(t.TempDir(), "none"), "no config.json")
+	dir := reference.Random(t, smallShape, 1)
 	if err := os.Remove(filepath.Join(dir, "model.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "no weights", dir, "no weights")
-	dir = reference.Random(t, small, 1)
+	expectRefused(t, "no weights", dir, "no weights")
+	dir = reference.Random(t, smallShape, 1)
 	if err := os.Truncate(filepath.Join(dir, "model.safetensors"), 5000); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "truncated", dir, "download it again")
+	expectRefused(t, "truncated", dir, "download it again")
 }
 
-func refused(t *testing.T, name, dir, want string) {
+func expectRefused(t *testing.T, name, dir, want string) {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	holder := residency.NewStore(device, llama.Loader{})
+	store := residency.NewStore(device, llama.Loader{})
 	for _, try := range []func() error{
-		func() error { _, err := holder.Inspect(dir); return err },
+		func() error { _, err := store.Inspect(dir); return err },
 		func() error {
-			_, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 1})
+			_, err := store.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 1})
 			return err
 		},
 	} {
@@ -106,21 +107,21 @@ func refused(t *testing.T, name, dir, want string) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if free, total := device.Memory(); free != total || len(holder.Held()) != 0 {
+	if free, total := device.Memory(); free != total || len(store.Held()) != 0 {
 		t.Errorf("%s: %d bytes are left on the device", name, total-free)
 	}
 }
 
-// TestLoadThatDoesNotFit leaves nothing behind, wherever the memory ran out.
-func TestLoadThatDoesNotFit(t *testing.T) {
-	dir := reference.Random(t, small, 1)
-	for _, memory := range []int64{1 << 10, 80 << 10} { // not for the weights; not for the blocks
+// TestLoadFreesMemoryOnFailure checks that a load that runs out of memory frees what it allocated.
+func TestLoadFreesMemoryOnFailure(t *testing.T) {
+	dir := reference.Random(t, smallShape, 1)
+	for _, memory := range []int64{1 << 10, 80 << 10} { // too small for the weights; too small for the blocks
 		device, err := host.Open(host.Config{MemoryBytes: memory})
 		if err != nil {
 			t.Fatal(err)
 		}
-		holder := residency.NewStore(device, llama.Loader{})
-		_, err = holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 100})
+		store := residency.NewStore(device, llama.Loader{})
+		_, err = store.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 100})
 		if free, total := device.Memory(); !errors.Is(err, cuda.ErrOutOfMemory) || free != total {
 			t.Errorf("%d bytes: %v, %d left", memory, err, total-free)
 		}
@@ -128,38 +129,39 @@ func TestLoadThatDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestHolderKeepsWhatEnginesUse: a lease is loaded once, adopted by every engine, and not freed under one.
-func TestHolderKeepsWhatEnginesUse(t *testing.T) {
-	dir := reference.Random(t, small, 1)
+// TestLeaseSharedWhileEnginesOpen checks that a lease is loaded once, shared by all engines, and not
+// freed while one is open.
+func TestLeaseSharedWhileEnginesOpen(t *testing.T) {
+	dir := reference.Random(t, smallShape, 1)
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer device.Close()
-	holder := residency.NewStore(device, llama.Loader{})
+	store := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 4, Limits: limits}
 	for range 3 {
-		if _, err := holder.Load(t.Context(), spec); err != nil {
+		if _, err := store.Load(t.Context(), spec); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e, err := holder.Open("x")
-	if err != nil || holder.Loads() != 1 {
-		t.Fatalf("%v, read %d times", err, holder.Loads())
+	e, err := store.Open("x")
+	if err != nil || store.Loads() != 1 {
+		t.Fatalf("%v, loaded %d times", err, store.Loads())
 	}
-	if _, err := holder.Unload("x"); err == nil {
-		t.Error("a lease was freed while an engine was open over it")
+	if _, err := store.Unload("x"); err == nil {
+		t.Error("a lease was freed while an engine was open")
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
-	if freed, err := holder.Unload("x"); err != nil || freed == 0 {
+	if freed, err := store.Unload("x"); err != nil || freed == 0 {
 		t.Errorf("freed %d, %v", freed, err)
 	}
 	if free, total := device.Memory(); free != total {
 		t.Errorf("%d bytes are left", total-free)
 	}
-	if _, err := holder.Open("x"); err == nil {
-		t.Error("a lease that is gone was opened")
+	if _, err := store.Open("x"); err == nil {
+		t.Error("an unloaded lease was opened")
 	}
 }

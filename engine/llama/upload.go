@@ -18,7 +18,9 @@ const chunk = 1 << 20
 
 // upload copies tensors to the device through pinned memory: while one chunk is copied, the next is
 // read. It reads them in file order.
-func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placedTensor, from *weightReader) (err error) {
+func upload(
+	ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placedTensor, from *weightReader,
+) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {
 		return err

@@ -74,8 +74,9 @@ func (f Loader) Load(ctx context.Context, device cuda.Device, path string) (engi
 
 // read loads the tensors into device memory. It returns the digests of the files that the tensors
 // and settings came from.
-func (f Loader) read(ctx context.Context, w *Weights, m inspectedModel, path string, before digest.Sum) (engine.Digests,
-	error) {
+func (f Loader) read(
+	ctx context.Context, w *Weights, m inspectedModel, path string, before digest.Sum,
+) (engine.Digests, error) {
 	source := &weightReader{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
 	defer source.closeFile()
 	if err := upload(ctx, w.device, w.base, m.tensors, source); err != nil {

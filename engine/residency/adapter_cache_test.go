@@ -28,19 +28,19 @@ func newAdapterCache(t *testing.T, pages, rank int) (*residency.Store, *residenc
 			t.Error(err)
 		}
 	})
-	holder := residency.NewStore(device, llama.Loader{})
+	store := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "x", Path: testkit.Model(), BlockTokens: 16, KVBlocks: 1, AdapterPages: pages,
 		Limits: engine.Limits{StepTokens: 8, MaxSequences: 2, MaxAdapters: 2, MaxRank: rank},
 	}
-	if _, err := holder.Load(t.Context(), spec); err != nil {
+	if _, err := store.Load(t.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
-	store, err := holder.Adapters("x")
+	cache, err := store.Adapters("x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return holder, store, device
+	return store, cache, device
 }
 
 func folder(name string) string { return filepath.Join(testkit.Model(), "adapters", name) }
@@ -48,43 +48,43 @@ func folder(name string) string { return filepath.Join(testkit.Model(), "adapter
 // TestAdapterCache checks that adapters stay until they are evicted or dropped, and that unloading
 // the lease frees all memory.
 func TestAdapterCache(t *testing.T) {
-	holder, store, device := newAdapterCache(t, 2, 16)
-	file, err := store.Inspect(folder("psalms"))
+	store, cache, device := newAdapterCache(t, 2, 16)
+	file, err := cache.Inspect(folder("psalms"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key, keep := range map[string]bool{"psalms@1": true, "psalms@2": false} {
 		page := map[string]uint32{"psalms@1": 0, "psalms@2": 1}[key]
-		if err := store.Load(t.Context(), key, file, []uint32{page}, keep); err != nil {
+		if err := cache.Load(t.Context(), key, file, []uint32{page}, keep); err != nil {
 			t.Fatal(err)
 		}
 	}
-	first, ok := store.Find("psalms@1")
-	if !ok || first.Rank != 8 || len(store.Held()) != 2 || len(store.Staged()) != 1 ||
-		store.Staged()[0].Key != "psalms@1" {
-		t.Fatalf("%+v: %d on the device, %d in host memory", first, len(store.Held()), len(store.Staged()))
+	first, ok := cache.Find("psalms@1")
+	if !ok || first.Rank != 8 || len(cache.Held()) != 2 || len(cache.Staged()) != 1 ||
+		cache.Staged()[0].Key != "psalms@1" {
+		t.Fatalf("%+v: %d on the device, %d in host memory", first, len(cache.Held()), len(cache.Staged()))
 	}
-	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); err != nil {
+	if err := cache.Load(t.Context(), "psalms@1", file, []uint32{0}, true); err != nil {
 		t.Fatal(err)
 	}
-	if again, _ := store.Find("psalms@1"); again != first {
+	if again, _ := cache.Find("psalms@1"); again != first {
 		t.Error("a resident adapter was loaded again")
 	}
-	store.Evict("psalms@1")
-	if _, ok := store.Find("psalms@1"); ok {
+	cache.Evict("psalms@1")
+	if _, ok := cache.Find("psalms@1"); ok {
 		t.Error("an evicted adapter was found")
 	}
-	if err := errors.Join(store.Drop("psalms@1"), store.Drop("psalms@1")); err != nil || len(store.Staged()) != 0 {
+	if err := errors.Join(cache.Drop("psalms@1"), cache.Drop("psalms@1")); err != nil || len(cache.Staged()) != 0 {
 		t.Error(err)
 	}
-	if _, err := holder.Unload("x"); err != nil {
+	if _, err := store.Unload("x"); err != nil {
 		t.Fatal(err)
 	}
 	if free, total := device.Memory(); free != total {
 		t.Errorf("%d bytes of %d are free", free, total)
 	}
-	if err := store.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil ||
-		len(store.Held())+len(store.Staged()) != 0 {
+	if err := cache.Load(t.Context(), "psalms@3", file, []uint32{0}, true); err == nil ||
+		len(cache.Held())+len(cache.Staged()) != 0 {
 		t.Errorf("loaded into closed memory: %v", err)
 	}
 }
@@ -92,37 +92,37 @@ func TestAdapterCache(t *testing.T) {
 // TestAdapterCacheRefuses checks that adapters beyond the engine's limits are refused, and that a
 // failed load leaves nothing behind.
 func TestAdapterCacheRefuses(t *testing.T) {
-	_, store, _ := newAdapterCache(t, 2, 8)
-	if _, err := store.Inspect(folder("proverbs")); err == nil || !strings.Contains(err.Error(), "rank 16") {
+	_, cache, _ := newAdapterCache(t, 2, 8)
+	if _, err := cache.Inspect(folder("proverbs")); err == nil || !strings.Contains(err.Error(), "rank 16") {
 		t.Errorf("rank 16 with at most 8: %v", err)
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(folder("psalms"))); err != nil {
 		t.Fatal(err)
 	}
-	file, err := store.Inspect(dir)
+	file, err := cache.Inspect(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil { // the file disappears after Inspect
+	if err := os.Remove(filepath.Join(dir, "adapter_model.safetensors")); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Load(t.Context(), "psalms@1", file, []uint32{0}, true); !errors.Is(err, os.ErrNotExist) {
+	if err := cache.Load(t.Context(), "psalms@1", file, []uint32{0}, true); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	whole, err := store.Inspect(folder("psalms"))
+	whole, err := cache.Inspect(folder("psalms"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := store.Load(cancelled, "psalms@1", whole, []uint32{0}, true); !errors.Is(err, context.Canceled) {
+	if err := cache.Load(cancelled, "psalms@1", whole, []uint32{0}, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if err := store.Load(t.Context(), "psalms@1", whole, []uint32{0, 1}, true); err == nil {
+	if err := cache.Load(t.Context(), "psalms@1", whole, []uint32{0, 1}, true); err == nil {
 		t.Error("two pages for an adapter of one")
 	}
-	if _, ok := store.Find("psalms@1"); ok || len(store.Staged()) != 0 {
+	if _, ok := cache.Find("psalms@1"); ok || len(cache.Staged()) != 0 {
 		t.Error("a failed load left an adapter behind")
 	}
 }

@@ -20,8 +20,10 @@ type BlockCopier struct {
 	locks    cuda.HostLocks // nil: the device cannot tell which memory is page-locked
 	inFlight sync.WaitGroup // queued copies that a caller waits for
 
-	mu       sync.Mutex
-	up, down [2]cuda.Stream  // used in turn, the first is next: a software device copies on two cores without a gap between copies
+	mu sync.Mutex
+	// up and down are used in turn, the first is next: with two streams, a software device copies
+	// on two cores without a gap between copies.
+	up, down [2]cuda.Stream
 	staging  cuda.HostMemory // for one block; nil after Close
 }
 
