@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-// sections are nodes, GPUs, replicas and deployments, in this order.
+// sections returns nodes, GPUs, replicas and deployments, in this order.
 func sections(s Sample, r rates) []section {
 	return []section{nodeSection(s, r), gpuSection(s), replicaSection(s, r), modelSection(s)}
 }
@@ -28,13 +28,13 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetUnreachable() != "" {
 			blank := make([]cell, len(nodeColumns))
 			blank[0], blank[1], blank[len(blank)-1] = word(name), word("unreachable"), word(n.GetUnreachable())
-			if out(n) {
+			if hasLeft(n) {
 				blank[1] = enumName(n.GetMember().GetState().String(), "MEMBER_STATE_")
 			}
-			t.rows = append(t.rows, row{blank, bad})
+			t.rows = append(t.rows, row{blank, critical})
 			continue
 		}
-		state, m := enumName(n.GetMember().GetState().String(), "MEMBER_STATE_"), well
+		state, m := enumName(n.GetMember().GetState().String(), "MEMBER_STATE_"), normal
 		if n.GetDraining() {
 			state = word("draining")
 		}
@@ -43,7 +43,7 @@ func nodeSection(s Sample, r rates) section {
 			state, note = word(map[bool]string{true: "disk full", false: "disk low"}[d.GetStopped()]), d.GetDetail()
 		}
 		if state.text != "up" {
-			m = uneasy
+			m = warning
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())),
@@ -64,9 +64,10 @@ func gpuSection(s Sample) section {
 	for _, n := range s.Nodes {
 		for _, g := range n.GetGpus() {
 			t.rows = append(t.rows, row{[]cell{
-				word(place(n.GetMember().GetName(), g.GetName())), enumName(g.GetState().String(), "GPU_STATE_"),
-				memory(g), holds(g), product(g),
-			}, well})
+				word(qualifiedName(n.GetMember().GetName(), g.GetName())),
+				enumName(g.GetState().String(), "GPU_STATE_"),
+				memory(g), leaseOwners(g), product(g),
+			}, normal})
 		}
 	}
 	return t
@@ -88,8 +89,8 @@ func product(g *messages.GpuStatus) cell {
 	return word(g.GetProduct())
 }
 
-// holds names who has memory of a device.
-func holds(g *messages.GpuStatus) cell {
+// leaseOwners lists the owners of a device's leases.
+func leaseOwners(g *messages.GpuStatus) cell {
 	var owners []string
 	for _, l := range g.GetLeases() {
 		owners = append(owners, l.GetOwner())
@@ -110,19 +111,20 @@ func replicaSection(s Sample, r rates) section {
 	t := section{columns: replicaColumns}
 	for _, d := range s.Models {
 		for _, p := range d.GetReplicas() {
-			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), uneasy
+			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), warning
 			switch p.GetState() {
 			case messages.ReplicaState_REPLICA_STATE_SERVING:
-				if m = well; p.Squeezed() {
-					m = uneasy
+				if m = normal; p.Squeezed() {
+					m = warning
 				}
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
-				m = bad
+				m = critical
 			}
 			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
-				word(p.GetName()), word(place(p.GetNode(), p.GetGpu())), state, number(float64(p.GetIncarnation())),
+				word(p.GetName()), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
+				number(float64(p.GetIncarnation())),
 				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
 				number(onGPU(p)),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
@@ -132,7 +134,7 @@ func replicaSection(s Sample, r rates) section {
 	return t
 }
 
-// onGPU is how many adapters a replica has on its GPU.
+// onGPU returns the number of adapters that a replica has on its GPU.
 func onGPU(r *messages.ReplicaStatus) (n float64) {
 	for _, a := range r.GetAdapters() {
 		if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
@@ -142,7 +144,7 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
-// reason is why a deployment is not as it should be, and which of its replicas are squeezed.
+// reason returns why a deployment is not ready, and which of its replicas are squeezed.
 func reason(d *messages.DeploymentStatus) string {
 	squeezed := d.GetSqueezed()
 	if len(squeezed) == 0 {
@@ -171,12 +173,12 @@ func modelSection(s Sample) section {
 				serving++
 			}
 		}
-		m := uneasy
+		m := warning
 		switch d.GetState() {
 		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
-			m = well
+			m = normal
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
-			m = bad
+			m = critical
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
