@@ -47,7 +47,7 @@ func run() error {
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
-		{"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
 		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
@@ -93,7 +93,7 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 }
 
 // yes formats whether an aim was met.
-func yes(met bool) string {
+func yesNo(met bool) string {
 	if met {
 		return "yes"
 	}

@@ -47,13 +47,14 @@ func outages() (section, error) {
 		s.rows = append(
 			s.rows,
 			row{
-				"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s", yes(detected <= 2*time.Second),
+				"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s",
+				yesNo(detected <= 2*time.Second),
 			},
 			row{
 				"a node is " + f.what + ": pause of a stream",
 				spread(o.Pauses),
 				"p99 under 3 s",
-				yes(p99 < 3*time.Second),
+				yesNo(p99 < 3*time.Second),
 			},
 		)
 	}
@@ -99,13 +100,13 @@ func lostLeaders() (section, error) {
 		s.rows,
 		row{
 			"the leader is killed (kill -9): detected", spread(all.Detection), "within 2 s",
-			yes(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second),
+			yesNo(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second),
 		},
 		row{
 			"the leader is killed (kill -9): pause of a stream",
 			spread(all.Pauses),
 			"p99 under 3 s",
-			yes(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second),
+			yesNo(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second),
 		},
 	)
 	return s, nil

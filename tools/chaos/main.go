@@ -21,8 +21,8 @@ type command struct {
 	Seed    uint64         `             help:"Seed of the schedule; odd: external nats-server (default: the time)."`
 	Clients int            `default:"24" help:"Concurrent streams (default: ${default})."`
 	Nodes   int            `default:"3"  help:"Number of nodes (default: ${default})."`
-	Kinds   []cluster.Kind `             help:"Only these faults, e.g. kill,stop (default: all possible here)." placeholder:"KIND"`
-	Keep    string         `             help:"Folder for data and logs (default: temporary, kept on failure)." placeholder:"DIR"`
+	Kinds   []cluster.Kind `help:"Only these faults, e.g. kill,stop (default: all possible here)." placeholder:"KIND"`
+	Keep    string         `help:"Folder for data and logs (default: temporary, kept on failure)." placeholder:"DIR"`
 }
 
 func main() {

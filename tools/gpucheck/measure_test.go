@@ -267,7 +267,7 @@ func TestMeasureModel(t *testing.T) {
 	row(
 		t,
 		"\n## Decode of the shipped model\n\nThe weights have %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
-			"| sequences | tokens per second | weights read, relative to that bandwidth (aim for a large model: 0.8) |\n"+
+			"| sequences | tokens per second | weights read, over that bandwidth (aim for a large model: 0.8) |\n"+
 			"| --- | --- | --- |",
 		facts.WeightBytes,
 		bandwidth,

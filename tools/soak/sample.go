@@ -83,7 +83,8 @@ func residentBytes(statm string) (int, error) {
 func writeCSV(path string, samples []sample) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	_ = w.Write([]string{"node", "seconds", "live_heap_mib", "resident_mib", "goroutines", "descriptors"}) // see w.Error
+	header := []string{"node", "seconds", "live_heap_mib", "resident_mib", "goroutines", "descriptors"}
+	_ = w.Write(header) // see w.Error
 	for _, s := range samples {
 		row := []string{s.node, strconv.FormatFloat(s.at.Seconds(), 'f', 1, 64)}
 		for i, v := range s.values {
