@@ -24,7 +24,7 @@ func outages() (section, error) {
 		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run "+
 			"through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. Every "+
 			"stream must have exactly the tokens of an undisturbed run. Detected: time until the node is "+
-			"not a member any more. Pause: the longest time between two chunks of each open stream.",
+			"no longer a member. Pause: the longest time between two chunks of each open stream.",
 			outageStreams, outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)

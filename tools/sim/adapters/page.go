@@ -78,22 +78,22 @@ Popularity halves in 60 s; a request protects its adapter for 5 s from eviction 
 	)
 }
 
-const tableHead = `
-| strategy | first token, mean | p99 | tokens/s | loads/s | of the optimum | cold starts/s | visible/s | ahead/s | refused |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-`
+const tableHead = "\n| strategy | first token, mean | p99 | tokens/s | loads/s | of the optimum | " +
+	"cold starts/s | visible/s | ahead/s | refused |\n" +
+	"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 
 // generatedTable returns the table of a thousandAdapters generated adapters.
 func generatedTable(dir string) (string, error) {
 	s := Setting{
 		Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute,
 	}
-	span := (thousandAdapters.Length - s.From).Seconds()
+	load := thousandAdapters
+	span := (load.Length - s.From).Seconds()
 	var least, recent []float64
 	var traces [][]request
 	outcomes := make([][]Outcome, len(strategies))
 	for seed := range uint64(seeds) {
-		trace := thousandAdapters.trace(seed + 1)
+		trace := load.trace(seed + 1)
 		traces = append(traces, trace)
 		least = append(least, float64(optimum(trace, s.Resident, s.From))/span)
 		recent = append(recent, float64(lru(trace, s.Resident, s.From))/span)
@@ -109,8 +109,7 @@ func generatedTable(dir string) (string, error) {
 %s
 Load: %d adapters, %.0f requests per second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens on average
 (exponential), %s, of which the first %s is not counted. %d seeds: means, with minimum and maximum in brackets.
-`, describe(s), thousandAdapters.Adapters, thousandAdapters.PerSecond, thousandAdapters.Zipf, thousandAdapters.Prompt, thousandAdapters.Output,
-		thousandAdapters.Length, s.From, seeds)
+`, describe(s), load.Adapters, load.PerSecond, load.Zipf, load.Prompt, load.Output, load.Length, s.From, seeds)
 	b.WriteString(tableHead)
 	var names []string
 	var first []Outcome
@@ -127,7 +126,7 @@ A cache that knows the popularity of each adapter, but not the future, needs at 
 ![distributions of the time to first token](adapters.svg)
 
 Seed 1.
-`, spread(recent, "%.1f"), spread(least, "%.1f"), thousandAdapters.online(s.Resident), thousandAdapters.online(s.Resident)/mean(least),
+`, spread(recent, "%.1f"), spread(least, "%.1f"), load.online(s.Resident), load.online(s.Resident)/mean(least),
 		aims(outcomes, least))
 	b.WriteString(orderTable(s, traces, least))
 	return b.String(), draw(filepath.Join(dir, "adapters.svg"), names, first)
