@@ -96,7 +96,7 @@ func (a *AdapterMemory) Load(
 	adapter := &Adapter{Layout: file.Layout, Rank: file.Rank, Scale: file.Scale, Pages: make([]cuda.Ptr, len(pages))}
 	for i, page := range pages {
 		if int(page) >= a.pages {
-			return nil, fmt.Errorf("page %d of %d", page, a.pages)
+			return nil, fmt.Errorf("page %d is not one of %d pages", page, a.pages)
 		}
 		adapter.Pages[i] = a.base.Offset(int64(page) * hbm.PageBytes)
 	}

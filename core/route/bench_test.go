@@ -29,7 +29,7 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-// randomRoutes returns a table of replicas that hold so many blocks each, and the prompts of these
+// randomRoutes returns a table of replicas that hold the given number of blocks each, and the prompts of these
 // blocks in random order.
 func randomRoutes(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -176,7 +176,7 @@ func (e *llamaEngine) check(batch []engine.Sequence) error {
 		rows += len(s.Tokens)
 		switch {
 		case len(s.Tokens) == 0 || s.Position < 0 || end > e.ContextTokens:
-			return fmt.Errorf("llama: sequence %d has positions [%d, %d) of %d", i, s.Position, end, e.ContextTokens)
+			return fmt.Errorf("llama: sequence %d has positions [%d, %d), outside a context of %d", i, s.Position, end, e.ContextTokens)
 		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.tableWidth:
 			return fmt.Errorf("llama: sequence %d has %d blocks for %d tokens", i, len(s.Blocks), end)
 		case rows > e.limits.StepTokens:
@@ -184,12 +184,12 @@ func (e *llamaEngine) check(batch []engine.Sequence) error {
 		}
 		for _, b := range s.Blocks {
 			if b < 0 || int(b) >= e.arena.Blocks() {
-				return fmt.Errorf("llama: sequence %d has block %d of %d", i, b, e.arena.Blocks())
+				return fmt.Errorf("llama: sequence %d has block %d, outside %d blocks", i, b, e.arena.Blocks())
 			}
 		}
 		for _, t := range s.Tokens {
 			if int(t) >= e.Vocab {
-				return fmt.Errorf("llama: sequence %d has token %d of %d", i, t, e.Vocab)
+				return fmt.Errorf("llama: sequence %d has token %d, outside a vocabulary of %d", i, t, e.Vocab)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (g *generation) advance(s engine.Sequence, tokens []sample.Token) []sample.
 	return tokens
 }
 
-// alone runs one generation in a batch of its own, with its prompt in one chunk.
+// runAlone runs one generation in a batch of its own, with its prompt in one chunk.
 func runAlone(t testing.TB, e engine.Engine, g *generation) {
 	t.Helper()
 	for !g.done() {
@@ -118,7 +118,8 @@ func runAlone(t testing.TB, e engine.Engine, g *generation) {
 	}
 }
 
-// tables gives each generation blocks of its own, in scrambled order.
+// assignBlocks gives each generation its own blocks, in random order, and returns their
+// number.
 func assignBlocks(r *rand.Rand, gs []*generation) (blocks int) {
 	for _, g := range gs {
 		blocks += (len(g.prompt) + g.want + blockTokens - 1) / blockTokens

@@ -16,7 +16,7 @@ import (
 	"troupe/engine"
 )
 
-// late fills the blocks of a sequence layer by layer, each when a step passes it and not before.
+// lateGate fills the blocks of a sequence layer by layer, each when a step passes it and not before.
 type lateGate struct {
 	r          *testReplica
 	blocks     []int32
@@ -77,7 +77,7 @@ func newLateGate(t *testing.T, r *testReplica, g *generation, many int) *lateGat
 	return l
 }
 
-// spoil overwrites blocks with values that make every result wrong that uses them.
+// overwrite overwrites blocks with values that make every result wrong that uses them.
 func overwrite(t *testing.T, r *testReplica, blocks []int32) {
 	t.Helper()
 	content := bytes.Repeat([]byte{0x7f, 0xc0}, r.blocks.BlockBytes()/2)
@@ -98,7 +98,7 @@ func longPrompt(want int, blocks ...int32) *generation {
 	return g
 }
 
-// tapped is a device that exposes the stream of the steps.
+// exposedDevice is a device that exposes the stream of the steps.
 type exposedDevice struct {
 	cuda.Device
 	cuda.HostLocks
@@ -113,7 +113,7 @@ func (d *exposedDevice) NewStream(name string) (cuda.Stream, error) {
 	return s, err
 }
 
-// tap opens a tapped device.
+// newExposedDevice opens a tapped device.
 func newExposedDevice(t *testing.T, inject func(op string) error) *exposedDevice {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: inject})

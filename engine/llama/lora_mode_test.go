@@ -103,7 +103,7 @@ func TestLoRAModesAgree(t *testing.T) {
 	}
 }
 
-// mixed returns sequences with the same prompt.
+// samePrompts returns sequences with the same prompt.
 func samePrompts(r *rand.Rand) (gs []*generation) {
 	var prompt []uint32
 	for range 20 {

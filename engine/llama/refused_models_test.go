@@ -18,7 +18,7 @@ import (
 
 var smallShape = reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 32, Heads: 4, KVHeads: 2}
 
-// edit sets fields of a model's config.json. A nil value removes a field.
+// editConfig sets fields of a model's config.json. A nil value removes a field.
 func editConfig(t testing.TB, dir string, fields map[string]any) {
 	t.Helper()
 	path := filepath.Join(dir, "config.json")

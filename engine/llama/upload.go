@@ -13,8 +13,8 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// chunk is the number of elements that are read, converted and copied at once.
-const chunk = 1 << 20
+// chunkElements is the number of elements that are read, converted and copied at once.
+const chunkElements = 1 << 20
 
 // upload copies tensors to the device through pinned memory: while one chunk is copied, the next is
 // read. It reads them in file order.
@@ -25,10 +25,10 @@ func upload(
 	if err != nil {
 		return err
 	}
-	u := &uploader{stream: stream, raw: make([]byte, 4*chunk)}
+	u := &uploader{stream: stream, raw: make([]byte, 4*chunkElements)}
 	defer func() { err = errors.Join(err, u.close()) }()
 	for i := range u.staging {
-		if u.staging[i].memory, err = device.AllocHost(4 * chunk); err != nil {
+		if u.staging[i].memory, err = device.AllocHost(4 * chunkElements); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (u *uploader) uploadTensor(ctx context.Context, t placedTensor, to cuda.Ptr
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(left, chunk)
+		n := min(left, chunkElements)
 		if err := u.chunk(from, t, to, n); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func nodeWith(change func(*node.Config)) (*node.Node, func(), error) {
 	return n, stop, nil
 }
 
-// direct opens the engine without a node.
+// openEngine opens the engine without a node.
 func openEngine() (engine.Engine, error) {
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 30})
 	if err != nil {

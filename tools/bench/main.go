@@ -92,7 +92,7 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 	return b.String()
 }
 
-// yes formats whether an aim was met.
+// yesNo formats whether an aim was met.
 func yesNo(met bool) string {
 	if met {
 		return "yes"

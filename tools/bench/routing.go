@@ -45,7 +45,7 @@ func routing() (section, error) {
 	return s, nil
 }
 
-// crowd returns a table of replicas that each hold a number of blocks, and the prompts of these
+// randomRoutes returns a table of replicas that each hold a number of blocks, and the prompts of these
 // blocks in random order.
 func randomRoutes(replicas, held int) (*route.Routes, [][]uint64) {
 	const shared, prompt = 32, 128

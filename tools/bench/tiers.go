@@ -61,7 +61,7 @@ func kvTiers() (section, error) {
 	return s, nil
 }
 
-// shelf is a device with KV blocks, and page-locked memory of the same size.
+// kvDevice is a device with KV blocks, and page-locked memory of the same size.
 type kvDevice struct {
 	device cuda.Device
 	store  *residency.Store

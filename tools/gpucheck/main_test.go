@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// where describes the device of the results.
+// deviceDescription describes the device of the results.
 func deviceDescription() string {
 	machine := fmt.Sprintf("Built with %s for %s/%s.", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	found, why, err := driver.Probe()

@@ -30,7 +30,7 @@ type result struct {
 	shared                    []sharedRates
 }
 
-// share returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
+// relative returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
 func (r result) relative(c curve) float64 {
 	var sum float64
 	for i, rate := range c.rates {
@@ -44,7 +44,7 @@ func (r result) best() curve {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.relative(a), r.relative(b)) })
 }
 
-// ahead returns the policy with the most hits at a capacity.
+// leader returns the policy with the most hits at a capacity.
 func (r result) leader(i int) string {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(a.rates[i], b.rates[i]) }).name
 }

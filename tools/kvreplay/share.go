@@ -6,7 +6,7 @@ import (
 	"troupe/core/kv"
 )
 
-// ask is a prompt of one of two models.
+// modelPrompt is a prompt of one of two models.
 type modelPrompt struct {
 	blocks []kv.Hash
 	model  int
@@ -26,7 +26,7 @@ func assignModels(prompts [][]kv.Hash) []modelPrompt {
 	return asks
 }
 
-// cuts are the numbers of slabs that a tier is split into.
+// slabCounts are the numbers of slabs that a tier is split into.
 var slabCounts = []int{8, 64}
 
 // sharedRates is the hit rate of two models that share a tier with the given number of slots.
@@ -37,7 +37,7 @@ type sharedRates struct {
 	slabs  []float64 // with blocks of two sizes; by cuts
 }
 
-// share makes two models share a tier with the default policy. If their block sizes differ, they
+// replayShared makes two models share a tier with the default policy. If their block sizes differ, they
 // differ by one byte, so both fill the tier about equally.
 func replayShared(prompts [][]kv.Hash, slots int) (sharedRates, error) {
 	asks, half := assignModels(prompts), slots/2
@@ -59,7 +59,7 @@ func replayShared(prompts [][]kv.Hash, slots int) (sharedRates, error) {
 	return s, nil
 }
 
-// serve returns the share of blocks found if the models share a tier with the given number of
+// hitRate returns the share of blocks found if the models share a tier with the given number of
 // slots, or if they have one each. second is the block size of the second model.
 func hitRate(asks []modelPrompt, slabs, slots int, apart bool, second int) (float64, error) {
 	var tiers [2]*kv.Tier

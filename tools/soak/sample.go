@@ -25,7 +25,7 @@ type sample struct {
 
 const mebibyte = 1 << 20
 
-// take samples the nodes for the given length.
+// sampleNodes samples the nodes for the given length.
 func sampleNodes(ctx context.Context, nodes []*cluster.Node, length, every time.Duration) (all []sample, err error) {
 	began := time.Now()
 	for next := began; time.Since(began) < length; next = next.Add(every) {

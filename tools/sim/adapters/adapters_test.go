@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// least tries every eviction and returns the minimum number of loads.
+// minLoads tries every eviction and returns the minimum number of loads.
 func minLoads(trace []request, there []string, capacity int) int {
 	if len(trace) == 0 {
 		return 0

@@ -21,7 +21,7 @@ type fragmentation struct {
 
 const cycles = 10_000
 
-// stores are the simulated memories and the adapters loaded into them.
+// memories are the simulated memories and the adapters loaded into them.
 var memories = []adapterMemory{
 	{llama70B, []int{8, 16, 32, 64}, 12 << 30},
 	{llama8B, []int{8, 16, 32, 64}, 2 << 30},

@@ -106,7 +106,7 @@ func (r *run) finish() int {
 	return r.visible
 }
 
-// next processes the next event. Events at the same time are processed in the order of the cases.
+// step processes the next event. Events at the same time are processed in the order of the cases.
 func (r *run) step() {
 	arrival, copied, step := never, never, never
 	if r.nextRequest < len(r.trace) {
@@ -155,7 +155,7 @@ func (r *run) arrive() {
 	r.admission.PrefetchAdapters(r.waiting)
 }
 
-// carry executes the pool's actions. The link copies one adapter at a time. An evicted adapter is
+// execute executes the pool's actions. The link copies one adapter at a time. An evicted adapter is
 // idle, so no step reads it.
 func (r *run) execute() {
 	for actions := r.pool.Actions(); len(actions) > 0; actions = r.pool.Actions() {
@@ -212,7 +212,7 @@ func (r *run) startStep() {
 	}
 }
 
-// look marks the requests that only wait for their adapter: the step had room for them.
+// markVisible marks the requests that only wait for their adapter: the step had room for them.
 func (r *run) markVisible(inside map[string]bool, full bool) {
 	if full {
 		return
