@@ -29,8 +29,8 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-// randomRoutes returns a table of replicas that hold the given number of blocks each, and the prompts of these
-// blocks in random order.
+// randomRoutes returns a table of replicas that hold the given number of blocks each, and the
+// prompts of these blocks in random order.
 func randomRoutes(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	chain := func(n int) (hashes []uint64) {

@@ -134,8 +134,8 @@ func adapterGoldens(t *testing.T, model, base string, goldens map[string]string)
 	check("in a batch")
 }
 
-// stepRandomBatch runs a step with a random choice of generations, in random order and with random chunks
-// of their prompts.
+// stepRandomBatch runs a step with a random choice of generations, in random order and with random
+// chunks of their prompts.
 func stepRandomBatch(t *testing.T, e engine.Engine, r *rand.Rand, gs []*generation) {
 	t.Helper()
 	var batch []engine.Sequence
@@ -258,8 +258,8 @@ func TestStepRefusesAdapters(t *testing.T) {
 	}
 }
 
-// TestAdapterWorkspaceAsDeclared checks that adapters add to an engine's memory what ModelInfo declares,
-// up to alignment.
+// TestAdapterWorkspaceAsDeclared checks that adapters add to an engine's memory what ModelInfo
+// declares, up to alignment.
 func TestAdapterWorkspaceAsDeclared(t *testing.T) {
 	taken := func(l engine.Limits) (bytes, counted int64) {
 		device, err := host.Open(host.Config{MemoryBytes: 64 << 20})

@@ -74,9 +74,9 @@ func (r *testReplica) step(t testing.TB, g *generation) {
 	g.advance(s, tokens)
 }
 
-// TestMovedSequenceContinuesBitIdentical moves a sequence to another device after each of its tokens. The copied
-// blocks have other numbers there, and the remaining output is bit-identical. Full blocks are
-// copied while the source steps.
+// TestMovedSequenceContinuesBitIdentical moves a sequence to another device after each of its
+// tokens. The copied blocks have other numbers there, and the remaining output is bit-identical.
+// Full blocks are copied while the source steps.
 func TestMovedSequenceContinuesBitIdentical(t *testing.T) {
 	a, b := newReplica(t), newReplica(t)
 	if a.blocks.Layout() != b.blocks.Layout() || a.blocks.Layout() == "" {
@@ -136,8 +136,8 @@ func TestMovedSequenceContinuesBitIdentical(t *testing.T) {
 	}
 }
 
-// TestOutputIndependentOfKVSize checks that the output of a sequence does not depend on the size of the KV
-// memory.
+// TestOutputIndependentOfKVSize checks that the output of a sequence does not depend on the size of
+// the KV memory.
 func TestOutputIndependentOfKVSize(t *testing.T) {
 	r := newReplica(t)
 	if _, err := cuda.As[cuda.VirtualMemory](r.device); err != nil {

@@ -76,8 +76,8 @@ func TestReadsAndWritesOverlap(t *testing.T) {
 	}
 }
 
-// TestMarkFollowsEarlierWrites checks that a mark is done only after all writes queued before it, on any
-// stream.
+// TestMarkFollowsEarlierWrites checks that a mark is done only after all writes queued before it,
+// on any stream.
 func TestMarkFollowsEarlierWrites(t *testing.T) {
 	begun, end := make(chan struct{}, 2), make(chan struct{}, 2)
 	var held atomic.Bool

@@ -129,8 +129,8 @@ func TestDigestsOfChangedFiles(t *testing.T) {
 	}
 }
 
-// TestLoadDetectsChangedContent checks that a load detects content that changed although the file's size
-// and times did not.
+// TestLoadDetectsChangedContent checks that a load detects content that changed although the file's
+// size and times did not.
 func TestLoadDetectsChangedContent(t *testing.T) {
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 1)

@@ -40,7 +40,8 @@ func (s countingStream) Launch(op cuda.Op) error {
 	return s.Stream.Launch(op)
 }
 
-// mixedAdapters returns adapters of several ranks. Some have only a part of the layers or projections.
+// mixedAdapters returns adapters of several ranks. Some have only a part of the layers or
+// projections.
 func mixedAdapters() []engine.AdapterFile {
 	return []engine.AdapterFile{
 		adapters.Random(adapters.KJV, 16, 1, adapters.Everywhere),
@@ -50,9 +51,9 @@ func mixedAdapters() []engine.AdapterFile {
 	}
 }
 
-// TestLoRAModesAgree checks that all modes give bit-identical tokens and log-probabilities for steps
-// that mix adapters, ranks and layers. Adapters change the output, and the modes differ in their
-// launches.
+// TestLoRAModesAgree checks that all modes give bit-identical tokens and log-probabilities for
+// steps that mix adapters, ranks and layers. Adapters change the output, and the modes differ in
+// their launches.
 func TestLoRAModesAgree(t *testing.T) {
 	var want [][]sample.Token
 	var counted []launches

@@ -41,8 +41,8 @@ func editConfig(t testing.TB, dir string, fields map[string]any) {
 	}
 }
 
-// TestInvalidFoldersRefused checks that an invalid folder is expectRefused with one line that names the cause, and
-// that no device memory stays allocated.
+// TestInvalidFoldersRefused checks that an invalid folder is refused with one line that names the
+// cause, and that no device memory stays allocated.
 func TestInvalidFoldersRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fields map[string]any
@@ -129,8 +129,8 @@ func TestLoadFreesMemoryOnFailure(t *testing.T) {
 	}
 }
 
-// TestLeaseSharedWhileEnginesOpen checks that a lease is loaded once, shared by all engines, and not
-// freed while one is open.
+// TestLeaseSharedWhileEnginesOpen checks that a lease is loaded once, shared by all engines, and
+// not freed while one is open.
 func TestLeaseSharedWhileEnginesOpen(t *testing.T) {
 	dir := reference.Random(t, smallShape, 1)
 	device, err := host.Open(host.Config{MemoryBytes: 64 << 20})

@@ -14,7 +14,7 @@ import (
 	"troupe/testkit/reference"
 )
 
-// TestUnusedTensorsRefused checks that a tensor that the model does not use is expectRefused by name.
+// TestUnusedTensorsRefused checks that a tensor that the model does not use is refused by name.
 func TestUnusedTensorsRefused(t *testing.T) {
 	tied := smallShape
 	tied.Tied = true
@@ -47,8 +47,8 @@ func TestUnusedTensorsRefused(t *testing.T) {
 	}
 }
 
-// TestHarmlessTensorsAccepted checks that a model loads although its folder has tensors that are known to have
-// no effect.
+// TestHarmlessTensorsAccepted checks that a model loads although its folder has tensors that are
+// known to have no effect.
 func TestHarmlessTensorsAccepted(t *testing.T) {
 	s := smallShape
 	s.Tied = true

@@ -43,8 +43,8 @@ func open(t *testing.T, cfg audit.Config) *audit.Log {
 	return l
 }
 
-// TestEntryIsFileLineAndEvent checks that an entry becomes a line of the file and an event, and that only the owner
-// can access the file.
+// TestEntryIsFileLineAndEvent checks that an entry becomes a line of the file and an event, and
+// that only the owner can access the file.
 func TestEntryIsFileLineAndEvent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit")
 	l := open(t, audit.Config{Node: "n1", File: file, Log: zerolog.Nop()})

@@ -11,8 +11,8 @@ import (
 
 var errBad = errors.New("bad")
 
-// TestGetAppliesChanges checks that a change is applied, that an invalid change is reported once, and that a file
-// may be missing for a moment.
+// TestGetAppliesChanges checks that a change is applied, that an invalid change is reported once,
+// and that a file may be missing for a moment.
 func TestGetAppliesChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	write := func(text string) {

@@ -6,8 +6,8 @@ import (
 	"troupe/messages"
 )
 
-// TestReasonNamesSqueezedReplicas checks that a deployment's reason names and counts the replicas with fewer KV
-// blocks than they would have alone.
+// TestReasonNamesSqueezedReplicas checks that a deployment's reason names and counts the replicas
+// with fewer KV blocks than they would have alone.
 func TestReasonNamesSqueezedReplicas(t *testing.T) {
 	serving := func(name string, blocks uint32) *messages.ReplicaStatus {
 		return &messages.ReplicaStatus{

@@ -156,7 +156,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestUnreachableIsRed checks that an unreachable node is red and that the focused section is coloured.
+// TestUnreachableIsRed checks that an unreachable node is red and that the focused section is
+// coloured.
 func TestUnreachableIsRed(t *testing.T) {
 	screen := after(see(t, loaded(t), "silent", 30*time.Second), standard).View().Content
 	for _, line := range strings.Split(screen, "\n") {
@@ -200,8 +201,8 @@ func TestOneRequestAtATime(t *testing.T) {
 	})
 }
 
-// TestProblemsAreShown checks that the reason for refused changes is on top, and that nodes that were lost,
-// left or have a full disk are marked.
+// TestProblemsAreShown checks that the reason for refused changes is on top, and that nodes that
+// were lost, left or have a full disk are marked.
 func TestProblemsAreShown(t *testing.T) {
 	node := func(name string, state messages.MemberState) *messages.NodeStatus {
 		return &messages.NodeStatus{Member: &messages.Member{Name: name, State: state}}

@@ -99,7 +99,8 @@ func (memory) Bytes(p cuda.Ptr, n int64) []byte {
 
 func address(x []float32) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(x)))) }
 
-// multiplyAll returns a function that multiplies m rows with all matrices of the model, on one core.
+// multiplyAll returns a function that multiplies m rows with all matrices of the model, on one
+// core.
 func multiplyAll(m int) func() error {
 	const widest = 1024
 	in, out := make([]float32, m*widest), make([]float32, m*widest)

@@ -45,8 +45,8 @@ func routing() (section, error) {
 	return s, nil
 }
 
-// randomRoutes returns a table of replicas that each hold a number of blocks, and the prompts of these
-// blocks in random order.
+// randomRoutes returns a table of replicas that each hold a number of blocks, and the prompts of
+// these blocks in random order.
 func randomRoutes(replicas, held int) (*route.Routes, [][]uint64) {
 	const shared, prompt = 32, 128
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -45,8 +45,8 @@ type entry struct {
 	next, depth int
 }
 
-// furthestFirst is a heap of blocks, with the one used last first; among those of one prompt, the end
-// first.
+// furthestFirst is a heap of blocks, with the one used last first; among those of one prompt, the
+// end first.
 type furthestFirst []entry
 
 func (f furthestFirst) Len() int { return len(f) }

@@ -11,7 +11,8 @@ import (
 	"troupe/testkit"
 )
 
-// randomPrompts draws prompts like those of the trace: a prompt that uses a block uses all blocks before it.
+// randomPrompts draws prompts like those of the trace: a prompt that uses a block uses all blocks
+// before it.
 func randomPrompts(t *rapid.T) (prompts [][]kv.Hash) {
 	for range rapid.IntRange(1, 7).Draw(t, "prompts") {
 		var blocks []kv.Hash

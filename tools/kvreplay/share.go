@@ -12,8 +12,8 @@ type modelPrompt struct {
 	model  int
 }
 
-// assignModels assigns each conversation to one of two models. A prompt's second block identifies its
-// conversation. The models share no blocks.
+// assignModels assigns each conversation to one of two models. A prompt's second block identifies
+// its conversation. The models share no blocks.
 func assignModels(prompts [][]kv.Hash) []modelPrompt {
 	asks := make([]modelPrompt, len(prompts))
 	for i, blocks := range prompts {
@@ -37,8 +37,8 @@ type sharedRates struct {
 	slabs  []float64 // with blocks of two sizes; by cuts
 }
 
-// replayShared makes two models share a tier with the default policy. If their block sizes differ, they
-// differ by one byte, so both fill the tier about equally.
+// replayShared makes two models share a tier with the default policy. If their block sizes differ,
+// they differ by one byte, so both fill the tier about equally.
 func replayShared(prompts [][]kv.Hash, slots int) (sharedRates, error) {
 	asks, half := assignModels(prompts), slots/2
 	one, err := hitRate(asks, 1, slots, false, kv.SlotUnit)

@@ -74,8 +74,8 @@ func TestOnlineBound(t *testing.T) {
 
 var smallSetting = Setting{Model: llama7B, Rank: 8, Resident: 4, Sequences: 16, StepTokens: 512, Waiting: 100}
 
-// TestStrategiesFinishEveryRequest checks that every strategy computes every token, and that a run depends
-// only on its trace.
+// TestStrategiesFinishEveryRequest checks that every strategy computes every token, and that a run
+// depends only on its trace.
 func TestStrategiesFinishEveryRequest(t *testing.T) {
 	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: 20 * time.Second}.trace(1)
 	tokens := 0

@@ -82,7 +82,7 @@ const tableHead = "\n| strategy | first token, mean | p99 | tokens/s | loads/s |
 	"cold starts/s | visible/s | ahead/s | refused |\n" +
 	"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 
-// generatedTable returns the table of a thousandAdapters generated adapters.
+// generatedTable returns the table of a thousand generated adapters.
 func generatedTable(dir string) (string, error) {
 	s := Setting{
 		Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute,
