@@ -177,7 +177,8 @@ func (e *llamaEngine) check(batch []engine.Sequence) error {
 		switch {
 		case len(s.Tokens) == 0 || s.Position < 0 || end > e.ContextTokens:
 			return fmt.Errorf(
-				"llama: sequence %d has positions [%d, %d), outside a context of %d", i, s.Position, end, e.ContextTokens,
+				"llama: sequence %d has positions [%d, %d), outside a context of %d",
+				i, s.Position, end, e.ContextTokens,
 			)
 		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.tableWidth:
 			return fmt.Errorf("llama: sequence %d has %d blocks for %d tokens", i, len(s.Blocks), end)
