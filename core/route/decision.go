@@ -49,7 +49,7 @@ const (
 // String returns the reason as text; it is empty for Eligible.
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
-		"has other weights than what the request began with", "draining", "loading", "failed"}[e]
+		"has other weights than those that began the request", "draining", "loading", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
@@ -79,9 +79,8 @@ func (d Decision) Why() string {
 	}
 	c := d.Candidates[0]
 	return fmt.Sprintf(
-		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter), c.Cached,
-		d.Tokens,
-		sequences(c.Ahead()), d.comparison(),
+		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter),
+		c.Cached, d.Tokens, sequences(c.Ahead()), d.comparison(),
 	)
 }
 

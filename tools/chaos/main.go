@@ -1,6 +1,6 @@
 // Command chaos injects faults into a cluster of three real nodes under load for some minutes. A
 // seed determines the schedule. The exit status is 1 if a stream was not exact, the cluster did not
-// recover, or a resource leaked.
+// recover, or something was left behind.
 package main
 
 import (
