@@ -51,12 +51,9 @@ func (h *BlockIndex) BlocksOf(name string) []uint64 {
 // which may returns true count. A hash of asker breaks ties, so that different callers choose
 // different holders.
 func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := h.index.longestPrefix(
-		blocks,
-		len(h.names),
-		hashOf(asker),
-		func(slot int) bool { return h.names[slot] != "" && may(h.names[slot]) },
-	)
+	slot, n := h.index.longestPrefix(blocks, len(h.names), hashOf(asker), func(slot int) bool {
+		return h.names[slot] != "" && may(h.names[slot])
+	})
 	if n == 0 {
 		return "", 0
 	}
@@ -66,12 +63,9 @@ func (h *BlockIndex) LongestPrefix(blocks []uint64, asker string, may func(name 
 // LongestPrefix returns the replica that holds the most leading blocks and their number; see
 // BlockIndex.LongestPrefix.
 func (t *Routes) LongestPrefix(blocks []uint64, asker string, may func(name string) bool) (name string, n int) {
-	slot, n := t.index.longestPrefix(
-		blocks,
-		len(t.slots),
-		hashOf(asker),
-		func(slot int) bool { return t.slots[slot].used && may(t.slots[slot].Name) },
-	)
+	slot, n := t.index.longestPrefix(blocks, len(t.slots), hashOf(asker), func(slot int) bool {
+		return t.slots[slot].used && may(t.slots[slot].Name)
+	})
 	if n == 0 {
 		return "", 0
 	}

@@ -22,13 +22,10 @@ func layout(on map[string]int) (replicas []Replica, gpus []GPU) {
 		node, gpu, _ := strings.Cut(name, "/")
 		gpus = append(gpus, GPU{Node: node, Name: gpu, Memory: hbm.Budget{Total: 10}, Siblings: on[name]})
 		for range on[name] {
-			replicas = append(
-				replicas,
-				Replica{
-					Name: fmt.Sprint("m-", len(replicas)), Node: node, GPU: gpu, Stage: Serving, Current: true,
-					Need: hbm.Need{Fixed: 1},
-				},
-			)
+			replicas = append(replicas, Replica{
+				Name: fmt.Sprint("m-", len(replicas)), Node: node, GPU: gpu, Stage: Serving, Current: true,
+				Need: hbm.Need{Fixed: 1},
+			})
 		}
 	}
 	return replicas, gpus

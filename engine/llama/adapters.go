@@ -209,17 +209,13 @@ func (a *adapterTables) add(l *launcher, out, rows cuda.Ptr, which lora.Matrix, 
 		skip := func(p cuda.Ptr, width int) cuda.Ptr { return p.Offset(4 * int64(r.from) * int64(width)) }
 		n, mid := int32(r.n), skip(a.mid, a.limits.MaxRank)
 		which.Part = lora.A
-		l.launch(
-			kernels.LoRAShrink{
-				Mid: mid, In: skip(rows, s.In), N: n, K: int32(s.In), A: a.table(skip(in.adapters, 1), which),
-			},
-		)
+		l.launch(kernels.LoRAShrink{
+			Mid: mid, In: skip(rows, s.In), N: n, K: int32(s.In), A: a.table(skip(in.adapters, 1), which),
+		})
 		which.Part = lora.B
-		l.launch(
-			kernels.LoRAExpand{
-				Out: skip(out, s.Out), Mid: mid, N: n, Dim: int32(s.Out), B: a.table(skip(in.adapters, 1), which),
-			},
-		)
+		l.launch(kernels.LoRAExpand{
+			Out: skip(out, s.Out), Mid: mid, N: n, Dim: int32(s.Out), B: a.table(skip(in.adapters, 1), which),
+		})
 	}
 }
 

@@ -37,13 +37,8 @@ func yieldTensors(c Config, matrices cuda.DType, yield func(placedTensor) bool) 
 		more = more && yield(placedTensor{name: name, shape: shape, dtype: dtype, set: set})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	add(
-		matrices,
-		func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p },
-		"model.embed_tokens.weight",
-		c.Vocab,
-		c.Hidden,
-	)
+	embed := func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p }
+	add(matrices, embed, "model.embed_tokens.weight", c.Vocab, c.Hidden)
 	for i := 0; i < c.Layers && more; i++ {
 		per := func(set func(*layer, cuda.Ptr)) func(*Weights, cuda.Ptr) {
 			return func(w *Weights, p cuda.Ptr) { set(&w.layers[i], p) }
