@@ -35,7 +35,7 @@ func TestRebalance(t *testing.T) {
 		if s.told().GetState() != ready {
 			t.Errorf("%v", s.told())
 		}
-		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 || m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
+		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 || m[0].GetCause() != "m-2 leaves: it moves to a better GPU, and its substitute serves" {
 			t.Errorf("the sequences were not moved: %v", m)
 		}
 		s.pass(10 * time.Minute)
