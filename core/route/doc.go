@@ -14,7 +14,8 @@
 //   - waiting sequences each count as typical, the running mean of the tokens that routed requests
 //     had to compute
 //   - routed is exact: the tokens of requests sent since the replica's last report
-//   - decoding counts the sequences that decode: each takes one token of every step until then
+//   - decoding is the number of sequences that decode meanwhile; each computes one token per step
+//   - step is the token budget of a step, of which each running sequence uses one token
 //   - overflow is the number of sequences beyond max_sequences. Each costs an output, assumed to
 //     have 256 tokens: of M sequences with L tokens, one ends every L/M steps of M tokens
 //   - short is the part of the queue that the free KV blocks cannot hold, so that a sequence would

@@ -13,11 +13,11 @@ type Move struct {
 	Why     string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
 }
 
-// Rebalance reports whether a replica of a deployment is better placed on another GPU. All replicas
-// must serve and match the spec. A replica moves if its GPU has at least two more replicas than the
-// target, or one more if its node also has at least two more than the target's node. Place chooses
-// the target, with as much memory for KV blocks as the replica holds now. From a GPU it moves the
-// least loaded replica, and of equals the newest.
+// Rebalance returns a move of one replica to a better GPU, if there is one. All replicas of the
+// deployment must serve and match the spec. A replica moves if its GPU has at least two more
+// replicas than the target, or one more if its node also has at least two more than the target's
+// node. Place chooses the target, with as much memory for KV blocks as the replica holds now. From
+// a GPU it moves the least loaded replica, and of equals the newest.
 //
 // Invariant: every move reduces the sum of squares of the replicas per GPU, or keeps that sum and
 // reduces the same sum per node. A sequence of moves therefore ends, and the next move never undoes

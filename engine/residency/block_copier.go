@@ -15,16 +15,16 @@ import (
 // directions run concurrently. Page-locked host memory is copied directly; other memory is copied
 // through a staging buffer, one block at a time.
 type BlockCopier struct {
-	store    *Store
-	model    *model
-	locks    cuda.HostLocks // nil: the device cannot tell which memory is page-locked
-	inFlight sync.WaitGroup // queued copies that a caller waits for
+	store     *Store
+	model     *model
+	hostLocks cuda.HostLocks // nil: the device cannot tell which memory is page-locked
+	inFlight  sync.WaitGroup // queued copies that a caller waits for
 
 	mu sync.Mutex
-	// up and down are used in turn, the first is next: with two streams, a software device copies
-	// on two cores without a gap between copies.
-	up, down [2]cuda.Stream
-	staging  cuda.HostMemory // for one block; nil after Close
+	// The two streams of a direction are used in turn, the first is next. A software device then
+	// copies on two cores without a gap between copies.
+	toDevice, toHost [2]cuda.Stream
+	staging          cuda.HostMemory // for one block; nil after Close
 }
 
 // OpenBlocks returns a BlockCopier for a loaded lease. The lease cannot be unloaded before Close.
@@ -36,7 +36,7 @@ func (s *Store) OpenBlocks(lease string) (_ *BlockCopier, err error) {
 		return nil, err
 	}
 	b := &BlockCopier{store: s, model: m}
-	b.locks, _ = s.device.(cuda.HostLocks)
+	b.hostLocks, _ = s.device.(cuda.HostLocks)
 	if err := b.open(s.device); err != nil {
 		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.release())
 	}
@@ -45,7 +45,7 @@ func (s *Store) OpenBlocks(lease string) (_ *BlockCopier, err error) {
 }
 
 func (b *BlockCopier) open(d cuda.Device) (err error) {
-	for _, s := range []*cuda.Stream{&b.up[0], &b.up[1], &b.down[0], &b.down[1]} {
+	for _, s := range []*cuda.Stream{&b.toDevice[0], &b.toDevice[1], &b.toHost[0], &b.toHost[1]} {
 		if *s, err = d.NewStream("blocks"); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (b *BlockCopier) open(d cuda.Device) (err error) {
 // release frees what open allocated.
 func (b *BlockCopier) release() error {
 	var errs []error
-	for _, s := range []cuda.Stream{b.up[0], b.up[1], b.down[0], b.down[1]} {
+	for _, s := range []cuda.Stream{b.toDevice[0], b.toDevice[1], b.toHost[0], b.toHost[1]} {
 		if s != nil {
 			errs = append(errs, s.Close())
 		}
@@ -84,23 +84,23 @@ func (b *BlockCopier) Layout() string {
 
 // Read copies a block into host memory of BlockBytes bytes.
 func (b *BlockCopier) Read(ctx context.Context, block int32, into []byte) error {
-	return b.copy(ctx, transfer{block: block, host: into, bytes: b.BlockBytes(), down: true}, func() {})
+	return b.copy(ctx, transfer{block: block, memory: into, bytes: b.BlockBytes(), toHost: true}, func() {})
 }
 
 // ReadPart fills into with the bytes of a block from the offset at.
 func (b *BlockCopier) ReadPart(ctx context.Context, block int32, at int, into []byte) error {
-	return b.copy(ctx, transfer{block: block, host: into, from: at, bytes: len(into), down: true}, func() {})
+	return b.copy(ctx, transfer{block: block, memory: into, offset: at, bytes: len(into), toHost: true}, func() {})
 }
 
 // Write copies host memory of BlockBytes bytes into a block.
 func (b *BlockCopier) Write(ctx context.Context, block int32, from []byte) error {
-	return b.copy(ctx, transfer{block: block, host: from, bytes: b.BlockBytes()}, func() {})
+	return b.copy(ctx, transfer{block: block, memory: from, bytes: b.BlockBytes()}, func() {})
 }
 
 // WritePart copies host memory into a block at an offset. It calls queued when every later Mark
 // includes the copy, and returns when the copy is done.
 func (b *BlockCopier) WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error {
-	return b.copy(ctx, transfer{block: block, host: from, from: at, bytes: len(from)}, queued)
+	return b.copy(ctx, transfer{block: block, memory: from, offset: at, bytes: len(from)}, queued)
 }
 
 // Mark returns an event that is done when all writes queued so far are done.
@@ -110,33 +110,33 @@ func (b *BlockCopier) Mark() (cuda.Event, error) {
 	if b.staging == nil {
 		return nil, errBlocksClosed
 	}
-	other, err := b.up[1].Record()
+	other, err := b.toDevice[1].Record()
 	if err == nil {
-		err = b.up[0].Wait(other)
+		err = b.toDevice[0].Wait(other)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return b.up[0].Record()
+	return b.toDevice[0].Record()
 }
 
 var errBlocksClosed = errors.New("block copier is closed")
 
 // transfer is a copy between a range of a block and host memory.
 type transfer struct {
-	block       int32
-	host        []byte
-	from, bytes int
-	down        bool
+	block         int32
+	memory        []byte
+	offset, bytes int
+	toHost        bool
 }
 
 // copy checks a transfer and runs it.
 func (b *BlockCopier) copy(ctx context.Context, p transfer, queued func()) error {
 	blocks, size := b.model.arena.Blocks(), b.model.arena.BlockBytes
-	if p.block < 0 || int(p.block) >= blocks || len(p.host) != p.bytes || p.from < 0 || p.bytes < 1 ||
-		int64(p.from+p.bytes) > size {
+	if p.block < 0 || int(p.block) >= blocks || len(p.memory) != p.bytes || p.offset < 0 || p.bytes < 1 ||
+		int64(p.offset+p.bytes) > size {
 		return fmt.Errorf(
-			"block %d of %d, %d bytes of %d at offset %d: outside lease %s", p.block, blocks, len(p.host), size, p.from,
+			"block %d of %d, %d bytes of %d at offset %d: outside lease %s", p.block, blocks, len(p.memory), size, p.offset,
 			b.model.Lease,
 		)
 	}
@@ -173,10 +173,10 @@ func (b *BlockCopier) start(p transfer) (cuda.Event, error) {
 	switch {
 	case b.staging == nil:
 		return nil, errBlocksClosed
-	case b.locks == nil || !b.locks.Locked(p.host):
+	case b.hostLocks == nil || !b.hostLocks.Locked(p.memory):
 		return nil, b.copyStaged(p)
 	}
-	done, err := b.enqueue(p, p.host)
+	done, err := b.enqueue(p, p.memory)
 	if err == nil {
 		b.inFlight.Add(1)
 	}
@@ -185,29 +185,29 @@ func (b *BlockCopier) start(p transfer) (cuda.Event, error) {
 
 // copyStaged copies through the staging buffer. The caller holds the lock.
 func (b *BlockCopier) copyStaged(p transfer) error {
-	staged := b.staging.Bytes()[:len(p.host)]
-	if !p.down {
-		copy(staged, p.host)
+	staged := b.staging.Bytes()[:len(p.memory)]
+	if !p.toHost {
+		copy(staged, p.memory)
 	}
 	done, err := b.enqueue(p, staged)
 	if err == nil {
 		err = done.Sync()
 	}
-	if err == nil && p.down {
-		copy(p.host, staged)
+	if err == nil && p.toHost {
+		copy(p.memory, staged)
 	}
 	return err
 }
 
 // enqueue adds a copy to a stream. The caller holds the lock.
 func (b *BlockCopier) enqueue(p transfer, host []byte) (done cuda.Event, err error) {
-	way, at := &b.up, b.model.arena.Base.Offset(int64(p.block)*b.model.arena.BlockBytes+int64(p.from))
-	if p.down {
-		way = &b.down
+	streams, at := &b.toDevice, b.model.arena.Base.Offset(int64(p.block)*b.model.arena.BlockBytes+int64(p.offset))
+	if p.toHost {
+		streams = &b.toHost
 	}
-	s := way[0]
-	way[0], way[1] = way[1], s
-	if p.down {
+	s := streams[0]
+	streams[0], streams[1] = streams[1], s
+	if p.toHost {
 		err = s.CopyOut(host, at)
 	} else {
 		err = s.CopyIn(at, host)
