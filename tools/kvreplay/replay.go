@@ -39,7 +39,7 @@ func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
 // never is the next use of a block that is not used again.
 const never = math.MaxInt
 
-// entry is a block in the optimum's tier, next used by prompt next, as its block number depth.
+// entry is a block in the optimum's tier. Its next use is block number depth of prompt next.
 type entry struct {
 	hash        kv.Hash
 	next, depth int
