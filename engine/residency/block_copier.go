@@ -136,8 +136,8 @@ func (b *BlockCopier) copy(ctx context.Context, p transfer, queued func()) error
 	if p.block < 0 || int(p.block) >= blocks || len(p.memory) != p.bytes || p.offset < 0 || p.bytes < 1 ||
 		int64(p.offset+p.bytes) > size {
 		return fmt.Errorf(
-			"block %d of %d, %d bytes of %d at offset %d: outside lease %s", p.block, blocks, len(p.memory), size, p.offset,
-			b.model.Lease,
+			"block %d of %d, %d bytes of %d at offset %d: outside lease %s",
+			p.block, blocks, len(p.memory), size, p.offset, b.model.Lease,
 		)
 	}
 	if err := ctx.Err(); err != nil {
