@@ -23,7 +23,7 @@ var changes = []struct {
 	do   func(context.Context, *client) error
 }{
 	{"change: scale up and down", scale},
-	{"change: adapter of its own", temporaryAdapter},
+	{"change: temporary adapter", temporaryAdapter},
 	{"change: second model", secondModel},
 	{"change: KV flush", func(ctx context.Context, c *client) error {
 		return c.Ask(ctx, "kv.flush", &messages.KvFlushRequest{}, &messages.KvFlushResponse{})
