@@ -39,7 +39,7 @@ type AdapterLoader interface {
 
 // AdapterMemory is device memory for adapters. A lora.Pool allocates its pages by number. Like a
 // residency.Store it survives the crash of an actor. It is safe for concurrent use. Copies run one
-// at a time, on their own stream beside the steps.
+// at a time on their own stream, concurrently with steps.
 type AdapterMemory struct {
 	device cuda.Device
 	base   cuda.Ptr

@@ -65,7 +65,7 @@ type ModelInfo struct {
 	LogitsBytes   int64    // workspace per sequence in a step
 	AdapterBytes  int64    // workspace per adapter in a step, without its pages
 	StreamBytes   int64    // workspace that the device needs for the engine's stream
-	RankBytes     int64    // device memory per rank of an adapter of all projections
+	RankBytes     int64    // device memory of an adapter for all projections, per rank
 }
 
 // WorkspaceBytes returns the device memory that an engine allocates.

@@ -46,7 +46,7 @@ func number(n float64) cell        { return cell{text: compact(n), number: n} }
 func percent(part float64) cell    { return cell{text: fmt.Sprintf("%.0f%%", 100*part), number: part} }
 func enumName(name, p string) cell { return word(strings.ToLower(strings.TrimPrefix(name, p))) }
 
-// compact formats a number in at most five characters, up to a thousand million.
+// compact formats a number in at most five characters, up to one billion.
 func compact(n float64) string {
 	switch {
 	case n >= 1e6:

@@ -33,7 +33,7 @@ func (m *mix) prepare(ctx context.Context) error {
 	return m.Adapt(ctx)
 }
 
-// start starts clients and operator. The channel is closed when they have ended after ctx.
+// start starts clients and operator, which end with ctx. It closes the channel when all have ended.
 func (m *mix) start(ctx context.Context, clients int) <-chan struct{} {
 	var all sync.WaitGroup
 	for i := range clients {
