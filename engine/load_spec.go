@@ -9,7 +9,7 @@ import (
 func (m ModelInfo) KVSize(s LoadSpec) units.KVSize {
 	return units.KVSize{
 		BlockTokens: s.BlockTokens, ContextTokens: m.ContextTokens, MaxSequences: s.Limits.MaxSequences,
-		Asked: s.RequestedBlocks,
+		Requested: s.RequestedBlocks,
 	}
 }
 
@@ -20,9 +20,9 @@ func (m ModelInfo) Need(s LoadSpec) hbm.Need {
 		Fixed: roundToPages(m.WeightBytes) + roundToPages(
 			m.WorkspaceBytes(s.Limits),
 		) + int64(s.AdapterPages)*hbm.PageBytes,
-		Least: roundToPages(int64(size.Least()) * block),
-		Floor: roundToPages(int64(size.Floor()) * block),
-		Full:  roundToPages(int64(size.Full()) * block),
+		Min:      roundToPages(int64(size.Min()) * block),
+		MinAlone: roundToPages(int64(size.MinAlone()) * block),
+		Max:      roundToPages(int64(size.Max()) * block),
 	}
 }
 

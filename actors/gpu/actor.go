@@ -246,7 +246,7 @@ func (d *device) status() *messages.GpuStatus {
 	}
 	s.Budget = d.budgetStatus()
 	for _, p := range d.pools() {
-		s.YieldableBytes += uint64(max(0, p.Pages-p.Least)) * hbm.PageBytes
+		s.YieldableBytes += uint64(max(0, p.Pages-p.Min)) * hbm.PageBytes
 	}
 	for _, l := range d.ledger.Leases() {
 		s.Leases = append(s.Leases, &messages.GpuLease{

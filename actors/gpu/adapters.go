@@ -110,7 +110,7 @@ func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 		m.AdapterPages = msg.model.AdapterPages
 		d.held[msg.lease] = m
 	} else if held {
-		d.ledger.Return(msg.lease, "adapters")
+		d.ledger.ReleaseKind(msg.lease, "adapters")
 		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("no memory for adapters")
 	}
 	for _, a := range askers {

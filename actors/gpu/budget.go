@@ -47,7 +47,7 @@ type share struct {
 func (d *device) shares() map[string]share {
 	leases, needs := d.needs()
 	b := d.emptyBudget().With(needs...)
-	promised, all := hbm.Shares(b.Promised(), needs), hbm.Shares(b.KV(), needs)
+	promised, all := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
 	shares := make(map[string]share, len(leases))
 	for i, lease := range leases {
 		shares[lease] = share{hbm.PagesOf(promised[i]), hbm.PagesOf(all[i])}
@@ -67,7 +67,7 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 		}
 	}
 	for _, p := range pools {
-		could[p.Owner] = max(0, p.Pages-p.Least)
+		could[p.Owner] = max(0, p.Pages-p.Min)
 	}
 	for _, pages := range could {
 		missing -= pages
@@ -84,14 +84,14 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 // alone is how many KV blocks a model would have as the only one on the device.
 func (d *device) alone(m residency.Loaded) int {
 	need := m.Info.Need(m.LoadSpec)
-	return min(m.Info.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	return min(m.Info.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
 func (d *device) budgetStatus() *messages.MemoryBudget {
 	leases, _ := d.needs()
 	b := d.budget()
 	return &messages.MemoryBudget{
-		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Least), Replicas: leases,
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Min), Replicas: leases,
 	}
 }
 

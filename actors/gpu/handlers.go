@@ -123,7 +123,7 @@ func noMemory(detail string) *messages.Refused {
 func (d *device) reserve(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage) {
 	load := l.spec()
 	blockBytes := max(1, l.facts.KVTokenBytes*int64(load.BlockTokens))
-	load.KVBlocks = max(0, min(l.facts.KVSize(load).Full(), int(kv/blockBytes)))
+	load.KVBlocks = max(0, min(l.facts.KVSize(load).Max(), int(kv/blockBytes)))
 	return load, d.lease(load, l.facts, int64(load.KVBlocks)*blockBytes)
 }
 

@@ -143,8 +143,8 @@ func (d *device) pools() (all []hbm.Pool) {
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
 			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
-			Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Min: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
+			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}
 	return all
@@ -262,7 +262,7 @@ func (d *device) spread(ctx actor.Context) {
 	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
 		m, u := d.held[g.Owner], d.users[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Info.KVSize(m.LoadSpec).Full())
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Info.KVSize(m.LoadSpec).Max())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue

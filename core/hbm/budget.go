@@ -12,21 +12,21 @@ const DefaultKVReserve = 0.30
 
 // Need is what a replica needs of a device, in bytes of whole pages.
 type Need struct {
-	Fixed int64 // weights, workspace and adapters
-	Least int64 // of KV blocks, beside other replicas
-	Floor int64 // of KV blocks, where it is alone on the device
-	Full  int64 // of KV blocks, what it could put to use
+	Fixed    int64 // weights, workspace and adapters
+	Min      int64 // of KV blocks, beside other replicas
+	MinAlone int64 // of KV blocks, where it is alone on the device
+	Max      int64 // of KV blocks, what it could put to use
 }
 
 // Budget is the memory of a device as placement counts it, in bytes of whole pages.
 //
-// Invariant: Fixed and the larger of Reserve and Least are within Total, but for a replica that is alone: it may have less
-// than its Least.
+// Invariant: Fixed and the larger of Reserve and Min are within Total, but for a replica that is alone: it may have less
+// than its Min.
 type Budget struct {
 	Total    int64
 	Reserve  int64 // kept for KV blocks, and divided among the replicas
 	Fixed    int64 // of all replicas
-	Least    int64 // of all replicas
+	Min      int64 // of all replicas
 	Replicas int
 }
 
@@ -49,13 +49,13 @@ func (o *Overload) Error() string {
 	size := units.FormatBytes
 	return fmt.Sprintf("short of memory by %s: %s needed, and %s for KV blocks at least; of %s, %d replicas need %s and %s, "+
 		"and %s are kept for KV blocks (kv_reserve); delete a model, lower max_sequences or kv_blocks, or use a larger device",
-		size(o.Short), size(o.Need.Fixed), size(o.least()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Least), size(b.Reserve))
+		size(o.Short), size(o.Need.Fixed), size(o.least()), size(b.Total), b.Replicas, size(b.Fixed), size(b.Min), size(b.Reserve))
 }
 
 // Sizes are the bytes that the replica needs in all, those that the replicas on the device need, those of the device, and those
 // that are kept for KV blocks.
 func (o *Overload) Sizes() (bytes, used, total, reserve int64) {
-	return o.Need.Fixed + o.least(), o.Budget.Fixed + o.Budget.Least, o.Budget.Total, o.Budget.Reserve
+	return o.Need.Fixed + o.least(), o.Budget.Fixed + o.Budget.Min, o.Budget.Total, o.Budget.Reserve
 }
 
 func (o *Overload) least() int64 { return o.Budget.leastOf(o.Need) }
@@ -63,14 +63,14 @@ func (o *Overload) least() int64 { return o.Budget.leastOf(o.Need) }
 // leastOf is what a replica needs for KV blocks if it comes next.
 func (b Budget) leastOf(n Need) int64 {
 	if b.Replicas == 0 {
-		return min(n.Floor, n.Least)
+		return min(n.MinAlone, n.Min)
 	}
-	return n.Least
+	return n.Min
 }
 
 // Add counts one more replica, or refuses it: its weights must leave the reserve, and every replica its least.
 func (b Budget) Add(n Need) (Budget, *Overload) {
-	if short := b.Fixed + n.Fixed + max(b.Reserve, b.Least+b.leastOf(n)) - b.Total; short > 0 {
+	if short := b.Fixed + n.Fixed + max(b.Reserve, b.Min+b.leastOf(n)) - b.Total; short > 0 {
 		return b, &Overload{Need: n, Budget: b, Short: short}
 	}
 	return b.with(n), nil
@@ -78,7 +78,7 @@ func (b Budget) Add(n Need) (Budget, *Overload) {
 
 func (b Budget) with(n Need) Budget {
 	b.Fixed += n.Fixed
-	b.Least += n.Least
+	b.Min += n.Min
 	b.Replicas++
 	return b
 }
@@ -94,16 +94,16 @@ func (b Budget) With(needs ...Need) Budget {
 // KV is the memory that is left for KV blocks.
 func (b Budget) KV() int64 { return max(0, b.Total-b.Fixed) }
 
-// Promised is what of it no replica has to give up: the reserve, or where that is more, what the replicas need at least.
-func (b Budget) Promised() int64 { return min(b.KV(), max(b.Reserve, b.Least)) }
+// Guaranteed is what of it no replica has to give up: the reserve, or where that is more, what the replicas need at least.
+func (b Budget) Guaranteed() int64 { return min(b.KV(), max(b.Reserve, b.Min)) }
 
 // Spare is the memory that no replica needs.
-func (b Budget) Spare() int64 { return b.KV() - b.Promised() }
+func (b Budget) Spare() int64 { return b.KV() - b.Guaranteed() }
 
 // Shares divides memory for KV blocks among replicas, in bytes of whole pages: equally, but for those that need more at
 // least, and those that can use no more.
 func Shares(kv int64, needs []Need) []int64 {
-	share := func(level int64, n Need) int64 { return min(max(level, n.Least), max(n.Full, n.Floor)) }
+	share := func(level int64, n Need) int64 { return min(max(level, n.Min), max(n.Max, n.MinAlone)) }
 	fits := func(level int64) bool {
 		left := kv
 		for _, n := range needs {

@@ -18,18 +18,18 @@ func TestBudget(t *testing.T) {
 		fit          int
 		why          string // the one after is refused
 	}{
-		"tiny": {512, 0.3, Need{Fixed: 16, Least: 48, Floor: 2, Full: 192}, 8,
+		"tiny": {512, 0.3, Need{Fixed: 16, Min: 48, MinAlone: 2, Max: 192}, 8,
 			"short of memory by 64 MiB: 16 MiB needed, and 48 MiB for KV blocks at least; of 512 MiB, 8 replicas need 128 MiB and 384 MiB, " +
 				"and 152 MiB are kept for KV blocks (kv_reserve)"},
-		"tiny, with little for KV blocks": {512, 0.3, Need{Fixed: 16, Least: 4, Floor: 2, Full: 4}, 22, "short of memory by 8 MiB"},
-		"no reserve":                      {512, 0, Need{Fixed: 16, Least: 4, Floor: 2, Full: 4}, 25, "of 512 MiB, 25 replicas"},
-		"one, of the size of the rest":    {100, 0.3, Need{Fixed: 70, Least: 48, Floor: 2, Full: 48}, 1, ""},
-		"one, that needs all for itself":  {100, 0.3, Need{Fixed: 20, Least: 1000, Floor: 2, Full: 9000}, 1, ""},
-		"weights into the reserve":        {100, 0.3, Need{Fixed: 72, Least: 2, Floor: 2, Full: 2}, 0, "short of memory by 2 MiB: 72 MiB needed, and 2 MiB"},
-		"asked for more than there is":    {100, 0.3, Need{Fixed: 20, Least: 90, Floor: 90, Full: 90}, 0, "short of memory by 10 MiB: 20 MiB needed, and 90 MiB"},
+		"tiny, with little for KV blocks": {512, 0.3, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 22, "short of memory by 8 MiB"},
+		"no reserve":                      {512, 0, Need{Fixed: 16, Min: 4, MinAlone: 2, Max: 4}, 25, "of 512 MiB, 25 replicas"},
+		"one, of the size of the rest":    {100, 0.3, Need{Fixed: 70, Min: 48, MinAlone: 2, Max: 48}, 1, ""},
+		"one, that needs all for itself":  {100, 0.3, Need{Fixed: 20, Min: 1000, MinAlone: 2, Max: 9000}, 1, ""},
+		"weights into the reserve":        {100, 0.3, Need{Fixed: 72, Min: 2, MinAlone: 2, Max: 2}, 0, "short of memory by 2 MiB: 72 MiB needed, and 2 MiB"},
+		"asked for more than there is":    {100, 0.3, Need{Fixed: 20, Min: 90, MinAlone: 90, Max: 90}, 0, "short of memory by 10 MiB: 20 MiB needed, and 90 MiB"},
 	} {
 		b, n := NewBudget(int64(tc.total*mib), tc.share), tc.need
-		n.Fixed, n.Least, n.Floor, n.Full = n.Fixed*mib, n.Least*mib, n.Floor*mib, n.Full*mib
+		n.Fixed, n.Min, n.MinAlone, n.Max = n.Fixed*mib, n.Min*mib, n.MinAlone*mib, n.Max*mib
 		for range tc.fit {
 			next, over := b.Add(n)
 			if over != nil {
@@ -46,7 +46,7 @@ func TestBudget(t *testing.T) {
 func TestShares(t *testing.T) {
 	page := func(n ...int64) (all []Need) {
 		for i := 0; i < len(n); i += 2 {
-			all = append(all, Need{Least: n[i] * PageBytes, Full: n[i+1] * PageBytes, Floor: PageBytes})
+			all = append(all, Need{Min: n[i] * PageBytes, Max: n[i+1] * PageBytes, MinAlone: PageBytes})
 		}
 		return all
 	}
@@ -81,10 +81,10 @@ type device struct {
 
 func (d *device) pools() (pools []Pool) {
 	b := d.empty.With(d.needs...)
-	promised, all := Shares(b.Promised(), d.needs), Shares(b.KV(), d.needs)
+	promised, all := Shares(b.Guaranteed(), d.needs), Shares(b.KV(), d.needs)
 	for i, name := range d.names {
 		pools = append(pools, Pool{
-			Owner: name, Pages: d.kv(name), Least: int(promised[i] / PageBytes), Share: int(all[i] / PageBytes),
+			Owner: name, Pages: d.kv(name), Min: int(promised[i] / PageBytes), Share: int(all[i] / PageBytes),
 		})
 	}
 	return pools
@@ -120,8 +120,8 @@ func TestReserveIsKept(t *testing.T) {
 				size := func(name string, least, most int64) int64 {
 					return rapid.Int64Range(least, most).Draw(t, name) * PageBytes
 				}
-				n := Need{Fixed: size("fixed", 1, 60), Least: size("least", 1, 40), Floor: PageBytes}
-				n.Full = n.Least + size("more", 0, 60)
+				n := Need{Fixed: size("fixed", 1, 60), Min: size("least", 1, 40), MinAlone: PageBytes}
+				n.Max = n.Min + size("more", 0, 60)
 				before := d.empty.With(d.needs...)
 				after, over := before.Add(n)
 				if over != nil {
@@ -138,7 +138,7 @@ func TestReserveIsKept(t *testing.T) {
 				d.needs, d.names = append(d.needs, n), append(d.names, name)
 				pools := d.pools()
 				own := pools[len(pools)-1]
-				need, free := int(n.Fixed/PageBytes)+own.Least, int(d.Free()/PageBytes)
+				need, free := int(n.Fixed/PageBytes)+own.Min, int(d.Free()/PageBytes)
 				gifts, why, ok := Yield(need, free, pools[:len(pools)-1])
 				if !ok {
 					t.Fatalf("admitted, and there is no room: %s", why)
@@ -147,9 +147,9 @@ func TestReserveIsKept(t *testing.T) {
 				if _, short := d.Lease(name, "weights", n.Fixed); short != nil {
 					t.Fatal(short)
 				}
-				kv := min(max(own.Least, own.Share), int(d.Free()/PageBytes))
-				if _, short := d.Lease(name, "kv", int64(kv)*PageBytes); short != nil || kv < own.Least {
-					t.Fatalf("%d pages of %d: %v", kv, own.Least, short)
+				kv := min(max(own.Min, own.Share), int(d.Free()/PageBytes))
+				if _, short := d.Lease(name, "kv", int64(kv)*PageBytes); short != nil || kv < own.Min {
+					t.Fatalf("%d pages of %d: %v", kv, own.Min, short)
 				}
 			},
 			"remove": func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestReserveIsKept(t *testing.T) {
 				d.needs = append(append([]Need(nil), d.needs[:i]...), d.needs[i+1:]...)
 				grow(t)
 				if len(d.names) == 1 {
-					if want := min(d.needs[0].Full, d.empty.With(d.needs...).KV()); int64(d.kv(d.names[0]))*PageBytes != want {
+					if want := min(d.needs[0].Max, d.empty.With(d.needs...).KV()); int64(d.kv(d.names[0]))*PageBytes != want {
 						t.Fatalf("alone again, it has %d pages of %d", d.kv(d.names[0]), want/PageBytes)
 					}
 				}
@@ -173,7 +173,7 @@ func TestReserveIsKept(t *testing.T) {
 				for i, n := range d.needs {
 					kv := int64(d.kv(d.names[i])) * PageBytes
 					sum += n.Fixed + kv
-					if least := min(n.Least, b.KV()); kv < least {
+					if least := min(n.Min, b.KV()); kv < least {
 						t.Fatalf("%s has %d pages, and its least is %d", d.names[i], kv/PageBytes, least/PageBytes)
 					}
 				}

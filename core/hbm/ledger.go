@@ -61,8 +61,8 @@ func (l *Ledger) Release(owner string) int64 {
 	return l.release(func(lease Lease) bool { return lease.Owner == owner })
 }
 
-// Return takes back what an owner holds of one kind.
-func (l *Ledger) Return(owner, kind string) int64 {
+// ReleaseKind takes back what an owner holds of one kind.
+func (l *Ledger) ReleaseKind(owner, kind string) int64 {
 	return l.release(func(lease Lease) bool { return lease.Owner == owner && lease.Kind == kind })
 }
 

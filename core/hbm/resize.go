@@ -41,12 +41,12 @@ type Pool struct {
 	Priority int   // of its model; who has a lower one gives first
 	LastUsed int64 // when its model last ran a step, as a number that grows
 	Pages    int
-	// Least is what it keeps in any case: its share of what is promised, or what one sequence of full length needs if that is more.
-	Least int
+	// Min is what it keeps in any case: its share of what is promised, or what one sequence of full length needs if that is more.
+	Min int
 	// Share is what it gets back when there is room: its share of all KV memory.
 	Share int
-	// Wants is how many more pages it would put to use.
-	Wants int
+	// Wanted is how many more pages it would put to use.
+	Wanted int
 }
 
 // Change is how many pages a pool gives up, or gets.
@@ -65,7 +65,7 @@ func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
 	missing := need - free
 	var said []string
 	for _, p := range order {
-		if give := min(missing, p.Pages-p.Least); give > 0 {
+		if give := min(missing, p.Pages-p.Min); give > 0 {
 			gifts = append(gifts, Change{p.Owner, give})
 			said = append(said, fmt.Sprintf("%s gives %d of %d pages", p.Owner, give, p.Pages))
 			missing -= give
@@ -89,7 +89,7 @@ func Grow(free int, pools []Pool) (grants []Change) {
 	granted := make([]int, len(order))
 	for _, lacks := range []func(i int, p Pool) int{
 		func(_ int, p Pool) int { return p.Share - p.Pages },
-		func(i int, p Pool) int { return p.Wants - granted[i] },
+		func(i int, p Pool) int { return p.Wanted - granted[i] },
 	} {
 		for i, p := range order {
 			more := max(0, min(free, lacks(i, p)))

@@ -10,10 +10,10 @@ import (
 
 func TestYield(t *testing.T) {
 	pools := []Pool{
-		{Owner: "chat", Priority: 3, LastUsed: 90, Pages: 50, Least: 10},
-		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Least: 4},
-		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Least: 4},
-		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Least: 9},
+		{Owner: "chat", Priority: 3, LastUsed: 90, Pages: 50, Min: 10},
+		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Min: 4},
+		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Min: 4},
+		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Min: 9},
 	}
 	for _, tc := range []struct {
 		need, free int
@@ -36,8 +36,8 @@ func TestYield(t *testing.T) {
 
 func TestGrow(t *testing.T) {
 	pools := []Pool{
-		{Owner: "batch", Priority: 1, LastUsed: 99, Wants: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wants: 20},
-		{Owner: "code", Priority: 3, LastUsed: 9, Wants: 5}, {Owner: "idle", Priority: 3}, {Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
+		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wanted: 20},
+		{Owner: "code", Priority: 3, LastUsed: 9, Wanted: 5}, {Owner: "idle", Priority: 3}, {Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
 		{Owner: "rich", Priority: 3, Pages: 30, Share: 10},
 	}
 	for free, want := range map[int]string{
@@ -59,7 +59,7 @@ func TestBalanceInvariants(t *testing.T) {
 			pages := rapid.IntRange(0, 16).Draw(t, "pages")
 			p := Pool{
 				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"), LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
-				Pages: pages, Least: rapid.IntRange(0, 16).Draw(t, "least"), Wants: rapid.IntRange(0, 9).Draw(t, "wants"),
+				Pages: pages, Min: rapid.IntRange(0, 16).Draw(t, "least"), Wanted: rapid.IntRange(0, 9).Draw(t, "wants"),
 			}
 			if _, short := l.Resize(p.Owner, "kv", int64(pages)*PageBytes); short != nil {
 				t.Fatal(short)
@@ -83,11 +83,11 @@ func TestBalanceInvariants(t *testing.T) {
 		gave := map[string]bool{}
 		for _, g := range gifts {
 			gave[g.Owner] = true
-			if p := at(g.Owner); p.Pages < p.Least {
+			if p := at(g.Owner); p.Pages < p.Min {
 				t.Fatalf("%s was brought below its least", p.Owner)
 			}
 			for _, lower := range pools {
-				if lower.Priority < at(g.Owner).Priority && lower.Pages > lower.Least {
+				if lower.Priority < at(g.Owner).Priority && lower.Pages > lower.Min {
 					t.Fatalf("%s gives though %s has a lower priority and more than its least", g.Owner, lower.Owner)
 				}
 			}

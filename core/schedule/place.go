@@ -83,7 +83,7 @@ func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 }
 
 // spare returns the memory that the replicas' minimum does not use.
-func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Least }
+func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Min }
 
 func explainNoRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {

@@ -42,8 +42,8 @@ func TestKVSize(t *testing.T) {
 		"the last block may be half full":   {KVSize{16, 17, 1, 0}, 2, 2, 1},
 		"one sequence, where none are said": {KVSize{0, 3, 0, 0}, 3, 3, 1},
 	} {
-		if s := tc.size; s.Full() != tc.full || s.Least() != tc.least || s.Floor() != tc.floor {
-			t.Errorf("%s: %d, %d and %d", name, s.Full(), s.Least(), s.Floor())
+		if s := tc.size; s.Max() != tc.full || s.Min() != tc.least || s.MinAlone() != tc.floor {
+			t.Errorf("%s: %d, %d and %d", name, s.Max(), s.Min(), s.MinAlone())
 		}
 	}
 }

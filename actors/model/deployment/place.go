@@ -150,7 +150,7 @@ func (d *deployment) need() hbm.Need {
 func budget(s *messages.GpuStatus) hbm.Budget {
 	b := s.GetBudget()
 	return hbm.Budget{
-		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Least: int64(b.GetKvLeast()),
+		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()), Min: int64(b.GetKvLeast()),
 		Replicas: len(b.GetReplicas()),
 	}
 }

@@ -107,7 +107,7 @@ func held(s *messages.GpuStatus, owner string) (n hbm.Need) {
 		switch bytes := int64(l.GetPages()) * hbm.PageBytes; {
 		case l.GetOwner() != owner:
 		case l.GetKind() == "kv":
-			n.Least, n.Floor, n.Full = bytes, bytes, bytes
+			n.Min, n.MinAlone, n.Max = bytes, bytes, bytes
 		default:
 			n.Fixed += bytes
 		}
