@@ -51,7 +51,7 @@ func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 // reports whether one of them has changed since.
 func (n *Node) digestsOf(path string) (d engine.Digests, changed bool) {
 	if id, ok := n.loader.(engine.DigestCache); ok {
-		return id.Known(path)
+		return id.CachedDigests(path)
 	}
 	return d, false
 }

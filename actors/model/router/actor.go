@@ -149,7 +149,7 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.models = make(map[string]*modelRoutes)
 	r.deploymentStatus = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
-	r.tiers, r.tierBlocks = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
+	r.tiers, r.tierBlocks = make(map[tierName]*messages.TierAnnounced), route.NewBlockIndex()
 	r.decisions = newDecisionLog(loggedRequests)
 	r.pendingDelta = r.newDelta(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})

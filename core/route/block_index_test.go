@@ -5,9 +5,10 @@ import (
 	"testing"
 )
 
-// TestLongest: the holder of the most leading blocks is found, of those that may be asked; who is gone holds nothing, and equals share the askers.
-func TestLongest(t *testing.T) {
-	h := NewHolders()
+// TestLongestPrefix checks that the holder of the most leading blocks is found among those allowed.
+// A removed holder has no blocks, and callers are spread over equal holders.
+func TestLongestPrefix(t *testing.T) {
+	h := NewBlockIndex()
 	anyone := func(string) bool { return true }
 	for i := range 70 { // more than one word of slots
 		h.Update(fmt.Sprint("other", i), nil, []uint64{1000 + uint64(i)})
@@ -32,10 +33,10 @@ func TestLongest(t *testing.T) {
 	check(prompt, anyone, "short", 2)
 	h.Remove("short")
 	check(prompt, anyone, "long", 1)
-	h.Update("new", nil, []uint64{9}) // in the place of short
+	h.Update("new", nil, []uint64{9}) // in the slot of short
 	check([]uint64{9, 1}, anyone, "new", 1)
 	if held := h.BlocksOf("short"); held != nil {
-		t.Errorf("one that is gone holds %v", held)
+		t.Errorf("a removed holder has %v", held)
 	}
 	h.Update("twin", nil, []uint64{9})
 	asked := map[string]int{}
@@ -44,6 +45,6 @@ func TestLongest(t *testing.T) {
 		asked[name]++
 	}
 	if asked["new"] < 20 || asked["twin"] < 20 {
-		t.Errorf("of equals were asked: %v", asked)
+		t.Errorf("equal holders were chosen unevenly: %v", asked)
 	}
 }

@@ -7,21 +7,21 @@ import (
 	"pgregory.net/rapid"
 )
 
-// announcement is what a sender says: a number to append to a list, or the whole list.
+// announcement is a message of a sender: a number to append to a list, or the whole list.
 type announcement struct {
 	incarnation, sequence uint64
 	snapshot              bool
 	items                 []int
 }
 
-// TestFeed sends announcements over a network that loses, repeats and reorders them. Appending to a list does not commute,
-// so that any mistake shows.
-func TestFeed(t *testing.T) {
+// TestDeltaStream sends announcements over a network that loses, repeats and reorders them.
+// Appending to a list does not commute, so any wrong order shows.
+func TestDeltaStream(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var feed DeltaStream
-		var believed []int
+		var applied []int
 		var network []announcement
-		states := map[[2]uint64][]int{} // incarnation, sequence -> the sender's list at that moment
+		states := map[[2]uint64][]int{} // by incarnation and sequence: the sender's list at that time
 		incarnation, sequence, items := uint64(1), uint64(0), []int(nil)
 		say := func(snapshot bool, said []int) {
 			states[[2]uint64{incarnation, sequence}] = slices.Clone(items)
@@ -33,22 +33,23 @@ func TestFeed(t *testing.T) {
 			switch feed.Apply(m.incarnation, m.sequence, m.snapshot) {
 			case DeltaApply:
 				if m.snapshot {
-					believed = nil
+					applied = nil
 				}
-				believed = append(slices.Clone(believed), m.items...)
+				applied = append(slices.Clone(applied), m.items...)
 				next := [2]uint64{m.incarnation, m.sequence}
 				if slices.Compare(next[:], at[:]) <= 0 && at != [2]uint64{} {
-					t.Fatalf("back from %v to %v", at, next)
+					t.Fatalf("went back from %v to %v", at, next)
 				}
 				at, asked = next, false
-				if !slices.Equal(believed, states[at]) {
-					t.Fatalf("%v is believed at %v, not %v", believed, at, states[at])
+				if !slices.Equal(applied, states[at]) {
+					t.Fatalf("applied %v at %v, want %v", applied, at, states[at])
 				}
 			case DeltaResync:
 				asked = true
 			case DeltaIgnore:
-				if told := [2]uint64{m.incarnation, m.sequence}; slices.Compare(told[:], at[:]) > 0 && m.incarnation == feed.Incarnation() {
-					t.Fatalf("%v is ignored at %v", told, at)
+				if message := [2]uint64{m.incarnation, m.sequence}; slices.Compare(message[:], at[:]) > 0 &&
+					m.incarnation == feed.Incarnation() {
+					t.Fatalf("%v is ignored at %v", message, at)
 				}
 			}
 		}
@@ -72,7 +73,7 @@ func TestFeed(t *testing.T) {
 				}
 			},
 			"deliver": func(t *rapid.T) {
-				if n := len(network); n > 0 { // it stays in the network, and may come again
+				if n := len(network); n > 0 { // the message stays in the network and may arrive again
 					deliver(t, rapid.IntRange(0, n-1).Draw(t, "delivered"))
 				}
 			},
@@ -82,7 +83,7 @@ func TestFeed(t *testing.T) {
 				}
 				network = nil
 			},
-			"catch up": func(t *rapid.T) { // one increment gets through, and so does the answer if it is asked
+			"catch up": func(t *rapid.T) { // one increment arrives, and so does the snapshot if one is requested
 				sequence++
 				items = append(items, int(sequence))
 				say(false, items[len(items)-1:])
@@ -92,30 +93,46 @@ func TestFeed(t *testing.T) {
 					say(true, items)
 					deliver(t, len(network)-1)
 				}
-				if !slices.Equal(believed, items) {
-					t.Fatalf("%v is believed after all, not %v", believed, items)
+				if !slices.Equal(applied, items) {
+					t.Fatalf("applied %v in the end, want %v", applied, items)
 				}
 			},
 		})
 	})
 }
 
-func TestFeedVerdicts(t *testing.T) {
+func TestDeltaVerdicts(t *testing.T) {
 	type message struct {
 		incarnation, sequence uint64
 		snapshot              bool
 		want                  DeltaVerdict
 	}
 	for name, messages := range map[string][]message{
-		"an increment before any snapshot":    {{1, 1, false, DeltaResync}, {1, 1, true, DeltaApply}, {1, 2, false, DeltaApply}},
-		"a gap, and a snapshot closes it":     {{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 2, true, DeltaApply}, {1, 3, false, DeltaApply}},
-		"a gap, and what was missing comes":   {{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 1, false, DeltaApply}, {1, 2, false, DeltaApply}},
-		"a repetition":                        {{1, 4, true, DeltaApply}, {1, 4, true, DeltaIgnore}, {1, 5, false, DeltaApply}, {1, 5, false, DeltaIgnore}},
-		"an older snapshot":                   {{1, 4, true, DeltaApply}, {1, 3, true, DeltaIgnore}},
-		"a new life without its snapshot":     {{1, 4, true, DeltaApply}, {2, 1, false, DeltaResync}, {1, 5, false, DeltaIgnore}, {2, 0, true, DeltaApply}},
-		"the answer to an older life's gap":   {{1, 4, true, DeltaApply}, {2, 0, true, DeltaApply}, {1, 9, true, DeltaIgnore}},
-		"numbers begin again in a new life":   {{1, 9, true, DeltaApply}, {2, 1, true, DeltaApply}, {2, 2, false, DeltaApply}},
-		"a snapshot that is later than known": {{1, 1, true, DeltaApply}, {1, 7, true, DeltaApply}, {1, 8, false, DeltaApply}},
+		"an increment before any snapshot": {
+			{1, 1, false, DeltaResync}, {1, 1, true, DeltaApply}, {1, 2, false, DeltaApply},
+		},
+		"a gap closed by a snapshot": {
+			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 2, true, DeltaApply}, {1, 3, false, DeltaApply},
+		},
+		"a gap closed by the missing increment": {
+			{1, 0, true, DeltaApply}, {1, 2, false, DeltaResync}, {1, 1, false, DeltaApply}, {1, 2, false, DeltaApply},
+		},
+		"a repetition": {
+			{1, 4, true, DeltaApply}, {1, 4, true, DeltaIgnore}, {1, 5, false, DeltaApply}, {1, 5, false, DeltaIgnore},
+		},
+		"an older snapshot": {{1, 4, true, DeltaApply}, {1, 3, true, DeltaIgnore}},
+		"a new incarnation without its snapshot": {
+			{1, 4, true, DeltaApply}, {2, 1, false, DeltaResync}, {1, 5, false, DeltaIgnore}, {2, 0, true, DeltaApply},
+		},
+		"a snapshot of an older incarnation": {
+			{1, 4, true, DeltaApply}, {2, 0, true, DeltaApply}, {1, 9, true, DeltaIgnore},
+		},
+		"numbers restart with a new incarnation": {
+			{1, 9, true, DeltaApply}, {2, 1, true, DeltaApply}, {2, 2, false, DeltaApply},
+		},
+		"a newer snapshot": {
+			{1, 1, true, DeltaApply}, {1, 7, true, DeltaApply}, {1, 8, false, DeltaApply},
+		},
 	} {
 		var f DeltaStream
 		for i, m := range messages {

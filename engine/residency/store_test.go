@@ -12,16 +12,16 @@ import (
 	"troupe/engine/residency"
 )
 
-// slowFormat loads until it is told to end, the first time.
-type slowFormat struct {
-	format
-	begun chan struct{} // closed once the first load has
+// slowLoader blocks its first load until it is cancelled.
+type slowLoader struct {
+	fakeModel
+	begun chan struct{} // closed when the first load has begun
 }
 
-func (f slowFormat) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
+func (f slowLoader) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	select {
 	case <-f.begun:
-		return f.format.Load(ctx, d, path)
+		return f.fakeModel.Load(ctx, d, path)
 	default:
 		close(f.begun)
 		<-ctx.Done()
@@ -29,32 +29,33 @@ func (f slowFormat) Load(ctx context.Context, d cuda.Device, path string) (engin
 	}
 }
 
-// TestLoadIsTakenOver: who waits for a load that is told to end loads the model itself.
-func TestLoadIsTakenOver(t *testing.T) {
+// TestWaiterLoadsAfterCancelledLoad checks that a call that waits for another call's load loads the
+// model itself when that load is cancelled.
+func TestWaiterLoadsAfterCancelledLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		f := slowFormat{begun: make(chan struct{})}
+		f := slowLoader{begun: make(chan struct{})}
 		h := residency.NewStore(d, f)
 		spec := engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 4}
-		life, end := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := h.Load(life, spec); first <- err }()
+		go func() { _, err := h.Load(ctx, spec); first <- err }()
 		<-f.begun
 		go func() { _, err := h.Load(t.Context(), spec); second <- err }()
 		synctest.Wait()
-		end()
+		cancel()
 		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("who was told to end: %v", err)
+			t.Errorf("cancelled load: %v", err)
 		}
 		if err := <-second; err != nil {
-			t.Errorf("who waited for it: %v", err)
+			t.Errorf("waiting load: %v", err)
 		}
 		if _, err := h.Unload("m"); err != nil || h.Loads() != 2 {
-			t.Errorf("%d loads, then %v", h.Loads(), err)
+			t.Errorf("%d loads, unload: %v", h.Loads(), err)
 		}
 	})
 }
