@@ -22,22 +22,22 @@ import (
 
 const (
 	// tries is how many ports, or folders, are tried one after the other.
-	tries = 100
+	maxTries = 100
 	// membersBucket is where the members of a Troupe are.
 	membersBucket = "troupe-members"
-	// introduced is how long a NATS server may take to show that it is a Troupe's: it may be starting.
-	introduced = time.Second
+	// detectTimeout is how long a NATS server may take to show that it is a Troupe's: it may be starting.
+	detectTimeout = time.Second
 )
 
 // claim takes the data folder, which the node holds until it ends. Where nobody chose name or folder, the next ones are taken
 // while others run.
-func (s *settings) claim() (lock *os.File, err error) {
+func (s *settings) lockDataDir() (lock *os.File, err error) {
 	lock, err = lockData(s.Data)
 	if s.given.Name != "" || s.given.Data != "" {
 		return lock, err
 	}
 	first := s.Name
-	for n := 2; errors.Is(err, errHeld) && n < tries; n++ {
+	for n := 2; errors.Is(err, errHeld) && n < maxTries; n++ {
 		s.Name = fmt.Sprintf("%s-%d", first, n)
 		if s.Data, err = defaultData(s.Name); err != nil {
 			return nil, err
@@ -45,30 +45,30 @@ func (s *settings) claim() (lock *os.File, err error) {
 		lock, err = lockData(s.Data)
 	}
 	if err == nil && s.Name != first {
-		s.note("%s runs already, so this is %s.", first, s.Name)
+		s.addNote("%s runs already, so this is %s.", first, s.Name)
 	}
 	return lock, err
 }
 
-func (s *settings) note(format string, args ...any) {
+func (s *settings) addNote(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
 // place settles where to listen: what was given must be free, and else the next port is taken that is. A Troupe at the usual port for NATS
 // is joined.
-func (s *settings) place(ctx context.Context, login []nats.Option) error {
+func (s *settings) pickAddresses(ctx context.Context, login []nats.Option) error {
 	if s.given.HTTP == "" {
-		if err := s.hold(); err != nil {
+		if err := s.listenHTTP(); err != nil {
 			return err
 		}
 	}
 	if s.NATSRoutes != "" && s.given.NATSClusterListen == "" {
-		if err := s.move(&s.NATSClusterListen, "the NATS cluster"); err != nil {
+		if err := s.useNextFree(&s.NATSClusterListen, "the NATS cluster"); err != nil {
 			return err
 		}
 	}
 	if s.Join == "" && s.given.NATSListen == "" {
-		if err := s.placeNATS(ctx, login); err != nil {
+		if err := s.joinOrServeNATS(ctx, login); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (s *settings) place(ctx context.Context, login []nats.Option) error {
 	if s.MetricsListen != "" {
 		listeners = append(listeners, listener{"--metrics-listen", s.MetricsListen})
 	}
-	if s.web == nil {
+	if s.httpListener == nil {
 		listeners = append(listeners, listener{"--http", s.HTTP})
 	}
 	for _, l := range listeners {
@@ -87,14 +87,14 @@ func (s *settings) place(ctx context.Context, login []nats.Option) error {
 	return nil
 }
 
-// hold listens for HTTP on the next free port, from here on: a node that starts at the same time takes another.
-func (s *settings) hold() error {
-	for range tries {
-		if err := s.move(&s.HTTP, "HTTP"); err != nil {
+// hold tryAddress for HTTP on the next free port, from here on: a node that starts at the same time takes another.
+func (s *settings) listenHTTP() error {
+	for range maxTries {
+		if err := s.useNextFree(&s.HTTP, "HTTP"); err != nil {
 			return err
 		}
 		var err error
-		if s.web, err = net.Listen("tcp", s.HTTP); !errors.Is(err, syscall.EADDRINUSE) {
+		if s.httpListener, err = net.Listen("tcp", s.HTTP); !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
 	}
@@ -102,10 +102,10 @@ func (s *settings) hold() error {
 }
 
 // move goes on to the next free port.
-func (s *settings) move(addr *string, what string) error {
+func (s *settings) useNextFree(addr *string, what string) error {
 	free, err := nextFree(*addr)
 	if err == nil && free != *addr {
-		s.note("%s is in use, so %s is on %s.", *addr, what, free)
+		s.addNote("%s is in use, so %s is on %s.", *addr, what, free)
 	}
 	*addr = free
 	return err
@@ -114,29 +114,29 @@ func (s *settings) move(addr *string, what string) error {
 // nextFree is the address with the first port that is free.
 func nextFree(addr string) (string, error) {
 	var err error
-	for range tries {
-		if err = listens(addr); !errors.Is(err, syscall.EADDRINUSE) {
+	for range maxTries {
+		if err = tryAddress(addr); !errors.Is(err, syscall.EADDRINUSE) {
 			return addr, err
 		}
-		addr = next(addr)
+		addr = nextPort(addr)
 	}
-	return addr, fmt.Errorf("%d ports up to %s are in use: %w", tries, addr, err)
+	return addr, fmt.Errorf("%d ports up to %s are in use: %w", maxTries, addr, err)
 }
 
-func next(addr string) string {
+func nextPort(addr string) string {
 	host, text, _ := net.SplitHostPort(addr)
 	port, _ := strconv.Atoi(text) // addresses are checked
 	return net.JoinHostPort(host, strconv.Itoa(port+1))
 }
 
-// placeNATS joins the Troupe that is at the usual port, or the next ones, or serves NATS on the first one that is free.
-func (s *settings) placeNATS(ctx context.Context, login []nats.Option) error {
+// joinOrServeNATS joins the Troupe that is at the usual port, or the next ones, or serves NATS on the first one that is free.
+func (s *settings) joinOrServeNATS(ctx context.Context, login []nats.Option) error {
 	usual := s.NATSListen
-	for range tries {
-		err := listens(s.NATSListen)
+	for range maxTries {
+		err := tryAddress(s.NATSListen)
 		switch {
 		case err == nil && s.NATSListen != usual:
-			s.note("%s is in use, so NATS is on %s.", usual, s.NATSListen)
+			s.addNote("%s is in use, so NATS is on %s.", usual, s.NATSListen)
 			return nil
 		case !errors.Is(err, syscall.EADDRINUSE):
 			return err
@@ -145,24 +145,24 @@ func (s *settings) placeNATS(ctx context.Context, login []nats.Option) error {
 		if s.NATSRoutes == "" {
 			is, err := isTroupe(ctx, url, login)
 			if is {
-				s.note("A Troupe is at %s: joined it.", url)
+				s.addNote("A Troupe is at %s: joined it.", url)
 				s.Join, s.NATSListen, s.NATSUsers = url, "", ""
 				return nil
 			}
 			if err != nil {
-				s.note("%s", err)
+				s.addNote("%s", err)
 			}
 		}
-		s.NATSListen = next(s.NATSListen)
+		s.NATSListen = nextPort(s.NATSListen)
 	}
-	return fmt.Errorf("%d ports from %s on are in use; choose one with --nats-listen, or a Troupe with --join", tries, usual)
+	return fmt.Errorf("%d ports from %s on are in use; choose one with --nats-listen, or a Troupe with --join", maxTries, usual)
 }
 
 // isTroupe reports whether nodes use the NATS server at a URL. The error says why a NATS server that is there did not tell.
 func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error) {
 	conn, err := nats.Connect(url, append(login,
-		nats.Name("troupe up"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(introduced))...)
-	if refused(err) {
+		nats.Name("troupe up"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(detectTimeout))...)
+	if isRefused(err) {
 		return false, fmt.Errorf("the NATS server at %s does not let this node in (%w); where it is a Troupe's, join it with --nats-nkey, --nats-creds or --tls-cert", url, err)
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, introduced)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
 		if _, err := js.KeyValue(ctx, membersBucket); err == nil {
@@ -184,14 +184,14 @@ func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(introduced / 20):
+		case <-time.After(detectTimeout / 20):
 		}
 	}
 	return false, nil
 }
 
-// refused reports whether a NATS server answered, and wants to know who asks, or can not say who it is.
-func refused(err error) bool {
+// isRefused reports whether a NATS server answered, and wants to know who asks, or can not say who it is.
+func isRefused(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnWanted) || err != nil && strings.Contains(err.Error(), "tls: ")
 }
 

@@ -16,8 +16,8 @@ import (
 	"troupe/testkit"
 )
 
-// occupied is an address that something listens on.
-func occupied(t *testing.T) string {
+// occupiedAddr is an address that something listens on.
+func occupiedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,8 +49,8 @@ func natsAt(t *testing.T, password string) (string, *nats.Conn) {
 	return s.Addr().String(), conn
 }
 
-// TestPlaceNATS: what is at the usual port for NATS decides whether it is joined or left alone.
-func TestPlaceNATS(t *testing.T) {
+// TestJoinOrServeNATS: what is at the usual port for NATS decides whether it is joined or left alone.
+func TestJoinOrServeNATS(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usual  func(t *testing.T) string
 		joined bool
@@ -86,12 +86,12 @@ func TestPlaceNATS(t *testing.T) {
 			addr, _ := natsAt(t, "secret")
 			return addr
 		}, false, "does not let this node in (nats: Authorization Violation)"},
-		"no NATS": {occupied, false, "is in use, so NATS is on 127.0.0.1:"},
+		"no NATS": {occupiedAddr, false, "is in use, so NATS is on 127.0.0.1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			usual := tc.usual(t)
 			s := settings{Options: Options{HTTP: "127.0.0.1:0", NATSListen: usual}}
-			if err := s.place(t.Context(), nil); err != nil {
+			if err := s.pickAddresses(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
 			if tc.joined != (s.Join == "nats://"+usual && s.NATSListen == "") {
@@ -107,23 +107,23 @@ func TestPlaceNATS(t *testing.T) {
 	}
 }
 
-// TestPlaceRoutes: a node that is to be in a NATS cluster joins nobody, but serves NATS beside whoever does.
-func TestPlaceRoutes(t *testing.T) {
+// TestRoutesDoNotJoin: a node that is to be in a NATS cluster joins nobody, but serves NATS beside whoever does.
+func TestRoutesDoNotJoin(t *testing.T) {
 	usual, conn := natsAt(t, "")
 	if _, err := micro.AddService(conn, micro.Config{Name: "troupe", Version: "0.0.0"}); err != nil {
 		t.Fatal(err)
 	}
 	s := settings{Options: Options{HTTP: "127.0.0.1:0", NATSListen: usual, NATSRoutes: "nats://127.0.0.1:1", NATSClusterListen: "127.0.0.1:0"}}
-	if err := s.place(t.Context(), nil); err != nil || s.Join != "" || s.NATSListen == usual {
+	if err := s.pickAddresses(t.Context(), nil); err != nil || s.Join != "" || s.NATSListen == usual {
 		t.Errorf("joined %q, listens on %q, %v", s.Join, s.NATSListen, err)
 	}
 }
 
-// TestPlace: an address that nobody gave moves on, one that was given does not.
-func TestPlace(t *testing.T) {
-	taken := occupied(t)
+// TestExplicitAddressesDoNotMove: an address that nobody gave moves on, one that was given does not.
+func TestExplicitAddressesDoNotMove(t *testing.T) {
+	taken := occupiedAddr(t)
 	s := settings{Options: Options{HTTP: taken, NATSListen: "127.0.0.1:0", NATSRoutes: "nats://a:1", NATSClusterListen: taken}}
-	if err := s.place(t.Context(), nil); err != nil {
+	if err := s.pickAddresses(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if s.HTTP == taken || s.NATSClusterListen == taken || s.Join != "" || len(s.notes) != 2 {
@@ -133,22 +133,22 @@ func TestPlace(t *testing.T) {
 		"--http": {HTTP: taken}, "--nats-listen": {NATSListen: taken}, "--nats-cluster-listen": {NATSClusterListen: taken},
 		"--cluster-listen": {ClusterListen: taken}, "--data-listen": {DataListen: taken},
 	} {
-		s := settings{Options: o.or(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}), given: o}
-		if err := s.place(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "choose another address with "+flag) {
+		s := settings{Options: o.withDefaults(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}), given: o}
+		if err := s.pickAddresses(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "choose another address with "+flag) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }
 
-// TestClaim: each node of a machine has a folder and a name of its own, and keeps them.
-func TestClaim(t *testing.T) {
+// TestEachNodeHasOwnDataDir: each node of a machine has a folder and a name of its own, and keeps them.
+func TestEachNodeHasOwnDataDir(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	var names, ids []string
 	var locks []*os.File
 	claim := func() {
 		t.Helper()
-		s := settled(t)
-		lock, err := s.claim()
+		s := resolved(t)
+		lock, err := s.lockDataDir()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,14 +174,14 @@ func TestClaim(t *testing.T) {
 	if names[3] != names[1] || ids[3] != ids[1] {
 		t.Errorf("the second, back again, is %s, %s", names[3], ids[3])
 	}
-	s := settled(t, "--name", first)
-	if _, err := s.claim(); err == nil || !strings.Contains(err.Error(), "belongs to a node that is running") {
+	s := resolved(t, "--name", first)
+	if _, err := s.lockDataDir(); err == nil || !strings.Contains(err.Error(), "belongs to a node that is running") {
 		t.Errorf("a name that was given: %v", err)
 	}
 }
 
-// TestPlaceHolds: nodes that start at the same time take different ports.
-func TestPlaceHolds(t *testing.T) {
+// TestConcurrentNodesPickDifferentPorts: nodes that start at the same time take different ports.
+func TestConcurrentNodesPickDifferentPorts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -193,10 +193,10 @@ func TestPlaceHolds(t *testing.T) {
 	taken := map[string]bool{}
 	for range 3 {
 		s := settings{Options: Options{HTTP: usual, NATSListen: "127.0.0.1:0"}}
-		if err := s.place(t.Context(), nil); err != nil {
+		if err := s.pickAddresses(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		defer s.web.Close()
+		defer s.httpListener.Close()
 		if taken[s.HTTP] {
 			t.Errorf("%s was taken before", s.HTTP)
 		}
@@ -206,7 +206,7 @@ func TestPlaceHolds(t *testing.T) {
 
 // TestQuickstartTakesFreePorts checks that the example can start where the usual ports are in use.
 func TestQuickstartTakesFreePorts(t *testing.T) {
-	s := settled(t, "--config", filepath.Join(testkit.Root(), "examples", "quickstart.yaml"))
+	s := resolved(t, "--config", filepath.Join(testkit.Root(), "examples", "quickstart.yaml"))
 	if o := s.given; o.HTTP != "" || o.NATSListen != "" {
 		t.Errorf("http %q and nats_listen %q are fixed in examples/quickstart.yaml", o.HTTP, o.NATSListen)
 	}

@@ -11,11 +11,11 @@ import (
 	"troupe/node"
 )
 
-// welcome says where the node is and what to try.
-func welcome(w io.Writer, s settings, node *node.Node) {
-	url, nats := "http://"+s.dialled(node.HTTPAddr()), s.Join
+// printBanner says where the node is and what to try.
+func printBanner(w io.Writer, s settings, node *node.Node) {
+	url, nats := "http://"+s.dialAddr(node.HTTPAddr()), s.Join
 	if s.HTTPTLSCert != "" {
-		url = "https://" + s.dialled(node.HTTPAddr())
+		url = "https://" + s.dialAddr(node.HTTPAddr())
 	}
 	if nats == "" {
 		nats = node.NATSURL()
@@ -48,23 +48,25 @@ func welcome(w io.Writer, s settings, node *node.Node) {
 	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats, s.loginFlags())
 }
 
-// dialled is an address as one dials it, which 0.0.0.0 is not.
-func (s settings) dialled(addr string) string {
+// dialAddr is an address as one dials it, which 0.0.0.0 is not.
+func (s settings) dialAddr(addr string) string {
 	host, port, _ := net.SplitHostPort(addr)
 	if net.ParseIP(host).IsUnspecified() {
-		host = cmp.Or(s.Advertise, thisMachine)
+		host = cmp.Or(s.Advertise, loopbackHost)
 	}
 	return net.JoinHostPort(host, port)
 }
 
 // natsFlags let the nats command line in as this node is, and loginFlags our own commands.
-func (s settings) natsFlags() string { return s.flags("tlscert", "tlskey", "tlsca", "creds", "nkey") }
-
-func (s settings) loginFlags() string {
-	return s.flags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+func (s settings) natsFlags() string {
+	return s.fileFlags("tlscert", "tlskey", "tlsca", "creds", "nkey")
 }
 
-func (s settings) flags(names ...string) (all string) {
+func (s settings) loginFlags() string {
+	return s.fileFlags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+}
+
+func (s settings) fileFlags(names ...string) (all string) {
 	for i, file := range []string{s.TLSCert, s.TLSKey, s.TLSCA, s.NATSCreds, s.NATSNkey} {
 		if file != "" {
 			all += fmt.Sprintf(" --%s %s", names[i], file)

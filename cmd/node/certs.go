@@ -142,20 +142,20 @@ func (c certsCommand) show(to console) error {
 	table := tabwriter.NewWriter(to.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tUNTIL\tHOSTS")
 	for _, cert := range all {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", cert.Subject.CommonName, until(cert), cmp.Or(strings.Join(security.Hosts(cert), ", "), use(cert)))
+		fmt.Fprintf(table, "%s\t%s\t%s\n", cert.Subject.CommonName, expiry(cert), cmp.Or(strings.Join(security.Hosts(cert), ", "), purpose(cert)))
 	}
 	return table.Flush()
 }
 
 // use is what a certificate without hosts is for.
-func use(cert *x509.Certificate) string {
+func purpose(cert *x509.Certificate) string {
 	if cert.IsCA {
 		return ""
 	}
 	return "a client of NATS"
 }
 
-func until(cert *x509.Certificate) string {
+func expiry(cert *x509.Certificate) string {
 	day := cert.NotAfter.Format(time.DateOnly)
 	if time.Now().After(cert.NotAfter) {
 		return day + " (expired)"

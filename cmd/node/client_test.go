@@ -11,12 +11,12 @@ import (
 	"troupe/messages"
 )
 
-// TestAskedAgain: a node that hangs swallows what NATS gives to it; commands ask again, and say so where that is no use.
-func TestAskedAgain(t *testing.T) {
+// TestRequestRetriesSilentNode: a node that hangs swallows what NATS gives to it; commands ask again, and say so where that is no use.
+func TestRequestRetriesSilentNode(t *testing.T) {
 	_, conn := natsAt(t, "")
 	ask := func(ctx context.Context) (*messages.KvStatsResponse, error) {
 		answer := &messages.KvStatsResponse{}
-		return answer, remote{NATS: "nats://here"}.ask(ctx, conn, "kv.stats", &messages.KvStatsRequest{}, answer)
+		return answer, clusterClient{NATS: "nats://here"}.request(ctx, conn, "kv.stats", &messages.KvStatsRequest{}, answer)
 	}
 	if _, err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "no node answers there") {
 		t.Errorf("with no node: %v", err)
@@ -34,7 +34,7 @@ func TestAskedAgain(t *testing.T) {
 		t.Errorf("%v, %v, asked %d times", got, err, asked.Load())
 	}
 	hangs.Store(1 << 20)
-	ctx, end := context.WithTimeout(t.Context(), askAgain/20)
+	ctx, end := context.WithTimeout(t.Context(), attemptTimeout/20)
 	defer end()
 	if _, err := ask(ctx); err == nil || !strings.Contains(err.Error(), "no node at nats://here answers, though there are some") {
 		t.Errorf("where all hang: %v", err)

@@ -14,16 +14,16 @@ import (
 const (
 	maxDevices     = 64
 	minDeviceBytes = 16 << 20
-	// someMemory is taken for the machine's where it does not tell.
-	someMemory = 4 << 30
+	// assumedMemory is taken for the machine's where it does not tell.
+	assumedMemory = 4 << 30
 )
 
-// automatic takes the GPUs of this machine, or where there are none a software device.
-const automatic = "auto"
+// autoDevices takes the GPUs of this machine, or where there are none a software device.
+const autoDevices = "auto"
 
 // parseDevices reads "auto" or "host:COUNTxSIZE". For auto there is nothing to configure.
 func parseDevices(s string) ([]host.Config, error) {
-	if s == automatic {
+	if s == autoDevices {
 		return nil, nil
 	}
 	count, size, ok := strings.Cut(strings.TrimPrefix(s, "host:"), "x")
@@ -56,7 +56,7 @@ func hostDevices(n int, bytes int64) []host.Config {
 func machineMemory() int64 {
 	in, err := os.Open("/proc/meminfo")
 	if err != nil {
-		return someMemory
+		return assumedMemory
 	}
 	defer in.Close()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -65,5 +65,5 @@ func machineMemory() int64 {
 			return kib << 10
 		}
 	}
-	return someMemory
+	return assumedMemory
 }

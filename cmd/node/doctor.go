@@ -31,9 +31,9 @@ Examples:
 type state string
 
 const (
-	fine state = "ok"
-	odd  state = "warning" // it works, and could work better
-	bad  state = "fix"     // it does not work before it is mended
+	stateOK      state = "ok"
+	stateWarning state = "warning" // it works, and could work better
+	stateFix     state = "fix"     // it does not work before it is mended
 )
 
 // finding is what one check found.
@@ -44,18 +44,18 @@ type finding struct {
 	Remedy string `json:"remedy,omitempty"` // where State is not fine
 }
 
-// examineWithin is how long all checks together may take: a GPU that is ill can hang who asks it.
-const examineWithin = time.Minute
+// checksTimeout is how long all checks together may take: a GPU that is ill can hang who asks it.
+const checksTimeout = time.Minute
 
 // Run prints what was found.
 func (d doctorCommand) Run(c console) error {
-	s, err := completed(d.Options, d.Config)
+	s, err := resolveUnchecked(d.Options, d.Config)
 	if err != nil {
 		return &usageError{err}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), examineWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), checksTimeout)
 	defer cancel()
-	findings := examine(ctx, s)
+	findings := runChecks(ctx, s)
 	if d.JSON {
 		out := json.NewEncoder(c.out)
 		out.SetIndent("", "  ")
@@ -66,11 +66,11 @@ func (d doctorCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	return verdict(findings)
+	return summarize(findings)
 }
 
-// examine runs all checks, one after the other.
-func examine(ctx context.Context, s settings) (all []finding) {
+// runChecks runs all checks, one after the other.
+func runChecks(ctx context.Context, s settings) (all []finding) {
 	for _, check := range []func(context.Context, settings) []finding{
 		checkVersions, checkSetup, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkStore, checkTiers,
 	} {
@@ -88,10 +88,10 @@ func printFindings(w io.Writer, findings []finding) (err error) {
 	return err
 }
 
-func verdict(findings []finding) error {
+func summarize(findings []finding) error {
 	mend := 0
 	for _, f := range findings {
-		if f.State == bad {
+		if f.State == stateFix {
 			mend++
 		}
 	}

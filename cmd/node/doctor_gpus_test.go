@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestForbiddenDevice: a device file that may not be used is said, with what to do. That needs a user who may make one, and be nobody then.
-func TestForbiddenDevice(t *testing.T) {
+// TestDeviceFileWithoutPermission: a device file that may not be used is said, with what to do. That needs a user who may make one, and be nobody then.
+func TestDeviceFileWithoutPermission(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.Chmod(filepath.Dir(folder), 0o755); err != nil { // for nobody to look into
 		t.Fatal(err)
 	}
 	pattern := filepath.Join(folder, "nvidia*")
-	if got := checkNodes(pattern); got != nil {
+	if got := checkDeviceFiles(pattern); got != nil {
 		t.Errorf("no device files: %v", got)
 	}
 	device := filepath.Join(folder, "nvidia0")
@@ -30,10 +30,10 @@ func TestForbiddenDevice(t *testing.T) {
 		if err := unix.Setfsuid(65534); err != nil {
 			t.Error(err)
 		}
-		found <- checkNodes(pattern)
+		found <- checkDeviceFiles(pattern)
 	}()
 	got := <-found
-	if len(got) != 1 || got[0].Check != "permissions" || got[0].State != bad || got[0].Text != "no permission to use "+device ||
+	if len(got) != 1 || got[0].Check != "permissions" || got[0].State != stateFix || got[0].Text != "no permission to use "+device ||
 		!strings.Contains(got[0].Remedy, "group that owns it") {
 		t.Errorf("%+v", got)
 	}

@@ -17,11 +17,11 @@ import (
 // checkTiers looks whether there is room for the KV tiers that are asked for.
 func checkTiers(_ context.Context, s settings) (all []finding) {
 	var cfg node.Config
-	s.tiers(&cfg)
+	s.setTiers(&cfg)
 	if want := cfg.Tiers.DRAMBytes; s.KVDRAM != "" && want > 0 {
-		f := finding{"kv dram", fine, fmt.Sprintf("%s, of %s of memory that is free", units.FormatBytes(want), units.FormatBytes(freeMemory())), ""}
+		f := finding{"kv dram", stateOK, fmt.Sprintf("%s, of %s of memory that is free", units.FormatBytes(want), units.FormatBytes(freeMemory())), ""}
 		if want > freeMemory() {
-			f.State, f.Remedy = bad, "give it less with --kv-dram"
+			f.State, f.Remedy = stateFix, "give it less with --kv-dram"
 		}
 		all = append(all, f)
 	}
@@ -36,10 +36,10 @@ func checkDisk(path string, want int64) finding {
 	dir := filepath.Dir(path)
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
+		return finding{"kv nvme", stateFix, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
 	}
 	if err := kvstore.CheckPath(path); err != nil {
-		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
+		return finding{"kv nvme", stateFix, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
 	}
 	free := int64(fs.Bavail) * fs.Bsize
 	var file unix.Stat_t
@@ -47,16 +47,16 @@ func checkDisk(path string, want int64) finding {
 		free += file.Blocks * 512
 	}
 	if text := fmt.Sprintf("%s for %s, of %s that is free", units.FormatBytes(want), path, units.FormatBytes(free)); want > free {
-		return finding{"kv nvme", bad, text, "give it less with --kv-nvme, or name a file on another disk with --kv-nvme-path"}
-	} else if err := pastCache(dir); err != nil {
-		return finding{"kv nvme", odd, fmt.Sprintf("%s; %v", text, err), "name a file on a local disk with --kv-nvme-path"}
+		return finding{"kv nvme", stateFix, text, "give it less with --kv-nvme, or name a file on another disk with --kv-nvme-path"}
+	} else if err := checkDirectIO(dir); err != nil {
+		return finding{"kv nvme", stateWarning, fmt.Sprintf("%s; %v", text, err), "name a file on a local disk with --kv-nvme-path"}
 	} else {
-		return finding{"kv nvme", fine, text, ""}
+		return finding{"kv nvme", stateOK, text, ""}
 	}
 }
 
-// pastCache tries whether files in a folder can be written to, and past the page cache.
-func pastCache(dir string) error {
+// checkDirectIO tries whether files in a folder can be written to, and past the page cache.
+func checkDirectIO(dir string) error {
 	f, err := os.CreateTemp(dir, "kv-doctor-*")
 	if err != nil {
 		return err

@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// TestRoomForTiers: what the doctor says of the tiers that are asked for, and that it leaves nothing behind.
-func TestRoomForTiers(t *testing.T) {
+// TestCheckTiers: what the doctor says of the tiers that are asked for, and that it leaves nothing behind.
+func TestCheckTiers(t *testing.T) {
 	folder := t.TempDir()
-	letter := write(t, folder, "letter", "Dear Theophilus")
+	letter := writeFile(t, folder, "letter", "Dear Theophilus")
 	for name, tc := range map[string]struct {
 		args   []string
 		check  string
 		state  state
 		remedy string
 	}{
-		"dram":             {[]string{"--kv-dram", "1MiB"}, "kv dram", fine, ""},
-		"too much dram":    {[]string{"--kv-dram", "4000000GiB"}, "kv dram", bad, "less with --kv-dram"},
-		"too much disk":    {[]string{"--kv-nvme", "4000000GiB", "--kv-nvme-path", filepath.Join(folder, "kv")}, "kv nvme", bad, "less with --kv-nvme"},
-		"no folder":        {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "none", "kv")}, "kv nvme", bad, "make that folder"},
-		"a folder":         {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", folder}, "kv nvme", bad, "name another file"},
-		"somebody's":       {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", letter}, "kv nvme", bad, "name another file"},
+		"dram":             {[]string{"--kv-dram", "1MiB"}, "kv dram", stateOK, ""},
+		"too much dram":    {[]string{"--kv-dram", "4000000GiB"}, "kv dram", stateFix, "less with --kv-dram"},
+		"too much disk":    {[]string{"--kv-nvme", "4000000GiB", "--kv-nvme-path", filepath.Join(folder, "kv")}, "kv nvme", stateFix, "less with --kv-nvme"},
+		"no folder":        {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "none", "kv")}, "kv nvme", stateFix, "make that folder"},
+		"a folder":         {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", folder}, "kv nvme", stateFix, "name another file"},
+		"somebody's":       {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", letter}, "kv nvme", stateFix, "name another file"},
 		"nothing is asked": {nil, "", "", ""},
 	} {
-		s := settled(t, append(tc.args, "--data", folder)...)
+		s := resolved(t, append(tc.args, "--data", folder)...)
 		got := checkTiers(t.Context(), s)
 		switch {
 		case tc.check == "":
@@ -36,8 +36,8 @@ func TestRoomForTiers(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	disk := checkTiers(t.Context(), settled(t, "--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "kv")))
-	if len(disk) != 1 || disk[0].State == bad { // a file system without O_DIRECT is odd
+	disk := checkTiers(t.Context(), resolved(t, "--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "kv")))
+	if len(disk) != 1 || disk[0].State == stateFix { // a file system without O_DIRECT is odd
 		t.Errorf("%+v", disk)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {

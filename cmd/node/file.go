@@ -66,7 +66,7 @@ func readFile(path string) (file, error) {
 	f := file{source: source}
 	err = yaml.NewDecoder(bytes.NewReader(source), yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
 	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
-		return file{}, fmt.Errorf("%s: %w", path, inWordsOfTheFile(err))
+		return file{}, fmt.Errorf("%s: %w", path, describeYAMLError(err))
 	}
 	if err := f.checkFractions(path); err != nil {
 		return file{}, err

@@ -8,31 +8,31 @@ import (
 )
 
 // kept is a file that others must not change.
-type kept struct {
+type sensitiveFile struct {
 	flag, path string
 	secret     bool // nor read
 }
 
-// looseFiles finds files with rights that others should not have.
-func (s settings) looseFiles() (all []finding) {
-	for _, f := range []kept{
+// permissionFindings finds files with rights that others should not have.
+func (s settings) permissionFindings() (all []finding) {
+	for _, f := range []sensitiveFile{
 		{"--nats-nkey", s.NATSNkey, true}, {"--nats-creds", s.NATSCreds, true}, {"--nats-users", s.NATSUsers, true},
 		{"--api-keys", s.APIKeys, true}, {"--tls-key", s.TLSKey, true}, {"--http-tls-key", s.HTTPTLSKey, true},
 		{"--tls-cert", s.TLSCert, false}, {"--http-tls-cert", s.HTTPTLSCert, false},
 		{"--tls-ca", s.TLSCA, false}, {"--tls-revoked", s.TLSRevoked, false},
 	} {
 		if f.path != "" {
-			all = append(all, f.loose()...)
+			all = append(all, f.findings()...)
 		}
 	}
 	if s.config != "" {
-		all = append(all, looseConfig(s.config)...)
+		all = append(all, configFindings(s.config)...)
 	}
 	return all
 }
 
 // loose finds what is wrong with the rights to a file and to the folders that it is in.
-func (f kept) loose() (all []finding) {
+func (f sensitiveFile) findings() (all []finding) {
 	info, err := os.Stat(f.path)
 	if err != nil {
 		return nil // the error is reported where the file is read
@@ -40,21 +40,21 @@ func (f kept) loose() (all []finding) {
 	add := func(how state, remedy, format string, args ...any) {
 		all = append(all, finding{"files", how, f.flag + " " + f.path + " " + fmt.Sprintf(format, args...), remedy})
 	}
-	for _, dir := range parents(f.path) {
-		if why, how := writable(dir.info, dir.direct); why != "" {
+	for _, dir := range parentFolders(f.path) {
+		if why, how := writableByOthers(dir.info, dir.direct); why != "" {
 			add(how, "chmod go-w "+dir.path, "can be replaced by others: the folder %s %s", dir.path, why)
 		}
 	}
-	if why, how := writable(info, true); why != "" {
+	if why, how := writableByOthers(info, true); why != "" {
 		add(how, "chmod 600 "+f.path+", and chown it to the user of the node", "can be changed by others: it %s", why)
 	} else if f.secret && info.Mode().Perm()&0o044 != 0 {
-		add(odd, "chmod 600 "+f.path, "can be read by others")
+		add(stateWarning, "chmod 600 "+f.path, "can be read by others")
 	}
 	return all
 }
 
-// looseConfig is loose for the configuration file, which a group may edit.
-func looseConfig(path string) []finding {
+// configFindings is loose for the configuration file, which a group may edit.
+func configFindings(path string) []finding {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -63,7 +63,7 @@ func looseConfig(path string) []finding {
 		return []finding{
 			{
 				"files",
-				bad,
+				stateFix,
 				fmt.Sprintf("--config %s can be changed by everybody on this machine", path),
 				"chmod o-w " + path,
 			},
@@ -74,7 +74,7 @@ func looseConfig(path string) []finding {
 		return []finding{
 			{
 				"files",
-				bad,
+				stateFix,
 				fmt.Sprintf(
 					"--config %s can be replaced by everybody on this machine: so can all in %s",
 					path,
@@ -87,41 +87,41 @@ func looseConfig(path string) []finding {
 	return nil
 }
 
-// writable says how others may write to a file or folder, and how grave that is; empty: they may
+// writableByOthers says how others may write to a file or folder, and how grave that is; empty: they may
 // not. In a sticky folder others cannot replace files. Groups count where strict. Another owner is
 // a warning: containers often have files of another user.
-func writable(info os.FileInfo, strict bool) (why string, how state) {
+func writableByOthers(info os.FileInfo, strict bool) (why string, how state) {
 	mode := info.Mode()
 	if mode.IsDir() && mode&os.ModeSticky != 0 {
-		return "", fine
+		return "", stateOK
 	}
 	switch {
 	case mode.Perm()&0o002 != 0:
-		return "can be written by everybody", bad
+		return "can be written by everybody", stateFix
 	case strict && mode.Perm()&0o020 != 0:
-		return "can be written by its group", bad
+		return "can be written by its group", stateFix
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
-		return fmt.Sprintf("belongs to user %d", owner.Uid), odd
+		return fmt.Sprintf("belongs to user %d", owner.Uid), stateWarning
 	}
-	return "", fine
+	return "", stateOK
 }
 
 // folder is one that a file is in, directly or not.
-type folder struct {
+type parentFolder struct {
 	path   string
 	direct bool
 	info   os.FileInfo
 }
 
-// parents are the folders of a file, and those of what it links to.
-func parents(path string) (all []folder) {
+// parentFolders are the folders of a file, and those of what it links to.
+func parentFolders(path string) (all []parentFolder) {
 	seen := map[string]bool{}
 	add := func(file string) {
 		for dir, direct := filepath.Dir(file), true; !seen[dir]; dir, direct = filepath.Dir(dir), false {
 			seen[dir] = true
 			if info, err := os.Stat(dir); err == nil {
-				all = append(all, folder{dir, direct, info})
+				all = append(all, parentFolder{dir, direct, info})
 			}
 		}
 	}

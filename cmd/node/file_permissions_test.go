@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestLooseFiles: keys and seeds that others can write are refused with the remedy, as are those in
+// TestFilePermissions: keys and seeds that others can write are refused with the remedy, as are those in
 // folders where others can replace them; that others can read them is a warning. --insecure makes
 // warnings of all.
-func TestLooseFiles(t *testing.T) {
+func TestFilePermissions(t *testing.T) {
 	for _, option := range []string{"nats-nkey", "nats-creds", "nats-users", "api-keys", "tls-key", "http-tls-key", "tls-cert", "tls-ca", "tls-revoked", "http-tls-cert"} {
 		secret := !strings.HasSuffix(option, "cert") && option != "tls-ca" && option != "tls-revoked"
 		for name, tc := range map[string]struct {
@@ -18,38 +18,38 @@ func TestLooseFiles(t *testing.T) {
 			want         state
 			text         string
 		}{
-			"own":               {0o600, 0o700, fine, ""},
-			"readable":          {0o644, 0o755, map[bool]state{true: odd, false: fine}[secret], "can be read by others"},
-			"group writes":      {0o660, 0o700, bad, "can be changed by others: it can be written by its group"},
-			"all write":         {0o606, 0o700, bad, "can be changed by others: it can be written by everybody"},
-			"all write folder":  {0o600, 0o707, bad, "can be replaced by others"},
-			"group's folder":    {0o600, 0o770, bad, "can be replaced by others"},
-			"sticky folder":     {0o600, 0o777 | os.ModeSticky, fine, ""},
-			"sticky, all write": {0o602, 0o777 | os.ModeSticky, bad, "can be changed by others"},
+			"own":               {0o600, 0o700, stateOK, ""},
+			"readable":          {0o644, 0o755, map[bool]state{true: stateWarning, false: stateOK}[secret], "can be read by others"},
+			"group writes":      {0o660, 0o700, stateFix, "can be changed by others: it can be written by its group"},
+			"all write":         {0o606, 0o700, stateFix, "can be changed by others: it can be written by everybody"},
+			"all write folder":  {0o600, 0o707, stateFix, "can be replaced by others"},
+			"group's folder":    {0o600, 0o770, stateFix, "can be replaced by others"},
+			"sticky folder":     {0o600, 0o777 | os.ModeSticky, stateOK, ""},
+			"sticky, all write": {0o602, 0o777 | os.ModeSticky, stateFix, "can be changed by others"},
 		} {
 			t.Run(option+", "+name, func(t *testing.T) {
 				dir := filepath.Join(t.TempDir(), "keys")
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				file := write(t, dir, "file", "")
+				file := writeFile(t, dir, "file", "")
 				for path, mode := range map[string]os.FileMode{file: tc.file, dir: tc.folder} {
 					if err := os.Chmod(path, mode); err != nil {
 						t.Fatal(err)
 					}
 				}
-				checkLoose(t, option, file, tc.want, tc.text)
+				checkPermissions(t, option, file, tc.want, tc.text)
 				link := filepath.Join(t.TempDir(), "link")
 				if err := os.Symlink(file, link); err != nil {
 					t.Fatal(err)
 				}
-				checkLoose(t, option, link, tc.want, tc.text)
+				checkPermissions(t, option, link, tc.want, tc.text)
 			})
 		}
 	}
 }
 
-func checkLoose(t *testing.T, option, file string, want state, text string) {
+func checkPermissions(t *testing.T, option, file string, want state, text string) {
 	t.Helper()
 	var s settings
 	for flag, field := range map[string]*string{
@@ -61,8 +61,8 @@ func checkLoose(t *testing.T, option, file string, want state, text string) {
 		}
 	}
 	s.HTTP = defaultHTTP
-	got, said := fine, ""
-	for _, f := range s.careless() {
+	got, said := stateOK, ""
+	for _, f := range s.securityFindings() {
 		if f.Check == "files" {
 			got, said = f.State, f.Text
 			if !strings.HasPrefix(f.Text, "--"+option+" "+file) || !strings.Contains(f.Remedy, "chmod") {
@@ -70,30 +70,30 @@ func checkLoose(t *testing.T, option, file string, want state, text string) {
 			}
 		}
 	}
-	if got != want || want != fine && !strings.Contains(said, text) {
+	if got != want || want != stateOK && !strings.Contains(said, text) {
 		t.Errorf("%s %q, want %s %q", got, said, want, text)
 	}
-	err := s.refuse()
-	if (err != nil) != (want == bad) {
+	err := s.checkSecurity()
+	if (err != nil) != (want == stateFix) {
 		t.Errorf("refused: %v", err)
 	}
 	insecure := true
 	s.Insecure = &insecure
-	if err := s.refuse(); err != nil {
+	if err := s.checkSecurity(); err != nil {
 		t.Errorf("with --insecure: %v", err)
 	}
 }
 
-// TestLooseConfig: a configuration that everybody can change is refused; one that a group may edit
+// TestConfigPermissions: a configuration that everybody can change is refused; one that a group may edit
 // is not.
-func TestLooseConfig(t *testing.T) {
+func TestConfigPermissions(t *testing.T) {
 	dir := t.TempDir()
-	file := write(t, dir, "node.yaml", "log_level: warn\n")
+	file := writeFile(t, dir, "node.yaml", "log_level: warn\n")
 	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o664: false, 0o646: true} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := understood(t, settle, "--config", file)
+		_, err := parseArgs(t, resolve, "--config", file)
 		if (err != nil) != refused {
 			t.Errorf("%o: %v", mode, err)
 		}

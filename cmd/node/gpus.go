@@ -11,9 +11,9 @@ import (
 	"troupe/node"
 )
 
-// devices settles which GPUs the node has, and notes what it found. It comes last: what it opens, the node closes.
-func (s *settings) devices(cfg *node.Config) (err error) {
-	if s.Devices != automatic {
+// openDevices settles which GPUs the node has, and notes what it found. It comes last: what it opens, the node closes.
+func (s *settings) openDevices(cfg *node.Config) (err error) {
+	if s.Devices != autoDevices {
 		cfg.Devices, err = parseDevices(s.Devices)
 		return err
 	}
@@ -23,12 +23,12 @@ func (s *settings) devices(cfg *node.Config) (err error) {
 	}
 	if len(found) == 0 {
 		cfg.Devices = hostDevices(1, machineMemory()/2)
-		s.note("No GPU: %s.\nIn its place there is one software GPU with %s.", none, units.FormatBytes(cfg.Devices[0].MemoryBytes))
+		s.addNote("No GPU: %s.\nIn its place there is one software GPU with %s.", none, units.FormatBytes(cfg.Devices[0].MemoryBytes))
 		return nil
 	}
-	sources, unseen := sources()
+	sources, unseen := healthSources()
 	if unseen != nil {
-		s.note("The health of the GPUs is not observed: %s.", unseen)
+		s.addNote("The health of the GPUs is not observed: %s.", unseen)
 	}
 	for _, info := range found {
 		d, err := driver.Open(info.Index, s.CUBLAS)
@@ -40,12 +40,12 @@ func (s *settings) devices(cfg *node.Config) (err error) {
 			gpu.Source = source
 		}
 		cfg.GPUs = append(cfg.GPUs, gpu)
-		s.note("gpu-%d is %s.", info.Index, described(info)+multiplied(d))
+		s.addNote("gpu-%d is %s.", info.Index, describeGPU(info)+gemmBackend(d))
 	}
 	return nil
 }
 
-func described(info cuda.Info) string {
+func describeGPU(info cuda.Info) string {
 	text := fmt.Sprintf("%s with %s", info.Name, units.FormatBytes(info.MemoryBytes))
 	if info.Simulated {
 		text += ", simulated"
@@ -53,8 +53,8 @@ func described(info cuda.Info) string {
 	return text
 }
 
-// multiplied says who computes a device's products.
-func multiplied(d cuda.Device) string {
+// gemmBackend says who computes a device's products.
+func gemmBackend(d cuda.Device) string {
 	p, err := cuda.As[cuda.Describer](d)
 	if err != nil || p.Properties().GEMMBackend == "" {
 		return ""
@@ -62,8 +62,8 @@ func multiplied(d cuda.Device) string {
 	return "; products by " + p.Properties().GEMMBackend
 }
 
-// sources are what tells the health of this machine's GPUs, by UUID.
-func sources() (map[string]telemetry.Source, error) {
+// healthSources are what tells the health of this machine's GPUs, by UUID.
+func healthSources() (map[string]telemetry.Source, error) {
 	lib, err := telemetry.OpenNVML("")
 	if err != nil {
 		return nil, err

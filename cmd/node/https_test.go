@@ -18,8 +18,8 @@ import (
 
 var httpsLine = regexp.MustCompile(`https://\S+`)
 
-// TestSecured: a node with keys and a certificate serves who has a key, also one that came later, over HTTPS alone.
-func TestSecured(t *testing.T) {
+// TestHTTPSWithAPIKeys: a node with keys and a certificate serves who has a key, also one that came later, over HTTPS alone.
+func TestHTTPSWithAPIKeys(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable() // testscript.Main makes it the node, under that name
 	if err != nil {
@@ -36,7 +36,7 @@ func TestSecured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := write(t, dir, "keys.yaml", "keys:\n"+line+"\n")
+	keys := writeFile(t, dir, "keys.yaml", "keys:\n"+line+"\n")
 	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
 		"--api-keys", keys, "--http-tls-cert", filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
 	cmd.Args[0] = "troupe"
@@ -88,7 +88,7 @@ func TestSecured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "keys.yaml", "keys:\n"+another+"\n")
+	writeFile(t, dir, "keys.yaml", "keys:\n"+another+"\n")
 	if got := status(first); got != http.StatusUnauthorized {
 		t.Errorf("anna, whose key is gone: %d", got)
 	}

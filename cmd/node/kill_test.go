@@ -15,13 +15,13 @@ import (
 	"troupe/testkit"
 )
 
-// TestKillNine: what was deployed is served again after a kill -9, without being asked for.
-func TestKillNine(t *testing.T) {
+// TestDeploymentsSurviveKill: what was deployed is served again after a kill -9, without being asked for.
+func TestDeploymentsSurviveKill(t *testing.T) {
 	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	first, url := up(t, bin, data)
+	first, url := startNode(t, bin, data)
 	deploy, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "kjv", "path": testkit.Model()}})
 	if err != nil {
 		t.Fatal(err)
@@ -34,14 +34,14 @@ func TestKillNine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // it was killed
-	_, url = up(t, bin, data)
+	_, url = startNode(t, bin, data)
 	serves(t, url)
 }
 
 var natsLine = regexp.MustCompile(`nats://\S+`)
 
 // up starts a node and returns it with the address of its NATS. It is killed at the end of the test.
-func up(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
+func startNode(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(bin, append([]string{
 		"up", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",

@@ -13,7 +13,7 @@ import (
 )
 
 type kvCommand struct {
-	remote
+	clusterClient
 	Watch bool `name:"watch" short:"w" xor:"how" help:"Read it anew every second, until q."`
 	JSON  bool `name:"json" xor:"how" help:"Print it as JSON."`
 }
@@ -44,7 +44,7 @@ func (k kvCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	ask := func(ctx context.Context, endpoint string, request, answer proto.Message) error {
-		return k.ask(ctx, conn, endpoint, request, answer)
+		return k.request(ctx, conn, endpoint, request, answer)
 	}
 	switch {
 	case k.Watch:

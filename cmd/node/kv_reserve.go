@@ -30,8 +30,8 @@ func parseReserve(s string) (map[string]float64, error) {
 	return shares, nil
 }
 
-// reserve sets how much memory of each GPU is kept for KV blocks, once the GPUs are known.
-func (s *settings) reserve(cfg *node.Config) (err error) {
+// setKVReserve sets how much memory of each GPU is kept for KV blocks, once the GPUs are known.
+func (s *settings) setKVReserve(cfg *node.Config) (err error) {
 	if s.KVReserve == "" {
 		return nil
 	}

@@ -17,7 +17,7 @@ func TestKVReserve(t *testing.T) {
 		"0.3,gpu-1=0.125": {"": 0.3, "gpu-1": 0.125},
 	} {
 		s, cfg := settings{Options: Options{KVReserve: text}}, node.Config{Devices: make([]host.Config, 2)}
-		if err := s.reserve(&cfg); err != nil || !maps.Equal(cfg.KVReserve, want) {
+		if err := s.setKVReserve(&cfg); err != nil || !maps.Equal(cfg.KVReserve, want) {
 			t.Errorf("%q: %v, %v", text, cfg.KVReserve, err)
 		}
 	}
@@ -27,7 +27,7 @@ func TestKVReserve(t *testing.T) {
 		}
 	}
 	s, cfg := settings{Options: Options{KVReserve: "gpu-2=0.5"}}, node.Config{Devices: make([]host.Config, 2)}
-	if err := s.reserve(&cfg); err == nil || !strings.Contains(err.Error(), "there is no gpu-2; there are gpu-0, gpu-1") {
+	if err := s.setKVReserve(&cfg); err == nil || !strings.Contains(err.Error(), "there is no gpu-2; there are gpu-0, gpu-1") {
 		t.Error(err)
 	}
 }

@@ -18,25 +18,25 @@ import (
 	"troupe/testkit"
 )
 
-// TestKilledNodeHasItsBlocks kills a node while it writes blocks to its disk. The next one over that file finds what was whole, copies it up instead of
+// TestNVMeBlocksSurviveKill kills a node while it writes blocks to its disk. The next one over that file finds what was whole, copies it up instead of
 // computing it again, and answers as before.
-func TestKilledNodeHasItsBlocks(t *testing.T) {
+func TestNVMeBlocksSurviveKill(t *testing.T) {
 	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	options := []string{"--kv-dram", "0", "--kv-nvme", "24MiB"}
-	first, url := up(t, bin, data, options...)
+	first, url := startNode(t, bin, data, options...)
 	ask(t, url, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", "path": "`+testkit.Model()+`"}}`)
 	serves(t, url)
 	var texts [8]string
 	for i := range texts {
-		texts[i], _ = infer(t, url, i)
+		texts[i], _ = complete(t, url, i)
 	}
 	eventually(t, func() string { return ask(t, url, "troupe.v1.kv.offload", "") }, `"replica":"kjv-0"`) // a replica that does not know its weights yet refuses
-	whole := nvme(t, url).GetResident()
-	writing := startWriting(t, url)
-	for nvme(t, url).GetArrivals() < uint64(whole)+20 { // it is in the midst of it
+	whole := nvmeStatus(t, url).GetResident()
+	writing := startLoad(t, url)
+	for nvmeStatus(t, url).GetArrivals() < uint64(whole)+20 { // it is in the midst of it
 		<-time.After(time.Millisecond)
 	}
 	if err := first.Process.Kill(); err != nil {
@@ -44,9 +44,9 @@ func TestKilledNodeHasItsBlocks(t *testing.T) {
 	}
 	_ = first.Wait() // it was killed
 	writing()
-	_, url = up(t, bin, data, options...)
+	_, url = startNode(t, bin, data, options...)
 	serves(t, url)
-	if found := nvme(t, url).GetResident(); found < whole {
+	if found := nvmeStatus(t, url).GetResident(); found < whole {
 		t.Errorf("it finds %d blocks of %d and more", found, whole)
 	}
 	for i := range texts { // else what is faster would be done
@@ -59,20 +59,20 @@ func TestKilledNodeHasItsBlocks(t *testing.T) {
 		}
 	}
 	for i, want := range texts {
-		if got, cached := infer(t, url, i); got != want || cached < 48 {
+		if got, cached := complete(t, url, i); got != want || cached < 48 {
 			t.Errorf("prompt %d: %q with %d tokens cached, and %q before", i, got, cached, want)
 		}
 	}
-	if s := nvme(t, url); s.GetHits() < 3 || s.GetDamaged() > 0 {
+	if s := nvmeStatus(t, url); s.GetHits() < 3 || s.GetDamaged() > 0 {
 		t.Errorf("%v", s)
 	}
-	shown := look(t, bin, "kv", "--nats", url)
+	shown := runCommand(t, bin, "kv", "--nats", url)
 	for _, want := range []string{"/nvme ", "/nvme → hbm", "kjv-0", "past the page cache"} {
 		if !strings.Contains(shown, want) && !strings.Contains(shown, "no O_DIRECT") {
 			t.Errorf("no %q in\n%s", want, shown)
 		}
 	}
-	if text := look(t, bin, "kv", "--json", "--nats", url); protojson.Unmarshal([]byte(text), &messages.KvStatsResponse{}) != nil {
+	if text := runCommand(t, bin, "kv", "--json", "--nats", url); protojson.Unmarshal([]byte(text), &messages.KvStatsResponse{}) != nil {
 		t.Error(text)
 	}
 }
@@ -82,7 +82,7 @@ func prompt(i int) string {
 }
 
 // infer asks for one of some completions, and returns how many prompt tokens were not computed.
-func infer(t *testing.T, url string, i int) (text string, cached int) {
+func complete(t *testing.T, url string, i int) (text string, cached int) {
 	t.Helper()
 	var c struct {
 		Choices []struct{ Text string }
@@ -100,7 +100,7 @@ func infer(t *testing.T, url string, i int) (text string, cached int) {
 }
 
 // nvme is how the disk tier of the only node is.
-func nvme(t *testing.T, url string) *messages.SlotsStatus {
+func nvmeStatus(t *testing.T, url string) *messages.SlotsStatus {
 	t.Helper()
 	var s messages.KvStatsResponse
 	if err := protojson.Unmarshal([]byte(ask(t, url, "troupe.v1.kv.stats", "")), &s); err != nil || len(s.GetNodes()[0].GetTiers()) != 2 {
@@ -109,8 +109,8 @@ func nvme(t *testing.T, url string) *messages.SlotsStatus {
 	return s.GetNodes()[0].GetTiers()[0].GetSlots()
 }
 
-// startWriting has a node compute and write other blocks until it is gone. What is returned waits for the end of that.
-func startWriting(t *testing.T, url string) (end func()) {
+// startLoad has a node compute and write other blocks until it is gone. What is returned waits for the end of that.
+func startLoad(t *testing.T, url string) (end func()) {
 	t.Helper()
 	conn, err := nats.Connect(url, nats.NoReconnect())
 	if err != nil {

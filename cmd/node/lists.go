@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// folders are the parts of a list of folders. A list of commas alone is no list: it would allow every folder.
-func folders(list string) (all []string) {
+// splitList are the parts of a list of splitList. A list of commas alone is no list: it would allow every folder.
+func splitList(list string) (all []string) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one != "" {
 			all = append(all, one)
@@ -14,7 +14,7 @@ func folders(list string) (all []string) {
 
 // absoluteList makes each folder of a list start at base.
 func absoluteList(base, list string) string {
-	all := folders(list)
+	all := splitList(list)
 	for i := range all {
 		all[i] = absolute(base, all[i])
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // login is how a command says to NATS who it is. Options and environment are called as those of "troupe up".
-type login struct {
+type natsLogin struct {
 	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"troupe certs\" makes it."`
 	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key."`
 	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
@@ -23,8 +23,8 @@ type login struct {
 }
 
 // options are those of a connection.
-func (l login) options() ([]nats.Option, error) {
-	if some(l.TLSCert, l.TLSKey, l.TLSCA) {
+func (l natsLogin) options() ([]nats.Option, error) {
+	if someNotAll(l.TLSCert, l.TLSKey, l.TLSCA) {
 		return nil, &usageError{errors.New("--tls-cert, --tls-key and --tls-ca go together; give all three")}
 	}
 	who := security.Login{Creds: l.NATSCreds, Nkey: l.NATSNkey}

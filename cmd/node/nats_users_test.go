@@ -12,9 +12,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestCommandsOfAUser: commands work for a documented user with its inbox prefix, and say what is
+// TestCommandsAsNATSUser: commands work for a documented user with its inbox prefix, and say what is
 // missing without it.
-func TestCommandsOfAUser(t *testing.T) {
+func TestCommandsAsNATSUser(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable() // testscript.Main makes it the node, under that name
 	if err != nil {
@@ -35,7 +35,7 @@ func TestCommandsOfAUser(t *testing.T) {
 		config = strings.ReplaceAll(config, documented, public)
 	}
 	cmd := exec.Command(self, "up", "--name", "n1", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
-		"--devices", "host:1x256MiB", "--nats-users", write(t, dir, "users.conf", config), "--nats-nkey", filepath.Join(dir, "node.nk"))
+		"--devices", "host:1x256MiB", "--nats-users", writeFile(t, dir, "users.conf", config), "--nats-nkey", filepath.Join(dir, "node.nk"))
 	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -84,19 +84,19 @@ const (
 	defaultDrain       = "30s"
 	defaultGrace       = 5 * time.Second
 	defaultAdapterDRAM = "256MiB"
-	thisMachine        = "127.0.0.1"
+	loopbackHost       = "127.0.0.1"
 )
 
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
-		"kvdram": units.FormatBytes(mostDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 		"kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }
 
 // or fills what o does not say from below.
-func (o Options) or(below Options) Options {
+func (o Options) withDefaults(below Options) Options {
 	to, from := reflect.ValueOf(&o).Elem(), reflect.ValueOf(below)
 	for i := range to.NumField() {
 		if to.Field(i).IsZero() {
@@ -119,21 +119,21 @@ func (o *Options) absolutePaths(base string) {
 // settings are the options complete and in agreement, with what the file says to deploy.
 type settings struct {
 	Options
-	given       Options // by flag, environment or file: what is not may be chosen otherwise
-	Deployments []*messages.DeploymentSpec
-	Adapters    []*messages.RegisterAdapterRequest
-	config      string       // the file, if there is one
-	notes       []string     // what was chosen otherwise, for the reader
-	web         net.Listener // at HTTP, where its port was chosen
+	given        Options // by flag, environment or file: what is not may be chosen otherwise
+	Deployments  []*messages.DeploymentSpec
+	Adapters     []*messages.RegisterAdapterRequest
+	config       string       // the file, if there is one
+	notes        []string     // what was chosen otherwise, for the reader
+	httpListener net.Listener // at HTTP, where its port was chosen
 }
 
 // gather combines what was given by flag or environment with what the file says.
-func gather(flags Options, path string) (settings, error) {
+func mergeSources(flags Options, path string) (settings, error) {
 	if err := checkFlags(flags); err != nil {
 		return settings{}, err
 	}
 	file, err := readFile(path)
-	s := settings{config: path, given: flags.or(file.Options), Deployments: file.specs(), Adapters: file.adapters()}
+	s := settings{config: path, given: flags.withDefaults(file.Options), Deployments: file.specs(), Adapters: file.adapters()}
 	if err == nil {
 		err = file.checkAdapters(path, s.given.Join != "" || s.given.NATSRoutes != "")
 	}
@@ -141,25 +141,25 @@ func gather(flags Options, path string) (settings, error) {
 }
 
 // settle checks what was given, completes it, and refuses a set-up that lets others in.
-func settle(flags Options, path string) (settings, error) {
-	s, err := completed(flags, path)
+func resolve(flags Options, path string) (settings, error) {
+	s, err := resolveUnchecked(flags, path)
 	if err != nil {
 		return s, err
 	}
-	return s, s.refuse()
+	return s, s.checkSecurity()
 }
 
-// completed checks what was given, and completes it.
-func completed(flags Options, path string) (settings, error) {
-	s, err := gather(flags, path)
+// resolveUnchecked checks what was given, and completes it.
+func resolveUnchecked(flags Options, path string) (settings, error) {
+	s, err := mergeSources(flags, path)
 	if err != nil {
 		return s, err
 	}
-	if err := s.clash(); err != nil {
+	if err := s.checkConflicts(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM})
-	if err := s.network(); err != nil {
+	s.Options = s.given.withDefaults(Options{Name: machineName(), HTTP: defaultHTTP, Devices: autoDevices, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM})
+	if err := s.setListenAddresses(); err != nil {
 		return s, err
 	}
 	if s.Data == "" {
@@ -170,9 +170,9 @@ func completed(flags Options, path string) (settings, error) {
 	return s, nil
 }
 
-// network fills in where to listen. Others that are to reach this node decide it, where nobody says it.
-func (s *settings) network() error {
-	host, err := s.reach()
+// setListenAddresses fills in where to listen. Others that are to reach this node decide it, where nobody says it.
+func (s *settings) setListenAddresses() error {
+	host, err := s.listenHost()
 	if err != nil {
 		return err
 	}
@@ -184,19 +184,19 @@ func (s *settings) network() error {
 	}
 	s.ClusterListen = cmp.Or(s.ClusterListen, net.JoinHostPort(host, "0"))
 	s.DataListen = cmp.Or(s.DataListen, net.JoinHostPort(host, "0"))
-	return s.reached()
+	return s.checkAddresses()
 }
 
 // drain is how long requests may finish.
-func (s settings) drain() time.Duration {
+func (s settings) drainTimeout() time.Duration {
 	d, _ := time.ParseDuration(s.DrainTimeout) // checked with the other options
 	return d
 }
 
 // grace is how long new requests are served when the node is told to end.
-func (s settings) grace() time.Duration {
+func (s settings) drainGrace() time.Duration {
 	if s.DrainGrace == "" {
-		return min(defaultGrace, s.drain()/2)
+		return min(defaultGrace, s.drainTimeout()/2)
 	}
 	d, _ := time.ParseDuration(s.DrainGrace) // checked with the other options
 	return d

@@ -16,17 +16,17 @@ import (
 	"troupe/messages"
 )
 
-// settled is what a command line comes to, together with environment and file.
-func settled(t *testing.T, args ...string) settings {
+// resolved is what a command line comes to, together with environment and file.
+func resolved(t *testing.T, args ...string) settings {
 	t.Helper()
-	s, err := understood(t, settle, args...)
+	s, err := parseArgs(t, resolve, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func understood(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
+func parseArgs(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
 	t.Helper()
 	var c commands
 	parser, err := kong.New(&c, helpVars())
@@ -39,7 +39,7 @@ func understood(t *testing.T, by func(Options, string) (settings, error), args .
 	return by(c.Up.Options, c.Up.Config)
 }
 
-func write(t *testing.T, dir, name, text string) string {
+func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -51,8 +51,8 @@ func write(t *testing.T, dir, name, text string) string {
 // TestPrecedence checks for every option: flag over environment over file over default.
 func TestPrecedence(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
-	file := [3]string{write(t, folder, "a", ""), write(t, folder, "b", ""), write(t, folder, "c", "")}
+	writeFile(t, folder, "config.json", "{}")
+	file := [3]string{writeFile(t, folder, "a", ""), writeFile(t, folder, "b", ""), writeFile(t, folder, "c", "")}
 	values := map[string][3]string{ // flag name -> three valid values
 		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
 		"adapter-dram": {"0", "1GiB", "2GiB"}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
@@ -83,9 +83,9 @@ func TestPrecedence(t *testing.T) {
 			if field.Type.Kind() == reflect.Pointer { // to a bool
 				line = key + ": true\n"
 			}
-			config := write(t, folder, flag+".yaml", line)
+			config := writeFile(t, folder, flag+".yaml", line)
 			got := func(args ...string) string {
-				s, err := understood(t, gather, args...)
+				s, err := parseArgs(t, mergeSources, args...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -111,7 +111,7 @@ func TestDefaults(t *testing.T) {
 		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222", Devices: "auto", LogLevel: "info",
 		CUBLAS: "auto", DrainTimeout: "30s", ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0", KVWatermark: "0.9", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
 	}
-	if diff := cmp.Diff(want, settled(t, "--name", "n1").Options); diff != "" {
+	if diff := cmp.Diff(want, resolved(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)
 	}
 	if err := checkName(machineName()); err != nil {
@@ -119,11 +119,11 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestFile checks that every field arrives, and that paths start where the file lies.
-func TestFile(t *testing.T) {
+// TestConfigSetsEveryField checks that every field arrives, and that paths start where the file lies.
+func TestConfigSetsEveryField(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
-	s := settled(t, "--config", write(t, folder, "node.yaml", `
+	writeFile(t, folder, "config.json", "{}")
+	s := resolved(t, "--config", writeFile(t, folder, "node.yaml", `
 data: state
 deployments:
   - name: m
@@ -158,11 +158,11 @@ deployments:
 	}
 }
 
-// TestRoom: a size that no block fits into was meant otherwise; none at all is none.
-func TestRoom(t *testing.T) {
+// TestTierSizes: a size that no block fits into was meant otherwise; none at all is none.
+func TestTierSizes(t *testing.T) {
 	for size, want := range map[string]string{"0": "", "1MiB": "", "200": "200 B has no room for KV blocks", "1023KiB": "at least 1 MiB", "much": "is not a size"} {
 		for _, option := range []string{"--kv-dram", "--kv-nvme", "--kv-remote"} {
-			_, err := understood(t, settle, option, size)
+			_, err := parseArgs(t, resolve, option, size)
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s %s: %v", option, size, err)
 			}
@@ -170,10 +170,10 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestLimits checks that a file and the control API draw the same lines.
-func TestLimits(t *testing.T) {
+// TestConfigLimitsMatchControlAPI checks that a file and the control API draw the same lines.
+func TestConfigLimitsMatchControlAPI(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
+	writeFile(t, folder, "config.json", "{}")
 	check := newChecker(folder)
 	numbers := reflect.TypeFor[Deployment]()
 	for i := range numbers.NumField() {
@@ -193,7 +193,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-func TestDevices(t *testing.T) {
+func TestParseDevices(t *testing.T) {
 	devices, err := parseDevices("host:2x512MiB")
 	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 {
 		t.Errorf("%+v, %v", devices, err)

@@ -11,7 +11,7 @@ import (
 
 // tryListen finds out whether an address is free, while nothing has been started.
 func tryListen(flag, addr string) error {
-	err := listens(addr)
+	err := tryAddress(addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		_, port, _ := net.SplitHostPort(addr)
 		return fmt.Errorf("port %s is in use; stop what listens on %s, or choose another address with %s", port, addr, flag)
@@ -22,8 +22,8 @@ func tryListen(flag, addr string) error {
 	return nil
 }
 
-// listens tries an address.
-func listens(addr string) error {
+// tryAddress tries an address.
+func tryAddress(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

@@ -48,12 +48,12 @@ func newChecker(base string) *checker {
 			"urls":     checkURLs,
 			"prefixes": checkPrefixes,
 			"host":     checkHost,
-			"hosts":    each(checkHost),
-			"origins":  each(checkOrigin),
+			"hosts":    forEach(checkHost),
+			"origins":  forEach(checkOrigin),
 			"count":    checkCount,
 			"duration": checkDuration,
 			"size":     checkSize,
-			"room":     checkRoom,
+			"room":     checkTierSize,
 			"share":    checkShare,
 			"reserve": func(s string) error {
 				_, err := parseReserve(s)
@@ -192,7 +192,7 @@ func checkHost(s string) error {
 }
 
 // each checks every element of a list.
-func each(check rule) rule {
+func forEach(check rule) rule {
 	return func(list string) error {
 		for _, one := range elements(list) {
 			if err := check(one); err != nil {
@@ -257,12 +257,12 @@ func checkLevel(s string) error {
 	return fmt.Errorf("%q is not a log level; use debug, info, warn or error", s)
 }
 
-// checkRoots looks whether the folders are there.
+// checkRoots looks whether the splitList are there.
 func checkRoots(dirs string) error {
-	if len(folders(dirs)) == 0 {
+	if len(splitList(dirs)) == 0 {
 		return errors.New("no folder is named; write it like /models,/adapters")
 	}
-	_, err := modelfile.NewRoots(folders(dirs)...)
+	_, err := modelfile.NewRoots(splitList(dirs)...)
 	return err
 }
 

@@ -16,7 +16,7 @@ func TestDeploymentNames(t *testing.T) {
 		"{name: a, path: model.GGUF}":                       "GGUF files are not supported",
 	} {
 		path := filepath.Join(t.TempDir(), "node.yaml")
-		write(t, filepath.Dir(path), "node.yaml", "deployments: ["+deployment+"]\n")
+		writeFile(t, filepath.Dir(path), "node.yaml", "deployments: ["+deployment+"]\n")
 		_, err := readFile(path)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", deployment, err)

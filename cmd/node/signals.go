@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// endWithin is how long a node may take to end once its requests have, or are cut off.
-	endWithin = 5 * time.Second
-	// abandonAfter is how long a node that is starting may clean up once it is told to end.
-	abandonAfter = 500 * time.Millisecond
+	// shutdownTimeout is how long a node may take to end once its requests have, or are cut off.
+	shutdownTimeout = 5 * time.Second
+	// abandonTimeout is how long a node that is starting may clean up once it is told to end.
+	abandonTimeout = 500 * time.Millisecond
 )
 
 // stop is the cause of a context that ended by a signal.
-type stop struct{ signal os.Signal }
+type stoppedBySignal struct{ signal os.Signal }
 
-func (s stop) Error() string { return "stopped by " + s.signal.String() }
+func (s stoppedBySignal) Error() string { return "stopped by " + s.signal.String() }
 
 // action is what a signal makes the process do.
 type action int
 
 const (
-	ignore action = iota
-	begin         // to end: drain
-	exit          // at once
+	ignoreSignal  action = iota
+	startDraining        // to end: drain
+	exitNow              // at once
 )
 
 // onSignal decides what to do on a signal.
@@ -41,24 +41,24 @@ const (
 func onSignal(ending bool, s os.Signal) action {
 	switch {
 	case !ending:
-		return begin
+		return startDraining
 	case s == syscall.SIGHUP:
-		return ignore
+		return ignoreSignal
 	}
-	return exit
+	return exitNow
 }
 
-// graceFor is how long a node still serves new requests after a signal. Ctrl-C is a person, who waits for it.
-func graceFor(cause error, grace time.Duration) time.Duration {
-	if s, ok := cause.(stop); ok && s.signal == os.Interrupt {
+// graceAfter is how long a node still serves new requests after a signal. Ctrl-C is a person, who waits for it.
+func graceAfter(cause error, grace time.Duration) time.Duration {
+	if s, ok := cause.(stoppedBySignal); ok && s.signal == os.Interrupt {
 		return 0
 	}
 	return grace
 }
 
-// untilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, with a stop as its cause. A
+// signalContext returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, with a stop as its cause. A
 // second SIGINT or SIGTERM ends the process. A SIGHUP that nohup has the process ignore stays ignored.
-func untilSignal() context.Context {
+func signalContext() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -68,9 +68,9 @@ func untilSignal() context.Context {
 	go func() {
 		for s := range signals {
 			switch onSignal(ctx.Err() != nil, s) {
-			case begin:
-				cancel(stop{s})
-			case exit:
+			case startDraining:
+				cancel(stoppedBySignal{s})
+			case exitNow:
 				os.Exit(1)
 			}
 		}
@@ -78,9 +78,9 @@ func untilSignal() context.Context {
 	return ctx
 }
 
-// abandonable starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
+// startOrAbandon starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
 // no context, as a disk, or a server that does not answer. What is abandoned ends with the process.
-func abandonable(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
+func startOrAbandon(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
 	type outcome struct {
 		node *node.Node
 		err  error
@@ -98,14 +98,14 @@ func abandonable(ctx context.Context, start func() (*node.Node, error)) (*node.N
 	select {
 	case o := <-started:
 		return o.node, o.err
-	case <-time.After(abandonAfter):
+	case <-time.After(abandonTimeout):
 		return nil, context.Cause(ctx)
 	}
 }
 
 // drain ends a node: for the grace it serves new requests, and from now on for the limit those under way finish. It
 // returns in time even if the node does not.
-func drain(node *node.Node, grace, limit time.Duration) error {
+func drainNode(node *node.Node, grace, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	stopped := make(chan error, 1)
@@ -118,7 +118,7 @@ func drain(node *node.Node, grace, limit time.Duration) error {
 	select {
 	case err := <-stopped:
 		return err
-	case <-time.After(limit + endWithin):
-		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", limit+endWithin)
+	case <-time.After(limit + shutdownTimeout):
+		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", limit+shutdownTimeout)
 	}
 }

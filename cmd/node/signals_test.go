@@ -26,8 +26,8 @@ func TestOnSignal(t *testing.T) {
 		signal os.Signal
 		want   action
 	}{
-		{false, syscall.SIGTERM, begin}, {false, syscall.SIGINT, begin}, {false, syscall.SIGHUP, begin},
-		{true, syscall.SIGTERM, exit}, {true, syscall.SIGINT, exit}, {true, syscall.SIGHUP, ignore},
+		{false, syscall.SIGTERM, startDraining}, {false, syscall.SIGINT, startDraining}, {false, syscall.SIGHUP, startDraining},
+		{true, syscall.SIGTERM, exitNow}, {true, syscall.SIGINT, exitNow}, {true, syscall.SIGHUP, ignoreSignal},
 	} {
 		if got := onSignal(tc.ending, tc.signal); got != tc.want {
 			t.Errorf("ending %v, %v: %v, want %v", tc.ending, tc.signal, got, tc.want)
@@ -35,10 +35,10 @@ func TestOnSignal(t *testing.T) {
 	}
 }
 
-// TestGrace: a person who presses Ctrl-C is not kept waiting.
-func TestGrace(t *testing.T) {
+// TestDrainGrace: a person who presses Ctrl-C is not kept blockedStart.
+func TestDrainGrace(t *testing.T) {
 	for s, want := range map[os.Signal]time.Duration{syscall.SIGTERM: 7, syscall.SIGHUP: 7, syscall.SIGINT: 0} {
-		if got := graceFor(stop{s}, 7); got != want {
+		if got := graceAfter(stoppedBySignal{s}, 7); got != want {
 			t.Errorf("%v: %d, want %d", s, got, want)
 		}
 	}
@@ -49,21 +49,21 @@ func TestGrace(t *testing.T) {
 		{"", "", 5 * time.Second}, {"1m", "", 5 * time.Second}, {"4s", "", 2 * time.Second}, {"0", "", 0},
 		{"1m", "20s", 20 * time.Second}, {"1m", "0s", 0},
 	} {
-		s, err := completed(Options{DrainTimeout: tc.timeout, DrainGrace: tc.grace}, "")
-		if err != nil || s.grace() != tc.want {
-			t.Errorf("%+v: %v, %v", tc, s.grace(), err)
+		s, err := resolveUnchecked(Options{DrainTimeout: tc.timeout, DrainGrace: tc.grace}, "")
+		if err != nil || s.drainGrace() != tc.want {
+			t.Errorf("%+v: %v, %v", tc, s.drainGrace(), err)
 		}
 	}
 }
 
-// TestAbandoned: a start that does not return is not waited for once the node is to end.
-func TestAbandoned(t *testing.T) {
+// TestHungStartIsAbandoned: a start that does not return is not waited for once the node is to end.
+func TestHungStartIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gate := make(chan struct{})
 	defer close(gate)
-	cancel(stop{os.Interrupt})
-	_, err := abandonable(ctx, func() (*node.Node, error) { <-gate; return nil, nil })
-	if !errors.As(err, &stop{}) {
+	cancel(stoppedBySignal{os.Interrupt})
+	_, err := startOrAbandon(ctx, func() (*node.Node, error) { <-gate; return nil, nil })
+	if !errors.As(err, &stoppedBySignal{}) {
 		t.Errorf("%v", err)
 	}
 }
@@ -75,25 +75,25 @@ func TestSignalsWhileStarting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, begins := range map[string]func(t *testing.T, data string) waiting{
-		"NATS accepts and does not answer": func(t *testing.T, _ string) waiting {
-			silent, accepted := mute(t)
-			return waiting{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
+	for name, begins := range map[string]func(t *testing.T, data string) blockedStart{
+		"NATS accepts and does not answer": func(t *testing.T, _ string) blockedStart {
+			silent, accepted := silentListener(t)
+			return blockedStart{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
 		},
-		"nothing listens at --join": func(t *testing.T, _ string) waiting {
-			waits := func(log <-chan string) { says(t, log, "waiting for NATS") }
-			return waiting{[]string{"--join", "nats://" + free(t)}, waits}
+		"nothing listens at --join": func(t *testing.T, _ string) blockedStart {
+			waits := func(log <-chan string) { waitForLog(t, log, "waiting for NATS") }
+			return blockedStart{[]string{"--join", "nats://" + unusedAddr(t)}, waits}
 		},
-		"no majority": func(t *testing.T, _ string) waiting {
-			return waiting{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",
-				"--nats-routes", "nats://" + free(t) + ",nats://" + free(t) + ",nats://" + free(t)},
-				func(log <-chan string) { says(t, log, "Waiting for routing") }}
+		"no majority": func(t *testing.T, _ string) blockedStart {
+			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",
+				"--nats-routes", "nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t)},
+				func(log <-chan string) { waitForLog(t, log, "Waiting for routing") }}
 		},
-		"the disk does not answer": func(t *testing.T, data string) waiting {
+		"the disk does not answer": func(t *testing.T, data string) blockedStart {
 			if err := unix.Mkfifo(filepath.Join(data, "instance"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return waiting{[]string{"--nats-listen", "127.0.0.1:0"}, func(log <-chan string) { reads(t, data, log) }}
+			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0"}, func(log <-chan string) { waitForReader(t, data, log) }}
 		},
 	} {
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -118,8 +118,8 @@ func TestSignalsWhileStarting(t *testing.T) {
 	}
 }
 
-// waiting is a node that waits while it starts.
-type waiting struct {
+// blockedStart is a node that waits while it starts.
+type blockedStart struct {
 	args  []string
 	until func(log <-chan string) // it does
 }
@@ -150,7 +150,7 @@ func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string
 }
 
 // says waits until a log has a line with some text.
-func says(t *testing.T, log <-chan string, text string) {
+func waitForLog(t *testing.T, log <-chan string, text string) {
 	t.Helper()
 	for line := range log {
 		if strings.Contains(line, text) {
@@ -161,7 +161,7 @@ func says(t *testing.T, log <-chan string, text string) {
 }
 
 // reads waits until the node waits for a file of its data folder that never comes.
-func reads(t *testing.T, data string, log <-chan string) {
+func waitForReader(t *testing.T, data string, log <-chan string) {
 	t.Helper()
 	for {
 		fd, err := unix.Open(filepath.Join(data, "instance"), unix.O_WRONLY|unix.O_NONBLOCK, 0)
@@ -183,7 +183,7 @@ func reads(t *testing.T, data string, log <-chan string) {
 }
 
 // mute listens, and answers nothing. Each connection is told once.
-func mute(t *testing.T) (address string, accepted <-chan struct{}) {
+func silentListener(t *testing.T) (address string, accepted <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -205,7 +205,7 @@ func mute(t *testing.T) (address string, accepted <-chan struct{}) {
 }
 
 // free is an address at which nothing listens.
-func free(t *testing.T) string {
+func unusedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
-	mostDRAM  = 16 << 30
-	freeShare = 8
-	// leastRoom is the least of a tier that anybody may have meant.
-	leastRoom = 1 << 20
+	// maxDefaultDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeMemoryDivisor the part of what is free.
+	maxDefaultDRAM    = 16 << 30
+	freeMemoryDivisor = 8
+	// minTierBytes is the least of a tier that anybody may have meant.
+	minTierBytes = 1 << 20
 )
 
 // tiers settles how much room there is for KV blocks below the GPUs.
-func (s *settings) tiers(cfg *node.Config) {
+func (s *settings) setTiers(cfg *node.Config) {
 	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
@@ -31,7 +31,7 @@ func (s *settings) tiers(cfg *node.Config) {
 	t.LocalOnly = s.KVRemote != "" && t.RemoteBytes == 0
 	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // checked with the other options
 	if s.KVDRAM == "" {
-		t.DRAMBytes = min(freeMemory()/freeShare, mostDRAM)
+		t.DRAMBytes = min(freeMemory()/freeMemoryDivisor, maxDefaultDRAM)
 	}
 	if s.KVNVMePath == "" {
 		t.NVMePath = filepath.Join(s.Data, "kv")
@@ -52,11 +52,11 @@ func checkSize(s string) error {
 	return err
 }
 
-// checkRoom takes a size that some KV blocks have room in, or none.
-func checkRoom(s string) error {
+// checkTierSize takes a size that some KV blocks have room in, or none.
+func checkTierSize(s string) error {
 	n, err := units.ParseBytes(s)
-	if err == nil && n > 0 && n < leastRoom {
-		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", units.FormatBytes(n), units.FormatBytes(leastRoom))
+	if err == nil && n > 0 && n < minTierBytes {
+		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", units.FormatBytes(n), units.FormatBytes(minTierBytes))
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func checkPolicy(s string) error {
 
 // freeMemory is how much memory this machine could give in bytes, or the control group that the process is in.
 func freeMemory() int64 {
-	free := int64(someMemory)
+	free := int64(assumedMemory)
 	if in, err := os.Open("/proc/meminfo"); err == nil {
 		defer in.Close()
 		for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -85,16 +85,16 @@ func freeMemory() int64 {
 			}
 		}
 	}
-	most, limited := groupBytes("memory.max")
-	used, _ := groupBytes("memory.current")
+	most, limited := cgroupBytes("memory.max")
+	used, _ := cgroupBytes("memory.current")
 	if limited {
 		free = min(free, max(0, most-used))
 	}
 	return free
 }
 
-// groupBytes reads a number of the process's control group (cgroup v2), as a container sees it.
-func groupBytes(name string) (int64, bool) {
+// cgroupBytes reads a number of the process's control group (cgroup v2), as a container sees it.
+func cgroupBytes(name string) (int64, bool) {
 	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", name))
 	if err != nil {
 		return 0, false

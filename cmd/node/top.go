@@ -14,7 +14,7 @@ import (
 )
 
 type topCommand struct {
-	remote
+	clusterClient
 	Once bool `name:"once" xor:"how" help:"Print one frame and end; rates are of one second."`
 	JSON bool `name:"json" xor:"how" help:"Print it as JSON and end."`
 }
@@ -38,13 +38,13 @@ func (t topCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	ask := func(ctx context.Context, endpoint string, request, answer proto.Message) error {
-		return t.ask(ctx, conn, endpoint, request, answer)
+		return t.request(ctx, conn, endpoint, request, answer)
 	}
 	if !t.Once && !t.JSON {
 		_, err = tea.NewProgram(top.New(ask), tea.WithOutput(c.out)).Run()
 		return err
 	}
-	seen, err := twice(ask)
+	seen, err := sampleTwice(ask)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (t topCommand) Run(c console) error {
 }
 
 // twice takes two samples, a second apart: what is done per second is their difference.
-func twice(ask top.Ask) (top.Model, error) {
+func sampleTwice(ask top.Ask) (top.Model, error) {
 	seen := top.New(ask)
 	for i := range 2 {
 		if i > 0 {

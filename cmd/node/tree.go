@@ -13,7 +13,7 @@ import (
 )
 
 type treeCommand struct {
-	remote
+	clusterClient
 	Node string `name:"node" placeholder:"NAME" help:"Only this node."`
 	JSON bool   `name:"json" xor:"format" help:"Print JSON."`
 	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz; pipe it into dot -Tsvg."`
@@ -40,7 +40,7 @@ func (t treeCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	answer := &messages.TreeResponse{}
-	if err := t.ask(context.Background(), conn, "tree", &messages.TreeRequest{Format: t.format(), Node: t.Node}, answer); err != nil {
+	if err := t.request(context.Background(), conn, "tree", &messages.TreeRequest{Format: t.format(), Node: t.Node}, answer); err != nil {
 		return err
 	}
 	if t.JSON {

@@ -60,20 +60,20 @@ A file:
 
 // Run starts a node and returns when it has been told to end, and has.
 func (u upCommand) Run(c console) error {
-	s, err := settle(u.Options, u.Config)
+	s, err := resolve(u.Options, u.Config)
 	if err != nil {
 		return &usageError{err}
 	}
-	lock, err := s.claim()
+	lock, err := s.lockDataDir()
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	ctx := untilSignal()
+	ctx := signalContext()
 	log := newLog(c, s)
-	s.warn(log)
+	s.logFindings(log)
 	node.CollectSeldom()
-	node, err := abandonable(ctx, func() (*node.Node, error) { return s.start(ctx, log) })
+	node, err := startOrAbandon(ctx, func() (*node.Node, error) { return s.startNode(ctx, log) })
 	if ctx.Err() != nil && node == nil {
 		fmt.Fprintln(c.out, "\nTold to end while starting.")
 		return nil
@@ -81,7 +81,7 @@ func (u upCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	welcome(c.out, s, node)
+	printBanner(c.out, s, node)
 	if s.Try != "" {
 		if err := firstCompletion(ctx, c.out, s, node); err != nil && ctx.Err() == nil {
 			log.Error().Err(err).Msg("first completion failed; the node goes on serving")
@@ -89,12 +89,12 @@ func (u upCommand) Run(c console) error {
 	}
 	<-ctx.Done()
 	fmt.Fprintln(c.out, "\nDraining. Ctrl-C again ends at once.")
-	return drain(node, graceFor(context.Cause(ctx), s.grace()), s.drain())
+	return drainNode(node, graceAfter(context.Cause(ctx), s.drainGrace()), s.drainTimeout())
 }
 
 // start starts a node. What is open when that fails is closed.
-func (s *settings) start(ctx context.Context, log zerolog.Logger) (*node.Node, error) {
-	cfg, err := s.node(ctx, log)
+func (s *settings) startNode(ctx context.Context, log zerolog.Logger) (*node.Node, error) {
+	cfg, err := s.nodeConfig(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -106,50 +106,50 @@ func (s *settings) start(ctx context.Context, log zerolog.Logger) (*node.Node, e
 }
 
 // node reads what the files hold, settles where to listen, and returns what the node is started with.
-func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
+func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
 	cfg = node.Config{
-		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
+		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drainTimeout(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err
 	}
-	if cfg.Roots, err = modelfile.NewRoots(folders(s.ModelRoots)...); err != nil {
+	if cfg.Roots, err = modelfile.NewRoots(splitList(s.ModelRoots)...); err != nil {
 		return cfg, err
 	}
-	if err := s.secure(&cfg); err != nil {
+	if err := s.loadCredentials(&cfg); err != nil {
 		return cfg, err
 	}
 	login, err := cfg.Login.Options()
 	if err != nil {
 		return cfg, err
 	}
-	if err := s.place(ctx, login); err != nil {
+	if err := s.pickAddresses(ctx, login); err != nil {
 		return cfg, err
 	}
-	cfg.HTTP, cfg.Web, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
-	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
-	cfg.NATSInboxPrefixes = words(s.NATSInboxPrefixes)
+	cfg.HTTP, cfg.Web, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.httpListener, s.ClusterListen, s.DataListen
+	cfg.Join, cfg.NATSListen, cfg.NATSUsers = urlStrings(s.Join), s.NATSListen, s.NATSUsers
+	cfg.NATSInboxPrefixes = elements2(s.NATSInboxPrefixes)
 	cfg.TrustAccounts = s.NATSTrustAccounts != nil && *s.NATSTrustAccounts
-	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
+	cfg.NATSRoutes, cfg.NATSClusterListen = urlStrings(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
-	s.tiers(&cfg)
-	if err := s.devices(&cfg); err != nil {
+	s.setTiers(&cfg)
+	if err := s.openDevices(&cfg); err != nil {
 		return cfg, err
 	}
-	if err := s.reserve(&cfg); err != nil {
+	if err := s.setKVReserve(&cfg); err != nil {
 		return cfg, errors.Join(err, closeAll(cfg.GPUs))
 	}
 	return cfg, nil
 }
 
 // secure reads certificates, keys and credentials.
-func (s *settings) secure(cfg *node.Config) (err error) {
+func (s *settings) loadCredentials(cfg *node.Config) (err error) {
 	if s.TLSCert != "" {
 		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA, Revoked: s.TLSRevoked}, cfg.Log); err != nil {
 			return err
 		}
-		for _, host := range s.hosts() {
+		for _, host := range s.advertisedHosts() {
 			if err := cfg.TLS.CheckHost(host); err != nil {
 				return fmt.Errorf("%s: %w", s.TLSCert, err)
 			}

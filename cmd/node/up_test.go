@@ -17,13 +17,13 @@ import (
 
 const serving = "Serving until Ctrl-C."
 
-// TestUp starts a node as "make run" does, reads until the first completion has been streamed, and ends it as Ctrl-C does: without requests it does not wait for any.
-func TestUp(t *testing.T) {
+// TestUpServesAndStops starts a node as "make run" does, reads until the first completion has been streamed, and ends it as Ctrl-C does: without requests it does not wait for any.
+func TestUpServesAndStops(t *testing.T) {
 	self, err := os.Executable() // testscript.Main makes it the node, under that name
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := write(t, t.TempDir(), "node.yaml", "deployments: [{name: kjv-2m, path: "+testkit.Model()+", replicas: 2}]\n")
+	config := writeFile(t, t.TempDir(), "node.yaml", "deployments: [{name: kjv-2m, path: "+testkit.Model()+", replicas: 2}]\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a node that does not end: it is killed then
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--config", config, "--data", t.TempDir(), "--http", "127.0.0.1:0",

@@ -13,7 +13,7 @@ import (
 )
 
 // clash checks that what was given goes together.
-func (s settings) clash() error {
+func (s settings) checkConflicts() error {
 	o := s.given
 	login := o.NATSCreds != "" || o.NATSNkey != ""
 	for _, c := range []struct {
@@ -31,16 +31,16 @@ func (s settings) clash() error {
 			"--nats-routes and --nats-cluster-listen are for a NATS server of this node's own, and with --join it has none; leave them out, or --join"},
 		{o.Join != "" && o.NATSUsers != "",
 			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
-		{some(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "troupe certs" makes all three`},
+		{someNotAll(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "troupe certs" makes all three`},
 		{o.TLSRevoked != "" && o.TLSCert == "", "--tls-revoked is about certificates between nodes; give --tls-cert, --tls-key and --tls-ca too"},
-		{some(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
+		{someNotAll(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
 		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0, "--kv-nvme-path is for the space that --kv-nvme gives; say how much: --kv-nvme 20GiB"},
 		{o.NATSCreds != "" && o.NATSNkey != "", "--nats-creds and --nats-nkey both say who this node is; give one"},
 		{login && o.Join == "" && o.NATSUsers == "",
 			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},
 		{o.NATSUsers != "" && !login,
 			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("troupe keys nkey" makes one) or --nats-creds`},
-		{graceTooLong(o), "--drain-grace is a part of --drain-timeout, and must be shorter; requests need the rest to finish"},
+		{drainGraceTooLong(o), "--drain-grace is a part of --drain-timeout, and must be shorter; requests need the rest to finish"},
 	} {
 		if c.wrong {
 			return errors.New(c.say)
@@ -54,15 +54,15 @@ func (s settings) clash() error {
 	return nil
 }
 
-// graceTooLong reports whether the grace leaves requests no time to finish.
-func graceTooLong(o Options) bool {
+// drainGraceTooLong reports whether the grace leaves requests no time to finish.
+func drainGraceTooLong(o Options) bool {
 	grace, err := time.ParseDuration(o.DrainGrace)
 	limit, _ := time.ParseDuration(cmp.Or(o.DrainTimeout, defaultDrain))
 	return err == nil && grace > 0 && grace >= limit
 }
 
 // some reports whether some were given, and not all.
-func some(options ...string) bool {
+func someNotAll(options ...string) bool {
 	n := 0
 	for _, o := range options {
 		if o != "" {
@@ -73,25 +73,25 @@ func some(options ...string) bool {
 }
 
 // reach is the host on which those who are to reach this node do.
-func (s settings) reach() (string, error) {
+func (s settings) listenHost() (string, error) {
 	o := s.given
-	if o.NATSListen != "" && beyond(o.NATSListen) {
+	if o.NATSListen != "" && beyondLoopback(o.NATSListen) {
 		host, _, _ := net.SplitHostPort(o.NATSListen)
 		return host, nil
 	}
-	if o.Advertise != "" && !loopback(o.Advertise) {
+	if o.Advertise != "" && !isLoopback(o.Advertise) {
 		return "0.0.0.0", nil
 	}
-	for _, u := range append(urls(o.Join), urls(o.NATSRoutes)...) {
-		if !loopback(u.Hostname()) {
-			return facing(u)
+	for _, u := range append(parseURLs(o.Join), parseURLs(o.NATSRoutes)...) {
+		if !isLoopback(u.Hostname()) {
+			return outboundHost(u)
 		}
 	}
-	return thisMachine, nil
+	return loopbackHost, nil
 }
 
-// facing is the address of this machine from which another one is reached. Nothing is sent.
-func facing(u *url.URL) (string, error) {
+// facing is the address of this machine from which another one is checkAddresses. Nothing is sent.
+func outboundHost(u *url.URL) (string, error) {
 	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w; name a host that this machine knows", u, err)
@@ -117,8 +117,8 @@ func (s settings) nodeListeners() (all []listener) {
 	return all
 }
 
-// reached checks that other nodes can be told where this one is, and that no two listeners are at one port.
-func (s settings) reached() error {
+// checkAddresses checks that other nodes can be told where this one is, and that no two listeners are at one port.
+func (s settings) checkAddresses() error {
 	used := map[string]string{}
 	for _, l := range append([]listener{{"--http", s.HTTP}, {"--metrics-listen", s.MetricsListen}}, s.nodeListeners()...) {
 		if l.addr == "" {
@@ -133,8 +133,8 @@ func (s settings) reached() error {
 		host, _, _ := net.SplitHostPort(l.addr)
 		switch ip := net.ParseIP(host); {
 		case s.Advertise == "" && (host == "" || ip.IsUnspecified()):
-			return fmt.Errorf("%s %s is every address of this machine; say with --advertise which one others reach: %s", l.flag, l.addr, addresses())
-		case s.Advertise != "" && loopback(host) && !loopback(s.Advertise):
+			return fmt.Errorf("%s %s is every address of this machine; say with --advertise which one others reach: %s", l.flag, l.addr, machineAddresses())
+		case s.Advertise != "" && isLoopback(host) && !isLoopback(s.Advertise):
 			return fmt.Errorf("--advertise %s, and %s %s is reached by this machine alone; listen on %s:0",
 				s.Advertise, l.flag, l.addr, s.Advertise)
 		}
@@ -142,8 +142,8 @@ func (s settings) reached() error {
 	return nil
 }
 
-// addresses are those of this machine.
-func addresses() string {
+// machineAddresses are those of this machine.
+func machineAddresses() string {
 	all, _ := net.InterfaceAddrs() // for the hint
 	var hosts []string
 	for _, a := range all {
@@ -154,16 +154,16 @@ func addresses() string {
 	return strings.Join(hosts, ", ")
 }
 
-// beyond reports whether an address is reached from other machines.
-func beyond(addr string) bool {
+// beyond reports whether an address is checkAddresses from other machines.
+func beyondLoopback(addr string) bool {
 	host, _, _ := net.SplitHostPort(addr)
-	return !loopback(host)
+	return !isLoopback(host)
 }
 
-func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 // hosts are those under which other nodes reach this one.
-func (s settings) hosts() []string {
+func (s settings) advertisedHosts() []string {
 	if s.Advertise != "" {
 		return []string{s.Advertise}
 	}
@@ -173,7 +173,7 @@ func (s settings) hosts() []string {
 }
 
 // words returns the elements of a list that was checked.
-func words(list string) (all []string) {
+func elements2(list string) (all []string) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one = strings.TrimSpace(one); one != "" {
 			all = append(all, one)
@@ -183,15 +183,15 @@ func words(list string) (all []string) {
 }
 
 // list are the URLs of a list that was checked, as they are.
-func list(of string) (all []string) {
-	for _, u := range urls(of) {
+func urlStrings(of string) (all []string) {
+	for _, u := range parseURLs(of) {
 		all = append(all, u.String())
 	}
 	return all
 }
 
 // urls are the NATS servers of a list that was checked.
-func urls(list string) (all []*url.URL) {
+func parseURLs(list string) (all []*url.URL) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one != "" {
 			u, _ := parseURL(one)

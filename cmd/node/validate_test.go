@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestCombinations: what was given together and makes no sense is refused with the remedy; what makes sense is not.
-func TestCombinations(t *testing.T) {
+// TestOptionConflicts: what was given together and makes no sense is refused with the remedy; what makes sense is not.
+func TestOptionConflicts(t *testing.T) {
 	dir := t.TempDir()
-	f := write(t, dir, "file", "")
+	f := writeFile(t, dir, "file", "")
 	tls := []string{"--tls-cert", f, "--tls-key", f, "--tls-ca", f}
 	for _, tc := range []struct {
 		args []string
@@ -88,7 +88,7 @@ func TestCombinations(t *testing.T) {
 		{[]string{"--drain-grace", "0", "--drain-timeout", "0"}, ""},
 		{[]string{"--tls-cert", f + "x"}, "--tls-cert (or TROUPE_TLS_CERT): open " + f + "x: no such file"},
 	} {
-		_, err := understood(t, settle, tc.args...)
+		_, err := parseArgs(t, resolve, tc.args...)
 		switch {
 		case err == nil && tc.want != "":
 			t.Errorf("%v: no error; want %q", tc.args, tc.want)
@@ -98,8 +98,8 @@ func TestCombinations(t *testing.T) {
 	}
 }
 
-// TestReach: where nobody says where to listen, it is where those who are to reach this node do.
-func TestReach(t *testing.T) {
+// TestListenHost: where nobody says where to listen, it is where those who are to reach this node do.
+func TestListenHost(t *testing.T) {
 	for _, tc := range []struct {
 		args                    []string
 		actors, cluster, advert string
@@ -112,19 +112,19 @@ func TestReach(t *testing.T) {
 		{[]string{"--insecure", "--advertise", "n1"}, "0.0.0.0:0", "", "n1"},
 		{[]string{"--nats-listen", "127.0.0.1:5", "--cluster-listen", "127.0.0.1:6"}, "127.0.0.1:6", "", ""},
 	} {
-		s := settled(t, tc.args...)
+		s := resolved(t, tc.args...)
 		if s.ClusterListen != tc.actors || s.NATSClusterListen != tc.cluster || s.Advertise != tc.advert {
 			t.Errorf("%v: %s, %s, %s", tc.args, s.ClusterListen, s.NATSClusterListen, s.Advertise)
 		}
 	}
-	own := strings.Split(addresses(), ", ")[0]
+	own := strings.Split(machineAddresses(), ", ")[0]
 	if ip := net.ParseIP(own); ip.To4() == nil {
 		t.Skip("this machine has no address but its own loopback: what faces another machine is not tried")
 	}
-	if s := settled(t, "--insecure", "--join", "nats://"+own); s.DataListen != own+":0" {
+	if s := resolved(t, "--insecure", "--join", "nats://"+own); s.DataListen != own+":0" {
 		t.Errorf("%s is reached from %s", own, s.DataListen)
 	}
-	_, err := understood(t, settle, "--join", "nats://"+own)
+	_, err := parseArgs(t, resolve, "--join", "nats://"+own)
 	if err == nil || !strings.Contains(err.Error(), "--cluster-listen "+own+":0 is reached from other machines") {
 		t.Errorf("joining another machine without certificates: %v", err)
 	}
