@@ -21,16 +21,17 @@ import (
 )
 
 const (
-	// tries is how many ports, or folders, are tried one after the other.
+	// maxTries bounds how many ports or folders are tried.
 	maxTries = 100
-	// membersBucket is where the members of a Troupe are.
+	// membersBucket is the bucket of a cluster's member records.
 	membersBucket = "troupe-members"
-	// detectTimeout is how long a NATS server may take to show that it is a Troupe's: it may be starting.
+	// detectTimeout bounds the wait for a NATS server to show that nodes use it: they may be
+	// starting.
 	detectTimeout = time.Second
 )
 
-// claim takes the data folder, which the node holds until it ends. Where nobody chose name or folder, the next ones are taken
-// while others run.
+// lockDataDir locks the data folder, until the returned file is closed. If neither name nor folder
+// is set and a running node holds the default folder, it takes the next free one.
 func (s *settings) lockDataDir() (lock *os.File, err error) {
 	lock, err = lockData(s.Data)
 	if s.given.Name != "" || s.given.Data != "" {
@@ -45,17 +46,18 @@ func (s *settings) lockDataDir() (lock *os.File, err error) {
 		lock, err = lockData(s.Data)
 	}
 	if err == nil && s.Name != first {
-		s.addNote("%s runs already, so this is %s.", first, s.Name)
+		s.addNote("%s is already running, so this node is %s.", first, s.Name)
 	}
 	return lock, err
 }
 
+// addNote adds a line to the banner.
 func (s *settings) addNote(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// place settles where to listen: what was given must be free, and else the next port is taken that is. A Troupe at the usual port for NATS
-// is joined.
+// pickAddresses picks the listen addresses. An address that is set must be free; a default moves to
+// the next free port. If a cluster serves NATS at the default address, the node joins it.
 func (s *settings) pickAddresses(ctx context.Context, login []nats.Option) error {
 	if s.given.HTTP == "" {
 		if err := s.listenHTTP(); err != nil {
@@ -87,7 +89,8 @@ func (s *settings) pickAddresses(ctx context.Context, login []nats.Option) error
 	return nil
 }
 
-// hold tryAddress for HTTP on the next free port, from here on: a node that starts at the same time takes another.
+// listenHTTP listens for HTTP on the next free port and keeps the listener open, so that a node
+// that starts at the same time picks another port.
 func (s *settings) listenHTTP() error {
 	for range maxTries {
 		if err := s.useNextFree(&s.HTTP, "HTTP"); err != nil {
@@ -98,10 +101,10 @@ func (s *settings) listenHTTP() error {
 			return err
 		}
 	}
-	return fmt.Errorf("others take each port up to %s; choose one with --http", s.HTTP)
+	return fmt.Errorf("no free port up to %s; choose one with --http", s.HTTP)
 }
 
-// move goes on to the next free port.
+// useNextFree moves addr to the next free port.
 func (s *settings) useNextFree(addr *string, what string) error {
 	free, err := nextFree(*addr)
 	if err == nil && free != *addr {
@@ -111,7 +114,7 @@ func (s *settings) useNextFree(addr *string, what string) error {
 	return err
 }
 
-// nextFree is the address with the first port that is free.
+// nextFree returns addr with the first free port from its own on.
 func nextFree(addr string) (string, error) {
 	var err error
 	for range maxTries {
@@ -123,13 +126,15 @@ func nextFree(addr string) (string, error) {
 	return addr, fmt.Errorf("%d ports up to %s are in use: %w", maxTries, addr, err)
 }
 
+// nextPort returns addr with its port incremented.
 func nextPort(addr string) string {
 	host, text, _ := net.SplitHostPort(addr)
-	port, _ := strconv.Atoi(text) // addresses are checked
+	port, _ := strconv.Atoi(text) // validated with the other options
 	return net.JoinHostPort(host, strconv.Itoa(port+1))
 }
 
-// joinOrServeNATS joins the Troupe that is at the usual port, or the next ones, or serves NATS on the first one that is free.
+// joinOrServeNATS joins the cluster whose NATS server is at the default port or one of the next
+// ports, or serves NATS on the first free one.
 func (s *settings) joinOrServeNATS(ctx context.Context, login []nats.Option) error {
 	usual := s.NATSListen
 	for range maxTries {
@@ -145,7 +150,7 @@ func (s *settings) joinOrServeNATS(ctx context.Context, login []nats.Option) err
 		if s.NATSRoutes == "" {
 			is, err := isTroupe(ctx, url, login)
 			if is {
-				s.addNote("A Troupe is at %s: joined it.", url)
+				s.addNote("Joined the cluster at %s.", url)
 				s.Join, s.NATSListen, s.NATSUsers = url, "", ""
 				return nil
 			}
@@ -155,18 +160,21 @@ func (s *settings) joinOrServeNATS(ctx context.Context, login []nats.Option) err
 		}
 		s.NATSListen = nextPort(s.NATSListen)
 	}
-	return fmt.Errorf("%d ports from %s on are in use; choose one with --nats-listen, or a Troupe with --join", maxTries, usual)
+	return fmt.Errorf("%d ports from %s on are in use; choose one with --nats-listen, or join a cluster with --join",
+		maxTries, usual)
 }
 
-// isTroupe reports whether nodes use the NATS server at a URL. The error says why a NATS server that is there did not tell.
+// isTroupe reports whether nodes use the NATS server at a URL. It returns an error if a NATS server
+// is there and refuses this node.
 func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error) {
 	conn, err := nats.Connect(url, append(login,
 		nats.Name("troupe up"), nats.CustomInboxPrefix(reply.PeerInbox), nats.Timeout(detectTimeout))...)
 	if isRefused(err) {
-		return false, fmt.Errorf("the NATS server at %s does not let this node in (%w); where it is a Troupe's, join it with --nats-nkey, --nats-creds or --tls-cert", url, err)
+		return false, fmt.Errorf("the NATS server at %s refuses this node: %w; "+
+			"to join it, use --nats-nkey, --nats-creds or --tls-cert", url, err)
 	}
 	if err != nil {
-		return false, nil // no NATS
+		return false, nil // not a NATS server
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
@@ -190,12 +198,14 @@ func isTroupe(ctx context.Context, url string, login []nats.Option) (bool, error
 	return false, nil
 }
 
-// isRefused reports whether a NATS server answered, and wants to know who asks, or can not say who it is.
+// isRefused reports whether a NATS server answered but refused the credentials or the TLS
+// handshake.
 func isRefused(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnWanted) || err != nil && strings.Contains(err.Error(), "tls: ")
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrSecureConnWanted) ||
+		err != nil && strings.Contains(err.Error(), "tls: ")
 }
 
-// instance is the random identifier of a data folder, which is made with it and stays.
+// instance returns the random identifier of a data folder, which it creates on first use.
 func instance(dir string) (string, error) {
 	path := filepath.Join(dir, "instance")
 	b, err := os.ReadFile(path)

@@ -97,7 +97,8 @@ func TestJoinOrServeNATS(t *testing.T) {
 			if tc.joined != (s.Join == "nats://"+usual && s.NATSListen == "") {
 				t.Errorf("joined %q, listens on %q", s.Join, s.NATSListen)
 			}
-			if notes := strings.Join(s.notes, "\n"); !strings.Contains(notes, tc.note) || tc.note == "" && notes != "" {
+			if notes := strings.Join(s.notes, "\n"); !strings.Contains(notes, tc.note) ||
+				tc.note == "" && notes != "" {
 				t.Errorf("it says: %q", notes)
 			}
 			if !tc.joined && tc.note != "" && s.NATSListen == usual {
@@ -113,7 +114,14 @@ func TestRoutesDoNotJoin(t *testing.T) {
 	if _, err := micro.AddService(conn, micro.Config{Name: "troupe", Version: "0.0.0"}); err != nil {
 		t.Fatal(err)
 	}
-	s := settings{Options: Options{HTTP: "127.0.0.1:0", NATSListen: usual, NATSRoutes: "nats://127.0.0.1:1", NATSClusterListen: "127.0.0.1:0"}}
+	s := settings{
+		Options: Options{
+			HTTP:              "127.0.0.1:0",
+			NATSListen:        usual,
+			NATSRoutes:        "nats://127.0.0.1:1",
+			NATSClusterListen: "127.0.0.1:0",
+		},
+	}
 	if err := s.pickAddresses(t.Context(), nil); err != nil || s.Join != "" || s.NATSListen == usual {
 		t.Errorf("joined %q, listens on %q, %v", s.Join, s.NATSListen, err)
 	}
@@ -122,7 +130,14 @@ func TestRoutesDoNotJoin(t *testing.T) {
 // TestExplicitAddressesDoNotMove: an address that nobody gave moves on, one that was given does not.
 func TestExplicitAddressesDoNotMove(t *testing.T) {
 	taken := occupiedAddr(t)
-	s := settings{Options: Options{HTTP: taken, NATSListen: "127.0.0.1:0", NATSRoutes: "nats://a:1", NATSClusterListen: taken}}
+	s := settings{
+		Options: Options{
+			HTTP:              taken,
+			NATSListen:        "127.0.0.1:0",
+			NATSRoutes:        "nats://a:1",
+			NATSClusterListen: taken,
+		},
+	}
 	if err := s.pickAddresses(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +149,8 @@ func TestExplicitAddressesDoNotMove(t *testing.T) {
 		"--cluster-listen": {ClusterListen: taken}, "--data-listen": {DataListen: taken},
 	} {
 		s := settings{Options: o.withDefaults(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}), given: o}
-		if err := s.pickAddresses(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "choose another address with "+flag) {
+		if err := s.pickAddresses(t.Context(), nil); err == nil ||
+			!strings.Contains(err.Error(), "choose another address with "+flag) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
@@ -166,7 +182,8 @@ func TestEachNodeHasOwnDataDir(t *testing.T) {
 	claim()
 	claim()
 	first := machineName()
-	if names[0] != first || names[1] != first+"-2" || names[2] != first+"-3" || ids[0] == ids[1] || len(ids[0]) != 16 {
+	if names[0] != first || names[1] != first+"-2" || names[2] != first+"-3" || ids[0] == ids[1] ||
+		len(ids[0]) != 16 {
 		t.Errorf("%v, %v", names, ids)
 	}
 	locks[1].Close()
@@ -175,7 +192,8 @@ func TestEachNodeHasOwnDataDir(t *testing.T) {
 		t.Errorf("the second, back again, is %s, %s", names[3], ids[3])
 	}
 	s := resolved(t, "--name", first)
-	if _, err := s.lockDataDir(); err == nil || !strings.Contains(err.Error(), "belongs to a node that is running") {
+	if _, err := s.lockDataDir(); err == nil ||
+		!strings.Contains(err.Error(), "belongs to a node that is running") {
 		t.Errorf("a name that was given: %v", err)
 	}
 }

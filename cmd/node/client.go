@@ -15,36 +15,43 @@ import (
 )
 
 const (
+	// requestTimeout bounds a request with all its attempts.
 	requestTimeout = 8 * time.Second
-	attemptTimeout = 2 * time.Second // longer than a node waits for others
+	// attemptTimeout bounds one attempt. It is longer than a node waits for other nodes.
+	attemptTimeout = 2 * time.Second
 )
 
-// remote is a running cluster, as a command finds it.
+// clusterClient holds the flags of commands that connect to a running cluster.
 type clusterClient struct {
-	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"A NATS server that a node is connected to (default: ${default})."`
+	NATS string `name:"nats" env:"TROUPE_NATS" placeholder:"URL" default:"nats://${nats}" help:"${natshelp}"`
 	natsLogin
 }
 
-// shown is the server as messages name it.
+// redactedURL returns the server URL without its password, for messages.
 func (r clusterClient) redactedURL() string { return security.WithoutSecrets(r.NATS) }
 
+// connect connects to NATS under a client name.
 func (r clusterClient) connect(who string) (*nats.Conn, error) {
 	as, err := r.options()
 	if err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect(r.NATS, append(as, nats.Name(who), nats.Timeout(requestTimeout), nats.ErrorHandler(ignoreError))...)
+	conn, err := nats.Connect(
+		r.NATS,
+		append(as, nats.Name(who), nats.Timeout(requestTimeout), nats.ErrorHandler(ignoreError))...)
 	if err != nil {
-		return nil, fmt.Errorf("NATS at %s: %w; %s", r.redactedURL(), err, security.Remedy(err, "start a node with \"troupe up\", or say where one is with --nats"))
+		return nil, fmt.Errorf("NATS at %s: %w; %s", r.redactedURL(), err,
+			security.Remedy(err, "start a node with \"troupe up\", or set its server with --nats"))
 	}
 	return conn, nil
 }
 
-// ignoreError keeps the client from printing errors: ask returns them.
+// ignoreError keeps the NATS client from printing errors: request returns them.
 func ignoreError(*nats.Conn, *nats.Subscription, error) {}
 
-// ask sends a request to an endpoint of the control service and reads the answer.
-func (r clusterClient) request(ctx context.Context, conn *nats.Conn, endpoint string, request, answer proto.Message) error {
+// request sends a request to an endpoint of the control service and decodes the answer.
+func (r clusterClient) request(ctx context.Context, conn *nats.Conn, endpoint string,
+	request, answer proto.Message) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := protojson.Marshal(request)
@@ -54,12 +61,17 @@ func (r clusterClient) request(ctx context.Context, conn *nats.Conn, endpoint st
 	reply, err := requestWithRetry(ctx, conn, "troupe.v1."+endpoint, body)
 	switch {
 	case err != nil && permissionDenied(conn):
-		return fmt.Errorf("NATS at %s: %w; the user needs that permission, or its inbox prefix with --nats-inbox-prefix",
+		return fmt.Errorf(
+			"NATS at %s: %w; grant the user that permission, or set its inbox prefix with --nats-inbox-prefix",
 			r.redactedURL(), conn.LastError())
 	case errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("%s is a NATS server, but no node answers there; start one with \"troupe up\", or name another server with --nats", r.redactedURL())
+		return fmt.Errorf(
+			"%s is a NATS server without nodes; start one with \"troupe up\", or set another server with --nats",
+			r.redactedURL())
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no node at %s answers, though there are some; look whether their machines are overloaded or hang: %w", r.redactedURL(), err)
+		return fmt.Errorf(
+			"the nodes at %s do not answer; check whether their machines hang or are overloaded: %w",
+			r.redactedURL(), err)
 	case err != nil:
 		return fmt.Errorf("node at %s: %w", r.redactedURL(), err)
 	}
@@ -72,8 +84,9 @@ func (r clusterClient) request(ctx context.Context, conn *nats.Conn, endpoint st
 	return nil
 }
 
-// requestWithRetry asks again until there is an answer: of several nodes NATS picks one, which may hang, and another one the next time. What commands ask
-// changes ignoreError.
+// requestWithRetry repeats a request until a node answers or ctx ends. NATS delivers each attempt
+// to one node, which may hang, so the next attempt can reach another. Only requests without side
+// effects may use it.
 func requestWithRetry(ctx context.Context, conn *nats.Conn, subject string, body []byte) (*nats.Msg, error) {
 	for {
 		once, end := context.WithTimeout(ctx, attemptTimeout)
@@ -85,7 +98,7 @@ func requestWithRetry(ctx context.Context, conn *nats.Conn, subject string, body
 	}
 }
 
-// permissionDenied reports whether the server has refused something that the user of a connection did.
+// permissionDenied reports whether the server denied an operation of this connection.
 func permissionDenied(conn *nats.Conn) bool {
 	return errors.Is(conn.LastError(), nats.ErrPermissionViolation)
 }

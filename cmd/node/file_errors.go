@@ -15,7 +15,8 @@ import (
 	"troupe/messages"
 )
 
-// describeYAMLError says of a value of a wrong type what would be right, with the line and a caret below the value.
+// describeYAMLError replaces the decoder's error about a value of the wrong type by one that names
+// the expected type, with the line of the file and a caret below the value.
 func describeYAMLError(err error) error {
 	var wrong *yaml.TypeError
 	var large *yaml.OverflowError
@@ -28,17 +29,18 @@ func describeYAMLError(err error) error {
 		return errorAt(large.Token, fmt.Sprintf("%s is %s; it must be %s from 0 to %d",
 			keyOf(large.Token), large.SrcNum, typeName(large.DstType), math.MaxUint32))
 	case errors.As(err, &node):
-		return errorAt(node.Token, fmt.Sprintf("%s is expected here, not %s", nodeName(node.Expected), nodeName(node.Actual)))
+		return errorAt(node.Token,
+			fmt.Sprintf("%s is expected here, not %s", nodeName(node.Expected), nodeName(node.Actual)))
 	}
 	return err
 }
 
-// at is an error at a place of the file.
+// errorAt returns an error that shows a token of the file.
 func errorAt(where *token.Token, message string) error {
 	return errors.New(yaml.FormatErrorWithToken(message, where, false, true))
 }
 
-// keyOf returns the key whose value has a token: the nearest one before it.
+// keyOf returns the key of the value that has a token: the nearest key before it.
 func keyOf(value *token.Token) string {
 	for t := value; t != nil; t = t.Prev {
 		if t.Type == token.MappingValueType && t.Prev != nil && (t != value || t.Prev.Prev == nil) {
@@ -48,7 +50,7 @@ func keyOf(value *token.Token) string {
 	return "the value"
 }
 
-// typeName returns what values of a type are called.
+// typeName returns what operators call the values of a Go type.
 func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -69,7 +71,7 @@ func typeName(t reflect.Type) string {
 	return "of another kind"
 }
 
-// nodeName likewise.
+// nodeName returns what operators call the nodes of a YAML type.
 func nodeName(t ast.NodeType) string {
 	switch t {
 	case ast.SequenceType:
@@ -86,8 +88,8 @@ func nodeName(t ast.NodeType) string {
 	return "text"
 }
 
-// checkAdapters finds adapters that could not be registered at the start: two of the same name, or where this node is
-// not part of a cluster that may have the model, one of a model that is not in the file.
+// checkAdapters finds adapters that cannot be registered at start: two with the same name, or,
+// unless the node joins a cluster that may have the model, one whose model is not in the file.
 func (f file) checkAdapters(path string, joins bool) error {
 	models, named := map[string]bool{}, map[string]bool{}
 	for _, d := range f.Deployments {
@@ -97,7 +99,8 @@ func (f file) checkAdapters(path string, joins bool) error {
 		switch name := a.Model + ":" + a.Name; {
 		case !joins && !models[a.Model]:
 			return f.errorAtField(path, fmt.Sprintf("$.adapters[%d].model", i), fmt.Sprintf(
-				"model %q is not under deployments; add it there, or register the adapter with adapters.register", a.Model))
+				"model %q is not under deployments; add it there, or register the adapter with adapters.register",
+				a.Model))
 		case checkAdapterName(a) != nil:
 			return f.errorAtField(path, fmt.Sprintf("$.adapters[%d].name", i), checkAdapterName(a).Error())
 		case named[name]:
@@ -115,22 +118,25 @@ func checkAdapterName(a Adapter) error {
 	return err
 }
 
-// checkFractions finds fractions where whole numbers are expected: the decoder would cut them.
+// checkFractions rejects fractions where whole numbers are expected: the decoder would truncate
+// them.
 func (f file) checkFractions(path string) error {
 	fields := reflect.TypeFor[Deployment]()
 	for i := range f.Deployments {
 		for j := range fields.NumField() {
 			name := fields.Field(j).Tag.Get("yaml")
 			field := fmt.Sprintf("$.deployments[%d].%s", i, name)
-			if node, ok := f.fieldNode(field).(*ast.FloatNode); ok && fields.Field(j).Type == reflect.TypeFor[*uint32]() {
-				return f.errorAtField(path, field, fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
+			if node, ok := f.fieldNode(field).(*ast.FloatNode); ok &&
+				fields.Field(j).Type == reflect.TypeFor[*uint32]() {
+				return f.errorAtField(path, field,
+					fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
 			}
 		}
 	}
 	return nil
 }
 
-// errorAtField is an error at the value of a field.
+// errorAtField returns an error that shows the value of a field, by its YAML path.
 func (f file) errorAtField(path, field, message string) error {
 	var where *token.Token
 	if node := f.fieldNode(field); node != nil {
@@ -139,7 +145,7 @@ func (f file) errorAtField(path, field, message string) error {
 	return fmt.Errorf("%s: %w", path, errorAt(where, message))
 }
 
-// node returns the value of a field; nil where there is none.
+// fieldNode returns the value of a field by its YAML path, or nil if the file does not have it.
 func (f file) fieldNode(field string) ast.Node {
 	p, err := yaml.PathString(field)
 	if err != nil {

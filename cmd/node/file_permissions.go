@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// kept is a file that others must not change.
+// sensitiveFile is a file that other users must not change.
 type sensitiveFile struct {
 	flag, path string
-	secret     bool // nor read
+	secret     bool // other users must not read it either
 }
 
-// permissionFindings finds files with rights that others should not have.
+// permissionFindings finds key and configuration files with permissions that are too wide.
 func (s settings) permissionFindings() (all []finding) {
 	for _, f := range []sensitiveFile{
 		{"--nats-nkey", s.NATSNkey, true}, {"--nats-creds", s.NATSCreds, true}, {"--nats-users", s.NATSUsers, true},
@@ -31,75 +31,64 @@ func (s settings) permissionFindings() (all []finding) {
 	return all
 }
 
-// loose finds what is wrong with the rights to a file and to the folders that it is in.
+// findings checks the permissions of the file and of its parent folders.
 func (f sensitiveFile) findings() (all []finding) {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return nil // the error is reported where the file is read
+		return nil // reported where the file is read
 	}
-	add := func(how state, remedy, format string, args ...any) {
-		all = append(all, finding{"files", how, f.flag + " " + f.path + " " + fmt.Sprintf(format, args...), remedy})
+	add := func(severity state, remedy, format string, args ...any) {
+		text := f.flag + " " + f.path + " " + fmt.Sprintf(format, args...)
+		all = append(all, finding{"files", severity, text, remedy})
 	}
 	for _, dir := range parentFolders(f.path) {
-		if why, how := writableByOthers(dir.info, dir.direct); why != "" {
-			add(how, "chmod go-w "+dir.path, "can be replaced by others: the folder %s %s", dir.path, why)
+		if reason, severity := writableByOthers(dir.info, dir.direct); reason != "" {
+			add(severity, "chmod go-w "+dir.path, "can be replaced by others: the folder %s %s", dir.path, reason)
 		}
 	}
-	if why, how := writableByOthers(info, true); why != "" {
-		add(how, "chmod 600 "+f.path+", and chown it to the user of the node", "can be changed by others: it %s", why)
+	if reason, severity := writableByOthers(info, true); reason != "" {
+		remedy := "chmod 600 " + f.path + ", and chown it to the user of the node"
+		add(severity, remedy, "can be changed by others: it %s", reason)
 	} else if f.secret && info.Mode().Perm()&0o044 != 0 {
 		add(stateWarning, "chmod 600 "+f.path, "can be read by others")
 	}
 	return all
 }
 
-// configFindings is loose for the configuration file, which a group may edit.
+// configFindings checks the permissions of the configuration file, which its group may write.
 func configFindings(path string) []finding {
 	info, err := os.Stat(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil
-	case info.Mode().Perm()&0o002 != 0:
-		return []finding{
-			{
-				"files",
-				stateFix,
-				fmt.Sprintf("--config %s can be changed by everybody on this machine", path),
-				"chmod o-w " + path,
-			},
-		}
 	}
-	if dir, err := os.Stat(filepath.Dir(path)); err == nil && dir.Mode().Perm()&0o002 != 0 &&
-		dir.Mode()&os.ModeSticky == 0 {
-		return []finding{
-			{
-				"files",
-				stateFix,
-				fmt.Sprintf(
-					"--config %s can be replaced by everybody on this machine: so can all in %s",
-					path,
-					filepath.Dir(path),
-				),
-				"chmod o-w " + filepath.Dir(path),
-			},
-		}
+	if info.Mode().Perm()&0o002 != 0 {
+		return []finding{fail("files", fmt.Sprintf("--config %s can be changed by every user of this machine", path),
+			"chmod o-w "+path)}
+	}
+	parent := filepath.Dir(path)
+	dir, err := os.Stat(parent)
+	if err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&os.ModeSticky == 0 {
+		return []finding{fail("files",
+			fmt.Sprintf("--config %s can be replaced by every user of this machine: folder %s is writable", path, parent),
+			"chmod o-w "+parent)}
 	}
 	return nil
 }
 
-// writableByOthers says how others may write to a file or folder, and how grave that is; empty: they may
-// not. In a sticky folder others cannot replace files. Groups count where strict. Another owner is
-// a warning: containers often have files of another user.
-func writableByOthers(info os.FileInfo, strict bool) (why string, how state) {
+// writableByOthers returns why other users can write to a file or folder, and how severe that is. The
+// reason is empty if they cannot. In a sticky folder they cannot replace files of another user. Group
+// permissions count only if strict. A different owner is a warning: containers often have files of
+// another user.
+func writableByOthers(info os.FileInfo, strict bool) (reason string, severity state) {
 	mode := info.Mode()
 	if mode.IsDir() && mode&os.ModeSticky != 0 {
 		return "", stateOK
 	}
 	switch {
 	case mode.Perm()&0o002 != 0:
-		return "can be written by everybody", stateFix
+		return "is writable by every user", stateFix
 	case strict && mode.Perm()&0o020 != 0:
-		return "can be written by its group", stateFix
+		return "is writable by its group", stateFix
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
 		return fmt.Sprintf("belongs to user %d", owner.Uid), stateWarning
@@ -107,14 +96,14 @@ func writableByOthers(info os.FileInfo, strict bool) (why string, how state) {
 	return "", stateOK
 }
 
-// folder is one that a file is in, directly or not.
+// parentFolder is a folder above a file.
 type parentFolder struct {
 	path   string
-	direct bool
+	direct bool // it contains the file itself
 	info   os.FileInfo
 }
 
-// parentFolders are the folders of a file, and those of what it links to.
+// parentFolders returns the folders above a file, and above the target if the file is a link.
 func parentFolders(path string) (all []parentFolder) {
 	seen := map[string]bool{}
 	add := func(file string) {

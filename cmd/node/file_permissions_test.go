@@ -7,21 +7,26 @@ import (
 	"testing"
 )
 
-// TestFilePermissions: keys and seeds that others can write are refused with the remedy, as are those in
-// folders where others can replace them; that others can read them is a warning. --insecure makes
-// warnings of all.
+// TestFilePermissions checks that key files that other users can write or replace are refused with
+// a remedy, and that readable secrets are a warning. With --insecure all are warnings.
 func TestFilePermissions(t *testing.T) {
-	for _, option := range []string{"nats-nkey", "nats-creds", "nats-users", "api-keys", "tls-key", "http-tls-key", "tls-cert", "tls-ca", "tls-revoked", "http-tls-cert"} {
-		secret := !strings.HasSuffix(option, "cert") && option != "tls-ca" && option != "tls-revoked"
+	for _, option := range []string{
+		"nats-nkey", "nats-creds", "nats-users", "api-keys", "tls-key", "http-tls-key",
+		"tls-cert", "tls-ca", "tls-revoked", "http-tls-cert",
+	} {
+		readable := stateOK
+		if !strings.HasSuffix(option, "cert") && option != "tls-ca" && option != "tls-revoked" {
+			readable = stateWarning // secret
+		}
 		for name, tc := range map[string]struct {
 			file, folder os.FileMode
 			want         state
 			text         string
 		}{
 			"own":               {0o600, 0o700, stateOK, ""},
-			"readable":          {0o644, 0o755, map[bool]state{true: stateWarning, false: stateOK}[secret], "can be read by others"},
-			"group writes":      {0o660, 0o700, stateFix, "can be changed by others: it can be written by its group"},
-			"all write":         {0o606, 0o700, stateFix, "can be changed by others: it can be written by everybody"},
+			"readable":          {0o644, 0o755, readable, "can be read by others"},
+			"group writes":      {0o660, 0o700, stateFix, "can be changed by others: it is writable by its group"},
+			"all write":         {0o606, 0o700, stateFix, "can be changed by others: it is writable by every user"},
 			"all write folder":  {0o600, 0o707, stateFix, "can be replaced by others"},
 			"group's folder":    {0o600, 0o770, stateFix, "can be replaced by others"},
 			"sticky folder":     {0o600, 0o777 | os.ModeSticky, stateOK, ""},
@@ -53,29 +58,30 @@ func checkPermissions(t *testing.T, option, file string, want state, text string
 	t.Helper()
 	var s settings
 	for flag, field := range map[string]*string{
-		"nats-nkey": &s.NATSNkey, "nats-creds": &s.NATSCreds, "nats-users": &s.NATSUsers, "api-keys": &s.APIKeys, "tls-key": &s.TLSKey,
-		"http-tls-key": &s.HTTPTLSKey, "tls-cert": &s.TLSCert, "tls-ca": &s.TLSCA, "tls-revoked": &s.TLSRevoked, "http-tls-cert": &s.HTTPTLSCert,
+		"nats-nkey": &s.NATSNkey, "nats-creds": &s.NATSCreds, "nats-users": &s.NATSUsers, "api-keys": &s.APIKeys,
+		"tls-key": &s.TLSKey, "http-tls-key": &s.HTTPTLSKey, "tls-cert": &s.TLSCert, "tls-ca": &s.TLSCA,
+		"tls-revoked": &s.TLSRevoked, "http-tls-cert": &s.HTTPTLSCert,
 	} {
 		if flag == option {
 			*field = file
 		}
 	}
 	s.HTTP = defaultHTTP
-	got, said := stateOK, ""
+	got, found := stateOK, ""
 	for _, f := range s.securityFindings() {
 		if f.Check == "files" {
-			got, said = f.State, f.Text
+			got, found = f.State, f.Text
 			if !strings.HasPrefix(f.Text, "--"+option+" "+file) || !strings.Contains(f.Remedy, "chmod") {
 				t.Errorf("%+v", f)
 			}
 		}
 	}
-	if got != want || want != stateOK && !strings.Contains(said, text) {
-		t.Errorf("%s %q, want %s %q", got, said, want, text)
+	if got != want || want != stateOK && !strings.Contains(found, text) {
+		t.Errorf("%s %q, want %s %q", got, found, want, text)
 	}
 	err := s.checkSecurity()
 	if (err != nil) != (want == stateFix) {
-		t.Errorf("refused: %v", err)
+		t.Errorf("checkSecurity: %v", err)
 	}
 	insecure := true
 	s.Insecure = &insecure
@@ -84,8 +90,8 @@ func checkPermissions(t *testing.T, option, file string, want state, text string
 	}
 }
 
-// TestConfigPermissions: a configuration that everybody can change is refused; one that a group may edit
-// is not.
+// TestConfigPermissions checks that a configuration file may be writable by its group, but not by
+// every user.
 func TestConfigPermissions(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, dir, "node.yaml", "log_level: warn\n")

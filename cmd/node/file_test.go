@@ -8,8 +8,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestConfigErrorsShowPosition: a value of a wrong type is found before the start. The error shows line and column, the line
-// itself and a caret below the value, and says what is wrong in words of the file.
+// TestConfigErrorsShowPosition checks that a value of the wrong type is reported with line and
+// column, the line and a caret, in the terms of the file.
 func TestConfigErrorsShowPosition(t *testing.T) {
 	deployment := "deployments:\n  - name: kjv\n    path: " + testkit.Model() + "\n"
 	adapter := "    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
@@ -51,13 +51,14 @@ func TestConfigErrorsShowPosition(t *testing.T) {
 		}
 		for _, part := range []string{"unmarshal", "Go ", "struct", "uint32", "interface", "[]"} {
 			if strings.Contains(err.Error(), part) {
-				t.Errorf("%q is no word of the file: %v", part, err)
+				t.Errorf("error with the Go term %q: %v", part, err)
 			}
 		}
 	}
 }
 
-// TestAdapterOfClusterModel: the model of an adapter may be one that the cluster has.
+// TestAdapterOfClusterModel checks that the model of an adapter may be deployed elsewhere in the
+// cluster.
 func TestAdapterOfClusterModel(t *testing.T) {
 	text := "adapters:\n  - name: psalms\n    model: other\n    path: " +
 		filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"

@@ -64,7 +64,8 @@ func TestUpWithGPUs(t *testing.T) {
 	nvml := fakenvml.Build(t, m, false)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	node := exec.CommandContext(ctx, self, "up", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0")
+	node := exec.CommandContext(ctx, self, "up", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--nats-listen",
+		"127.0.0.1:0")
 	node.Args[0] = "troupe"
 	node.Env = append(os.Environ(), "LD_LIBRARY_PATH="+libraries(t, nvml))
 	out, err := node.StdoutPipe()
@@ -88,7 +89,8 @@ func TestUpWithGPUs(t *testing.T) {
 	eventually(t, gpus, `"temperature_celsius":42`)
 	m.GPUs[1].XIDs = []uint64{79}
 	nvml.Set(t, m)
-	if got := eventually(t, gpus, "XID 79: GPU has fallen off the bus"); strings.Count(got, "GPU_STATE_QUARANTINED") != 1 {
+	if got := eventually(t, gpus, "XID 79: GPU has fallen off the bus"); strings.Count(got,
+		"GPU_STATE_QUARANTINED") != 1 {
 		t.Errorf("%s", got)
 	}
 }

@@ -37,8 +37,9 @@ func TestHTTPSWithAPIKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := writeFile(t, dir, "keys.yaml", "keys:\n"+line+"\n")
-	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
-		"--api-keys", keys, "--http-tls-cert", filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
+	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen",
+		"127.0.0.1:0", "--devices", "host:1x256MiB", "--api-keys", keys, "--http-tls-cert",
+		filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
 	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,12 +56,21 @@ func TestHTTPSWithAPIKeys(t *testing.T) {
 	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
 		url = httpsLine.FindString(lines.Text())
 	}
-	files := security.Files{Cert: filepath.Join(dir, "n1.crt"), Key: filepath.Join(dir, "n1.key"), CA: filepath.Join(dir, "ca.crt")}
+	files := security.Files{
+		Cert: filepath.Join(dir, "n1.crt"),
+		Key:  filepath.Join(dir, "n1.key"),
+		CA:   filepath.Join(dir, "ca.crt"),
+	}
 	identity, err := security.Load(files, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: identity.Client().RootCAs}, ForceAttemptHTTP2: true}}
+	client := &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: identity.Client().RootCAs},
+			ForceAttemptHTTP2: true,
+		},
+	}
 	status := func(key string) int {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, url+"/v1/models", nil)

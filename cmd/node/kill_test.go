@@ -85,7 +85,8 @@ func serves(t *testing.T, url string) {
 	t.Helper()
 	answer := ""
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		answer = ask(t, url, "troupe.v1.infer.kjv", `{"prompt": "In the beginning", "max_tokens": 4, "temperature": 0, "stream": false, "format": "text"}`)
+		answer = ask(t, url, "troupe.v1.infer.kjv",
+			`{"prompt": "In the beginning", "max_tokens": 4, "temperature": 0, "stream": false, "format": "text"}`)
 		if strings.Contains(answer, "LORD") {
 			return
 		}

@@ -27,7 +27,8 @@ func TestKVReserve(t *testing.T) {
 		}
 	}
 	s, cfg := settings{Options: Options{KVReserve: "gpu-2=0.5"}}, node.Config{Devices: make([]host.Config, 2)}
-	if err := s.setKVReserve(&cfg); err == nil || !strings.Contains(err.Error(), "there is no gpu-2; there are gpu-0, gpu-1") {
+	if err := s.setKVReserve(&cfg); err == nil ||
+		!strings.Contains(err.Error(), "there is no gpu-2; there are gpu-0, gpu-1") {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,8 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 	for i := range texts {
 		texts[i], _ = complete(t, url, i)
 	}
-	eventually(t, func() string { return ask(t, url, "troupe.v1.kv.offload", "") }, `"replica":"kjv-0"`) // a replica that does not know its weights yet refuses
+	eventually(t, func() string { return ask(t, url, "troupe.v1.kv.offload", "") },
+		`"replica":"kjv-0"`) // a replica that does not know its weights yet refuses
 	whole := nvmeStatus(t, url).GetResident()
 	writing := startLoad(t, url)
 	for nvmeStatus(t, url).GetArrivals() < uint64(whole)+20 { // it is in the midst of it
@@ -54,7 +55,8 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 		answer := eventually(t, func() string {
 			return ask(t, url, "troupe.v1.kv.restore", fmt.Sprintf(`{"model": "kjv", "prompt": %q}`, prompt(i)))
 		}, `"replica":"kjv-0"`)
-		if err := protojson.Unmarshal([]byte(answer), &up); err != nil || len(up.GetMoved()) != 1 || up.GetMoved()[0].GetBlocks()+up.GetMoved()[0].GetThere() < 3 {
+		if err := protojson.Unmarshal([]byte(answer), &up); err != nil || len(up.GetMoved()) != 1 ||
+			up.GetMoved()[0].GetBlocks()+up.GetMoved()[0].GetThere() < 3 {
 			t.Errorf("prompt %d: %s", i, answer)
 		}
 	}
@@ -72,13 +74,15 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, shown)
 		}
 	}
-	if text := runCommand(t, bin, "kv", "--json", "--nats", url); protojson.Unmarshal([]byte(text), &messages.KvStatsResponse{}) != nil {
+	if text := runCommand(t, bin, "kv", "--json", "--nats", url); protojson.Unmarshal([]byte(text),
+		&messages.KvStatsResponse{}) != nil {
 		t.Error(text)
 	}
 }
 
 func prompt(i int) string {
-	return fmt.Sprintf("In the days of king %d %s", i, strings.Repeat("the children of Israel went up from the land of Egypt, ", 4))
+	return fmt.Sprintf("In the days of king %d %s", i,
+		strings.Repeat("the children of Israel went up from the land of Egypt, ", 4))
 }
 
 // infer asks for one of some completions, and returns how many prompt tokens were not computed.
@@ -92,7 +96,13 @@ func complete(t *testing.T, url string, i int) (text string, cached int) {
 			} `json:"prompt_tokens_details"`
 		}
 	}
-	answer := ask(t, url, "troupe.v1.infer.kjv", fmt.Sprintf(`{"prompt": %q, "max_tokens": 8, "temperature": 0, "ignore_eos": true, "stream": false}`, prompt(i)))
+	answer := ask(
+		t,
+		url,
+		"troupe.v1.infer.kjv",
+		fmt.Sprintf(`{"prompt": %q, "max_tokens": 8, "temperature": 0, "ignore_eos": true, "stream": false}`,
+			prompt(i)),
+	)
 	if err := json.Unmarshal([]byte(answer), &c); err != nil || len(c.Choices) != 1 {
 		t.Fatal(answer)
 	}
@@ -103,7 +113,8 @@ func complete(t *testing.T, url string, i int) (text string, cached int) {
 func nvmeStatus(t *testing.T, url string) *messages.SlotsStatus {
 	t.Helper()
 	var s messages.KvStatsResponse
-	if err := protojson.Unmarshal([]byte(ask(t, url, "troupe.v1.kv.stats", "")), &s); err != nil || len(s.GetNodes()[0].GetTiers()) != 2 {
+	if err := protojson.Unmarshal([]byte(ask(t, url, "troupe.v1.kv.stats", "")), &s); err != nil ||
+		len(s.GetNodes()[0].GetTiers()) != 2 {
 		t.Fatal(&s, err)
 	}
 	return s.GetNodes()[0].GetTiers()[0].GetSlots()
@@ -122,7 +133,8 @@ func startLoad(t *testing.T, url string) (end func()) {
 		all.Go(func() {
 			for n := 0; ; n++ {
 				other := strings.Repeat(fmt.Sprintf("%d begat %d, ", writer, n), 12)
-				_, err := conn.Request("troupe.v1.infer.kjv", fmt.Appendf(nil, `{"prompt": %q, "max_tokens": 2, "stream": false}`, other), 5*time.Second)
+				_, err := conn.Request("troupe.v1.infer.kjv",
+					fmt.Appendf(nil, `{"prompt": %q, "max_tokens": 2, "stream": false}`, other), 5*time.Second)
 				if err == nil {
 					_, err = conn.Request("troupe.v1.kv.offload", nil, 5*time.Second)
 				}

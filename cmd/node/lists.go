@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// splitList are the parts of a list of splitList. A list of commas alone is no list: it would allow every folder.
+// splitList splits a comma-separated list of paths and drops empty elements. A list of commas alone is
+// empty, which the caller must refuse: no folder means that every folder is allowed.
 func splitList(list string) (all []string) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one != "" {
@@ -12,7 +13,7 @@ func splitList(list string) (all []string) {
 	return all
 }
 
-// absoluteList makes each folder of a list start at base.
+// absoluteList resolves each relative path of a list against base.
 func absoluteList(base, list string) string {
 	all := splitList(list)
 	for i := range all {

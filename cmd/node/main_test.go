@@ -88,7 +88,8 @@ func natsUsers(ts *testscript.TestScript, _ bool, args []string) {
 
 // secured URL CERT KEY CA starts one that wants a certificate.
 func securedServer(ts *testscript.TestScript, _ bool, args []string) {
-	node, err := security.Load(security.Files{Cert: ts.MkAbs(args[1]), Key: ts.MkAbs(args[2]), CA: ts.MkAbs(args[3])}, zerolog.Nop())
+	node, err := security.Load(security.Files{Cert: ts.MkAbs(args[1]), Key: ts.MkAbs(args[2]), CA: ts.MkAbs(args[3])},
+		zerolog.Nop())
 	ts.Check(err)
 	startNATS(ts, args[0], &server.Options{TLSConfig: node.Server(), TLS: true, TLSVerify: true, TLSTimeout: 10})
 }

@@ -34,8 +34,9 @@ func TestCommandsAsNATSUser(t *testing.T) {
 		}
 		config = strings.ReplaceAll(config, documented, public)
 	}
-	cmd := exec.Command(self, "up", "--name", "n1", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0",
-		"--devices", "host:1x256MiB", "--nats-users", writeFile(t, dir, "users.conf", config), "--nats-nkey", filepath.Join(dir, "node.nk"))
+	cmd := exec.Command(self, "up", "--name", "n1", "--data", filepath.Join(dir, "data"), "--http", "127.0.0.1:0",
+		"--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB", "--nats-users",
+		writeFile(t, dir, "users.conf", config), "--nats-nkey", filepath.Join(dir, "node.nk"))
 	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -59,14 +60,16 @@ func TestCommandsAsNATSUser(t *testing.T) {
 		return string(out), err
 	}
 	for _, args := range [][]string{{"top", "--once"}, {"tree"}, {"kv"}} {
-		if got, err := run(append(args, "--nats-inbox-prefix", "_INBOX_anna")...); err != nil || !strings.Contains(got, "n1") {
+		if got, err := run(append(args, "--nats-inbox-prefix", "_INBOX_anna")...); err != nil ||
+			!strings.Contains(got, "n1") {
 			t.Errorf("node %v: %v\n%s", args, err, got)
 		}
 	}
 	if got, err := run("tree"); err == nil || !strings.Contains(got, "--nats-inbox-prefix") {
 		t.Errorf("without the prefix: %v\n%s", err, got)
 	}
-	if got, err := run("tree", "--nats-inbox-prefix", "_INBOX_troupe_nodes"); err == nil || !strings.Contains(got, "is reserved for nodes") {
+	if got, err := run("tree", "--nats-inbox-prefix", "_INBOX_troupe_nodes"); err == nil ||
+		!strings.Contains(got, "is reserved for nodes") {
 		t.Errorf("with the nodes' prefix: %v\n%s", err, got)
 	}
 }

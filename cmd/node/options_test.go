@@ -54,15 +54,43 @@ func TestPrecedence(t *testing.T) {
 	writeFile(t, folder, "config.json", "{}")
 	file := [3]string{writeFile(t, folder, "a", ""), writeFile(t, folder, "b", ""), writeFile(t, folder, "c", "")}
 	values := map[string][3]string{ // flag name -> three valid values
-		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
-		"adapter-dram": {"0", "1GiB", "2GiB"}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
-		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
-		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
+		"name": {
+			"a",
+			"b",
+			"c",
+		}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
+		"adapter-dram": {
+			"0",
+			"1GiB",
+			"2GiB",
+		}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
+		"drain-timeout": {
+			"1s",
+			"2s",
+			"3s",
+		}, "drain-grace": {"100ms", "200ms", "300ms"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
+		"nats-cluster-listen": {
+			":1",
+			":2",
+			":3",
+		}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
 		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
-		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},
+		"nats-inbox-prefixes": {
+			"_INBOX_a",
+			"_INBOX_b,inbox.c",
+			"d",
+		}, "nats-trust-accounts": {"true", "false", "true"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
-		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
-		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
+		"kv-remote": {
+			"0",
+			"1GiB",
+			"64MiB",
+		}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
+		"http-connections": {
+			"1",
+			"2",
+			"3",
+		}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
 		"kv-reserve":  {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"},
@@ -143,7 +171,9 @@ deployments:
 `))
 	want := []*messages.DeploymentSpec{{
 		Name: "m", Path: folder, Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)), Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
-		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)), BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)), AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
+		MaxSequences: new(
+			uint32(3),
+		), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)), BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)), AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -163,7 +193,9 @@ func TestTierSizes(t *testing.T) {
 	for size, want := range map[string]string{"0": "", "1MiB": "", "200": "200 B has no room for KV blocks", "1023KiB": "at least 1 MiB", "much": "is not a size"} {
 		for _, option := range []string{"--kv-dram", "--kv-nvme", "--kv-remote"} {
 			_, err := parseArgs(t, resolve, option, size)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
+			if want == "" && err != nil ||
+				want != "" &&
+					(err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s %s: %v", option, size, err)
 			}
 		}

@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// shutdownTimeout is how long a node may take to end once its requests have, or are cut off.
+	// shutdownTimeout bounds the shutdown of a node after its requests have finished or were cut
+	// off.
 	shutdownTimeout = 5 * time.Second
-	// abandonTimeout is how long a node that is starting may clean up once it is told to end.
+	// abandonTimeout bounds the cleanup of a node that is stopped while starting.
 	abandonTimeout = 500 * time.Millisecond
 )
 
-// stop is the cause of a context that ended by a signal.
+// stoppedBySignal is the cause of a context that a signal canceled.
 type stoppedBySignal struct{ signal os.Signal }
 
 func (s stoppedBySignal) Error() string { return "stopped by " + s.signal.String() }
 
-// action is what a signal makes the process do.
+// action is what the process does on a signal.
 type action int
 
 const (
-	ignoreSignal  action = iota
-	startDraining        // to end: drain
-	exitNow              // at once
+	ignoreSignal action = iota
+	startDraining
+	exitNow
 )
 
-// onSignal decides what to do on a signal.
+// onSignal returns the action for a signal.
 //
-//	            serving  ending
-//	SIGTERM     begin    exit
-//	SIGINT      begin    exit
-//	SIGHUP      begin    ignore: a terminal that closes sends several
+//	           serving        draining
+//	SIGTERM    startDraining  exitNow
+//	SIGINT     startDraining  exitNow
+//	SIGHUP     startDraining  ignoreSignal, since a terminal that closes sends several
 func onSignal(ending bool, s os.Signal) action {
 	switch {
 	case !ending:
@@ -48,7 +49,8 @@ func onSignal(ending bool, s os.Signal) action {
 	return exitNow
 }
 
-// graceAfter is how long a node still serves new requests after a signal. Ctrl-C is a person, who waits for it.
+// graceAfter returns how long a node still serves new requests after a signal: zero after Ctrl-C,
+// since a person waits for it.
 func graceAfter(cause error, grace time.Duration) time.Duration {
 	if s, ok := cause.(stoppedBySignal); ok && s.signal == os.Interrupt {
 		return 0
@@ -56,8 +58,9 @@ func graceAfter(cause error, grace time.Duration) time.Duration {
 	return grace
 }
 
-// signalContext returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, with a stop as its cause. A
-// second SIGINT or SIGTERM ends the process. A SIGHUP that nohup has the process ignore stays ignored.
+// signalContext returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, with
+// stoppedBySignal as its cause. A second SIGINT or SIGTERM exits the process. SIGHUP stays ignored
+// under nohup.
 func signalContext() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -78,8 +81,8 @@ func signalContext() context.Context {
 	return ctx
 }
 
-// startOrAbandon starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
-// no context, as a disk, or a server that does not answer. What is abandoned ends with the process.
+// startOrAbandon starts a node. When ctx ends it waits only abandonTimeout longer: a start may
+// block on something without a context, such as a disk. The process exit ends what is abandoned.
 func startOrAbandon(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
 	type outcome struct {
 		node *node.Node
@@ -103,8 +106,8 @@ func startOrAbandon(ctx context.Context, start func() (*node.Node, error)) (*nod
 	}
 }
 
-// drain ends a node: for the grace it serves new requests, and from now on for the limit those under way finish. It
-// returns in time even if the node does not.
+// drainNode stops a node: it serves new requests during the grace, and running ones may finish
+// until the limit. It returns in time even if the node does not.
 func drainNode(node *node.Node, grace, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -119,6 +122,6 @@ func drainNode(node *node.Node, grace, limit time.Duration) error {
 	case err := <-stopped:
 		return err
 	case <-time.After(limit + shutdownTimeout):
-		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", limit+shutdownTimeout)
+		return fmt.Errorf("not drained within %s; in-flight requests were cut off", limit+shutdownTimeout)
 	}
 }

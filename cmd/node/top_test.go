@@ -40,10 +40,12 @@ func TestTop(t *testing.T) {
 		t.Error(text)
 	}
 	node := strings.Fields(strings.Split(runCommand(t, bin, "tree", "--nats", url), "\n")[1])[0]
-	if text := runCommand(t, bin, "tree", "--nats", url, "--node", node); !strings.Contains(text, "\n"+node+" ") || !strings.Contains(text, "kjv-0") {
+	if text := runCommand(t, bin, "tree", "--nats", url, "--node", node); !strings.Contains(text, "\n"+node+" ") ||
+		!strings.Contains(text, "kjv-0") {
 		t.Error(text)
 	}
-	if out, err := exec.Command(bin, "tree", "--nats", url, "--node", "none").CombinedOutput(); err == nil || !strings.Contains(string(out), `node "none" is not in the cluster`) {
+	if out, err := exec.Command(bin, "tree", "--nats", url, "--node", "none").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), `node "none" is not in the cluster`) {
 		t.Errorf("%v %s", err, out)
 	}
 }

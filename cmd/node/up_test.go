@@ -23,11 +23,13 @@ func TestUpServesAndStops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := writeFile(t, t.TempDir(), "node.yaml", "deployments: [{name: kjv-2m, path: "+testkit.Model()+", replicas: 2}]\n")
+	config := writeFile(t, t.TempDir(), "node.yaml",
+		"deployments: [{name: kjv-2m, path: "+testkit.Model()+", replicas: 2}]\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // a node that does not end: it is killed then
 	defer cancel()
 	node := exec.CommandContext(ctx, self, "up", "--config", config, "--data", t.TempDir(), "--http", "127.0.0.1:0",
-		"--nats-listen", "127.0.0.1:0", "--devices", "host:2x512MiB", "--drain-timeout", "1h", "--try", "In the beginning")
+		"--nats-listen", "127.0.0.1:0", "--devices", "host:2x512MiB", "--drain-timeout", "1h", "--try",
+		"In the beginning")
 	node.Args[0] = "troupe"
 	log := &bytes.Buffer{}
 	node.Stderr = log

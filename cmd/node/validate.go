@@ -12,38 +12,45 @@ import (
 	"troupe/control"
 )
 
-// clash checks that what was given goes together.
+// checkConflicts rejects combinations of options that contradict each other or are incomplete.
 func (s settings) checkConflicts() error {
 	o := s.given
 	login := o.NATSCreds != "" || o.NATSNkey != ""
 	for _, c := range []struct {
-		wrong bool
-		say   string
+		wrong   bool
+		message string
 	}{
-		{o.Try != "" && len(s.Deployments) == 0, "--try needs a model; list one under deployments: in the file that --config names"},
+		{o.Try != "" && len(s.Deployments) == 0,
+			"--try needs a model; add one under deployments: in the file of --config"},
 		{o.Try != "" && (o.APIKeys != "" || o.HTTPTLSCert != ""),
-			"--try asks over plain HTTP and without a key; leave it out, or --api-keys and --http-tls-cert"},
+			"--try uses plain HTTP without a key; remove it, or --api-keys and --http-tls-cert"},
 		{o.Join != "" && o.NATSListen != "",
-			"--join uses the NATS servers of others, so this node has none that could listen; leave out --nats-listen, or --join"},
+			"--nats-listen needs this node's own NATS server, which --join disables; remove one of them"},
 		{o.NATSClusterListen != "" && o.NATSRoutes == "" && o.Join == "",
-			"--nats-cluster-listen is for the NATS servers of other nodes; name them with --nats-routes"},
+			"--nats-cluster-listen needs the NATS servers of other nodes; set --nats-routes"},
 		{o.Join != "" && (o.NATSRoutes != "" || o.NATSClusterListen != ""),
-			"--nats-routes and --nats-cluster-listen are for a NATS server of this node's own, and with --join it has none; leave them out, or --join"},
+			"--nats-routes and --nats-cluster-listen need this node's own NATS server, which --join disables; " +
+				"remove them, or --join"},
 		{o.Join != "" && o.NATSUsers != "",
-			"--nats-users is for a NATS server of this node's own, and with --join it has none; leave it out, or --join"},
-		{someNotAll(o.TLSCert, o.TLSKey, o.TLSCA), `--tls-cert, --tls-key and --tls-ca go together; "troupe certs" makes all three`},
-		{o.TLSRevoked != "" && o.TLSCert == "", "--tls-revoked is about certificates between nodes; give --tls-cert, --tls-key and --tls-ca too"},
-		{someNotAll(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; give both"},
-		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0, "--kv-nvme-path is for the space that --kv-nvme gives; say how much: --kv-nvme 20GiB"},
-		{o.NATSCreds != "" && o.NATSNkey != "", "--nats-creds and --nats-nkey both say who this node is; give one"},
+			"--nats-users needs this node's own NATS server, which --join disables; remove one of them"},
+		{someNotAll(o.TLSCert, o.TLSKey, o.TLSCA),
+			`--tls-cert, --tls-key and --tls-ca go together; "troupe certs" creates all three`},
+		{o.TLSRevoked != "" && o.TLSCert == "",
+			"--tls-revoked needs certificates between nodes; set --tls-cert, --tls-key and --tls-ca"},
+		{someNotAll(o.HTTPTLSCert, o.HTTPTLSKey), "--http-tls-cert and --http-tls-key go together; set both"},
+		{o.KVNVMePath != "" && bytesOf(o.KVNVMe) == 0,
+			"--kv-nvme-path needs the size of the tier; set --kv-nvme, such as --kv-nvme 20GiB"},
+		{o.NATSCreds != "" && o.NATSNkey != "",
+			"--nats-creds and --nats-nkey are alternative credentials of this node; set one"},
 		{login && o.Join == "" && o.NATSUsers == "",
-			"--nats-creds and --nats-nkey say who this node is, and its own NATS server asks nobody; add --nats-users, or --join"},
+			"--nats-creds and --nats-nkey need a NATS server with users; set --nats-users, or --join"},
 		{o.NATSUsers != "" && !login,
-			`--nats-users counts for this node too; give it one of the users with --nats-nkey ("troupe keys nkey" makes one) or --nats-creds`},
-		{drainGraceTooLong(o), "--drain-grace is a part of --drain-timeout, and must be shorter; requests need the rest to finish"},
+			`--nats-users applies to this node too; set its user with --nats-nkey ("troupe keys nkey" creates one) ` +
+				"or --nats-creds"},
+		{drainGraceTooLong(o), "--drain-grace is part of --drain-timeout and must be shorter, so that requests can finish"},
 	} {
 		if c.wrong {
-			return errors.New(c.say)
+			return errors.New(c.message)
 		}
 	}
 	for _, d := range s.Deployments {
@@ -61,7 +68,7 @@ func drainGraceTooLong(o Options) bool {
 	return err == nil && grace > 0 && grace >= limit
 }
 
-// some reports whether some were given, and not all.
+// someNotAll reports whether some of the options are set, but not all.
 func someNotAll(options ...string) bool {
 	n := 0
 	for _, o := range options {
@@ -72,7 +79,7 @@ func someNotAll(options ...string) bool {
 	return 0 < n && n < len(options)
 }
 
-// reach is the host on which those who are to reach this node do.
+// listenHost returns the host to listen on so that the other nodes reach this one.
 func (s settings) listenHost() (string, error) {
 	o := s.given
 	if o.NATSListen != "" && beyondLoopback(o.NATSListen) {
@@ -90,21 +97,21 @@ func (s settings) listenHost() (string, error) {
 	return loopbackHost, nil
 }
 
-// facing is the address of this machine from which another one is checkAddresses. Nothing is sent.
+// outboundHost returns the local address from which a server is reached. It sends nothing.
 func outboundHost(u *url.URL) (string, error) {
 	conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 	if err != nil {
-		return "", fmt.Errorf("%s: %w; name a host that this machine knows", u, err)
+		return "", fmt.Errorf("%s: %w; use a host that this machine can resolve", u, err)
 	}
 	defer conn.Close()
 	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 	return host, err
 }
 
-// listener is an address to listen on, and the option that says so.
+// listener is a listen address and its flag.
 type listener struct{ flag, addr string }
 
-// nodeListeners are those at which other nodes and NATS clients connect.
+// nodeListeners returns the addresses for other nodes and NATS clients.
 func (s settings) nodeListeners() (all []listener) {
 	for _, l := range []listener{
 		{"--nats-listen", s.NATSListen}, {"--nats-cluster-listen", s.NATSClusterListen},
@@ -117,15 +124,17 @@ func (s settings) nodeListeners() (all []listener) {
 	return all
 }
 
-// checkAddresses checks that other nodes can be told where this one is, and that no two listeners are at one port.
+// checkAddresses checks that this node has an address to advertise, and that no two listeners share
+// a port.
 func (s settings) checkAddresses() error {
 	used := map[string]string{}
-	for _, l := range append([]listener{{"--http", s.HTTP}, {"--metrics-listen", s.MetricsListen}}, s.nodeListeners()...) {
+	listeners := []listener{{"--http", s.HTTP}, {"--metrics-listen", s.MetricsListen}}
+	for _, l := range append(listeners, s.nodeListeners()...) {
 		if l.addr == "" {
 			continue
 		}
 		if _, port, _ := net.SplitHostPort(l.addr); used[l.addr] != "" && port != "0" {
-			return fmt.Errorf("%s and %s are both %s; give them different ports", used[l.addr], l.flag, l.addr)
+			return fmt.Errorf("%s and %s are both %s; use different ports", used[l.addr], l.flag, l.addr)
 		}
 		used[l.addr] = l.flag
 	}
@@ -133,18 +142,19 @@ func (s settings) checkAddresses() error {
 		host, _, _ := net.SplitHostPort(l.addr)
 		switch ip := net.ParseIP(host); {
 		case s.Advertise == "" && (host == "" || ip.IsUnspecified()):
-			return fmt.Errorf("%s %s is every address of this machine; say with --advertise which one others reach: %s", l.flag, l.addr, machineAddresses())
+			return fmt.Errorf("%s %s listens on every address of this machine; set --advertise to the one that other nodes reach: %s", l.flag,
+				l.addr, machineAddresses())
 		case s.Advertise != "" && isLoopback(host) && !isLoopback(s.Advertise):
-			return fmt.Errorf("--advertise %s, and %s %s is reached by this machine alone; listen on %s:0",
+			return fmt.Errorf("--advertise is %s, but %s %s is reachable only from this machine; listen on %s:0",
 				s.Advertise, l.flag, l.addr, s.Advertise)
 		}
 	}
 	return nil
 }
 
-// machineAddresses are those of this machine.
+// machineAddresses returns the IP addresses of this machine, for hints.
 func machineAddresses() string {
-	all, _ := net.InterfaceAddrs() // for the hint
+	all, _ := net.InterfaceAddrs()
 	var hosts []string
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() {
@@ -154,7 +164,7 @@ func machineAddresses() string {
 	return strings.Join(hosts, ", ")
 }
 
-// beyond reports whether an address is checkAddresses from other machines.
+// beyondLoopback reports whether other machines can reach a listen address.
 func beyondLoopback(addr string) bool {
 	host, _, _ := net.SplitHostPort(addr)
 	return !isLoopback(host)
@@ -162,7 +172,7 @@ func beyondLoopback(addr string) bool {
 
 func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
-// hosts are those under which other nodes reach this one.
+// advertisedHosts returns the hosts at which other nodes reach this one.
 func (s settings) advertisedHosts() []string {
 	if s.Advertise != "" {
 		return []string{s.Advertise}
@@ -172,17 +182,7 @@ func (s settings) advertisedHosts() []string {
 	return []string{actors, data}
 }
 
-// words returns the elements of a list that was checked.
-func elements2(list string) (all []string) {
-	for one := range strings.SplitSeq(list, ",") {
-		if one = strings.TrimSpace(one); one != "" {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-// list are the URLs of a list that was checked, as they are.
+// urlStrings splits a validated list of URLs.
 func urlStrings(of string) (all []string) {
 	for _, u := range parseURLs(of) {
 		all = append(all, u.String())
@@ -190,7 +190,7 @@ func urlStrings(of string) (all []string) {
 	return all
 }
 
-// urls are the NATS servers of a list that was checked.
+// parseURLs parses a validated list of NATS servers.
 func parseURLs(list string) (all []*url.URL) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one != "" {
@@ -201,14 +201,14 @@ func parseURLs(list string) (all []*url.URL) {
 	return all
 }
 
-// parseURL reads nats://HOST:PORT, or HOST:PORT as people write it.
+// parseURL parses nats://HOST:PORT, tls://HOST:PORT or HOST:PORT.
 func parseURL(s string) (*url.URL, error) {
 	if s = strings.TrimSpace(s); !strings.Contains(s, "://") {
 		s = "nats://" + s
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" {
-		return nil, fmt.Errorf("%q is not a NATS server; write it like nats://10.0.0.7:4222, several with commas", s)
+		return nil, fmt.Errorf("%q is not a NATS URL; write it like nats://10.0.0.7:4222, several with commas", s)
 	}
 	return u, nil
 }

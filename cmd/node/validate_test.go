@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestOptionConflicts: what was given together and makes no sense is refused with the remedy; what makes sense is not.
+// TestOptionConflicts checks that contradictory or unsafe options are refused with a remedy, and
+// valid ones are not.
 func TestOptionConflicts(t *testing.T) {
 	dir := t.TempDir()
 	f := writeFile(t, dir, "file", "")
@@ -17,72 +18,86 @@ func TestOptionConflicts(t *testing.T) {
 	}{
 		{nil, ""},
 		{[]string{"--join", "nats://127.0.0.1:4222"}, ""},
-		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-listen", ":4222"}, "leave out --nats-listen, or --join"},
-		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-routes", "nats://127.0.0.1:6222"}, "leave them out, or --join"},
-		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-cluster-listen", ":6222"}, "leave them out, or --join"},
-		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-users", f, "--nats-nkey", f}, "leave it out, or --join"},
-		{[]string{"--nats-cluster-listen", ":6222"}, "name them with --nats-routes"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-listen", ":4222"},
+			"--nats-listen needs this node's own NATS server"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-routes", "nats://127.0.0.1:6222"},
+			"remove them, or --join"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-cluster-listen", ":6222"}, "remove them, or --join"},
+		{[]string{"--join", "nats://127.0.0.1:4222", "--nats-users", f, "--nats-nkey", f},
+			"--nats-users needs this node's own NATS server"},
+		{[]string{"--nats-cluster-listen", ":6222"}, "set --nats-routes"},
 		{[]string{"--nats-routes", "localhost:6223"}, ""},
 		{[]string{"--tls-cert", f, "--tls-key", f}, "--tls-cert, --tls-key and --tls-ca go together"},
 		{[]string{"--tls-ca", f}, "--tls-cert, --tls-key and --tls-ca go together"},
 		{tls, ""},
 		{[]string{"--http-tls-key", f}, "--http-tls-cert and --http-tls-key go together"},
-		{[]string{"--nats-nkey", f}, "add --nats-users, or --join"},
+		{[]string{"--nats-nkey", f}, "set --nats-users, or --join"},
 		{[]string{"--nats-nkey", f, "--join", "localhost"}, ""},
-		{[]string{"--nats-nkey", f, "--nats-creds", f, "--join", "localhost"}, "give one"},
-		{[]string{"--nats-users", f}, "give it one of the users with --nats-nkey"},
+		{[]string{"--nats-nkey", f, "--nats-creds", f, "--join", "localhost"}, "set one"},
+		{[]string{"--nats-users", f}, "set its user with --nats-nkey"},
 		{[]string{"--nats-users", f, "--nats-creds", f}, ""},
 		{[]string{"--http", ":9000", "--data-listen", ":9000"}, "--http and --data-listen are both :9000"},
-		{[]string{"--cluster-listen", "127.0.0.1:7", "--data-listen", "127.0.0.1:7"}, "give them different ports"},
+		{[]string{"--cluster-listen", "127.0.0.1:7", "--data-listen", "127.0.0.1:7"}, "use different ports"},
 
-		// Nobody is served beyond this machine unless known.
-		{[]string{"--http", ":8000"}, "--http :8000 is reached from other machines, and everybody there could use the models; give keys out with --api-keys"},
-		{[]string{"--http", "0.0.0.0:8000"}, "listen on 127.0.0.1:8000, or say --insecure"},
-		{append(tls, "--http", "[::]:0"), "give keys out with --api-keys"},
-		{[]string{"--http", ":8000", "--http-tls-cert", f, "--http-tls-key", f}, "give keys out with --api-keys"},
-		{[]string{"--http", ":8000", "--api-keys", f}, "--http :8000 takes API keys from other machines over plain HTTP, where others can read them; serve HTTPS with --http-tls-cert"},
-		{[]string{"--http", ":8000", "--api-keys", f, "--no-http-behind-tls"}, "give --http-behind-tls if a proxy in front has TLS"},
+		// Listeners beyond loopback need authentication.
+		{[]string{"--http", ":8000"},
+			"--http :8000 lets every machine that reaches it use the models; require API keys with --api-keys"},
+		{[]string{"--http", "0.0.0.0:8000"}, "listen on 127.0.0.1:8000, or set --insecure"},
+		{append(tls, "--http", "[::]:0"), "require API keys with --api-keys"},
+		{[]string{"--http", ":8000", "--http-tls-cert", f, "--http-tls-key", f}, "require API keys with --api-keys"},
+		{[]string{"--http", ":8000", "--api-keys", f},
+			"takes API keys from other machines unencrypted; serve HTTPS with --http-tls-cert"},
+		{[]string{"--http", ":8000", "--api-keys", f, "--no-http-behind-tls"},
+			"set --http-behind-tls if a proxy in front has TLS"},
 		{[]string{"--http", ":8000", "--api-keys", f, "--http-behind-tls"}, ""},
 		{[]string{"--http", ":8000", "--api-keys", f, "--http-tls-cert", f, "--http-tls-key", f}, ""},
 		{[]string{"--http", ":8000", "--api-keys", f, "--insecure"}, ""},
 		{[]string{"--http", "127.0.0.1:8000", "--api-keys", f}, ""},
 		{[]string{"--http", ":8000", "--insecure"}, ""},
-		{[]string{"--http", ":8000", "--no-insecure"}, "give keys out with --api-keys"},
+		{[]string{"--http", ":8000", "--no-insecure"}, "require API keys with --api-keys"},
 		{[]string{"--http", "localhost:8000"}, ""},
 		{[]string{"--http", "127.0.0.2:8000"}, ""},
 		{[]string{"--http", "[::1]:8000"}, ""},
-		{[]string{"--nats-listen", "10.0.0.7:4222"}, "--nats-listen 10.0.0.7:4222 is reached from other machines, and everybody there could pass for a node; give certificates with --tls-cert"},
-		{append(tls, "--nats-listen", "10.0.0.7:4222"), "every certificate of the CA, a client's too, may do everything there; say who may do what with --nats-users"},
+		{[]string{"--nats-listen", "10.0.0.7:4222"},
+			"--nats-listen 10.0.0.7:4222 lets every machine that reaches it pass for a node; require certificates with --tls-cert"},
+		{append(tls, "--nats-listen", "10.0.0.7:4222"),
+			"every client with a certificate of the CA do everything; set users and permissions with --nats-users"},
 		{append(tls, "--nats-listen", "10.0.0.7:4222", "--insecure"), ""},
 		{append(tls, "--nats-listen", "10.0.0.7:4222", "--nats-users", f, "--nats-nkey", f), ""},
 		{append(tls, "--join", "nats://127.0.0.1:4222", "--cluster-listen", "10.0.0.7:0"), ""},
 		{append(tls, "--nats-listen", "127.0.0.1:4222", "--cluster-listen", "10.0.0.7:0"), ""},
-		{[]string{"--tls-revoked", f}, "--tls-revoked is about certificates between nodes"},
+		{[]string{"--tls-revoked", f}, "--tls-revoked needs certificates between nodes"},
 		{[]string{"--nats-listen", "10.0.0.7:4222", "--insecure"}, ""},
-		{[]string{"--nats-routes", "localhost:6223", "--nats-cluster-listen", "10.0.0.7:6222"}, "--nats-cluster-listen 10.0.0.7:6222 is reached"},
-		{[]string{"--cluster-listen", "10.0.0.7:0"}, "--cluster-listen 10.0.0.7:0 is reached"},
-		{[]string{"--data-listen", "10.0.0.7:0", "--api-keys", f}, "--data-listen 10.0.0.7:0 is reached"},
+		{[]string{"--nats-routes", "localhost:6223", "--nats-cluster-listen", "10.0.0.7:6222"},
+			"--nats-cluster-listen 10.0.0.7:6222 lets every"},
+		{[]string{"--cluster-listen", "10.0.0.7:0"}, "--cluster-listen 10.0.0.7:0 lets every"},
+		{[]string{"--data-listen", "10.0.0.7:0", "--api-keys", f}, "--data-listen 10.0.0.7:0 lets every"},
 
-		// Others must be told an address that they reach.
-		{append(tls, "--cluster-listen", ":7000"), "--cluster-listen :7000 is every address of this machine; say with --advertise"},
-		{append(tls, "--data-listen", "[::]:7000"), "--data-listen [::]:7000 is every address of this machine; say with --advertise"},
-		{append(tls, "--nats-listen", "0.0.0.0:4222"), "say with --advertise"},
-		{append(tls, "--nats-listen", "0.0.0.0:4222", "--advertise", "n1.example.com", "--nats-users", f, "--nats-nkey", f), ""},
-		{append(tls, "--cluster-listen", "127.0.0.1:0", "--advertise", "10.0.0.7"), "is reached by this machine alone; listen on 10.0.0.7:0"},
-		{[]string{"--advertise", "10.0.0.7"}, "everybody there could pass for a node"},
-		{[]string{"--join", "nats://no-such-host.invalid"}, "name a host that this machine knows"},
+		// Other nodes need an address that they can reach.
+		{append(tls, "--cluster-listen", ":7000"),
+			"--cluster-listen :7000 listens on every address of this machine; set --advertise"},
+		{append(tls, "--data-listen", "[::]:7000"),
+			"--data-listen [::]:7000 listens on every address of this machine; set --advertise"},
+		{append(tls, "--nats-listen", "0.0.0.0:4222"), "set --advertise"},
+		{append(tls, "--nats-listen", "0.0.0.0:4222", "--advertise", "n1.example.com", "--nats-users", f, "--nats-nkey", f),
+			""},
+		{append(tls, "--cluster-listen", "127.0.0.1:0", "--advertise", "10.0.0.7"),
+			"is reachable only from this machine; listen on 10.0.0.7:0"},
+		{[]string{"--advertise", "10.0.0.7"}, "pass for a node"},
+		{[]string{"--join", "nats://no-such-host.invalid"}, "use a host that this machine can resolve"},
 
-		{[]string{"--join", "http://a"}, `--join (or TROUPE_JOIN): "http://a" is not a NATS server; write it like nats://10.0.0.7:4222`},
-		{[]string{"--join", "nats://a,,nats://b"}, "is not a NATS server"},
-		{[]string{"--nats-routes", "nats://"}, "is not a NATS server"},
+		{[]string{"--join", "http://a"},
+			`--join (or TROUPE_JOIN): "http://a" is not a NATS URL; write it like nats://10.0.0.7:4222`},
+		{[]string{"--join", "nats://a,,nats://b"}, "is not a NATS URL"},
+		{[]string{"--nats-routes", "nats://"}, "is not a NATS URL"},
 		{[]string{"--advertise", "0.0.0.0"}, "write a name or an address, without a port"},
 		{[]string{"--advertise", "a:1"}, "write a name or an address, without a port"},
 		{[]string{"--advertise", "10.0.0"}, "write a name or an address, without a port"},
-		{[]string{"--drain-timeout", "30"}, `"30" is not a time to wait; write it like 30s`},
-		{[]string{"--drain-timeout=-1s"}, "is not a time to wait"},
+		{[]string{"--drain-timeout", "30"}, `"30" is not a duration; write it like 30s`},
+		{[]string{"--drain-timeout=-1s"}, "is not a duration"},
 		{[]string{"--drain-timeout", "0"}, ""},
-		{[]string{"--drain-grace", "5"}, `"5" is not a time to wait; write it like 30s`},
-		{[]string{"--drain-grace", "30s"}, "--drain-grace is a part of --drain-timeout, and must be shorter"},
+		{[]string{"--drain-grace", "5"}, `"5" is not a duration; write it like 30s`},
+		{[]string{"--drain-grace", "30s"}, "--drain-grace is part of --drain-timeout and must be shorter"},
 		{[]string{"--drain-grace", "10s", "--drain-timeout", "5s"}, "must be shorter"},
 		{[]string{"--drain-grace", "10s", "--drain-timeout", "11s"}, ""},
 		{[]string{"--drain-grace", "0", "--drain-timeout", "0"}, ""},
@@ -98,7 +113,7 @@ func TestOptionConflicts(t *testing.T) {
 	}
 }
 
-// TestListenHost: where nobody says where to listen, it is where those who are to reach this node do.
+// TestListenHost checks the listen addresses that are picked where none is set.
 func TestListenHost(t *testing.T) {
 	for _, tc := range []struct {
 		args                    []string
@@ -108,7 +123,8 @@ func TestListenHost(t *testing.T) {
 		{[]string{"--join", "nats://localhost:4222"}, "127.0.0.1:0", "", ""},
 		{[]string{"--nats-routes", "nats://127.0.0.1:6223"}, "127.0.0.1:0", "127.0.0.1:6222", ""},
 		{[]string{"--insecure", "--nats-listen", "10.0.0.7:4222"}, "10.0.0.7:0", "", ""},
-		{[]string{"--insecure", "--nats-listen", "10.0.0.7:4222", "--nats-routes", "10.0.0.8:6222"}, "10.0.0.7:0", "10.0.0.7:6222", ""},
+		{[]string{"--insecure", "--nats-listen", "10.0.0.7:4222", "--nats-routes", "10.0.0.8:6222"},
+			"10.0.0.7:0", "10.0.0.7:6222", ""},
 		{[]string{"--insecure", "--advertise", "n1"}, "0.0.0.0:0", "", "n1"},
 		{[]string{"--nats-listen", "127.0.0.1:5", "--cluster-listen", "127.0.0.1:6"}, "127.0.0.1:6", "", ""},
 	} {
@@ -119,13 +135,13 @@ func TestListenHost(t *testing.T) {
 	}
 	own := strings.Split(machineAddresses(), ", ")[0]
 	if ip := net.ParseIP(own); ip.To4() == nil {
-		t.Skip("this machine has no address but its own loopback: what faces another machine is not tried")
+		t.Skip("NOT TESTED: the address towards another machine, since this one has only loopback")
 	}
 	if s := resolved(t, "--insecure", "--join", "nats://"+own); s.DataListen != own+":0" {
-		t.Errorf("%s is reached from %s", own, s.DataListen)
+		t.Errorf("node at %s listens on %s", own, s.DataListen)
 	}
 	_, err := parseArgs(t, resolve, "--join", "nats://"+own)
-	if err == nil || !strings.Contains(err.Error(), "--cluster-listen "+own+":0 is reached from other machines") {
+	if err == nil || !strings.Contains(err.Error(), "--cluster-listen "+own+":0 lets every machine") {
 		t.Errorf("joining another machine without certificates: %v", err)
 	}
 }
