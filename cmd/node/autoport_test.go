@@ -16,7 +16,7 @@ import (
 	"troupe/testkit"
 )
 
-// occupiedAddr is an address that something listens on.
+// occupiedAddr returns an address with a listener.
 func occupiedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,11 +27,12 @@ func occupiedAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// natsAt starts a NATS server and returns its address, and a connection to it.
+// natsAt starts a NATS server and returns its address and a connection to it.
 func natsAt(t *testing.T, password string) (string, *nats.Conn) {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), Authorization: password,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true,
+		JetStream: true, StoreDir: t.TempDir(), Authorization: password,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func natsAt(t *testing.T, password string) (string, *nats.Conn) {
 	return s.Addr().String(), conn
 }
 
-// TestJoinOrServeNATS: what is at the usual port for NATS decides whether it is joined or left alone.
+// TestJoinOrServeNATS checks that a node joins a cluster at the default NATS port, and moves on
+// from anything else.
 func TestJoinOrServeNATS(t *testing.T) {
 	for name, tc := range map[string]struct {
 		usual  func(t *testing.T) string
@@ -63,8 +65,8 @@ func TestJoinOrServeNATS(t *testing.T) {
 				t.Fatal(err)
 			}
 			return addr
-		}, true, "joined it"},
-		"a Troupe without nodes": {func(t *testing.T) string {
+		}, true, "Joined the cluster"},
+		"a cluster without nodes": {func(t *testing.T) string {
 			addr, conn := natsAt(t, "")
 			js, err := jetstream.New(conn)
 			if err != nil {
@@ -74,18 +76,18 @@ func TestJoinOrServeNATS(t *testing.T) {
 				t.Fatal(err)
 			}
 			return addr
-		}, true, "joined it"},
-		"another's NATS": {func(t *testing.T) string {
+		}, true, "Joined the cluster"},
+		"unrelated NATS": {func(t *testing.T) string {
 			addr, conn := natsAt(t, "")
 			if _, err := micro.AddService(conn, micro.Config{Name: "other", Version: "0.0.0"}); err != nil {
 				t.Fatal(err)
 			}
 			return addr
 		}, false, "is in use, so NATS is on 127.0.0.1:"},
-		"NATS that asks who it is": {func(t *testing.T) string {
+		"NATS with a password": {func(t *testing.T) string {
 			addr, _ := natsAt(t, "secret")
 			return addr
-		}, false, "does not let this node in (nats: Authorization Violation)"},
+		}, false, "refuses this node: nats: Authorization Violation"},
 		"no NATS": {occupiedAddr, false, "is in use, so NATS is on 127.0.0.1:"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,16 +101,17 @@ func TestJoinOrServeNATS(t *testing.T) {
 			}
 			if notes := strings.Join(s.notes, "\n"); !strings.Contains(notes, tc.note) ||
 				tc.note == "" && notes != "" {
-				t.Errorf("it says: %q", notes)
+				t.Errorf("notes: %q", notes)
 			}
 			if !tc.joined && tc.note != "" && s.NATSListen == usual {
-				t.Errorf("it listens on %s, which is in use", s.NATSListen)
+				t.Errorf("listens on %s, which is in use", s.NATSListen)
 			}
 		})
 	}
 }
 
-// TestRoutesDoNotJoin: a node that is to be in a NATS cluster joins nobody, but serves NATS beside whoever does.
+// TestRoutesDoNotJoin checks that a node with --nats-routes does not join a cluster at the default
+// port, but serves NATS on the next one.
 func TestRoutesDoNotJoin(t *testing.T) {
 	usual, conn := natsAt(t, "")
 	if _, err := micro.AddService(conn, micro.Config{Name: "troupe", Version: "0.0.0"}); err != nil {
@@ -127,7 +130,8 @@ func TestRoutesDoNotJoin(t *testing.T) {
 	}
 }
 
-// TestExplicitAddressesDoNotMove: an address that nobody gave moves on, one that was given does not.
+// TestExplicitAddressesDoNotMove checks that a default address moves to a free port, and one that
+// is set does not.
 func TestExplicitAddressesDoNotMove(t *testing.T) {
 	taken := occupiedAddr(t)
 	s := settings{
@@ -156,7 +160,8 @@ func TestExplicitAddressesDoNotMove(t *testing.T) {
 	}
 }
 
-// TestEachNodeHasOwnDataDir: each node of a machine has a folder and a name of its own, and keeps them.
+// TestEachNodeHasOwnDataDir checks that each node of a machine has its own name and data folder,
+// and keeps them.
 func TestEachNodeHasOwnDataDir(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	var names, ids []string
@@ -173,9 +178,9 @@ func TestEachNodeHasOwnDataDir(t *testing.T) {
 			t.Fatal(err)
 		}
 		if filepath.Base(s.Data) != s.Name {
-			t.Errorf("%s has %s", s.Name, s.Data)
+			t.Errorf("node %s has data folder %s", s.Name, s.Data)
 		}
-		t.Cleanup(func() { lock.Close() }) // and is held until then: a file that nobody knows any more is closed
+		t.Cleanup(func() { lock.Close() }) // the reference keeps the file from being finalized
 		names, ids, locks = append(names, s.Name), append(ids, id), append(locks, lock)
 	}
 	claim()
@@ -189,16 +194,17 @@ func TestEachNodeHasOwnDataDir(t *testing.T) {
 	locks[1].Close()
 	claim()
 	if names[3] != names[1] || ids[3] != ids[1] {
-		t.Errorf("the second, back again, is %s, %s", names[3], ids[3])
+		t.Errorf("after a restart the second node is %s, %s", names[3], ids[3])
 	}
 	s := resolved(t, "--name", first)
 	if _, err := s.lockDataDir(); err == nil ||
-		!strings.Contains(err.Error(), "belongs to a node that is running") {
-		t.Errorf("a name that was given: %v", err)
+		!strings.Contains(err.Error(), "is in use by a running node") {
+		t.Errorf("with --name: %v", err)
 	}
 }
 
-// TestConcurrentNodesPickDifferentPorts: nodes that start at the same time take different ports.
+// TestConcurrentNodesPickDifferentPorts checks that nodes that start at the same time pick
+// different ports.
 func TestConcurrentNodesPickDifferentPorts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -208,21 +214,22 @@ func TestConcurrentNodesPickDifferentPorts(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	taken := map[string]bool{}
+	picked := map[string]bool{}
 	for range 3 {
 		s := settings{Options: Options{HTTP: usual, NATSListen: "127.0.0.1:0"}}
 		if err := s.pickAddresses(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		defer s.httpListener.Close()
-		if taken[s.HTTP] {
-			t.Errorf("%s was taken before", s.HTTP)
+		if picked[s.HTTP] {
+			t.Errorf("%s picked twice", s.HTTP)
 		}
-		taken[s.HTTP] = true
+		picked[s.HTTP] = true
 	}
 }
 
-// TestQuickstartTakesFreePorts checks that the example can start where the usual ports are in use.
+// TestQuickstartTakesFreePorts checks that the example sets no ports, so that it starts where the
+// default ports are in use.
 func TestQuickstartTakesFreePorts(t *testing.T) {
 	s := resolved(t, "--config", filepath.Join(testkit.Root(), "examples", "quickstart.yaml"))
 	if o := s.given; o.HTTP != "" || o.NATSListen != "" {

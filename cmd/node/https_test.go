@@ -18,10 +18,11 @@ import (
 
 var httpsLine = regexp.MustCompile(`https://\S+`)
 
-// TestHTTPSWithAPIKeys: a node with keys and a certificate serves who has a key, also one that came later, over HTTPS alone.
+// TestHTTPSWithAPIKeys checks that a node with API keys and a certificate serves only clients with
+// a key, over HTTPS, and reloads its keys.
 func TestHTTPSWithAPIKeys(t *testing.T) {
 	dir := t.TempDir()
-	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	self, err := os.Executable() // testscript.Main runs the node under this name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +89,8 @@ func TestHTTPSWithAPIKeys(t *testing.T) {
 		}
 		return res.StatusCode
 	}
-	if got := status("sk-nobody"); got != http.StatusUnauthorized {
-		t.Errorf("nobody: %d", got)
+	if got := status("sk-unknown"); got != http.StatusUnauthorized {
+		t.Errorf("unknown key: %d", got)
 	}
 	if got := status(first); got != http.StatusOK {
 		t.Errorf("anna: %d", got)
@@ -100,9 +101,9 @@ func TestHTTPSWithAPIKeys(t *testing.T) {
 	}
 	writeFile(t, dir, "keys.yaml", "keys:\n"+another+"\n")
 	if got := status(first); got != http.StatusUnauthorized {
-		t.Errorf("anna, whose key is gone: %d", got)
+		t.Errorf("anna after her key was removed: %d", got)
 	}
 	if got := status(second); got != http.StatusOK {
-		t.Errorf("otto, who is new: %d", got)
+		t.Errorf("otto after his key was added: %d", got)
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestDeploymentsSurviveKill: what was deployed is served again after a kill -9, without being asked for.
+// TestDeploymentsSurviveKill checks that a restarted node serves its deployments again after kill
+// -9.
 func TestDeploymentsSurviveKill(t *testing.T) {
 	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -40,7 +41,7 @@ func TestDeploymentsSurviveKill(t *testing.T) {
 
 var natsLine = regexp.MustCompile(`nats://\S+`)
 
-// up starts a node and returns it with the address of its NATS. It is killed at the end of the test.
+// startNode starts a node and returns it with its NATS URL. It is killed at the end of the test.
 func startNode(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(bin, append([]string{
@@ -62,10 +63,11 @@ func startNode(t *testing.T, bin, data string, more ...string) (*exec.Cmd, strin
 			return cmd, url
 		}
 	}
-	t.Fatal("the node did not say where its NATS is")
+	t.Fatal("no NATS URL in the output of the node")
 	return nil, ""
 }
 
+// ask sends a request over NATS and returns the answer.
 func ask(t *testing.T, url, subject, body string) string {
 	t.Helper()
 	conn, err := nats.Connect(url)

@@ -18,8 +18,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestNVMeBlocksSurviveKill kills a node while it writes blocks to its disk. The next one over that file finds what was whole, copies it up instead of
-// computing it again, and answers as before.
+// TestNVMeBlocksSurviveKill kills a node while it writes blocks to its disk. The next node with
+// that file recovers the intact blocks, restores them instead of recomputing, and gives the same
+// answers.
 func TestNVMeBlocksSurviveKill(t *testing.T) {
 	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -34,10 +35,10 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 		texts[i], _ = complete(t, url, i)
 	}
 	eventually(t, func() string { return ask(t, url, "troupe.v1.kv.offload", "") },
-		`"replica":"kjv-0"`) // a replica that does not know its weights yet refuses
+		`"replica":"kjv-0"`) // refused until the replica has fingerprinted its weights
 	whole := nvmeStatus(t, url).GetResident()
 	writing := startLoad(t, url)
-	for nvmeStatus(t, url).GetArrivals() < uint64(whole)+20 { // it is in the midst of it
+	for nvmeStatus(t, url).GetArrivals() < uint64(whole)+20 { // blocks are being written
 		<-time.After(time.Millisecond)
 	}
 	if err := first.Process.Kill(); err != nil {
@@ -48,9 +49,9 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 	_, url = startNode(t, bin, data, options...)
 	serves(t, url)
 	if found := nvmeStatus(t, url).GetResident(); found < whole {
-		t.Errorf("it finds %d blocks of %d and more", found, whole)
+		t.Errorf("recovered %d blocks, want at least %d", found, whole)
 	}
-	for i := range texts { // else what is faster would be done
+	for i := range texts { // force a restore: otherwise recomputing may be chosen
 		var up messages.KvRestoreResponse
 		answer := eventually(t, func() string {
 			return ask(t, url, "troupe.v1.kv.restore", fmt.Sprintf(`{"model": "kjv", "prompt": %q}`, prompt(i)))
@@ -62,7 +63,7 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 	}
 	for i, want := range texts {
 		if got, cached := complete(t, url, i); got != want || cached < 48 {
-			t.Errorf("prompt %d: %q with %d tokens cached, and %q before", i, got, cached, want)
+			t.Errorf("prompt %d: %q with %d tokens cached, want %q", i, got, cached, want)
 		}
 	}
 	if s := nvmeStatus(t, url); s.GetHits() < 3 || s.GetDamaged() > 0 {
@@ -74,18 +75,20 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, shown)
 		}
 	}
-	if text := runCommand(t, bin, "kv", "--json", "--nats", url); protojson.Unmarshal([]byte(text),
-		&messages.KvStatsResponse{}) != nil {
-		t.Error(text)
+	text := runCommand(t, bin, "kv", "--json", "--nats", url)
+	if err := protojson.Unmarshal([]byte(text), &messages.KvStatsResponse{}); err != nil {
+		t.Error(err, text)
 	}
 }
 
+// prompt returns the i-th of some long prompts.
 func prompt(i int) string {
 	return fmt.Sprintf("In the days of king %d %s", i,
 		strings.Repeat("the children of Israel went up from the land of Egypt, ", 4))
 }
 
-// infer asks for one of some completions, and returns how many prompt tokens were not computed.
+// complete requests a completion of prompt i, and returns its text and the number of cached prompt
+// tokens.
 func complete(t *testing.T, url string, i int) (text string, cached int) {
 	t.Helper()
 	var c struct {
@@ -109,7 +112,7 @@ func complete(t *testing.T, url string, i int) (text string, cached int) {
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// nvme is how the disk tier of the only node is.
+// nvmeStatus returns the status of the NVMe tier of the only node.
 func nvmeStatus(t *testing.T, url string) *messages.SlotsStatus {
 	t.Helper()
 	var s messages.KvStatsResponse
@@ -120,7 +123,8 @@ func nvmeStatus(t *testing.T, url string) *messages.SlotsStatus {
 	return s.GetNodes()[0].GetTiers()[0].GetSlots()
 }
 
-// startLoad has a node compute and write other blocks until it is gone. What is returned waits for the end of that.
+// startLoad makes a node compute and write other blocks until it is gone. The returned function
+// waits for that.
 func startLoad(t *testing.T, url string) (end func()) {
 	t.Helper()
 	conn, err := nats.Connect(url, nats.NoReconnect())

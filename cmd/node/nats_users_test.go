@@ -12,11 +12,11 @@ import (
 	"troupe/testkit"
 )
 
-// TestCommandsAsNATSUser: commands work for a documented user with its inbox prefix, and say what is
-// missing without it.
+// TestCommandsAsNATSUser checks that commands work for a documented NATS user with its inbox
+// prefix, and name the prefix in their error without it.
 func TestCommandsAsNATSUser(t *testing.T) {
 	dir := t.TempDir()
-	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	self, err := os.Executable() // testscript.Main runs the node under this name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,8 @@ func TestCommandsAsNATSUser(t *testing.T) {
 	}
 	config := string(text)
 	for name, documented := range map[string]string{
-		"node": "UD272X35UXXJLVNJA5GHVJUAE6WCUWNOILV5JXR5BT6Y6QB3E3XBDI3D", "anna": "UCF37K36PWYXV35NTU4Q5V3N525PO66FKHVC5RLUBN2CV5YK4L7F2GOM",
+		"node": "UD272X35UXXJLVNJA5GHVJUAE6WCUWNOILV5JXR5BT6Y6QB3E3XBDI3D",
+		"anna": "UCF37K36PWYXV35NTU4Q5V3N525PO66FKHVC5RLUBN2CV5YK4L7F2GOM",
 	} {
 		public, err := security.NewNkey(filepath.Join(dir, name+".nk"))
 		if err != nil {

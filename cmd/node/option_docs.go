@@ -134,7 +134,7 @@ func helpVars() kong.Vars {
 		"certshosts":  "Host names and addresses at which others reach the nodes, in addition to NAME and loopback.",
 		"keymodels": "Models that the key may use: 'kjv-*,llama' (default: all models and adapters). * does not match a " +
 			"colon: kjv-*:* matches the adapters of these models, psalms the adapter of that name.",
-		"natshelp":    "NATS server of a node (default: ${default}).",
+		"natshelp":    "NATS server of a node (default: nats://" + defaultNATS + ").",
 		"logincert":   "Client certificate, if the NATS server requires one; \"troupe certs\" creates it.",
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",
 		"config":      "YAML file with deployments, adapters and any of these options, with underscores (nats_listen).",

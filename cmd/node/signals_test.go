@@ -19,7 +19,7 @@ import (
 	"troupe/node"
 )
 
-// TestOnSignal goes through the table.
+// TestOnSignal checks the table of onSignal.
 func TestOnSignal(t *testing.T) {
 	for _, tc := range []struct {
 		ending bool
@@ -35,7 +35,7 @@ func TestOnSignal(t *testing.T) {
 	}
 }
 
-// TestDrainGrace: a person who presses Ctrl-C is not kept blockedStart.
+// TestDrainGrace checks the grace after each signal and for each combination of options.
 func TestDrainGrace(t *testing.T) {
 	for s, want := range map[os.Signal]time.Duration{syscall.SIGTERM: 7, syscall.SIGHUP: 7, syscall.SIGINT: 0} {
 		if got := graceAfter(stoppedBySignal{s}, 7); got != want {
@@ -56,7 +56,7 @@ func TestDrainGrace(t *testing.T) {
 	}
 }
 
-// TestHungStartIsAbandoned: a start that does not return is not waited for once the node is to end.
+// TestHungStartIsAbandoned checks that a signal ends a start that never returns.
 func TestHungStartIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gate := make(chan struct{})
@@ -68,15 +68,15 @@ func TestHungStartIsAbandoned(t *testing.T) {
 	}
 }
 
-// TestSignalsWhileStarting holds a node in each state in which it may wait for long, and tells it to end. It does
-// so with status 0, before that for which it waits would be given up.
+// TestSignalsWhileStarting signals a node in each state in which a start may block for long. It
+// must exit with status 0 before its own timeout.
 func TestSignalsWhileStarting(t *testing.T) {
-	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	self, err := os.Executable() // testscript.Main runs the node under this name
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, begins := range map[string]func(t *testing.T, data string) blockedStart{
-		"NATS accepts and does not answer": func(t *testing.T, _ string) blockedStart {
+		"NATS accepts but does not answer": func(t *testing.T, _ string) blockedStart {
 			silent, accepted := silentListener(t)
 			return blockedStart{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
 		},
@@ -89,11 +89,12 @@ func TestSignalsWhileStarting(t *testing.T) {
 				"--nats-routes", "nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t)},
 				func(log <-chan string) { waitForLog(t, log, "Waiting for routing") }}
 		},
-		"the disk does not answer": func(t *testing.T, data string) blockedStart {
+		"the disk hangs": func(t *testing.T, data string) blockedStart {
 			if err := unix.Mkfifo(filepath.Join(data, "instance"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0"}, func(log <-chan string) { waitForReader(t, data, log) }}
+			reads := func(log <-chan string) { waitForReader(t, data, log) }
+			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0"}, reads}
 		},
 	} {
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -103,35 +104,35 @@ func TestSignalsWhileStarting(t *testing.T) {
 				node, log := launch(t, self, append([]string{"up", "--data", data, "--http", "127.0.0.1:0",
 					"--devices", "host:1x64MiB"}, w.args...)...)
 				w.until(log)
-				told := time.Now()
+				signaled := time.Now()
 				if err := node.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				for range log { // Wait must not close the pipe before
+				for range log { // read to the end before Wait closes the pipe
 				}
 				if err := node.Wait(); err != nil {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("exited with %v", err)
 				}
-				t.Logf("ended after %v", time.Since(told).Round(time.Millisecond))
+				t.Logf("exited after %v", time.Since(signaled).Round(time.Millisecond))
 			})
 		}
 	}
 }
 
-// blockedStart is a node that waits while it starts.
+// blockedStart describes a node that blocks while it starts.
 type blockedStart struct {
 	args  []string
-	until func(log <-chan string) // it does
+	until func(log <-chan string) // waits until it blocks
 }
 
-// launch starts a node, and returns it with the lines of its log. It is killed when it does not end by itself.
+// launch starts a node and returns it with the lines of its log. A timeout kills it.
 func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than all that it may wait for
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than the timeouts of a start
 	t.Cleanup(cancel)
 	node := exec.CommandContext(ctx, self, args...)
 	node.Args[0] = "troupe"
-	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector's exit takes a second else
+	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // otherwise the race detector delays the exit by a second
 	out, err := node.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string
 	return node, lines
 }
 
-// says waits until a log has a line with some text.
+// waitForLog waits for a log line that contains a text.
 func waitForLog(t *testing.T, log <-chan string, text string) {
 	t.Helper()
 	for line := range log {
@@ -157,10 +158,10 @@ func waitForLog(t *testing.T, log <-chan string, text string) {
 			return
 		}
 	}
-	t.Fatalf("the node has not said %q", text)
+	t.Fatalf("the log lacks %q", text)
 }
 
-// reads waits until the node waits for a file of its data folder that never comes.
+// waitForReader waits until the node reads its instance file, which is a FIFO without a writer.
 func waitForReader(t *testing.T, data string, log <-chan string) {
 	t.Helper()
 	for {
@@ -169,20 +170,21 @@ func waitForReader(t *testing.T, data string, log <-chan string) {
 			t.Cleanup(func() { _ = unix.Close(fd) })
 			return
 		}
-		if !errors.Is(err, unix.ENXIO) { // nothing reads it yet
+		if !errors.Is(err, unix.ENXIO) { // no reader yet
 			t.Fatal(err)
 		}
 		select {
 		case _, open := <-log:
 			if !open {
-				t.Fatal("the node has ended")
+				t.Fatal("the node has exited")
 			}
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// mute listens, and answers nothing. Each connection is told once.
+// silentListener accepts connections and never answers. It sends on the channel for each
+// connection.
 func silentListener(t *testing.T) (address string, accepted <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,21 +192,21 @@ func silentListener(t *testing.T) (address string, accepted <-chan struct{}) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	told := make(chan struct{}, 1000)
+	connected := make(chan struct{}, 1000)
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			told <- struct{}{}
+			connected <- struct{}{}
 			go func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() }()
 		}
 	}()
-	return l.Addr().String(), told
+	return l.Addr().String(), connected
 }
 
-// free is an address at which nothing listens.
+// unusedAddr returns an address without a listener.
 func unusedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 	"troupe/testkit"
 )
 
-// TestTop looks at a node that serves a model, as a script does.
+// TestTop runs top and tree against a node that serves a model.
 func TestTop(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "node")
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
@@ -26,7 +26,7 @@ func TestTop(t *testing.T) {
 		}
 	}
 	if strings.Contains(frame, "\x1b") {
-		t.Errorf("colours where no terminal is: %q", frame)
+		t.Errorf("colors without a terminal: %q", frame)
 	}
 	var report struct {
 		Nodes  []struct{ Gpus []struct{ Name string } }
@@ -36,7 +36,8 @@ func TestTop(t *testing.T) {
 		Rates map[string]struct{ In, Out *float64 } `json:"replica_tokens_per_second"`
 	}
 	if text := runCommand(t, bin, "top", "--json", "--nats", url); json.Unmarshal([]byte(text), &report) != nil ||
-		report.Nodes[0].Gpus[0].Name != "gpu-0" || report.Models[0].Replicas[0].State != "REPLICA_STATE_SERVING" || report.Rates["kjv-0"].Out == nil {
+		report.Nodes[0].Gpus[0].Name != "gpu-0" ||
+		report.Models[0].Replicas[0].State != "REPLICA_STATE_SERVING" || report.Rates["kjv-0"].Out == nil {
 		t.Error(text)
 	}
 	node := strings.Fields(strings.Split(runCommand(t, bin, "tree", "--nats", url), "\n")[1])[0]
@@ -50,7 +51,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// look runs a command that must succeed and returns what it prints.
+// runCommand runs a command that must succeed, and returns its output.
 func runCommand(t *testing.T, bin string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(bin, args...).Output()
