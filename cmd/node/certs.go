@@ -17,7 +17,7 @@ type certsCommand struct {
 	Out    string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"${certsout}"`
 	Show   string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Show the certificates in DIR."`
 	Revoke string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"${certsrevoke}"`
-	Hosts  []string `placeholder:"HOST,..." help:"${certshosts}"`
+	Hosts  []string `placeholder:"HOST" help:"${certshosts}"`
 	Client bool     `help:"Create certificates for NATS clients, which have only the permissions of their NATS user."`
 	Names  []string `arg:"" optional:"" name:"NAME" help:"Nodes or clients (default: this machine)."`
 }

@@ -14,7 +14,7 @@ type keysCommand struct {
 
 type newKeyCommand struct {
 	Name   string   `required:"" placeholder:"NAME" help:"Owner of the key, shown in logs: anna."`
-	Models []string `placeholder:"PATTERN,..." help:"${keymodels}"`
+	Models []string `placeholder:"PATTERN" help:"${keymodels}"`
 	Admin  bool     `help:"Also allow loading and unloading adapters, and /metrics, /tree and the details of /ready."`
 }
 
