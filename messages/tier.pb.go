@@ -547,7 +547,7 @@ type SlotsStatus struct {
 	Misses        uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
 	Arrivals      uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
 	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // demoted to the tier below
-	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // evicted or flushed
+	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // evicted, flushed or damaged
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // resident blocks that are pinned
 	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // blocks used again while they were demoted

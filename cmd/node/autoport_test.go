@@ -149,8 +149,9 @@ func TestExplicitAddressesDoNotMove(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	for flag, o := range map[string]Options{
-		"--http": {HTTP: taken}, "--nats-listen": {NATSListen: taken}, "--nats-cluster-listen": {NATSClusterListen: taken},
-		"--cluster-listen": {ClusterListen: taken}, "--data-listen": {DataListen: taken},
+		"--http": {HTTP: taken}, "--nats-listen": {NATSListen: taken},
+		"--nats-cluster-listen": {NATSClusterListen: taken},
+		"--cluster-listen":      {ClusterListen: taken}, "--data-listen": {DataListen: taken},
 	} {
 		s := settings{Options: o.withDefaults(Options{HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0"}), given: o}
 		if err := s.pickAddresses(t.Context(), nil); err == nil ||

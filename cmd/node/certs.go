@@ -23,11 +23,11 @@ type certsCommand struct {
 }
 
 func (certsCommand) Help() string {
-	return `A node accepts connections from holders of a certificate of its CA. Keep ca.key off the nodes. Give each node ca.crt
-and its own NAME.crt and NAME.key.
+	return `A node accepts connections with certificates of its CA. Keep ca.key off the nodes. Give each node ca.crt and its own
+NAME.crt and NAME.key.
 
-A certificate is valid for one year. Creating one for a NAME that has one renews it for the same hosts, unless --hosts is
-set. Running nodes load the new files without a restart.
+A certificate is valid for one year. Creating one for a NAME that has one renews it for the same hosts, unless --hosts
+is set. Running nodes load the new files without a restart.
 
 To control the cluster with the nats command, use a certificate created with --client: a node's certificate also opens
 the connections between nodes.

@@ -21,7 +21,7 @@ func TestCheckTiers(t *testing.T) {
 		"dram":           {[]string{"--kv-dram", "1MiB"}, "kv dram", stateOK, ""},
 		"too much dram":  {[]string{"--kv-dram", "4000000GiB"}, "kv dram", stateFix, "reduce --kv-dram"},
 		"too much disk":  {disk("4000000GiB", filepath.Join(folder, "kv")), "kv nvme", stateFix, "reduce --kv-nvme"},
-		"no folder":      {disk("1MiB", filepath.Join(folder, "none", "kv")), "kv nvme", stateFix, "create that folder"},
+		"no folder":      {disk("1MiB", folder+"/none/kv"), "kv nvme", stateFix, "create that folder"},
 		"a folder":       {disk("1MiB", folder), "kv nvme", stateFix, "set another file"},
 		"unrelated file": {disk("1MiB", other), "kv nvme", stateFix, "set another file"},
 		"no tiers":       {nil, "", "", ""},

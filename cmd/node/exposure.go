@@ -70,13 +70,15 @@ func (s settings) exposedListeners() (all []finding) {
 	for _, l := range s.nodeListeners() {
 		if beyondLoopback(l.addr) && s.TLSCert == "" {
 			all = append(all, exposedAddress(l.flag, l.addr, "lets every machine that reaches it pass for a node",
-				`require certificates with --tls-cert, --tls-key and --tls-ca ("troupe certs" creates them)`, loopbackHost))
+				`require certificates with --tls-cert, --tls-key and --tls-ca ("troupe certs" creates them)`,
+				loopbackHost))
 		}
 	}
 	if s.NATSListen != "" && beyondLoopback(s.NATSListen) && s.TLSCert != "" && s.NATSUsers == "" {
 		all = append(all, exposedAddress("--nats-listen", s.NATSListen,
 			"lets every client with a certificate of the CA do everything",
-			`set users and permissions with --nats-users and --nats-nkey ("troupe keys nkey" creates one)`, loopbackHost))
+			`set users and permissions with --nats-users and --nats-nkey ("troupe keys nkey" creates one)`,
+			loopbackHost))
 	}
 	return all
 }

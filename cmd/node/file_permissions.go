@@ -69,7 +69,7 @@ func configFindings(path string) []finding {
 	dir, err := os.Stat(parent)
 	if err == nil && dir.Mode().Perm()&0o002 != 0 && dir.Mode()&os.ModeSticky == 0 {
 		return []finding{fail("files",
-			fmt.Sprintf("--config %s can be replaced by every user of this machine: folder %s is writable", path, parent),
+			fmt.Sprintf("--config %s can be replaced by every user of this machine: %s is writable", path, parent),
 			"chmod o-w "+parent)}
 	}
 	return nil

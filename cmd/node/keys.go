@@ -19,8 +19,8 @@ type newKeyCommand struct {
 }
 
 func (newKeyCommand) Help() string {
-	return `The key is printed once and stored nowhere. Add the printed line under "keys:" in the file of "troupe up --api-keys";
-a running node accepts the key at once.
+	return `The key is printed once and stored nowhere. Add the printed line under "keys:" in the file of
+"troupe up --api-keys"; a running node accepts the key at once.
 
 Examples:
 
@@ -34,17 +34,18 @@ func (c newKeyCommand) Run(to console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	_, err = fmt.Fprintf(to.out, "Key for %s, printed only once:\n\n  %s\n\nAdd to the file of --api-keys:\n\nkeys:\n%s\n",
+	_, err = fmt.Fprintf(to.out, "Key for %s, printed only once:\n\n  %s\n\n"+
+		"Add to the file of --api-keys:\n\nkeys:\n%s\n",
 		c.Name, secret, line)
 	return err
 }
 
 type newNkeyCommand struct {
-	Out string `required:"" placeholder:"FILE" type:"path" help:"File for the seed, which is secret; it must not exist."`
+	Out string `required:"" placeholder:"FILE" type:"path" help:"File for the secret seed; it must not exist."`
 }
 
 func (newNkeyCommand) Help() string {
-	return `Add the printed public key to the file of "troupe up --nats-users", or to the configuration of a nats-server.
+	return `Add the printed public key to the file of "troupe up --nats-users", or to a nats-server configuration.
 
 Example:
 

@@ -19,7 +19,8 @@ type kvCommand struct {
 }
 
 func (kvCommand) Help() string {
-	return `Shows the KV blocks of all nodes by tier: hbm (GPU memory), dram (host memory), nvme (disk), remote (other nodes).
+	return `Shows the KV blocks of all nodes by tier: hbm (GPU memory), dram (host memory), nvme (disk) and remote
+(other nodes).
 
 Tiers:
 

@@ -21,7 +21,9 @@ func TestKVReserve(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, cfg.KVReserve, err)
 		}
 	}
-	for _, text := range []string{"1", "-0.1", "x", "0.3,0.4", "gpu-1", "gpu-01=0.2", "gpu-1=0.2,gpu-1=0.3", "NaN", "0.3,"} {
+	for _, text := range []string{
+		"1", "-0.1", "x", "0.3,0.4", "gpu-1", "gpu-01=0.2", "gpu-1=0.2,gpu-1=0.3", "NaN", "0.3,",
+	} {
 		if got, err := parseReserve(text); err == nil {
 			t.Errorf("%q parsed as %v", text, got)
 		}

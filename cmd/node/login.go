@@ -16,8 +16,8 @@ import (
 type natsLogin struct {
 	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"${logincert}"`
 	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Private key of --tls-cert."`
-	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"CA certificate of the nodes."`
-	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"NATS credentials, as nsc creates them."`
+	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"CA of the nodes."`
+	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"NATS credentials, from nsc."`
 	NATSNkey  string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"nkey seed, instead of --nats-creds."`
 
 	NATSInboxPrefix string `env:"TROUPE_NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"${loginprefix}"`

@@ -60,19 +60,19 @@ type Options struct {
 	NATSInboxPrefixes string `yaml:"nats_inbox_prefixes" validate:"omitempty,prefixes"`
 	NATSTrustAccounts *bool  `yaml:"nats_trust_accounts" negatable:""`
 
-	APIKeys        string `yaml:"api_keys" type:"path" validate:"omitempty,file"`
-	HTTPTLSCert    string `name:"http-tls-cert" yaml:"http_tls_cert" type:"path" validate:"omitempty,file"`
-	HTTPTLSKey     string `name:"http-tls-key" yaml:"http_tls_key" type:"path" validate:"omitempty,file"`
-	HTTPBehindTLS  *bool  `name:"http-behind-tls" yaml:"http_behind_tls" negatable:""`
-	HTTPConns      string `name:"http-connections" yaml:"http_connections" validate:"omitempty,count"`
-	HTTPPerAddress string `name:"http-connections-per-address" yaml:"http_connections_per_address" validate:"omitempty,count"`
-	HTTPMemory     string `name:"http-body-memory" yaml:"http_body_memory" validate:"omitempty,size"`
-	MetricsListen  string `yaml:"metrics_listen" validate:"omitempty,listen"`
-	AllowedHosts   string `yaml:"allowed_hosts" validate:"omitempty,hosts"`
-	AllowedOrigins string `yaml:"allowed_origins" validate:"omitempty,origins"`
-	TrustedProxies string `yaml:"trusted_proxies" validate:"omitempty,networks"`
-	AuditLog       string `yaml:"audit_log" type:"path"`
-	Insecure       *bool  `yaml:"insecure" negatable:""`
+	APIKeys                   string `yaml:"api_keys" type:"path" validate:"omitempty,file"`
+	HTTPTLSCert               string `name:"http-tls-cert" yaml:"http_tls_cert" type:"path" validate:"omitempty,file"`
+	HTTPTLSKey                string `name:"http-tls-key" yaml:"http_tls_key" type:"path" validate:"omitempty,file"`
+	HTTPBehindTLS             *bool  `name:"http-behind-tls" yaml:"http_behind_tls" negatable:""`
+	HTTPConns                 string `name:"http-connections" yaml:"http_connections" validate:"omitempty,count"`
+	HTTPConnectionsPerAddress string `yaml:"http_connections_per_address" validate:"omitempty,count"`
+	HTTPMemory                string `name:"http-body-memory" yaml:"http_body_memory" validate:"omitempty,size"`
+	MetricsListen             string `yaml:"metrics_listen" validate:"omitempty,listen"`
+	AllowedHosts              string `yaml:"allowed_hosts" validate:"omitempty,hosts"`
+	AllowedOrigins            string `yaml:"allowed_origins" validate:"omitempty,origins"`
+	TrustedProxies            string `yaml:"trusted_proxies" validate:"omitempty,networks"`
+	AuditLog                  string `yaml:"audit_log" type:"path"`
+	Insecure                  *bool  `yaml:"insecure" negatable:""`
 }
 
 const (

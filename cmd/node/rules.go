@@ -151,7 +151,8 @@ func checkName(s string) error {
 func checkDeploymentName(s string) error {
 	if !deploymentForm.MatchString(s) {
 		return fmt.Errorf(
-			"%q is not a valid deployment name; use up to 63 letters, digits, '.', '_' and '-', starting with a letter or digit",
+			"%q is not a valid deployment name; use up to 63 letters, digits, '.', '_' and '-', "+
+				"starting with a letter or digit",
 			s,
 		)
 	}

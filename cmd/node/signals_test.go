@@ -26,7 +26,9 @@ func TestOnSignal(t *testing.T) {
 		signal os.Signal
 		want   action
 	}{
-		{false, syscall.SIGTERM, startDraining}, {false, syscall.SIGINT, startDraining}, {false, syscall.SIGHUP, startDraining},
+		{false, syscall.SIGTERM, startDraining},
+		{false, syscall.SIGINT, startDraining},
+		{false, syscall.SIGHUP, startDraining},
 		{true, syscall.SIGTERM, exitNow}, {true, syscall.SIGINT, exitNow}, {true, syscall.SIGHUP, ignoreSignal},
 	} {
 		if got := onSignal(tc.ending, tc.signal); got != tc.want {
@@ -132,7 +134,7 @@ func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string
 	t.Cleanup(cancel)
 	node := exec.CommandContext(ctx, self, args...)
 	node.Args[0] = "troupe"
-	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // otherwise the race detector delays the exit by a second
+	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector delays the exit
 	out, err := node.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ type topCommand struct {
 }
 
 func (topCommand) Help() string {
-	return `Shows nodes, GPUs, replicas and deployments, and refreshes every second. Press ? for the keys, q to quit. A node that does
-not answer is red.
+	return `Shows nodes, GPUs, replicas and deployments, and refreshes every second. Press ? for the keys, q to quit.
+A node that does not answer is red.
 
 Examples:
 

@@ -47,7 +47,8 @@ func (s settings) checkConflicts() error {
 		{o.NATSUsers != "" && !login,
 			`--nats-users applies to this node too; set its user with --nats-nkey ("troupe keys nkey" creates one) ` +
 				"or --nats-creds"},
-		{drainGraceTooLong(o), "--drain-grace is part of --drain-timeout and must be shorter, so that requests can finish"},
+		{drainGraceTooLong(o),
+			"--drain-grace is part of --drain-timeout and must be shorter, so that requests can finish"},
 	} {
 		if c.wrong {
 			return errors.New(c.message)
@@ -142,8 +143,8 @@ func (s settings) checkAddresses() error {
 		host, _, _ := net.SplitHostPort(l.addr)
 		switch ip := net.ParseIP(host); {
 		case s.Advertise == "" && (host == "" || ip.IsUnspecified()):
-			return fmt.Errorf("%s %s listens on every address of this machine; set --advertise to the one that other nodes reach: %s", l.flag,
-				l.addr, machineAddresses())
+			return fmt.Errorf("%s %s listens on every address of this machine; "+
+				"set --advertise to the one that other nodes reach: %s", l.flag, l.addr, machineAddresses())
 		case s.Advertise != "" && isLoopback(host) && !isLoopback(s.Advertise):
 			return fmt.Errorf("--advertise is %s, but %s %s is reachable only from this machine; listen on %s:0",
 				s.Advertise, l.flag, l.addr, s.Advertise)
