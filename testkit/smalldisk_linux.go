@@ -46,7 +46,8 @@ func OwnMounts(t *testing.T) bool {
 	return false
 }
 
-// SmallDisk returns a folder on a file system of its own with so many bytes. The test must be in a process of OwnMounts.
+// SmallDisk returns a folder on its own file system of the given size. The test must run in a process
+// of OwnMounts.
 func SmallDisk(t *testing.T, bytes int64) string {
 	t.Helper()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {

@@ -23,8 +23,8 @@ type certsCommand struct {
 }
 
 func (certsCommand) Help() string {
-	return `A node accepts connections with certificates of its CA. Keep ca.key off the nodes. Give each node ca.crt and its own
-NAME.crt and NAME.key.
+	return `A node accepts connections with certificates of its CA. Keep ca.key off the nodes. Give each node ca.crt and
+its own NAME.crt and NAME.key.
 
 A certificate is valid for one year. Creating one for a NAME that has one renews it for the same hosts, unless --hosts
 is set. Running nodes load the new files without a restart.

@@ -15,7 +15,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what "troupe up" would use with the same options: exposed addresses, the permissions of key files, the
+	return `Checks what "troupe up" would use with the same options: exposed addresses, permissions of key files, the
 driver and its management library (NVML), device permissions, the links and errors of every GPU, measured copy
 bandwidth, limits, ports, NATS, the data folder, and space for the KV tiers. Each problem is printed with its remedy.
 The exit status is 1 if something must be fixed.

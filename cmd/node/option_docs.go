@@ -55,7 +55,7 @@ var optionDocs = map[string]optionDoc{
 			"among its replicas, from 0 to below 1: 0.3, or 0.3,gpu-1=0.5 (default: ${kvreserve})."},
 	"cublas": {groupGPUs, "auto|off|FILE",
 		"GEMM backend. auto: libcublas.so if this machine has it; off: the built-in " +
-			"kernels; FILE: the library at that path. With each of them, the tokens of a replica do not depend on the " +
+			"kernels; FILE: the library at that path. With each of them, tokens of a replica do not depend on the " +
 			"batch (default: auto)."},
 
 	"kv_dram": {groupKVTiers, "SIZE",
@@ -161,8 +161,8 @@ func helpVars() kong.Vars {
 		"certsout":    "Create certificates in DIR, and a CA if it has none.",
 		"certsrevoke": "Add the certificates of NAMEs to the file \"revoked\" in DIR, for --tls-revoked.",
 		"certshosts":  "Host names and addresses at which others reach the nodes, in addition to NAME and loopback.",
-		"keymodels": "Models that the key may use: 'kjv-*,llama' (default: all models and adapters). * does not match " +
-			"a colon: kjv-*:* matches the adapters of these models, psalms the adapter of that name.",
+		"keymodels": "Models that the key may use: 'kjv-*,llama' (default: all models and adapters). * does not " +
+			"match a colon: kjv-*:* matches the adapters of these models, psalms the adapter of that name.",
 		"natshelp":    "NATS server of a node (default: nats://" + defaultNATS + ").",
 		"logincert":   "Client certificate, if the NATS server requires one; \"troupe certs\" creates it.",
 		"loginprefix": "Inbox prefix of the NATS user, if its permissions require one: _INBOX_anna.",

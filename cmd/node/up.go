@@ -21,8 +21,8 @@ type upCommand struct {
 }
 
 func (upCommand) Help() string {
-	return `A flag overrides its environment variable (TROUPE_HTTP for --http), which overrides the file, which overrides
-the default.
+	return `A flag overrides its environment variable (TROUPE_HTTP for --http), which overrides the file, which
+overrides the default.
 
 Deployments are stored in the data folder and are served again after a restart. SIGTERM and SIGHUP drain the node:
 /ready returns 503, new requests are served for --drain-grace, and running requests may finish until --drain-timeout.

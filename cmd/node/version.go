@@ -10,8 +10,8 @@ import (
 type versionCommand struct{}
 
 func (versionCommand) Help() string {
-	return `Prints version, commit, Go version and platform. The commit is unknown unless the binary was built from a git
-checkout ("make build").
+	return `Prints version, commit, Go version and platform. The commit is unknown unless the binary was built from a
+git checkout ("make build").
 
 Example:
 

@@ -232,7 +232,7 @@ func TestSlabReassignment(t *testing.T) {
 		}}, false, []int{1, 5}, upTo(2, 4)},
 		"Flush empties the slab": {[]func(*Tier){func(t *Tier) { t.Flush() }}, false,
 			upTo(1, 12), nil},
-		"no tier below any more": {[]func(*Tier){func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
+		"tier below removed": {[]func(*Tier){func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
 		"no tier below after a failed copy": {[]func(*Tier){demote(false),
 			func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
 		"no tier below while blocks leave": {[]func(*Tier){func(t *Tier) {

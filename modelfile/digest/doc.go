@@ -8,7 +8,7 @@
 //	settings = tree("settings", config.json, the tokenizer, the template, …; see SettingsFiles)
 //	revision = tree("revision", weights, settings)
 //
-// Chunks are hashed by several workers at once, while whoever reads the file goes on. With the bytes comes
-// a checksum (XXH3) that costs next to nothing: a Cache keeps both by what the file system shows of the
-// file, and a later reader compares the checksum alone.
+// Several workers hash chunks in parallel while the caller keeps reading the file. Each file also gets a
+// cheap checksum (XXH3). A Cache keeps both under the metadata of the file, and a later reader compares
+// only the checksum.
 package digest

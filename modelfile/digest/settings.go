@@ -12,7 +12,7 @@ import (
 
 // SettingsFiles are the files of a model's folder beside its weights that decide what it answers, and how
 // large each may be. Other files may change without making another revision.
-var SettingsFiles = map[string]modelfile.Most{
+var SettingsFiles = map[string]modelfile.MaxBytes{
 	"config.json":            modelfile.Config,
 	"generation_config.json": modelfile.Config,
 	"tokenizer.json":         modelfile.Tokenizer,
@@ -37,7 +37,7 @@ func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	return tree("settings", files), nil
 }
 
-func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cache) (File, error) {
+func setting(roots modelfile.Roots, path string, most modelfile.MaxBytes, cache *Cache) (File, error) {
 	began := time.Now()
 	before, err := roots.Stat(path)
 	if err != nil {
