@@ -20,9 +20,9 @@ type treeCommand struct {
 }
 
 func (treeCommand) Help() string {
-	return `Prints every actor of every node with its kind, state, incarnation (LIFE), restarts, last failure,
-mailbox depth and messages handled. A node that does not answer is listed with the reason. Many healthy sessions are folded into one line;
---json lists all.
+	return `Prints every actor of every node with its kind, state, incarnation (LIFE), restarts, last failure, mailbox
+depth and messages handled. A node that does not answer is listed with the reason. Many healthy sessions are
+folded into one line; --json lists all.
 
 Examples:
 

@@ -25,7 +25,7 @@ func Parse(text string) (s Sum, err error) {
 	return s, err
 }
 
-// Short returns the first digits of a digest, for people.
+// Short returns the first digits of a digest, for humans.
 func Short(digest string) string { return digest[:min(len(digest), 12)] }
 
 // File is a file of a list.
