@@ -574,7 +574,7 @@ func (x *RegisterAdapterResponse) GetAdapter() *AdapterSpec {
 // troupe.v1.adapters.list: adapters ordered by model and name.
 type ListAdaptersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // empty: of all
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // empty: all
 	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // "<model>:<name>" of the last known adapter
 	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // default and maximum 1000
 	unknownFields protoimpl.UnknownFields
@@ -784,7 +784,7 @@ func (x *AdapterResponse) GetAdapter() *AdapterSpec {
 // troupe.v1.adapters.stats: where adapters are loaded, over all nodes.
 type AdapterStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1350,7 +1350,7 @@ func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
 // troupe.v1.replicas.list: the replicas of all nodes.
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -29,14 +29,14 @@ Each option of "troupe up" is also an environment variable (--http is TROUPE_HTT
 "troupe COMMAND --help" shows all options of a command, with examples.`
 
 type commands struct {
-	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
-	Tree    treeCommand    `cmd:"" help:"Print the supervision tree of all nodes."`
-	Top     topCommand     `cmd:"" help:"Watch nodes, GPUs, replicas and deployments live."`
-	KV      kvCommand      `cmd:"" name:"kv" help:"Show where KV blocks are stored and what moves between tiers."`
-	Doctor  doctorCommand  `cmd:"" help:"Check this machine and the options, and print how to fix problems."`
-	Certs   certsCommand   `cmd:"" help:"Create, show and revoke the certificates of nodes and NATS clients."`
-	Keys    keysCommand    `cmd:"" help:"Create API keys and nkeys."`
-	Version versionCommand `cmd:"" help:"Print version, commit and platform of this build."`
+	Up      upCommand      `cmd:"" group:"run" help:"Start a node and serve until Ctrl-C."`
+	Tree    treeCommand    `cmd:"" group:"observe" help:"Print the supervision tree of all nodes."`
+	Top     topCommand     `cmd:"" group:"observe" help:"Watch nodes, GPUs, replicas and deployments live."`
+	KV      kvCommand      `cmd:"" group:"observe" name:"kv" help:"Show KV blocks by tier, and the copies between tiers."`
+	Doctor  doctorCommand  `cmd:"" group:"run" help:"Check this machine and the options, with remedies."`
+	Certs   certsCommand   `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
+	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
+	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
 }
 
 // console is where a command writes its results and its log.

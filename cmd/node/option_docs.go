@@ -193,9 +193,22 @@ func documentOptions(k *kong.Kong) error {
 	return nil
 }
 
-// grammar returns the parser's options that the commands need: help texts and their values.
+// commandGroups are the groups of commands in the help of troupe.
+var commandGroups = []kong.Group{
+	{Key: "run", Title: "Run a node"},
+	{Key: "observe", Title: "Observe a cluster"},
+	{Key: "credentials", Title: "Create credentials"},
+	{Key: "other", Title: "Other"},
+}
+
+// grammar returns the options of the parser that the tags of commands rely on: command groups, and
+// help texts with their values.
 func grammar() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
-		return errors.Join(helpVars().Apply(k), kong.PostBuild(documentOptions).Apply(k))
+		return errors.Join(
+			helpVars().Apply(k),
+			kong.ExplicitGroups(commandGroups).Apply(k),
+			kong.PostBuild(documentOptions).Apply(k),
+		)
 	})
 }
