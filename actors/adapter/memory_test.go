@@ -40,7 +40,7 @@ func newMemory(pages int) *fakeStore {
 	}
 }
 
-// fileOfPages returns the file of an adapter with so many pages.
+// fileOfPages returns the file of an adapter of the given size in pages.
 func fileOfPages(pages int) engine.AdapterFile {
 	l := &lora.Layout{}
 	l.Add(lora.Matrix{}, int64(pages)*hbm.PageBytes-100)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// put makes blocks of so many units resident and returns the blocks dropped for them, or -n if
+// put makes blocks of the given size resident and returns the blocks dropped for them, or -n if
 // block n got no slot.
 func put(t *Tier, units int, blocks ...int) (gone []int) {
 	for _, n := range blocks {

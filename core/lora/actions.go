@@ -67,7 +67,7 @@ func (p *Pool) load(a *adapter, eligible func(*adapter) bool) bool {
 	return true
 }
 
-// victims returns eligible idle adapters with at least so many pages in total, or nil.
+// victims returns eligible idle adapters with at least the given pages in total, or nil.
 func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
 	var idle []*adapter
 	for _, a := range p.adapters {

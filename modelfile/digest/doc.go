@@ -1,7 +1,7 @@
-// Package digest names the files of a model by their content.
+// Package digest identifies the files of a model by their content.
 //
-// A file is cut into chunks of ChunkBytes. Each chunk has a BLAKE3 hash, the hash of a file is over its
-// size and the hashes of its chunks, and the hash of a list is over the names, sizes and hashes of its
+// A file is divided into chunks of ChunkBytes. Each chunk has a BLAKE3 hash. The hash of a file covers
+// its size and the hashes of its chunks. The hash of a list covers the names, sizes and hashes of its
 // files:
 //
 //	weights  = tree("weights",  the safetensors files)
