@@ -79,8 +79,8 @@ func TestWeightsDependOnNames(t *testing.T) {
 		t.Error("the digest depends on the order")
 	}
 	for name, files := range map[string][]digest.File{
-		"names":    {{Name: "b", Size: 1, Sum: a.Sum}, {Name: "a", Size: 1, Sum: b.Sum}},
-		"a size":   {{Name: "a", Size: 2, Sum: a.Sum}, b},
+		"names":          {{Name: "b", Size: 1, Sum: a.Sum}, {Name: "a", Size: 1, Sum: b.Sum}},
+		"a size":         {{Name: "a", Size: 2, Sum: a.Sum}, b},
 		"a missing file": {a},
 	} {
 		if digest.Weights(files) == want {
