@@ -181,9 +181,9 @@ func TestSettings(t *testing.T) {
 	}
 	put("README.md", "x")
 	if sum() != last {
-		t.Error("a file that is not listed counts")
+		t.Error("an unlisted file changes the digest")
 	}
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil || sum() != last {
-		t.Error("a FIFO counts", err)
+		t.Error("a FIFO changes the digest", err)
 	}
 }
