@@ -33,7 +33,7 @@ const (
 	MemberState_MEMBER_STATE_LEAVING     MemberState = 2 // it finishes running work and gets nothing new
 	// Members outside the cluster, only in reports.
 	MemberState_MEMBER_STATE_LOST MemberState = 23 // not renewed, and deleted by another node
-	MemberState_MEMBER_STATE_LEFT MemberState = 24 // stopped regularly
+	MemberState_MEMBER_STATE_LEFT MemberState = 24 // shut down
 )
 
 // Enum value maps for MemberState.
