@@ -159,7 +159,7 @@ type LoadModel struct {
 	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
 	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // pages of 2 MiB for adapters; 0: none until LeaseAdapters
 	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest that the files must have; empty: any
-	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // with any files, a lease with another deploy number is refused
+	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
