@@ -37,7 +37,10 @@ func (s *stage) table(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &messages.DeploymentStatus{
-		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(s.replicas)), MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3))},
+		Spec: &messages.DeploymentSpec{
+			Name: "m", Replicas: new(uint32(s.replicas)),
+			MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3)),
+		},
 		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for range s.replicas {

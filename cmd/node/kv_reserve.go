@@ -12,7 +12,8 @@ import (
 
 var gpuName = regexp.MustCompile(`^gpu-(0|[1-9][0-9]*)$`)
 
-// parseReserve reads "0.3", or "0.3,gpu-1=0.5": the share of all GPUs, under "", and of single ones.
+// parseReserve parses "0.3" or "0.3,gpu-1=0.5" into shares by GPU name; "" is the share of all
+// others.
 func parseReserve(s string) (map[string]float64, error) {
 	shares := make(map[string]float64)
 	for _, part := range strings.Split(s, ",") {
@@ -23,15 +24,17 @@ func parseReserve(s string) (map[string]float64, error) {
 		share, err := strconv.ParseFloat(text, 64)
 		_, twice := shares[name]
 		if err != nil || !(share >= 0 && share < 1) || twice || named && !gpuName.MatchString(name) {
-			return nil, fmt.Errorf("%q is not a share of GPU memory; write it like 0.3, at least 0 and less than 1, or 0.3,gpu-1=0.5", s)
+			return nil, fmt.Errorf(
+				"%q is not a share of GPU memory from 0 to below 1; write it like 0.3, or 0.3,gpu-1=0.5", s)
 		}
 		shares[name] = share
 	}
 	return shares, nil
 }
 
-// reserve sets how much memory of each GPU is kept for KV blocks, once the GPUs are known.
-func (s *settings) reserve(cfg *node.Config) (err error) {
+// setKVReserve sets the KV reserve of each GPU. Call it after openDevices, which determines their
+// names.
+func (s *settings) setKVReserve(cfg *node.Config) (err error) {
 	if s.KVReserve == "" {
 		return nil
 	}
@@ -44,7 +47,8 @@ func (s *settings) reserve(cfg *node.Config) (err error) {
 	}
 	for name := range cfg.KVReserve {
 		if name != "" && !slices.Contains(names, name) {
-			return fmt.Errorf("--kv-reserve (or kv_reserve): there is no %s; there are %s", name, strings.Join(names, ", "))
+			return fmt.Errorf("--kv-reserve (or kv_reserve): no GPU %s; this node has %s", name,
+				strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -18,10 +18,11 @@ import (
 
 var httpsLine = regexp.MustCompile(`https://\S+`)
 
-// TestSecured: a node with keys and a certificate serves who has a key, also one that came later, over HTTPS alone.
-func TestSecured(t *testing.T) {
+// TestHTTPSWithAPIKeys checks that a node with API keys and a certificate serves only clients with
+// a key, over HTTPS, and reloads its keys.
+func TestHTTPSWithAPIKeys(t *testing.T) {
 	dir := t.TempDir()
-	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	self, err := os.Executable() // testscript.Main runs the node under this name
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,9 +37,10 @@ func TestSecured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys := write(t, dir, "keys.yaml", "keys:\n"+line+"\n")
-	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
-		"--api-keys", keys, "--http-tls-cert", filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
+	keys := writeFile(t, dir, "keys.yaml", "keys:\n"+line+"\n")
+	cmd := exec.Command(self, "up", "--data", filepath.Join(dir, "data"), "--http", "0.0.0.0:0", "--nats-listen",
+		"127.0.0.1:0", "--devices", "host:1x256MiB", "--api-keys", keys, "--http-tls-cert",
+		filepath.Join(dir, "n1.crt"), "--http-tls-key", filepath.Join(dir, "n1.key"))
 	cmd.Args[0] = "troupe"
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,12 +57,21 @@ func TestSecured(t *testing.T) {
 	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
 		url = httpsLine.FindString(lines.Text())
 	}
-	files := security.Files{Cert: filepath.Join(dir, "n1.crt"), Key: filepath.Join(dir, "n1.key"), CA: filepath.Join(dir, "ca.crt")}
+	files := security.Files{
+		Cert: filepath.Join(dir, "n1.crt"),
+		Key:  filepath.Join(dir, "n1.key"),
+		CA:   filepath.Join(dir, "ca.crt"),
+	}
 	identity, err := security.Load(files, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: identity.Client().RootCAs}, ForceAttemptHTTP2: true}}
+	client := &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{RootCAs: identity.Client().RootCAs},
+			ForceAttemptHTTP2: true,
+		},
+	}
 	status := func(key string) int {
 		t.Helper()
 		r, err := http.NewRequest(http.MethodGet, url+"/v1/models", nil)
@@ -78,8 +89,8 @@ func TestSecured(t *testing.T) {
 		}
 		return res.StatusCode
 	}
-	if got := status("sk-nobody"); got != http.StatusUnauthorized {
-		t.Errorf("nobody: %d", got)
+	if got := status("sk-unknown"); got != http.StatusUnauthorized {
+		t.Errorf("unknown key: %d", got)
 	}
 	if got := status(first); got != http.StatusOK {
 		t.Errorf("anna: %d", got)
@@ -88,11 +99,11 @@ func TestSecured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(t, dir, "keys.yaml", "keys:\n"+another+"\n")
+	writeFile(t, dir, "keys.yaml", "keys:\n"+another+"\n")
 	if got := status(first); got != http.StatusUnauthorized {
-		t.Errorf("anna, whose key is gone: %d", got)
+		t.Errorf("anna after her key was removed: %d", got)
 	}
 	if got := status(second); got != http.StatusOK {
-		t.Errorf("otto, who is new: %d", got)
+		t.Errorf("otto after his key was added: %d", got)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"troupe/node"
 )
 
-// welcome says where the node is and what to try.
-func welcome(w io.Writer, s settings, node *node.Node) {
-	url, nats := "http://"+s.dialled(node.HTTPAddr()), s.Join
+// printBanner prints the addresses of the node and commands to try next.
+func printBanner(w io.Writer, s settings, node *node.Node) {
+	url, nats := "http://"+s.dialAddr(node.HTTPAddr()), s.Join
 	if s.HTTPTLSCert != "" {
-		url = "https://" + s.dialled(node.HTTPAddr())
+		url = "https://" + s.dialAddr(node.HTTPAddr())
 	}
 	if nats == "" {
 		nats = node.NATSURL()
@@ -45,26 +45,32 @@ func welcome(w io.Writer, s settings, node *node.Node) {
     '{"prompt": "In the beginning", "max_tokens": 32}'
 `, url, s.curlFlags(), model, client, model)
 	}
-	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats, s.loginFlags())
+	fmt.Fprintf(w, "  %s req troupe.v1.models.list '{}'\n  %s tree --nats %s%s\n\n", client, os.Args[0], nats,
+		s.loginFlags())
 }
 
-// dialled is an address as one dials it, which 0.0.0.0 is not.
-func (s settings) dialled(addr string) string {
+// dialAddr returns a listen address as clients dial it: an unspecified host, such as 0.0.0.0, is
+// replaced.
+func (s settings) dialAddr(addr string) string {
 	host, port, _ := net.SplitHostPort(addr)
 	if net.ParseIP(host).IsUnspecified() {
-		host = cmp.Or(s.Advertise, thisMachine)
+		host = cmp.Or(s.Advertise, loopbackHost)
 	}
 	return net.JoinHostPort(host, port)
 }
 
-// natsFlags let the nats command line in as this node is, and loginFlags our own commands.
-func (s settings) natsFlags() string { return s.flags("tlscert", "tlskey", "tlsca", "creds", "nkey") }
-
-func (s settings) loginFlags() string {
-	return s.flags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+// natsFlags returns the credentials of this node as flags of the nats command.
+func (s settings) natsFlags() string {
+	return s.fileFlags("tlscert", "tlskey", "tlsca", "creds", "nkey")
 }
 
-func (s settings) flags(names ...string) (all string) {
+// loginFlags returns the credentials of this node as flags of the troupe commands.
+func (s settings) loginFlags() string {
+	return s.fileFlags("tls-cert", "tls-key", "tls-ca", "nats-creds", "nats-nkey")
+}
+
+// fileFlags returns the set credentials under the given flag names.
+func (s settings) fileFlags(names ...string) (all string) {
 	for i, file := range []string{s.TLSCert, s.TLSKey, s.TLSCA, s.NATSCreds, s.NATSNkey} {
 		if file != "" {
 			all += fmt.Sprintf(" --%s %s", names[i], file)
@@ -73,6 +79,7 @@ func (s settings) flags(names ...string) (all string) {
 	return all
 }
 
+// curlFlags returns the header with the API key, if the node requires one.
 func (s settings) curlFlags() string {
 	if s.APIKeys != "" {
 		return ` -H "Authorization: Bearer $KEY"`

@@ -12,23 +12,24 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"troupe/modelfile"
 
 	"github.com/go-playground/validator/v10"
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/reply"
+	"troupe/modelfile"
 )
 
-// rule checks one value. Its error says what is wrong and how to write it.
+// rule validates one value. Its error says what is wrong and shows a valid value.
 type rule func(value string) error
 
-// checker validates a struct by its `validate` tags. Relative paths start at base.
+// checker validates a struct by its `validate` tags.
 type checker struct {
 	validate *validator.Validate
 	rules    map[string]rule
 }
 
+// newChecker returns a checker that resolves relative paths against base.
 func newChecker(base string) *checker {
 	c := &checker{
 		validate: validator.New(validator.WithRequiredStructEnabled()),
@@ -48,12 +49,12 @@ func newChecker(base string) *checker {
 			"urls":     checkURLs,
 			"prefixes": checkPrefixes,
 			"host":     checkHost,
-			"hosts":    each(checkHost),
-			"origins":  each(checkOrigin),
+			"hosts":    forEach(checkHost),
+			"origins":  forEach(checkOrigin),
 			"count":    checkCount,
 			"duration": checkDuration,
 			"size":     checkSize,
-			"room":     checkRoom,
+			"tiersize": checkTierSize,
 			"share":    checkShare,
 			"reserve": func(s string) error {
 				_, err := parseReserve(s)
@@ -76,7 +77,8 @@ func newChecker(base string) *checker {
 	return c
 }
 
-// Struct implements yaml.StructValidator. The decoder finds the line of a field by problem.StructField.
+// Struct implements yaml.StructValidator. The decoder finds the line of a field by
+// problem.StructField.
 func (c *checker) Struct(v any) error {
 	err := c.validate.Struct(v)
 	var fields validator.ValidationErrors
@@ -90,6 +92,7 @@ func (c *checker) Struct(v any) error {
 	return found
 }
 
+// reason returns what is wrong with a field.
 func (c *checker) reason(f validator.FieldError) string {
 	if check, ok := c.rules[f.Tag()]; ok {
 		return check(fmt.Sprint(f.Value())).Error()
@@ -99,16 +102,16 @@ func (c *checker) reason(f validator.FieldError) string {
 		kind, _, _ := strings.Cut(f.StructNamespace(), ".")
 		return map[string]string{"Deployment": "a deployment", "Adapter": "an adapter"}[kind] + " needs a " + f.Field()
 	case "max":
-		return fmt.Sprintf("%v is too many; the most is %s", f.Value(), f.Param())
+		return fmt.Sprintf("%v exceeds the maximum of %s", f.Value(), f.Param())
 	case "oneof":
-		return fmt.Sprintf("%q is none of %s", f.Value(), strings.Join(strings.Fields(f.Param()), ", "))
+		return fmt.Sprintf("%q is not one of %s", f.Value(), strings.Join(strings.Fields(f.Param()), ", "))
 	case "unique":
 		return "two deployments have the same name; give each its own"
 	}
 	return f.Error()
 }
 
-// problem is one field that breaks a rule.
+// problem is a field that breaks a rule.
 type problem struct {
 	validator.FieldError
 	reason string
@@ -118,7 +121,7 @@ type problems []problem
 
 func (p problems) Error() string { return p[0].reason }
 
-// checkFlags names the flag that is wrong.
+// checkFlags validates the values of flags and environment. Its error names the flag.
 func checkFlags(o Options) error {
 	err := newChecker("").Struct(o)
 	if found := (problems)(nil); errors.As(err, &found) {
@@ -128,7 +131,7 @@ func checkFlags(o Options) error {
 	return err
 }
 
-// kebab is an option's key in a file as it is spelt in a flag.
+// kebab returns an option's key in the file as its flag spells it.
 func kebab(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 var (
@@ -138,17 +141,20 @@ var (
 
 func checkName(s string) error {
 	if !nameForm.MatchString(s) {
-		return fmt.Errorf("%q is not a name; use up to 63 of a-z, 0-9, '.', '_' and '-', and begin with a letter or digit", s)
+		return fmt.Errorf(
+			"%q is not a valid name; use up to 63 of a-z, 0-9, '.', '_' and '-', starting with a letter or digit", s)
 	}
 	return nil
 }
 
-// checkDeploymentName allows capitals, which names of models have.
+// checkDeploymentName accepts capitals, which names of models have.
 func checkDeploymentName(s string) error {
 	if !deploymentForm.MatchString(s) {
 		return fmt.Errorf(
-			"%q is not a name of a deployment; use up to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
-			s)
+			"%q is not a valid deployment name; use up to 63 letters, digits, '.', '_' and '-', "+
+				"starting with a letter or digit",
+			s,
+		)
 	}
 	return nil
 }
@@ -156,7 +162,8 @@ func checkDeploymentName(s string) error {
 func checkListen(s string) error {
 	_, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("%q is not an address to listen on; write it like %s, or :8000 for every interface", s, defaultHTTP)
+		return fmt.Errorf("%q is not a listen address; write it like %s, or :8000 for every interface", s,
+			defaultHTTP)
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
 		return fmt.Errorf("%q has no valid port; ports are 0 to 65535", s)
@@ -182,17 +189,17 @@ func checkPrefixes(list string) error {
 	return nil
 }
 
-// checkHost takes a name or an address of one machine, without a port.
+// checkHost accepts a host name or an IP address, without a port.
 func checkHost(s string) error {
 	ip := net.ParseIP(s)
 	if ip == nil && hostForm.MatchString(s) || ip != nil && !ip.IsUnspecified() {
 		return nil
 	}
-	return fmt.Errorf("%q is not where others reach this machine; write a name or an address, without a port", s)
+	return fmt.Errorf("%q is not a host; write a name or an IP address, without a port", s)
 }
 
-// each checks every element of a list.
-func each(check rule) rule {
+// forEach applies a rule to every element of a comma-separated list.
+func forEach(check rule) rule {
 	return func(list string) error {
 		for _, one := range elements(list) {
 			if err := check(one); err != nil {
@@ -203,7 +210,7 @@ func each(check rule) rule {
 	}
 }
 
-// elements are those of a list with commas.
+// elements splits a comma-separated list and drops empty elements.
 func elements(list string) (all []string) {
 	for one := range strings.SplitSeq(list, ",") {
 		if one = strings.TrimSpace(one); one != "" {
@@ -213,7 +220,7 @@ func elements(list string) (all []string) {
 	return all
 }
 
-// checkOrigin takes what a browser sends as Origin.
+// checkOrigin accepts the values that browsers send as Origin.
 func checkOrigin(s string) error {
 	err := http.NewCrossOriginProtection().AddTrustedOrigin(s)
 	if err != nil || strings.ToLower(s) != s || strings.Contains(s, "*") {
@@ -230,17 +237,17 @@ func checkCount(s string) error {
 	return nil
 }
 
-// hostForm is a name of which something is no digit.
+// hostForm matches a name with at least one letter, so that it does not match IPv4 addresses.
 var hostForm = regexp.MustCompile(`^[a-zA-Z0-9.-]*[a-zA-Z][a-zA-Z0-9.-]*$`)
 
 func checkDuration(s string) error {
 	if d, err := time.ParseDuration(s); err != nil || d < 0 {
-		return fmt.Errorf("%q is not a time to wait; write it like 30s or 5m", s)
+		return fmt.Errorf("%q is not a duration; write it like 30s or 5m", s)
 	}
 	return nil
 }
 
-// checkFile looks no further than that it can be read.
+// checkFile accepts files that can be opened.
 func checkFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -257,31 +264,32 @@ func checkLevel(s string) error {
 	return fmt.Errorf("%q is not a log level; use debug, info, warn or error", s)
 }
 
-// checkRoots looks whether the folders are there.
+// checkRoots accepts lists of folders that exist.
 func checkRoots(dirs string) error {
-	if len(folders(dirs)) == 0 {
-		return errors.New("no folder is named; write it like /models,/adapters")
+	if len(splitList(dirs)) == 0 {
+		return errors.New("no folder in the list; write it like /models,/adapters")
 	}
-	_, err := modelfile.NewRoots(folders(dirs)...)
+	_, err := modelfile.NewRoots(splitList(dirs)...)
 	return err
 }
 
-// checkModel looks no further than that the folder is a model's. What is in the files is checked when they are loaded.
+// checkModel accepts model folders by their config.json. Their files are checked when they are
+// loaded.
 func checkModel(path string) error {
 	if strings.EqualFold(filepath.Ext(path), ".gguf") {
 		return fmt.Errorf(
-			"%s: GGUF files are not supported; name a Hugging Face model folder with safetensors files", path)
+			"%s: GGUF files are not supported; use a Hugging Face model folder with safetensors files", path)
 	}
 	if _, err := (modelfile.Roots{}).Stat(filepath.Join(path, "config.json")); err != nil {
-		return fmt.Errorf("no model in %s: it has no config.json; name a Hugging Face model folder", path)
+		return fmt.Errorf("no model in %s: it has no config.json; use a Hugging Face model folder", path)
 	}
 	return nil
 }
 
-// checkAdapter looks no further than that the folder is an adapter's.
+// checkAdapter accepts adapter folders by their adapter_config.json.
 func checkAdapter(path string) error {
 	if _, err := (modelfile.Roots{}).Stat(filepath.Join(path, "adapter_config.json")); err != nil {
-		return fmt.Errorf("no adapter in %s: it has no adapter_config.json; name the folder of a PEFT adapter", path)
+		return fmt.Errorf("no adapter in %s: it has no adapter_config.json; use the folder of a PEFT adapter", path)
 	}
 	return nil
 }
