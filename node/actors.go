@@ -65,7 +65,7 @@ func (n *Node) nodeProps() *actor.Props {
 }
 
 func (n *Node) replicasProps() *actor.Props {
-	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(),
+	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Fence: n.terms, Strategy: n.strategy(),
 		Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
@@ -77,12 +77,12 @@ func (n *Node) replicasProps() *actor.Props {
 				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 					return n.engineProps(spec.GetGpu(), lease, gate)
 				},
-				Blocks:   func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
-				Bulk:     n.bulk,
-				Folder:   func(revision string) string { return n.folderFault(spec, revision) },
-				Tiers:    n.lower(),
-				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
-				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
+				OpenBlocks:  func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
+				Bulk:        n.bulk,
+				CheckFolder: func(revision string) string { return n.folderFault(spec, revision) },
+				Tiers:       n.lower(),
+				Pins:        func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
+				Adapters:    func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }

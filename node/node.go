@@ -48,7 +48,7 @@ type Node struct {
 	shares     *gateway.Shares
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
-	terms      *replica.Terms
+	terms      *replica.Fence
 	stored     router.Stored
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
@@ -96,7 +96,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
+		terms: &replica.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}

@@ -92,7 +92,7 @@ func TestDamagedAtTheSource(t *testing.T) {
 
 // TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.
 func TestLenderFaults(t *testing.T) {
-	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
+	for _, on := range []string{"*messages.LeaseBlocks", "*replica.exportDone"} {
 		t.Run(on, func(t *testing.T) {
 			crash := &testkit.Crash{On: on, Times: 1}
 			a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {

@@ -145,10 +145,10 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower() replica.Tiers {
-	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
+	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, OnCopied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
 		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
 	if !n.cfg.Tiers.LocalOnly {
-		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+		t.Remote, t.RemoteAvailable = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})

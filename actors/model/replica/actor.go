@@ -21,18 +21,18 @@ type Config struct {
 	HBM        *actor.PID // remembers what is in the blocks
 	Deployment *actor.PID // told of every change
 	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
-	Bulk       Bulk       // nil: no sequence is moved
+	Bulk       Bulk       // nil: no spec is moved
 	Tiers      Tiers      // where blocks go that are not needed now
 	// Pins are the prefixes of the model that are to be kept, and a number that changes with them. Nil: none are.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// Blocks opens the KV blocks of a lease, to move them.
-	Blocks func(lease string) (Blocks, error)
-	// Folder says why the files of a revision could not be loaded again from the replica's folder; empty: they
+	// OpenBlocks opens the KV blocks of a lease, to move them.
+	OpenBlocks func(lease string) (Blocks, error)
+	// CheckFolder says why the files of a confirmedRevision could not be loaded again from the replica's folder; empty: they
 	// could. It may block. Nil: nobody looks.
-	Folder func(revision string) string
+	CheckFolder func(revision string) string
 	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
-	// Adapters is the recipe of the child that keeps adapters on the device of a lease; nil: sequences with adapters are refused.
+	// Adapters is the recipe of the child that keeps adapterState on the device of a lease; nil: sequences with adapterState are refused.
 	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
@@ -44,16 +44,16 @@ func Props(cfg Config) *actor.Props {
 	var revision string
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, revision: &revision,
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, confirmedRevision: &revision,
 			gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 const (
-	askAgainAfter = time.Second            // for what was asked at the start and not answered
-	reportEvery   = 100 * time.Millisecond // load reports to the deployment, at most
-	folderEvery   = 5 * time.Second        // between two looks at the folder
-	retryAfter    = 20 * time.Millisecond  // when an interrupted session may ask for a route
+	requestRetryAfter = time.Second            // for what was asked at the start and not answered
+	reportEvery       = 100 * time.Millisecond // load reports to the deployment, at most
+	checkFolderEvery  = 5 * time.Second        // between two looks at the folder
+	retryAfter        = 20 * time.Millisecond  // when an interrupted session may ask for a route
 )
 
 type replica struct {
@@ -61,63 +61,63 @@ type replica struct {
 	incarnation uint64
 	loads       *uint64 // times the weights were really read; over all incarnations
 
-	revision *string // that the deployment has confirmed; over all incarnations
+	confirmedRevision *string // that the deployment has confirmed; over all incarnations
 
-	state   messages.ReplicaState
-	failure *messages.Refused     // with state FAILED
-	found   string                // with state FAILED: the revision that was found instead
-	model   *messages.ModelLoaded // nil until the gpu answered
-	engine  *actor.PID            // nil until there are blocks to run on
-	ready   bool                  // the engine has said so
-	ending  bool                  // this life is over; the engine ends with it
+	state         messages.ReplicaState
+	failure       *messages.Refused     // with state FAILED
+	foundRevision string                // with state FAILED: the confirmedRevision that was found instead
+	model         *messages.ModelLoaded // nil until the gpu answered
+	engine        *actor.PID            // nil until there are blocks to run on
+	ready         bool                  // the engine has said so
+	stopping      bool                  // this life is over; the engine ends with it
 
-	batch   *batch.Scheduler // nil until the blocks are adopted
-	pool    *kv.Pool
-	calls   map[string]*call // request id -> who gets the tokens
-	step    *flight          // the step in flight
-	solo    []batch.Entry    // entries of a step that crashed twice, to be run one by one
-	steps   uint64
-	stepped time.Time // when the last one began
-	shrink  *shrink   // nil: the KV memory is not to shrink
-	totals  totals
-	numeric string // the last sequence that ended with logits that are not finite: of which model or adapter
+	batch         *batch.Scheduler // nil until the blocks are adopted
+	pool          *kv.Pool
+	sequences     map[string]*activeSequence // request id -> who gets the tokens
+	step          *inflightStep              // the step in flight
+	isolated      []batch.Entry              // entries of a step that crashed twice, to be run one by one
+	steps         uint64
+	lastStepAt    time.Time // when the last one began
+	shrink        *shrink   // nil: the KV memory is not to shrink
+	totals        totals
+	lastNotFinite string // the last spec that ended with logits that are not finite: of which model or adapter
 
-	fault     string     // of the folder; empty: none is known
-	drained   *actor.PID // who waits for the drain
-	reporting bool       // a report note is pending
+	folderFault    string     // of the folder; empty: none is known
+	drainRequester *actor.PID // who waits for the drain
+	reportPending  bool       // a report note is pending
 
-	news      *kv.Announcer // what routers have not been told of the blocks yet; nil until they are known
+	announcer *kv.Announcer // what routers have not been told of the blocks yet; nil until they are known
 	announced time.Time     // to the router, the last time
 
-	life       context.Context // cancelled when this incarnation ends
-	end        context.CancelFunc
-	blocks     Blocks // nil: no sequence is moved
-	context    int    // tokens of the longest sequence
-	term       uint64 // the newest that commanded a move
-	attempt    uint64 // of the last departure; unique over all lives
-	orders     []*order
-	departures map[string]*departure // request id -> on its way to another replica
-	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
-	offers     []offered             // to be answered at the end of the step in flight
+	life          context.Context // cancelled when this incarnation ends
+	cancel        context.CancelFunc
+	blocks        Blocks // nil: no spec is moved
+	context       int    // tokens of the longest spec
+	maxTerm       uint64 // the newest that commanded a move
+	lastAttempt   uint64 // of the last outgoing; unique over all lives
+	migrations    []*migration
+	outgoing      map[string]*outgoing // request id -> on its way to another replica
+	incoming      map[string]*incoming // request id -> on its way here, or just arrived
+	pendingOffers []pendingOffer       // to be answered at the end of the step in flight
 
-	gates gates  // of restores that steps wait for
-	lower *lower // nil: there is no tier below HBM, and none elsewhere
-	pins  pins
+	gates   gates    // of restores that steps wait for
+	kvTiers *kvTiers // nil: there is no tier below HBM, and none elsewhere
+	kvPins  kvPins
 
-	lora *adapters // nil: it takes no adapters
+	lora *adapterState // nil: it takes no adapterState
 }
 
-// call is one sequence and the session that it belongs to.
-type call struct {
-	session  *actor.PID
-	sequence *messages.SequenceSpec
-	logprobs []*messages.TokenLogprobs // of the output from index base on, where asked for
-	base     int                       // length of the output that the session brought along
-	cached   uint32                    // prompt tokens found in KV blocks
+// call is one spec and the session that it belongs to.
+type activeSequence struct {
+	session    *actor.PID
+	spec       *messages.SequenceSpec
+	logprobs   []*messages.TokenLogprobs // of the output from index base on, where asked for
+	outputBase int                       // length of the output that the session brought along
+	cached     uint32                    // prompt tokens found in KV blocks
 }
 
 // flight is a step that the engine runs.
-type flight struct {
+type inflightStep struct {
 	entries []batch.Entry
 	command *messages.RunStep
 	prompt  uint64 // tokens of prompts
@@ -129,10 +129,10 @@ type totals struct {
 	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut, notFinite uint64
 }
 
-// askAgain and report are notes to self.
+// retryLoad and report are notes to self.
 type (
-	askAgain struct{ incarnation uint64 }
-	report   struct{ incarnation uint64 }
+	retryLoad  struct{ incarnation uint64 }
+	reportTick struct{ incarnation uint64 }
 )
 
 func (r *replica) Receive(ctx actor.Context) {
@@ -140,17 +140,17 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *actor.Started:
 		r.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		r.onEnding(ctx)
-	case *askAgain:
-		r.onAskAgain(ctx, msg)
+		r.onStop(ctx)
+	case *retryLoad:
+		r.onRetryLoad(ctx, msg)
 	case *messages.LoadModelResult:
 		r.onLoaded(ctx, msg)
 	case *messages.AdoptBlocksResult:
-		r.onAdopted(ctx, msg)
-	case *folderNow:
-		r.onFolderNow(ctx, msg)
-	case *folderSeen:
-		r.onFolderSeen(ctx, msg)
+		r.onBlocksAdopted(ctx, msg)
+	case *checkFolder:
+		r.onCheckFolder(ctx, msg)
+	case *folderChecked:
+		r.onFolderChecked(ctx, msg)
 	case *messages.ConfirmRevision:
 		r.onConfirm(ctx, msg)
 	case *messages.EngineReady:
@@ -166,64 +166,64 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.GetSequence:
 		r.onGetSequence(ctx, msg)
 	case *messages.RunStepResult:
-		r.onStepped(ctx, msg)
+		r.onStepResult(ctx, msg)
 	case *messages.DrainReplica:
 		r.onDrain(ctx)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
-	case *report:
-		r.onReport(ctx, msg)
-	case *beat:
-		r.onBeat(ctx, msg)
+	case *reportTick:
+		r.onReportTick(ctx, msg)
+	case *announceTick:
+		r.onAnnounceTick(ctx, msg)
 	default:
-		if !r.receiveTiers(ctx) && !r.receiveOrders(ctx) && !r.receiveAdapters(ctx) {
+		if !r.receiveTiers(ctx) && !r.receiveKVCommands(ctx) && !r.receiveAdapters(ctx) {
 			r.receiveResize(ctx)
 		}
 	}
 }
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.calls, r.departures, r.arrivals = make(map[string]*call), make(map[string]*departure), make(map[string]*arrival)
-	r.life, r.end = context.WithCancel(context.Background())
-	r.attempt = uint64(time.Now().UnixNano())
+	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing), make(map[string]*incoming)
+	r.life, r.cancel = context.WithCancel(context.Background())
+	r.lastAttempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
-		supervise.After(ctx, announceEvery, &beat{r.incarnation})
+		supervise.After(ctx, announceEvery, &announceTick{r.incarnation})
 	}
-	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
-	r.ask(ctx)
+	r.setState(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
+	r.requestNext(ctx)
 }
 
-// onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
-func (r *replica) onEnding(ctx actor.Context) {
-	r.ending, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
-	r.endMigrations(ctx)
+// onStop tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
+func (r *replica) onStop(ctx actor.Context) {
+	r.stopping, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
+	r.abortMigrations(ctx)
 	r.closeTiers()
-	for id := range r.calls {
+	for id := range r.sequences {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
-	clear(r.calls)
+	clear(r.sequences)
 }
 
 // onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another
 // replica that was watched.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
-	case r.ending:
+	case r.stopping:
 	case r.engine != nil && msg.GetWho().Equal(r.engine):
 		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often, or its device is lost")
 	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " crashed too often")
 	default:
-		r.onLost(ctx, msg.GetWho())
+		r.onPeerLost(ctx, msg.GetWho())
 	}
 }
 
-// onDeadLetter: whoever a message was for is gone. A sequence whose session is gone is of use to nobody.
+// onDeadLetter: whoever a message was for is gone. A spec whose session is gone is of use to nobody.
 func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
-	for id, c := range r.calls {
+	for id, c := range r.sequences {
 		if c.session.Equal(msg.GetTarget()) {
 			r.drop(ctx, id, "its session is gone")
 		}
 	}
-	r.onLost(ctx, msg.GetTarget())
+	r.onPeerLost(ctx, msg.GetTarget())
 }

@@ -10,30 +10,30 @@ import (
 	"troupe/messages"
 )
 
-// onAdaptersChanged notes where adapters are now.
+// onAdaptersChanged notes where adapterState are now.
 func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersChanged) {
-	if r.lora == nil || r.ending || msg.GetIncarnation() != r.lora.life {
+	if r.lora == nil || r.stopping || msg.GetIncarnation() != r.lora.poolIncarnation {
 		return
 	}
 	for _, a := range msg.GetAdapters() {
 		spec := &messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}
-		r.lora.desk.OnState(spec.Key(), lora.Location{State: states[a.GetState()], Tier: tiers[a.GetLocation()]})
+		r.lora.pins.OnState(spec.Key(), lora.Location{State: stateFromMessage[a.GetState()], Tier: tierFromMessage[a.GetLocation()]})
 	}
 	r.lora.counts = msg.GetCounts()
-	r.changed(ctx)
+	r.scheduleReport(ctx)
 	if len(msg.GetAdapters()) > 0 {
 		r.advance(ctx)
 	}
 }
 
-// held are the adapters on the device or in host memory, by name.
-func (a *adapters) held() (all []*messages.AdapterHeld) {
-	for key, w := range a.desk.Locations() {
+// held are the adapterState on the device or in host memory, by name.
+func (a *adapterState) list() (all []*messages.AdapterHeld) {
+	for key, w := range a.pins.Locations() {
 		spec := messages.AdapterOf(key)
 		held := &messages.AdapterHeld{
-			Name: spec.GetName(), Revision: spec.GetRevision(), State: statesOut[w.State], Location: tiersOut[w.Tier],
+			Name: spec.GetName(), Revision: spec.GetRevision(), State: stateToMessage[w.State], Location: tierToMessage[w.Tier],
 		}
-		held.Sequences, held.Pinned = a.users(spec)
+		held.Sequences, held.Pinned = a.usage(spec)
 		all = append(all, held)
 	}
 	slices.SortFunc(all, func(a, b *messages.AdapterHeld) int {
@@ -42,8 +42,8 @@ func (a *adapters) held() (all []*messages.AdapterHeld) {
 	return all
 }
 
-// inverse swaps keys and values.
-func inverse[K, V comparable](m map[K]V) map[V]K {
+// invert swaps keys and values.
+func invert[K, V comparable](m map[K]V) map[V]K {
 	out := make(map[V]K, len(m))
 	for k, v := range m {
 		out[v] = k
@@ -51,9 +51,9 @@ func inverse[K, V comparable](m map[K]V) map[V]K {
 	return out
 }
 
-var statesOut, tiersOut, adapterReasonsIn = inverse(states), inverse(tiers), inverse(adapterReasons)
+var stateToMessage, tierToMessage, reasonFromMessage = invert(stateFromMessage), invert(tierFromMessage), invert(reasonToMessage)
 
-var states = map[messages.AdapterState]lora.State{
+var stateFromMessage = map[messages.AdapterState]lora.State{
 	messages.AdapterState_ADAPTER_STATE_ABSENT:   lora.Absent,
 	messages.AdapterState_ADAPTER_STATE_LOADING:  lora.Loading,
 	messages.AdapterState_ADAPTER_STATE_IDLE:     lora.Idle,
@@ -61,14 +61,14 @@ var states = map[messages.AdapterState]lora.State{
 	messages.AdapterState_ADAPTER_STATE_EVICTING: lora.Evicting,
 }
 
-var tiers = map[messages.AdapterLocation]lora.Tier{
+var tierFromMessage = map[messages.AdapterLocation]lora.Tier{
 	messages.AdapterLocation_ADAPTER_LOCATION_DISK: lora.Disk,
 	messages.AdapterLocation_ADAPTER_LOCATION_DRAM: lora.DRAM,
 	messages.AdapterLocation_ADAPTER_LOCATION_GPU:  lora.GPU,
 }
 
-// adapterReasons are those of the pool's refusals.
-var adapterReasons = map[lora.Reason]messages.Reason{
+// reasonToMessage are those of the pool's refusals.
+var reasonToMessage = map[lora.Reason]messages.Reason{
 	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
 	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,
 	lora.TooLarge:  messages.Reason_REASON_NO_MEMORY,
@@ -80,7 +80,7 @@ func refusedByPool(msg *messages.Refused) *lora.Refusal {
 	if msg == nil {
 		return nil
 	}
-	reason, known := adapterReasonsIn[msg.GetReason()]
+	reason, known := reasonFromMessage[msg.GetReason()]
 	if !known {
 		reason = lora.Failed
 	}

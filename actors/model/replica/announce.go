@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	announceEvery = 300 * time.Millisecond
-	announceBytes = 4 << 10 // of blocks in one announcement; the others come with the next ones
-	shortBytes    = 8       // of a block in an announcement
+	announceEvery    = 300 * time.Millisecond
+	announceBytes    = 4 << 10 // of blocks in one announcement; the others come with the next ones
+	fingerprintBytes = 8       // of a block in an announcement
 )
 
 // beat is a note to self.
-type beat struct{ incarnation uint64 }
+type announceTick struct{ incarnation uint64 }
 
-func (r *replica) onBeat(ctx actor.Context, msg *beat) {
+func (r *replica) onAnnounceTick(ctx actor.Context, msg *announceTick) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
 	if time.Since(r.announced) >= announceEvery {
-		r.announceTo(ctx, false)
+		r.announceToRouter(ctx, false)
 	}
 	supervise.After(ctx, announceEvery, msg)
 }
 
-// announceTo tells the router how the replica is, and what changed in its blocks or everything.
-func (r *replica) announceTo(ctx actor.Context, everything bool) {
+// announceToRouter tells the router how the replica is, and what scheduleReport in its blocks or everything.
+func (r *replica) announceToRouter(ctx actor.Context, everything bool) {
 	if r.Router == nil {
 		return
 	}
-	msg := &messages.ReplicaAnnounced{Status: r.status(ctx), Snapshot: r.news == nil}
-	if r.news != nil {
-		n, _ := r.news.Next()
+	msg := &messages.ReplicaAnnounced{Status: r.status(ctx), Snapshot: r.announcer == nil}
+	if r.announcer != nil {
+		n, _ := r.announcer.Next()
 		if everything && !n.Snapshot {
-			n = r.news.Snapshot()
+			n = r.announcer.Snapshot()
 		}
 		msg.Evicted, msg.Committed, msg.Snapshot = n.Evicted, n.Committed, n.Snapshot
 	}
@@ -49,33 +49,33 @@ func (r *replica) announceTo(ctx actor.Context, everything bool) {
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
-		r.announceTo(ctx, true)
+		r.announceToRouter(ctx, true)
 	}
 }
 
 // enter changes the state and tells the deployment and the router.
-func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
+func (r *replica) setState(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
 	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
-	r.inform(ctx)
+	r.publishStatus(ctx)
 }
 
-func (r *replica) inform(ctx actor.Context) {
+func (r *replica) publishStatus(ctx actor.Context) {
 	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
-	r.announceTo(ctx, false)
+	r.announceToRouter(ctx, false)
 }
 
-// changed sees to it that the deployment learns of the load soon.
-func (r *replica) changed(ctx actor.Context) {
-	if !r.reporting {
-		r.reporting = true
-		supervise.After(ctx, reportEvery, &report{r.incarnation})
+// scheduleReport sees to it that the deployment learns of the load soon.
+func (r *replica) scheduleReport(ctx actor.Context) {
+	if !r.reportPending {
+		r.reportPending = true
+		supervise.After(ctx, reportEvery, &reportTick{r.incarnation})
 	}
 }
 
-func (r *replica) onReport(ctx actor.Context, msg *report) {
+func (r *replica) onReportTick(ctx actor.Context, msg *reportTick) {
 	if msg.incarnation == r.incarnation {
-		r.reporting = false
-		r.inform(ctx)
+		r.reportPending = false
+		r.publishStatus(ctx)
 	}
 }

@@ -14,19 +14,23 @@ import (
 )
 
 // caller is a client with a session of its own.
-type caller struct {
+type testClient struct {
 	id      string
 	session *actor.PID
 
 	mu       sync.Mutex
 	output   []uint32
 	logprobs []*messages.TokenLogprobs
-	ended    string
+	outcome  string
 	cached   uint32 // of the prompt
 }
 
-func (c *caller) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
+func (c *testClient) Output() []uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.output)
+}
+func (c *testClient) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
 	c.mu.Lock()
 	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
 	c.cached = max(c.cached, cached)
@@ -35,20 +39,20 @@ func (c *caller) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, ca
 		c.end(finish.String())
 	}
 }
-func (c *caller) Fail(r *messages.Refused) { c.end(r.String()) }
+func (c *testClient) Fail(r *messages.Refused) { c.end(r.String()) }
 
-func (c *caller) end(how string) {
+func (c *testClient) end(how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended += how
+	c.outcome += how
 }
 
-func (c *caller) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ended != "" }
+func (c *testClient) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.outcome != "" }
 
 // call opens a session; its client sees what it generates.
-func (c *cluster) call(seq *messages.SequenceSpec) *caller {
+func (c *cluster) open(seq *messages.SequenceSpec) *testClient {
 	c.requests++
-	client := &caller{id: fmt.Sprint("r", c.requests)}
+	client := &testClient{id: fmt.Sprint("r", c.requests)}
 	client.session = testkit.Spawn(c.t, c.sys, "session-"+client.id, supervise.Strategy(nil), session.Props(session.Config{
 		RequestID: client.id, Sequence: seq, Client: client, Router: c.router.PID,
 	}))

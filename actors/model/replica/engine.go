@@ -31,22 +31,22 @@ func EngineProps(cfg EngineConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &stepper{EngineConfig: cfg, incarnation: incarnation}
+		return &engineActor{EngineConfig: cfg, incarnation: incarnation}
 	})
 }
 
-type stepper struct {
+type engineActor struct {
 	EngineConfig
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	cancel      context.CancelFunc
 
 	engine  engine.Engine
 	running <-chan struct{} // closed when the step in flight has ended; nil before the first
 }
 
-// stepped is a note to self.
-type stepped struct {
+// stepDone is a note to self.
+type stepDone struct {
 	incarnation uint64
 	step        uint64
 	batch       []engine.Sequence
@@ -55,21 +55,21 @@ type stepped struct {
 	replyTo     *actor.PID
 }
 
-func (e *stepper) Receive(ctx actor.Context) {
+func (e *engineActor) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		e.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		e.onEnding()
+		e.onStop()
 	case *messages.RunStep:
 		e.onRun(ctx, msg)
-	case *stepped:
-		e.onStepped(ctx, msg)
+	case *stepDone:
+		e.onStepDone(ctx, msg)
 	}
 }
 
-func (e *stepper) onStarted(ctx actor.Context) {
-	e.life, e.end = context.WithCancel(context.Background())
+func (e *engineActor) onStarted(ctx actor.Context) {
+	e.life, e.cancel = context.WithCancel(context.Background())
 	opened, err := e.Open()
 	if err != nil {
 		e.fail(ctx, err)
@@ -78,9 +78,9 @@ func (e *stepper) onStarted(ctx actor.Context) {
 	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
 }
 
-// onEnding blocks until the step in flight has ended: the next engine writes to the same memory.
-func (e *stepper) onEnding() {
-	e.end()
+// onStop blocks until the step in flight has ended: the next engine writes to the same memory.
+func (e *engineActor) onStop() {
+	e.cancel()
 	if e.running != nil {
 		<-e.running
 	}
@@ -89,13 +89,13 @@ func (e *stepper) onEnding() {
 	}
 }
 
-func (e *stepper) onRun(ctx actor.Context, msg *messages.RunStep) {
-	batch, err := batchOf(msg, e.Adapter, e.Gate)
+func (e *engineActor) onRun(ctx actor.Context, msg *messages.RunStep) {
+	batch, err := engineBatch(msg, e.Adapter, e.Gate)
 	if err != nil {
 		panic(err)
 	}
 	eng := e.engine
-	note := stepped{incarnation: e.incarnation, step: msg.GetStep(), batch: batch, replyTo: ctx.Sender()}
+	note := stepDone{incarnation: e.incarnation, step: msg.GetStep(), batch: batch, replyTo: ctx.Sender()}
 	e.running = supervise.Job(ctx, e.life,
 		func(life context.Context) ([]sample.Token, error) { return eng.Step(life, batch) },
 		func(tokens []sample.Token, err error) any {
@@ -104,7 +104,7 @@ func (e *stepper) onRun(ctx actor.Context, msg *messages.RunStep) {
 		})
 }
 
-func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
+func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	if msg.incarnation != e.incarnation {
 		return
 	}
@@ -123,7 +123,7 @@ func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
 
 // fail crashes the engine. That its device is lost concerns more than this replica: the gpu actor hears of it first, so that it refuses
 // whoever asks from now on.
-func (e *stepper) fail(ctx actor.Context, err error) {
+func (e *engineActor) fail(ctx actor.Context, err error) {
 	if errors.Is(err, cuda.ErrDeviceLost) {
 		ctx.Send(e.GPU, &messages.DeviceFailed{Lease: e.Lease, Detail: err.Error()})
 	}

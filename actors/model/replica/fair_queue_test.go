@@ -10,10 +10,10 @@ import (
 	"troupe/testkit"
 )
 
-// TestOtherClientGetsIn: a client that fills the queue and all places gives up its newest request, and a place, to another.
-func TestOtherClientGetsIn(t *testing.T) {
+// TestFullQueueAdmitsOtherClient: a client that fills the queue and all places gives up its newest request, and a place, to another.
+func TestFullQueueAdmitsOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)
 		for i := range 6 {
 			greedy := spec(3, 28)
 			greedy.Client = "greedy"
@@ -30,7 +30,7 @@ func TestOtherClientGetsIn(t *testing.T) {
 		}
 		time.Sleep(60 * time.Millisecond)
 		synctest.Wait()
-		s.served("other", 5, 4)
+		s.checkServed("other", 5, 4)
 		for i := range 4 {
 			if _, done := s.output(fmt.Sprint("greedy", i)); done {
 				t.Errorf("greedy%d is done: the other may just have waited for its place", i)
@@ -39,7 +39,7 @@ func TestOtherClientGetsIn(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		for i := range 5 {
-			s.served(fmt.Sprint("greedy", i), 3, 28)
+			s.checkServed(fmt.Sprint("greedy", i), 3, 28)
 		}
 	})
 }

@@ -7,15 +7,15 @@ import (
 	"troupe/messages"
 )
 
-// Terms remember the latest reign of each deployment that this node has heard of. They outlive the group, so that a deployment
+// Fence remember the latest reign of each deployment that this node has heard of. They outlive the group, so that a deployment
 // that was deposed stays so after a crash of the group. They are safe for concurrent use.
-type Terms struct {
+type Fence struct {
 	mu     sync.Mutex
 	latest map[string]uint64 // model -> term
 }
 
-// Hear notes a command of a reign. It returns a refusal where a later one has spoken already.
-func (t *Terms) Hear(model string, term uint64) *messages.Refused {
+// Check notes a command of a reign. It returns a refusal where a later one has spoken already.
+func (t *Fence) Check(model string, term uint64) *messages.Refused {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if latest := t.latest[model]; term < latest {

@@ -17,7 +17,7 @@ type GroupConfig struct {
 	// Replica returns the recipe of a child. The group stands for its deployment, wherever that lives.
 	Replica  func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props
 	GPU      func(gpu string) *actor.PID
-	Terms    *Terms
+	Fence    *Fence
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
@@ -32,23 +32,23 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 
 type group struct {
 	GroupConfig
-	replicas    map[string]*member    // name -> the replica
-	leaving     map[string]*leaver    // name -> who waits for it to be gone
-	deployments map[string]*actor.PID // model -> who is told of everything that happens to its replicas
+	replicas    map[string]*child           // name -> the replica
+	stopping    map[string]*stoppingReplica // name -> who waits for it to be gone
+	deployments map[string]*actor.PID       // model -> who is told of everything that happens to its replicas
 }
 
-type member struct {
+type child struct {
 	spec *messages.ReplicaSpec
 	pid  *actor.PID
 }
 
 // leaver is a replica that is being stopped; then its lease is given back.
-type leaver struct {
-	gpu    string
-	askers []asker
+type stoppingReplica struct {
+	gpu        string
+	requesters []requester
 }
 
-type asker struct {
+type requester struct {
 	requestID string
 	replyTo   *actor.PID
 }
@@ -56,8 +56,8 @@ type asker struct {
 func (g *group) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		g.replicas = make(map[string]*member)
-		g.leaving = make(map[string]*leaver)
+		g.replicas = make(map[string]*child)
+		g.stopping = make(map[string]*stoppingReplica)
 		g.deployments = make(map[string]*actor.PID)
 	case *messages.StartReplica:
 		g.onStart(ctx, msg)
@@ -72,16 +72,16 @@ func (g *group) Receive(ctx actor.Context) {
 	case *messages.ListReplicas:
 		g.onList(ctx, msg)
 	case *messages.ReplicaChanged:
-		g.pass(ctx, msg.GetStatus().GetName())
+		g.forward(ctx, msg.GetStatus().GetName())
 	case *messages.ReplicaDrained:
-		g.pass(ctx, msg.GetReplica())
+		g.forward(ctx, msg.GetReplica())
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	}
 }
 
 // pass gives a replica's report on to its deployment.
-func (g *group) pass(ctx actor.Context, replica string) {
+func (g *group) forward(ctx actor.Context, replica string) {
 	if m := g.replicas[replica]; m != nil {
 		if to := g.deployments[m.spec.GetModel()]; to != nil {
 			ctx.Forward(to)
@@ -91,12 +91,12 @@ func (g *group) pass(ctx actor.Context, replica string) {
 
 func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 	spec, id := msg.GetReplica(), msg.GetRequestId()
-	if stale := g.Terms.Hear(spec.GetModel(), msg.GetTerm()); stale != nil {
-		ctx.Respond(refusedStart(id, stale))
+	if stale := g.Fence.Check(spec.GetModel(), msg.GetTerm()); stale != nil {
+		ctx.Respond(startRefused(id, stale))
 		return
 	}
-	if g.leaving[spec.GetName()] != nil {
-		ctx.Respond(refusedStart(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+spec.GetName()+" is just being stopped", retryAfter)))
+	if g.stopping[spec.GetName()] != nil {
+		ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+spec.GetName()+" is just being stopped", retryAfter)))
 		return
 	}
 	g.deployments[spec.GetModel()] = pidOf(msg.GetDeployment())
@@ -104,39 +104,39 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 	if !ok {
 		pid, err := ctx.SpawnNamed(g.Replica(spec, ctx.Self()), spec.GetName())
 		if err != nil {
-			ctx.Respond(refusedStart(id, refusal(messages.Reason_REASON_INTERNAL, "replica "+spec.GetName()+": "+err.Error(), retryAfter)))
+			ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_INTERNAL, "replica "+spec.GetName()+": "+err.Error(), retryAfter)))
 			return
 		}
-		m = &member{spec: spec, pid: pid}
+		m = &child{spec: spec, pid: pid}
 		g.replicas[spec.GetName()] = m
 	}
 	ctx.Respond(&messages.StartReplicaResult{RequestId: id, Outcome: &messages.StartReplicaResult_Started{Started: m.started()}})
 }
 
-func (m *member) started() *messages.ReplicaStarted {
+func (m *child) started() *messages.ReplicaStarted {
 	return &messages.ReplicaStarted{
 		Replica: m.spec.GetName(), Spec: m.spec, Actor: &messages.ActorRef{Address: m.pid.GetAddress(), Id: m.pid.GetId()},
 	}
 }
 
 func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
-	if m := g.replicas[msg.GetReplica()]; m != nil && g.Terms.Hear(m.spec.GetModel(), msg.GetTerm()) == nil {
+	if m := g.replicas[msg.GetReplica()]; m != nil && g.Fence.Check(m.spec.GetModel(), msg.GetTerm()) == nil {
 		ctx.Request(m.pid, msg)
 	}
 }
 
 // onStop stops a replica, then gives its lease back. Both are done again when asked again.
 func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
-	if stale := g.Terms.Hear(msg.GetModel(), msg.GetTerm()); stale != nil {
+	if stale := g.Fence.Check(msg.GetModel(), msg.GetTerm()); stale != nil {
 		ctx.Respond(&messages.StopReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.StopReplicaResult_Refused{Refused: stale}})
 		return
 	}
-	l := g.leaving[msg.GetReplica()]
+	l := g.stopping[msg.GetReplica()]
 	if l == nil {
-		l = &leaver{gpu: msg.GetGpu()}
-		g.leaving[msg.GetReplica()] = l
+		l = &stoppingReplica{gpu: msg.GetGpu()}
+		g.stopping[msg.GetReplica()] = l
 	}
-	l.join(asker{msg.GetRequestId(), ctx.Sender()})
+	l.addRequester(requester{msg.GetRequestId(), ctx.Sender()})
 	if m := g.replicas[msg.GetReplica()]; m != nil {
 		l.gpu = m.spec.GetGpu()
 		ctx.Stop(m.pid)
@@ -146,27 +146,27 @@ func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
 }
 
 // join adds one who waits; asking again replaces the first.
-func (l *leaver) join(who asker) {
-	for i, a := range l.askers {
+func (l *stoppingReplica) addRequester(who requester) {
+	for i, a := range l.requesters {
 		if a.requestID == who.requestID {
-			l.askers[i] = who
+			l.requesters[i] = who
 			return
 		}
 	}
-	l.askers = append(l.askers, who)
+	l.requesters = append(l.requesters, who)
 }
 
-func (g *group) unload(ctx actor.Context, replica string, l *leaver) {
+func (g *group) unload(ctx actor.Context, replica string, l *stoppingReplica) {
 	ctx.Request(g.GPU(l.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica})
 }
 
 func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
-	l := g.leaving[msg.GetRequestId()]
+	l := g.stopping[msg.GetRequestId()]
 	if l == nil || msg.GetUnloaded() == nil {
 		return // it is asked again
 	}
-	delete(g.leaving, msg.GetRequestId())
-	for _, a := range l.askers {
+	delete(g.stopping, msg.GetRequestId())
+	for _, a := range l.requesters {
 		ctx.Send(a.replyTo, &messages.StopReplicaResult{RequestId: a.requestID, Outcome: &messages.StopReplicaResult_Stopped{
 			Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
 		}})
@@ -176,7 +176,7 @@ func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
 // onRestart restarts a replica as a crash would: its sessions are told, its weights stay.
 func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
 	m, ok := g.replicas[msg.GetReplica()]
-	if !ok || g.leaving[msg.GetReplica()] != nil {
+	if !ok || g.stopping[msg.GetReplica()] != nil {
 		ctx.Respond(&messages.RestartReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.RestartReplicaResult_Refused{
 			Refused: refusal(messages.Reason_REASON_NOT_FOUND, "no replica "+msg.GetReplica()+" on this node; see replicas.list", 0),
 		}})
@@ -195,7 +195,7 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 			continue
 		}
 		delete(g.replicas, name)
-		if l := g.leaving[name]; l != nil {
+		if l := g.stopping[name]; l != nil {
 			g.unload(ctx, name, l)
 		}
 	}
@@ -205,14 +205,14 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
 	result := &messages.ListReplicasResult{Node: g.Node}
 	if msg.GetDeployment() != nil {
-		if result.Refused = g.Terms.Hear(msg.GetModel(), msg.GetTerm()); result.Refused != nil {
+		if result.Refused = g.Fence.Check(msg.GetModel(), msg.GetTerm()); result.Refused != nil {
 			ctx.Respond(result)
 			return
 		}
 		g.deployments[msg.GetModel()] = pidOf(msg.GetDeployment())
 	}
 	for name, m := range g.replicas {
-		if g.leaving[name] == nil && (msg.GetModel() == "" || m.spec.GetModel() == msg.GetModel()) {
+		if g.stopping[name] == nil && (msg.GetModel() == "" || m.spec.GetModel() == msg.GetModel()) {
 			result.Replicas = append(result.Replicas, m.started())
 		}
 	}
@@ -222,6 +222,6 @@ func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
 
 func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
 
-func refusedStart(id string, r *messages.Refused) *messages.StartReplicaResult {
+func startRefused(id string, r *messages.Refused) *messages.StartReplicaResult {
 	return &messages.StartReplicaResult{RequestId: id, Outcome: &messages.StartReplicaResult_Refused{Refused: r}}
 }

@@ -19,33 +19,33 @@ import (
 	"troupe/testkit"
 )
 
-// counter is an engine whose next token is the position; it can be told to crash.
-type counter struct {
-	mu      sync.Mutex
-	delay   time.Duration
-	crash   func(step int, batch []engine.Sequence) error
-	nan     func(s engine.Sequence) bool // whose logits are NaN; nil: none
-	steps   int
-	open    int
-	overlap bool // two engines were open at once
+// positionEngine is an engine whose next token is the position; it can be told to crash.
+type positionEngine struct {
+	mu         sync.Mutex
+	delay      time.Duration
+	crash      func(step int, batch []engine.Sequence) error
+	nan        func(s engine.Sequence) bool // whose logits are NaN; nil: none
+	steps      int
+	open       int
+	overlapped bool // two engines were open at once
 }
 
-func (c *counter) Open() (engine.Engine, error) {
+func (c *positionEngine) Open() (engine.Engine, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open++
-	c.overlap = c.overlap || c.open > 1
+	c.overlapped = c.overlapped || c.open > 1
 	return c, nil
 }
 
-func (c *counter) Close() error {
+func (c *positionEngine) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open--
 	return nil
 }
 
-func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+func (c *positionEngine) Step(_ context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	c.mu.Lock()
 	c.steps++
 	n, crash := c.steps, c.crash
@@ -67,10 +67,10 @@ func (c *counter) Step(_ context.Context, batch []engine.Sequence) ([]sample.Tok
 }
 
 // stage is a replica with everything around it played by the test.
-type stage struct {
+type harness struct {
 	t       *testing.T
 	root    *actor.RootContext
-	engine  *counter
+	engine  *positionEngine
 	gpu     *testkit.Peer
 	hbm     *testkit.Peer
 	deploy  *testkit.Peer
@@ -79,18 +79,18 @@ type stage struct {
 	blocks  map[uint32][]byte // what the tier knows
 }
 
-func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw ...actor.ReceiverMiddleware) *stage {
+func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadModelResult, mw ...actor.ReceiverMiddleware) *harness {
 	sys := testkit.System(t)
-	s := &stage{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
+	s := &harness{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
 	loads := 0
 	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message {
 		if _, asks := m.(*messages.LoadModel); !asks {
 			return nil
 		}
 		loads++
-		return answer(load(loads))
+		return messageOrNil(load(loads))
 	})
-	s.hbm = testkit.NewPeer(t, sys, "hbm", s.tier)
+	s.hbm = testkit.NewPeer(t, sys, "hbm", s.answerHBM)
 	s.deploy = testkit.NewPeer(t, sys, "deployment", nil)
 	s.client = testkit.NewPeer(t, sys, "client", nil)
 	s.replica = testkit.Spawn(t, sys, "m-0", supervise.Strategy(nil), replica.Props(replica.Config{
@@ -105,7 +105,7 @@ func play(t *testing.T, c *counter, load func(int) *messages.LoadModelResult, mw
 }
 
 // answer keeps a nil result from becoming a message.
-func answer(r *messages.LoadModelResult) proto.Message {
+func messageOrNil(r *messages.LoadModelResult) proto.Message {
 	if r == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func answer(r *messages.LoadModelResult) proto.Message {
 }
 
 // tier remembers blocks as the HBM actor does.
-func (s *stage) tier(m proto.Message) proto.Message {
+func (s *harness) answerHBM(m proto.Message) proto.Message {
 	switch m := m.(type) {
 	case *messages.BlocksChanged:
 		for _, b := range m.GetEvicted() {
@@ -146,13 +146,13 @@ func spec(prompt, tokens uint32) *messages.SequenceSpec {
 	return s
 }
 
-func (s *stage) submit(id string, seq *messages.SequenceSpec, output ...uint32) {
+func (s *harness) submit(id string, seq *messages.SequenceSpec, output ...uint32) {
 	s.client.Send(s.replica, &messages.SubmitSequence{RequestId: id, Sequence: seq, Output: output})
 	synctest.Wait()
 }
 
 // output is what a client has been sent for a request: repeats must agree. Done tells whether it finished.
-func (s *stage) output(id string) (tokens []uint32, done bool) {
+func (s *harness) output(id string) (tokens []uint32, done bool) {
 	s.t.Helper()
 	for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
 		if m.GetRequestId() != id {
@@ -172,7 +172,7 @@ func (s *stage) output(id string) (tokens []uint32, done bool) {
 }
 
 // served checks that a request got the positions after its prompt.
-func (s *stage) served(id string, prompt, n uint32) {
+func (s *harness) checkServed(id string, prompt, n uint32) {
 	s.t.Helper()
 	tokens, done := s.output(id)
 	var want []uint32
@@ -184,7 +184,7 @@ func (s *stage) served(id string, prompt, n uint32) {
 	}
 }
 
-func (s *stage) states() (all []messages.ReplicaState) {
+func (s *harness) states() (all []messages.ReplicaState) {
 	for _, c := range testkit.Got[*messages.ReplicaChanged](s.deploy) {
 		if n := len(all); n == 0 || all[n-1] != c.GetStatus().GetState() {
 			all = append(all, c.GetStatus().GetState())

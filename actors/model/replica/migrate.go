@@ -33,25 +33,25 @@ type Bulk interface {
 }
 
 const (
-	maxDepartures = 4                       // sequences that leave at once; the others of a command wait
-	maxArrivals   = 8                       // sequences that come at once; further offers are refused
-	maxOrders     = 16                      // commands whose answers are remembered
-	repeatEvery   = 250 * time.Millisecond  // a message to the target that is not answered
-	repeatMost    = 8                       // times; then the target is taken for lost
-	moveWithin    = 2 * time.Minute         // from the offer on, and
-	pauseWithin   = 2 * time.Second         // from the pause on; then the sequence goes on here
-	adapterWithin = 1500 * time.Millisecond // of an offer, its adapter must be there; before the source takes this replica for lost
-	keepFor       = 5 * time.Second         // room for a sequence of which nothing was heard
+	maxOutgoing     = 4                       // sequences that leave at once; the others of a command wait
+	maxIncoming     = 8                       // sequences that come at once; further offers are refused
+	maxMigrations   = 16                      // commands whose answers are remembered
+	resendEvery     = 250 * time.Millisecond  // a message to the target that is not answered
+	maxResends      = 8                       // times; then the target is taken for lost
+	migrateTimeout  = 2 * time.Minute         // from the offer on, and
+	pauseTimeout    = 2 * time.Second         // from the pause on; then the sequence goes on here
+	adapterTimeout  = 1500 * time.Millisecond // of an offer, its adapter must be there; before the source takes this replica for lost
+	incomingTimeout = 5 * time.Second         // room for a sequence of which nothing was heard
 )
 
 // order is a MigrateSequences command: being carried out, or done.
-type order struct {
-	command *messages.MigrateSequences
-	asker   *actor.PID
-	waiting []string // sequences whose turn has not come
-	leaving int
-	result  *messages.MigrateSequencesResult
-	done    bool
+type migration struct {
+	command   *messages.MigrateSequences
+	requester *actor.PID
+	waiting   []string // sequences whose turn has not come
+	active    int
+	result    *messages.MigrateSequencesResult
+	done      bool
 }
 
 func (r *replica) receiveMigration(ctx actor.Context) {
@@ -68,27 +68,27 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 		r.onResumed(ctx, msg)
 	case *messages.AbandonSequence:
 		r.onAbandon(ctx, msg)
-	case *sent:
-		r.onSent(ctx, msg)
-	case *repeat:
-		r.onRepeat(ctx, msg)
-	case *expire:
+	case *sendDone:
+		r.onSendDone(ctx, msg)
+	case *resendTick:
+		r.onResendTick(ctx, msg)
+	case *expireIncoming:
 		r.onExpire(ctx, msg)
 	}
 }
 
 // betweenSteps does what waited for the end of a step.
 func (r *replica) betweenSteps(ctx actor.Context) {
-	for _, d := range r.departures {
+	for _, d := range r.outgoing {
 		if d.stage == pausing {
-			r.paused(ctx, d)
+			r.sendLast(ctx, d)
 		}
 	}
-	r.depart(ctx)
-	if len(r.solo) > 0 {
+	r.startMigrations(ctx)
+	if len(r.isolated) > 0 {
 		return
 	}
-	r.takeOffers(ctx)
+	r.answerOffers(ctx)
 }
 
 // inFlight reports whether a step computes a sequence, or is going to.
@@ -96,126 +96,126 @@ func (r *replica) inFlight(id string) bool {
 	holds := func(entries []batch.Entry) bool {
 		return slices.ContainsFunc(entries, func(e batch.Entry) bool { return e.ID == id })
 	}
-	return r.step != nil && holds(r.step.entries) || holds(r.solo)
+	return r.step != nil && holds(r.step.entries) || holds(r.isolated)
 }
 
 func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
-	for _, o := range r.orders {
+	for _, o := range r.migrations {
 		if o.command.GetRequestId() == msg.GetRequestId() {
-			if o.asker = ctx.Sender(); o.done {
+			if o.requester = ctx.Sender(); o.done {
 				ctx.Respond(o.result)
 			}
 			return
 		}
 	}
-	if refused := r.refuseMigrate(ctx, msg); refused != nil {
+	if refused := r.checkMigrate(ctx, msg); refused != nil {
 		ctx.Respond(&messages.MigrateSequencesResult{RequestId: msg.GetRequestId(), Refused: refused})
 		return
 	}
-	r.term = max(r.term, msg.GetTerm())
-	o := &order{command: msg, asker: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()), result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
+	r.maxTerm = max(r.maxTerm, msg.GetTerm())
+	o := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()), result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
 	if len(o.waiting) == 0 {
-		for id := range r.calls {
+		for id := range r.sequences {
 			o.waiting = append(o.waiting, id)
 		}
 		slices.Sort(o.waiting)
 	}
-	if len(r.orders) == maxOrders {
-		r.orders = r.orders[1:]
+	if len(r.migrations) == maxMigrations {
+		r.migrations = r.migrations[1:]
 	}
-	r.orders = append(r.orders, o)
-	r.depart(ctx)
+	r.migrations = append(r.migrations, o)
+	r.startMigrations(ctx)
 	r.advance(ctx)
 }
 
-func (r *replica) refuseMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
-	full := func(o *order) bool { return !o.done }
+func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
+	full := func(o *migration) bool { return !o.done }
 	switch {
 	case r.batch == nil:
 		return refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case r.blocks == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
-	case msg.GetTerm() != 0 && msg.GetTerm() < r.term:
+	case msg.GetTerm() != 0 && msg.GetTerm() < r.maxTerm:
 		return refusal(messages.Reason_REASON_STALE_TERM, "a newer reign has spoken to replica "+r.Spec.GetName(), 0)
 	case msg.GetTarget() == "" || msg.GetTargetActor() == nil || pidOf(msg.GetTargetActor()).Equal(ctx.Self()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "name another replica of the model as the target", 0)
-	case len(r.orders) == maxOrders && full(r.orders[0]):
-		return refusal(messages.Reason_REASON_QUEUE_FULL, "replica "+r.Spec.GetName()+" carries out as many moves as it can", retryFull)
+	case len(r.migrations) == maxMigrations && full(r.migrations[0]):
+		return refusal(messages.Reason_REASON_QUEUE_FULL, "replica "+r.Spec.GetName()+" carries out as many moves as it can", retryQueueFull)
 	}
 	return nil
 }
 
 // depart lets the next sequences leave, as many as may at once, and answers the commands that are carried out.
-func (r *replica) depart(ctx actor.Context) {
-	for _, o := range r.orders {
+func (r *replica) startMigrations(ctx actor.Context) {
+	for _, o := range r.migrations {
 		o.waiting = slices.DeleteFunc(o.waiting, func(id string) bool {
-			switch _, here := r.calls[id]; {
+			switch _, here := r.sequences[id]; {
 			case !here:
-				o.report(&messages.SequenceMigration{RequestId: id, Detail: "it is not on this replica, or has finished"})
-			case r.departures[id] != nil:
-				o.report(&messages.SequenceMigration{RequestId: id, Detail: "it is being moved already"})
-			case len(r.departures) >= maxDepartures || !r.offer(ctx, o, id):
+				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "it is not on this replica, or has finished"})
+			case r.outgoing[id] != nil:
+				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "it is being moved already"})
+			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, o, id):
 				return false
 			}
 			return true
 		})
-		if !o.done && len(o.waiting) == 0 && o.leaving == 0 {
+		if !o.done && len(o.waiting) == 0 && o.active == 0 {
 			o.done = true
 			slices.SortFunc(o.result.GetSequences(), func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
-			if o.asker != nil {
-				ctx.Send(o.asker, o.result)
+			if o.requester != nil {
+				ctx.Send(o.requester, o.result)
 			}
 		}
 	}
 }
 
 // report adds how one sequence fared. The result is sent once all are there, and never changed after that.
-func (o *order) report(m *messages.SequenceMigration) {
+func (o *migration) addReport(m *messages.SequenceMigration) {
 	o.result.Sequences = append(o.result.Sequences, m)
 }
 
-// endMigrations leaves nothing behind that this life began: no write to its blocks is under way when it returns.
-func (r *replica) endMigrations(ctx actor.Context) {
-	r.end()
-	for _, d := range r.departures {
-		ctx.Send(d.to, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
-		ctx.Unwatch(d.to)
+// abortMigrations leaves nothing behind that this life began: no write to its blocks is under way when it returns.
+func (r *replica) abortMigrations(ctx actor.Context) {
+	r.cancel()
+	for _, d := range r.outgoing {
+		ctx.Send(d.target, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
+		ctx.Unwatch(d.target)
 	}
-	for _, a := range r.arrivals {
-		r.shut(a)
+	for _, a := range r.incoming {
+		r.closeSink(a)
 		ctx.Unwatch(a.source)
 	}
 	if r.blocks != nil {
 		_ = r.blocks.Close() // what is in the blocks is kept by lease
 	}
-	r.orders, r.offers, r.blocks = nil, nil, nil
-	clear(r.departures)
-	clear(r.arrivals)
+	r.migrations, r.pendingOffers, r.blocks = nil, nil, nil
+	clear(r.outgoing)
+	clear(r.incoming)
 }
 
-// onLost: another replica is gone. What was on its way there goes on here; what was to come from there will not.
-func (r *replica) onLost(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.departures {
-		if d.to.Equal(who) {
-			r.stay(ctx, d, "replica "+d.order.command.GetTarget()+" is gone")
+// onPeerLost: another replica is gone. What was on its way there goes on here; what was to come from there will not.
+func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
+	for _, d := range r.outgoing {
+		if d.target.Equal(who) {
+			r.abortMigration(ctx, d, "replica "+d.migration.command.GetTarget()+" is gone")
 		}
 	}
-	for _, a := range r.arrivals {
+	for _, a := range r.incoming {
 		if a.source.Equal(who) && !a.adopted() {
-			r.release(ctx, a)
+			r.releaseIncoming(ctx, a)
 		}
 	}
 	r.advance(ctx)
 }
 
-// unwatch forgets another replica that nothing moves to or from any more.
-func (r *replica) unwatch(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.departures {
-		if d.to.Equal(who) {
+// unwatchUnused forgets another replica that nothing moves to or from any more.
+func (r *replica) unwatchUnused(ctx actor.Context, who *actor.PID) {
+	for _, d := range r.outgoing {
+		if d.target.Equal(who) {
 			return
 		}
 	}
-	for _, a := range r.arrivals {
+	for _, a := range r.incoming {
 		if a.source.Equal(who) {
 			return
 		}

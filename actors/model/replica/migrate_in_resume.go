@@ -11,126 +11,126 @@ import (
 	"troupe/messages"
 )
 
-// onResume continues a sequence here, if all of its blocks have come.
+// onResume continues a spec here, if all of its blocks have come.
 func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
-	a := r.arrivals[msg.GetRequestId()]
+	a := r.incoming[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() || !a.source.Equal(ctx.Sender()) {
 		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(), Refused: refusal(
 			messages.Reason_REASON_NOT_FOUND, "replica "+r.Spec.GetName()+" keeps no room for it, or does not any more", 0)})
 		return
 	}
-	a.heard = time.Now()
-	if a.resumed == nil {
-		a.resumed = &messages.ResumeSequenceResult{
-			RequestId: a.id, Attempt: a.attempt, Refused: r.adopt(a, msg), Incarnation: r.incarnation, Node: r.Spec.GetNode(),
+	a.lastHeard = time.Now()
+	if a.resumeResult == nil {
+		a.resumeResult = &messages.ResumeSequenceResult{
+			RequestId: a.id, Attempt: a.attempt, Refused: r.adoptSequence(a, msg), Incarnation: r.incarnation, Node: r.Spec.GetNode(),
 		}
 	}
-	ctx.Respond(a.resumed)
-	r.changed(ctx)
+	ctx.Respond(a.resumeResult)
+	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-func (r *replica) adopt(a *arrival, msg *messages.ResumeSequence) *messages.Refused {
-	r.shut(a)
+func (r *replica) adoptSequence(a *incoming, msg *messages.ResumeSequence) *messages.Refused {
+	r.closeSink(a)
 	if r.state != messages.ReplicaState_REPLICA_STATE_SERVING {
-		r.vacate(a)
+		r.abandonReservation(a)
 		return refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)
 	}
-	request, tokens := r.request(a.id, a.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
+	request, tokens := r.batchRequest(a.id, a.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
 	var why *batch.Refusal
 	switch {
-	case a.room == nil:
+	case a.reservation == nil:
 		_, why = r.batch.Submit(request)
-	case !a.inlet.whole(tokens, int(r.Spec.GetBlockTokens())):
-		r.vacate(a)
+	case !a.sink.complete(tokens, int(r.Spec.GetBlockTokens())):
+		r.abandonReservation(a)
 		return refusal(messages.Reason_REASON_CONFLICT, "not all of its blocks have come", 0)
 	default:
-		why = r.batch.Adopt(a.room, request, tokens)
+		why = r.batch.Adopt(a.reservation, request, tokens)
 	}
 	if why != nil {
 		return refusedByBatch(why)
 	}
-	r.calls[a.id] = &call{
-		session: pidOf(a.offer.GetSession()), sequence: a.offer.GetSequence(), logprobs: msg.GetLogprobs(),
+	r.sequences[a.id] = &activeSequence{
+		session: pidOf(a.offer.GetSession()), spec: a.offer.GetSequence(), logprobs: msg.GetLogprobs(),
 	}
 	if n := len(msg.GetLogprobs()); n > 0 {
-		r.calls[a.id].base = len(msg.GetOutput()) - n
+		r.sequences[a.id].outputBase = len(msg.GetOutput()) - n
 	}
 	r.totals.migratedIn++
 	return nil
 }
 
-// onAbandon: the sequence is the source's again, or nobody's.
+// onAbandon: the spec is the source's again, or nobody's.
 func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
-	a := r.arrivals[msg.GetRequestId()]
+	a := r.incoming[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() {
-		r.withdraw(ctx, msg)
+		r.withdrawOffer(ctx, msg)
 		return
 	}
-	if _, here := r.calls[a.id]; here && a.adopted() && !a.spoken {
-		r.keep(ctx, a.id, "it was taken back")
+	if _, here := r.sequences[a.id]; here && a.adopted() && !a.claimed {
+		r.abortIfMigrating(ctx, a.id, "it was taken back")
 		r.batch.Drop(a.id)
-		delete(r.calls, a.id)
+		delete(r.sequences, a.id)
 	}
-	r.release(ctx, a)
-	r.changed(ctx)
+	r.releaseIncoming(ctx, a)
+	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-// withdraw forgets an offer that was postponed.
-func (r *replica) withdraw(ctx actor.Context, msg *messages.AbandonSequence) {
-	r.offers = slices.DeleteFunc(r.offers, func(o offered) bool {
+// withdrawOffer forgets an offer that was postponed.
+func (r *replica) withdrawOffer(ctx actor.Context, msg *messages.AbandonSequence) {
+	r.pendingOffers = slices.DeleteFunc(r.pendingOffers, func(o pendingOffer) bool {
 		over := o.offer.GetRequestId() == msg.GetRequestId() && o.offer.GetAttempt() == msg.GetAttempt()
 		if over {
-			r.giveUp(&arrival{id: msg.GetRequestId(), offer: o.offer})
+			r.releaseAdapter(&incoming{id: msg.GetRequestId(), offer: o.offer})
 		}
 		return over
 	})
-	r.askPool(ctx)
+	r.syncPins(ctx)
 }
 
-// onExpire frees room for a sequence of which nothing was heard, and forgets an answer that nobody asks for again.
-func (r *replica) onExpire(ctx actor.Context, msg *expire) {
-	a := r.arrivals[msg.id]
+// onExpire frees room for a spec of which nothing was heard, and forgets an answer that nobody asks for again.
+func (r *replica) onExpire(ctx actor.Context, msg *expireIncoming) {
+	a := r.incoming[msg.id]
 	if msg.incarnation != r.incarnation || a == nil || a.attempt != msg.attempt {
 		return
 	}
-	heard := a.heard
-	if a.inlet != nil {
-		heard = a.inlet.last(heard)
+	heard := a.lastHeard
+	if a.sink != nil {
+		heard = a.sink.lastChunkAt(heard)
 	}
-	if left := keepFor - time.Since(heard); left > 0 {
+	if left := incomingTimeout - time.Since(heard); left > 0 {
 		supervise.After(ctx, left, msg)
 		return
 	}
-	r.release(ctx, a)
+	r.releaseIncoming(ctx, a)
 	r.advance(ctx)
 }
 
-// settle: a session has spoken for a sequence that came here.
-func (r *replica) settle(id string) {
-	if a := r.arrivals[id]; a != nil && a.adopted() {
-		a.spoken = true
+// settle: a session has spoken for a spec that came here.
+func (r *replica) markClaimed(id string) {
+	if a := r.incoming[id]; a != nil && a.adopted() {
+		a.claimed = true
 	}
 }
 
-// release forgets an arrival, and frees what was kept for it.
-func (r *replica) release(ctx actor.Context, a *arrival) {
-	r.shut(a)
-	r.vacate(a)
-	delete(r.arrivals, a.id)
-	r.unwatch(ctx, a.source)
+// releaseIncoming forgets an incoming, and frees what was kept for it.
+func (r *replica) releaseIncoming(ctx actor.Context, a *incoming) {
+	r.closeSink(a)
+	r.abandonReservation(a)
+	delete(r.incoming, a.id)
+	r.unwatchUnused(ctx, a.source)
 }
 
 // shut lets no more blocks in. It waits for the one that is being written, so that the room can be given to others.
-func (r *replica) shut(a *arrival) {
-	if a.inlet != nil && a.inlet.shut() {
+func (r *replica) closeSink(a *incoming) {
+	if a.sink != nil && a.sink.close() {
 		r.Bulk.Drop(a.ticket)
 	}
 }
 
-func (r *replica) vacate(a *arrival) {
-	if a.room != nil {
-		r.batch.Abandon(a.room)
+func (r *replica) abandonReservation(a *incoming) {
+	if a.reservation != nil {
+		r.batch.Abandon(a.reservation)
 	}
 }

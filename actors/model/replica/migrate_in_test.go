@@ -14,19 +14,19 @@ import (
 )
 
 // source is a replica that the test plays, with the session of what it moves.
-type source struct {
+type fakeSource struct {
 	*cluster
 	*testkit.Peer
 	session *testkit.Peer
 }
 
-func newSource(t *testing.T, target size) *source {
+func newFakeSource(t *testing.T, target size) *fakeSource {
 	c := newCluster(t, roomy, target)
-	return &source{c, testkit.NewPeer(t, c.sys, "source", nil), testkit.NewPeer(t, c.sys, "session", nil)}
+	return &fakeSource{c, testkit.NewPeer(t, c.sys, "source", nil), testkit.NewPeer(t, c.sys, "session", nil)}
 }
 
 // offer is of 19 computed tokens, the whole of a prompt: two full blocks and one that is not.
-func (s *source) offer(id string, attempt uint64) *messages.OfferSequence {
+func (s *fakeSource) offer(id string, attempt uint64) *messages.OfferSequence {
 	seq := greedy(1, 19, 30)
 	o := &messages.OfferSequence{
 		RequestId: id, Attempt: attempt, Sequence: seq, Tokens: 19, BlockTokens: 8, BlockBytes: uint64(s.b.blockBytes), Layout: s.b.layout,
@@ -38,13 +38,13 @@ func (s *source) offer(id string, attempt uint64) *messages.OfferSequence {
 	return o
 }
 
-func (s *source) send(m proto.Message) {
+func (s *fakeSource) send(m proto.Message) {
 	s.Send(s.b.PID, m)
 	synctest.Wait()
 }
 
-// offered returns the last answer to an offer, and how many there were.
-func (s *source) offered() (*messages.OfferSequenceResult, int) {
+// lastOffer returns the last answer to an offer, and how many there were.
+func (s *fakeSource) lastOffer() (*messages.OfferSequenceResult, int) {
 	all := testkit.Got[*messages.OfferSequenceResult](s.Peer)
 	if len(all) == 0 {
 		return nil, 0
@@ -52,7 +52,7 @@ func (s *source) offered() (*messages.OfferSequenceResult, int) {
 	return all[len(all)-1], len(all)
 }
 
-func (s *source) resumed() (*messages.ResumeSequenceResult, int) {
+func (s *fakeSource) lastResume() (*messages.ResumeSequenceResult, int) {
 	all := testkit.Got[*messages.ResumeSequenceResult](s.Peer)
 	if len(all) == 0 {
 		return nil, 0
@@ -61,8 +61,8 @@ func (s *source) resumed() (*messages.ResumeSequenceResult, int) {
 }
 
 // fill puts chunks of the last accepted offer.
-func (s *source) fill(chunks ...uint32) error {
-	o, _ := s.offered()
+func (s *fakeSource) fill(chunks ...uint32) error {
+	o, _ := s.lastOffer()
 	s.bulk.mu.Lock()
 	t := s.bulk.open[o.GetAccepted().GetTicket().GetTransfer()]
 	s.bulk.mu.Unlock()
@@ -74,50 +74,50 @@ func (s *source) fill(chunks ...uint32) error {
 	return nil
 }
 
-func (s *source) resume(id string, attempt uint64) *messages.ResumeSequence {
+func (s *fakeSource) resume(id string, attempt uint64) *messages.ResumeSequence {
 	return &messages.ResumeSequence{
 		RequestId: id, Attempt: attempt, Output: []uint32{7}, Tokens: 19, Logprobs: []*messages.TokenLogprobs{{Logprob: -1}},
 	}
 }
 
-func (s *source) free() int { return int(s.status(s.b).GetKvBlocksFree()) }
+func (s *fakeSource) freeBlocks() int { return int(s.status(s.b).GetKvBlocksFree()) }
 
-func TestTargetKeepsRoomWhileItHearsOfIt(t *testing.T) {
+func TestTargetKeepsReservationWhileBlocksArrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, roomy)
+		s := newFakeSource(t, roomy)
 		s.send(s.offer("r", 5))
 		s.send(s.offer("r", 5))
 		s.send(s.offer("r", 4)) // late
-		o, n := s.offered()
+		o, n := s.lastOffer()
 		if n != 2 || fmt.Sprint(o.GetAccepted().GetMissing()) != "[0 1]" || len(s.bulk.open) != 1 {
 			t.Fatalf("%d answers, the last %v; %d transfers", n, o, len(s.bulk.open))
 		}
-		room := s.free()
+		room := s.freeBlocks()
 		time.Sleep(4 * time.Second)
 		if err := s.fill(0); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(4 * time.Second)
-		if s.free() != room || room >= 40-2 {
-			t.Errorf("%d blocks are free while a sequence comes, %d were", s.free(), room)
+		if s.freeBlocks() != room || room >= 40-2 {
+			t.Errorf("%d blocks are free while a sequence comes, %d were", s.freeBlocks(), room)
 		}
 		time.Sleep(4 * time.Second)
-		if s.free() != 40 || len(s.bulk.open) != 0 {
-			t.Errorf("%d blocks are free after silence, %d transfers are open", s.free(), len(s.bulk.open))
+		if s.freeBlocks() != 40 || len(s.bulk.open) != 0 {
+			t.Errorf("%d blocks are free after silence, %d transfers are open", s.freeBlocks(), len(s.bulk.open))
 		}
 		s.send(s.resume("r", 5))
-		if r, _ := s.resumed(); r.GetRefused().GetReason() != messages.Reason_REASON_NOT_FOUND {
+		if r, _ := s.lastResume(); r.GetRefused().GetReason() != messages.Reason_REASON_NOT_FOUND {
 			t.Errorf("resumed without room: %v", r)
 		}
 	})
 }
 
-func TestTargetFreesRoomOf(t *testing.T) {
-	for name, end := range map[string]func(*source){
-		"an abandoned one":      func(s *source) { s.send(&messages.AbandonSequence{RequestId: "r", Attempt: 5}) },
-		"one whose source died": func(s *source) { s.Stop() },
-		"one that lacks blocks": func(s *source) { s.send(s.resume("r", 5)) },
-		"one with other tokens": func(s *source) {
+func TestTargetFreesReservation(t *testing.T) {
+	for name, end := range map[string]func(*fakeSource){
+		"an abandoned one":      func(s *fakeSource) { s.send(&messages.AbandonSequence{RequestId: "r", Attempt: 5}) },
+		"one whose source died": func(s *fakeSource) { s.Stop() },
+		"one that lacks blocks": func(s *fakeSource) { s.send(s.resume("r", 5)) },
+		"one with other tokens": func(s *fakeSource) {
 			_ = s.fill(0, 1, 2)
 			r := s.resume("r", 5)
 			r.Tokens = 25
@@ -126,15 +126,15 @@ func TestTargetFreesRoomOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, roomy)
+				s := newFakeSource(t, roomy)
 				s.send(s.offer("r", 5))
 				s.bulk.mu.Lock()
 				put := s.bulk.open["t1"].put
 				s.bulk.mu.Unlock()
 				end(s)
 				synctest.Wait()
-				if s.free() != 40 || len(s.bulk.open) != 0 || s.status(s.b).GetRunning() != 0 {
-					t.Errorf("%d blocks are free, %d transfers are open", s.free(), len(s.bulk.open))
+				if s.freeBlocks() != 40 || len(s.bulk.open) != 0 || s.status(s.b).GetRunning() != 0 {
+					t.Errorf("%d blocks are free, %d transfers are open", s.freeBlocks(), len(s.bulk.open))
 				}
 				if put(1, make([]byte, s.b.blockBytes)) == nil {
 					t.Error("a block was written after its room was given up")
@@ -148,14 +148,14 @@ func TestTargetFreesRoomOf(t *testing.T) {
 func TestTargetAdoptsOnce(t *testing.T) {
 	for _, spoken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, roomy)
+			s := newFakeSource(t, roomy)
 			s.send(s.offer("r", 5))
 			if err := s.fill(1, 0, 2); err != nil {
 				t.Fatal(err)
 			}
 			s.send(s.resume("r", 5))
 			s.send(s.resume("r", 5))
-			r, n := s.resumed()
+			r, n := s.lastResume()
 			if n != 2 || r.GetRefused() != nil || r.GetIncarnation() != 1 || r.GetNode() != "node-m-1" || s.status(s.b).GetMigratedIn() != 1 {
 				t.Fatalf("%d answers, the last %v", n, r)
 			}
@@ -171,12 +171,12 @@ func TestTargetAdoptsOnce(t *testing.T) {
 			if running := s.status(s.b).GetRunning(); (running == 1) != spoken {
 				t.Errorf("%d run after the source abandoned it; its session has spoken: %v", running, spoken)
 			}
-			s.until("its end", func() bool { return s.free() == 40 })
+			s.waitFor("its end", func() bool { return s.freeBlocks() == 40 })
 		})
 	}
 }
 
-func TestTargetRefuses(t *testing.T) {
+func TestTargetRefusesOffer(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*messages.OfferSequence)
 		want   messages.Reason
@@ -190,47 +190,47 @@ func TestTargetRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSource(t, size{5, 6})
+				s := newFakeSource(t, size{5, 6})
 				o := s.offer("r", 5)
 				o.Sequence.Sampling.MaxTokens = 20
 				tc.change(o)
 				s.send(o)
-				if r, _ := s.offered(); r.GetRefused().GetReason() != tc.want || r.GetRefused().GetDetail() == "" {
+				if r, _ := s.lastOffer(); r.GetRefused().GetReason() != tc.want || r.GetRefused().GetDetail() == "" {
 					t.Errorf("%v", r)
 				}
-				s.empty()
+				s.checkEmpty()
 			})
 		})
 	}
 	t.Run("more than it takes in at once", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSource(t, size{120, 20})
+			s := newFakeSource(t, size{120, 20})
 			for i := range uint64(9) {
 				s.send(s.offer(fmt.Sprint(i), i+1))
 			}
-			if r, n := s.offered(); n != 9 || r.GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
+			if r, n := s.lastOffer(); n != 9 || r.GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
 				t.Errorf("%v", r)
 			}
-			s.empty()
+			s.checkEmpty()
 		})
 	})
 }
 
-// TestTargetSharesWhatItHolds: a block that others read is not written to again.
-func TestTargetSharesWhatItHolds(t *testing.T) {
+// TestTargetDoesNotOverwriteSharedBlocks: a block that others read is not written to again.
+func TestTargetDoesNotOverwriteSharedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, roomy)
+		s := newFakeSource(t, roomy)
 		s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: "before", Sequence: greedy(1, 19, 2)})
-		s.until("its end", func() bool { return s.free() == 40 && s.status(s.b).GetSteps() > 1 })
+		s.waitFor("its end", func() bool { return s.freeBlocks() == 40 && s.status(s.b).GetSteps() > 1 })
 		s.send(s.offer("r", 5))
-		if o, _ := s.offered(); o.GetAccepted() == nil || len(o.GetAccepted().GetMissing()) != 0 {
+		if o, _ := s.lastOffer(); o.GetAccepted() == nil || len(o.GetAccepted().GetMissing()) != 0 {
 			t.Errorf("%v", o)
 		}
 		if s.fill(1) == nil || s.fill(2) != nil {
 			t.Error("a shared block was written, or its own was not")
 		}
 		s.send(s.resume("r", 5))
-		if r, _ := s.resumed(); r.GetRefused() != nil {
+		if r, _ := s.lastResume(); r.GetRefused() != nil {
 			t.Errorf("%v", r)
 		}
 	})

@@ -13,68 +13,68 @@ import (
 	"troupe/messages"
 )
 
-// stage of a sequence that leaves.
-type stage int
+// stage of a spec that leaves.
+type harness int
 
 const (
-	offering  stage = iota + 1 // the target makes room
-	copying                    // full blocks are on their way, and the sequence goes on here
-	pausing                    // held; a step in flight still computes it
-	finishing                  // held; the last blocks are on their way
-	resuming                   // held; the target was told to go on with it
+	offering  harness = iota + 1 // the target makes room
+	copying                      // full blocks are on their way, and the spec goes on here
+	pausing                      // held; a step in flight still computes it
+	finishing                    // held; the last blocks are on their way
+	resuming                     // held; the target was told to go on with it
 )
 
-// departure is a sequence that leaves for another replica. Whatever goes wrong, it goes on here.
-type departure struct {
-	id      string
-	attempt uint64
-	order   *order
-	to      *actor.PID
-	stage   stage
-	command proto.Message // the last one to the target, repeated until it is answered
-	repeats int
-	end     context.CancelFunc // of the sending
+// findOutgoing is a spec that leaves for another replica. Whatever goes wrong, it goes on here.
+type outgoing struct {
+	id         string
+	attempt    uint64
+	migration  *migration
+	target     *actor.PID
+	stage      harness
+	command    proto.Message // the last one to the target, repeated until it is answered
+	resends    int
+	cancelSend context.CancelFunc // of the sending
 
-	ticket *messages.BulkTicket
-	todo   []uint32 // blocks that the target lacks and that were not sent
-	full   int      // leading blocks that are sent, in todo, or held by the target
-	report *messages.SequenceMigration
-	begun  time.Time
-	paused time.Time
+	ticket    *messages.BulkTicket
+	unsent    []uint32 // blocks that the target lacks and that were not sent
+	accounted int      // leading blocks that are sent, in todo, or held by the target
+	report    *messages.SequenceMigration
+	startedAt time.Time
+	pausedAt  time.Time
 }
 
 // sent and repeat are notes to self.
 type (
-	sent struct {
+	sendDone struct {
 		incarnation uint64
 		id          string
 		attempt     uint64
 		pinned      []int32 // blocks that were read
 		err         error
 	}
-	repeat struct {
+	resendTick struct {
 		incarnation uint64
 		id          string
 		attempt     uint64
 	}
 )
 
-// offer begins a departure. It reports false for a sequence that is in its first step, which must end before it.
-func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
-	c := r.calls[id]
+// offer begins a findOutgoing. It reports false for a spec that is in its first step, which must end before it.
+func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool {
+	c := r.sequences[id]
 	p, _ := r.batch.Progress(id)
 	if state, _ := r.batch.State(id); state != batch.Running {
 		r.batch.Hold(id) // it has no blocks, and shall get none here
 	} else if p.Tokens == 0 || p.Restoring {
 		return false
 	}
-	r.attempt++
-	d := &departure{
-		id: id, attempt: r.attempt, order: o, to: pidOf(o.command.GetTargetActor()), stage: offering, begun: time.Now(), end: func() {},
-		full: len(p.Hashes), report: &messages.SequenceMigration{RequestId: id},
+	r.lastAttempt++
+	d := &outgoing{
+		id: id, attempt: r.lastAttempt, migration: o, target: pidOf(o.command.GetTargetActor()), stage: offering, startedAt: time.Now(), cancelSend: func() {},
+		accounted: len(p.Hashes), report: &messages.SequenceMigration{RequestId: id},
 	}
-	// The target may have more room for a context than there is here: the sequence ends where it would have ended.
-	sequence := proto.Clone(c.sequence).(*messages.SequenceSpec)
+	// The target may have more room for a context than there is here: the spec ends where it would have ended.
+	sequence := proto.Clone(c.spec).(*messages.SequenceSpec)
 	most := uint32(r.context - len(sequence.GetPrompt()))
 	sequence.Sampling.MaxTokens = min(sequence.GetSampling().GetMaxTokens(), most)
 	offer := &messages.OfferSequence{
@@ -82,54 +82,54 @@ func (r *replica) offer(ctx actor.Context, o *order, id string) bool {
 		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(), Hashes: bytesOf(p.Hashes),
 		RevisionDigest: r.model.GetRevisionDigest(),
 	}
-	r.departures[id] = d
-	o.leaving++
-	ctx.Watch(d.to)
-	r.tell(ctx, d, offer)
-	supervise.After(ctx, repeatEvery, &repeat{r.incarnation, id, d.attempt})
+	r.outgoing[id] = d
+	o.active++
+	ctx.Watch(d.target)
+	r.sendCommand(ctx, d, offer)
+	supervise.After(ctx, resendEvery, &resendTick{r.incarnation, id, d.attempt})
 	return true
 }
 
 // tell sends the target what it is to answer.
-func (r *replica) tell(ctx actor.Context, d *departure, command proto.Message) {
-	d.command, d.repeats = command, 0
-	ctx.Request(d.to, command)
+func (r *replica) sendCommand(ctx actor.Context, d *outgoing, command proto.Message) {
+	d.command, d.resends = command, 0
+	ctx.Request(d.target, command)
 }
 
-// departure finds the one of an attempt; nil where that is over.
-func (r *replica) departure(id string, attempt uint64) *departure {
-	if d := r.departures[id]; d != nil && d.attempt == attempt {
+// findOutgoing finds the one of an lastAttempt; nil where that is over.
+func (r *replica) findOutgoing(id string, attempt uint64) *outgoing {
+	if d := r.outgoing[id]; d != nil && d.attempt == attempt {
 		return d
 	}
 	return nil
 }
 
-// onRepeat sees to it that a departure ends, well or not.
-func (r *replica) onRepeat(ctx actor.Context, msg *repeat) {
-	d := r.departure(msg.id, msg.attempt)
+// onResendTick sees to it that a findOutgoing ends, well or not.
+func (r *replica) onResendTick(ctx actor.Context, msg *resendTick) {
+	d := r.findOutgoing(msg.id, msg.attempt)
 	if msg.incarnation != r.incarnation || d == nil {
 		return
 	}
 	answered := d.stage != offering && d.stage != resuming
-	switch d.repeats++; {
-	case !answered && d.repeats > repeatMost:
-		r.stay(ctx, d, "replica "+d.order.command.GetTarget()+" does not answer")
-	case d.stage == finishing && time.Since(d.paused) > pauseWithin:
-		r.stay(ctx, d, "its last blocks were not sent within "+pauseWithin.String())
-	case time.Since(d.begun) > moveWithin:
-		r.stay(ctx, d, "its blocks were not sent within "+moveWithin.String())
+	switch d.resends++; {
+	case !answered && d.resends > maxResends:
+		r.abortMigration(ctx, d, "replica "+d.migration.command.GetTarget()+" does not answer")
+	case d.stage == finishing && time.Since(d.pausedAt) > pauseTimeout:
+		r.abortMigration(ctx, d, "its last blocks were not sent within "+pauseTimeout.String())
+	case time.Since(d.startedAt) > migrateTimeout:
+		r.abortMigration(ctx, d, "its blocks were not sent within "+migrateTimeout.String())
 	default:
 		if !answered {
-			ctx.Request(d.to, d.command)
+			ctx.Request(d.target, d.command)
 		}
-		supervise.After(ctx, repeatEvery, msg)
+		supervise.After(ctx, resendEvery, msg)
 		return
 	}
 	r.advance(ctx)
 }
 
 func (r *replica) onOffered(ctx actor.Context, msg *messages.OfferSequenceResult) {
-	d := r.departure(msg.GetRequestId(), msg.GetAttempt())
+	d := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
 	accepted := msg.GetAccepted()
 	switch {
 	case d == nil:
@@ -140,33 +140,33 @@ func (r *replica) onOffered(ctx actor.Context, msg *messages.OfferSequenceResult
 	case d.stage != offering:
 		return
 	case accepted == nil:
-		r.stay(ctx, d, msg.GetRefused().GetDetail())
+		r.abortMigration(ctx, d, msg.GetRefused().GetDetail())
 	default:
-		d.ticket, d.todo = accepted.GetTicket(), slices.Clone(accepted.GetMissing())
-		d.report.ReusedBlocks = uint32(d.full - len(d.todo))
-		r.round(ctx, d)
+		d.ticket, d.unsent = accepted.GetTicket(), slices.Clone(accepted.GetMissing())
+		d.report.ReusedBlocks = uint32(d.accounted - len(d.unsent))
+		r.copyRound(ctx, d)
 	}
 	r.advance(ctx)
 }
 
-// round sends the full blocks that are missing while the sequence goes on, or pauses it when no more than one step's worth is left.
-func (r *replica) round(ctx actor.Context, d *departure) {
+// round sends the full blocks that are missing while the spec goes on, or pauses it when no more than one step's worth is left.
+func (r *replica) copyRound(ctx actor.Context, d *outgoing) {
 	p, _ := r.batch.Progress(d.id)
-	d.grow(p)
-	if len(d.todo) > r.stepBlocks(p) {
+	d.addFullBlocks(p)
+	if len(d.unsent) > r.stepBlocks(p) {
 		d.stage = copying
-		r.send(ctx, d, p)
+		r.sendBlocks(ctx, d, p)
 		return
 	}
 	r.batch.Hold(d.id)
 	d.stage = pausing
-	r.paused(ctx, d)
+	r.sendLast(ctx, d)
 }
 
 // grow takes the blocks that became full into account.
-func (d *departure) grow(p batch.Progress) {
-	for ; d.full < len(p.Hashes); d.full++ {
-		d.todo = append(d.todo, uint32(d.full))
+func (d *outgoing) addFullBlocks(p batch.Progress) {
+	for ; d.accounted < len(p.Hashes); d.accounted++ {
+		d.unsent = append(d.unsent, uint32(d.accounted))
 	}
 }
 
@@ -178,43 +178,43 @@ func (r *replica) stepBlocks(p batch.Progress) int {
 	return int(r.Spec.GetStepTokens()/r.Spec.GetBlockTokens()) + 1
 }
 
-// paused sends what is left, once no step computes the sequence any more.
-func (r *replica) paused(ctx actor.Context, d *departure) {
+// paused sends what is left, once no step computes the spec any more.
+func (r *replica) sendLast(ctx actor.Context, d *outgoing) {
 	if r.inFlight(d.id) {
 		return
 	}
-	d.paused = time.Now()
+	d.pausedAt = time.Now()
 	p, _ := r.batch.Progress(d.id)
-	d.grow(p)
+	d.addFullBlocks(p)
 	if p.Tokens%int(r.Spec.GetBlockTokens()) > 0 {
-		d.todo = append(d.todo, uint32(len(p.Hashes)))
+		d.unsent = append(d.unsent, uint32(len(p.Hashes)))
 	}
 	d.report.Blocks = uint32((p.Tokens + int(r.Spec.GetBlockTokens()) - 1) / int(r.Spec.GetBlockTokens()))
 	d.stage = finishing
-	if len(d.todo) > 0 {
-		r.send(ctx, d, p)
+	if len(d.unsent) > 0 {
+		r.sendBlocks(ctx, d, p)
 		return
 	}
-	r.handOver(ctx, d)
+	r.commit(ctx, d)
 }
 
-// send has blocks read and sent. They are pinned until that has ended, whatever becomes of the sequence.
-func (r *replica) send(ctx actor.Context, d *departure, p batch.Progress) {
-	indices, blocks, bulk, ticket, table := d.todo, r.blocks, r.Bulk, d.ticket, p.Blocks
+// send has blocks read and sent. They are pinned until that has ended, whatever becomes of the spec.
+func (r *replica) sendBlocks(ctx actor.Context, d *outgoing, p batch.Progress) {
+	indices, blocks, bulk, ticket, table := d.unsent, r.blocks, r.Bulk, d.ticket, p.Blocks
 	size := blocks.BlockBytes()
 	if last := uint64(indices[len(indices)-1]); (last+1)*uint64(size) > ticket.GetBytes() {
-		r.stay(ctx, d, "it grew faster than its blocks were sent")
+		r.abortMigration(ctx, d, "it grew faster than its blocks were sent")
 		return
 	}
-	note := sent{incarnation: r.incarnation, id: d.id, attempt: d.attempt}
+	note := sendDone{incarnation: r.incarnation, id: d.id, attempt: d.attempt}
 	for _, i := range indices {
 		note.pinned = append(note.pinned, table[i])
 	}
 	r.pool.Retain(note.pinned)
-	d.todo = nil
+	d.unsent = nil
 	d.report.Bytes += uint64(len(indices) * size)
 	var life context.Context
-	life, d.end = context.WithCancel(r.life)
+	life, d.cancelSend = context.WithCancel(r.life)
 	supervise.Job(ctx, life, func(life context.Context) (struct{}, error) {
 		return struct{}{}, bulk.Send(life, ticket, indices, func(index uint32, into []byte) (int, error) {
 			return size, blocks.Read(life, table[index], into[:size])
@@ -225,83 +225,83 @@ func (r *replica) send(ctx actor.Context, d *departure, p batch.Progress) {
 	})
 }
 
-func (r *replica) onSent(ctx actor.Context, msg *sent) {
+func (r *replica) onSendDone(ctx actor.Context, msg *sendDone) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
 	r.pool.Release(msg.pinned)
-	d := r.departure(msg.id, msg.attempt)
+	d := r.findOutgoing(msg.id, msg.attempt)
 	switch {
 	case d == nil:
 	case msg.err != nil:
-		r.stay(ctx, d, "data plane: "+msg.err.Error())
+		r.abortMigration(ctx, d, "data plane: "+msg.err.Error())
 	case d.stage == copying:
-		r.round(ctx, d)
+		r.copyRound(ctx, d)
 	default:
-		r.handOver(ctx, d)
+		r.commit(ctx, d)
 	}
 	r.advance(ctx)
 }
 
-// handOver tells the target to go on. From here on the sequence may run there.
-func (r *replica) handOver(ctx actor.Context, d *departure) {
+// commit tells the target to go on. From here on the spec may run there.
+func (r *replica) commit(ctx actor.Context, d *outgoing) {
 	p, _ := r.batch.Progress(d.id)
 	_, output, _ := r.batch.Sequence(d.id)
 	d.stage = resuming
-	r.tell(ctx, d, &messages.ResumeSequence{
+	r.sendCommand(ctx, d, &messages.ResumeSequence{
 		RequestId: d.id, Attempt: d.attempt, Output: output, Hashes: bytesOf(p.Hashes), Tokens: uint32(p.Tokens),
-		Logprobs: slices.Clip(r.calls[d.id].logprobs),
+		Logprobs: slices.Clip(r.sequences[d.id].logprobs),
 	})
 }
 
 // onResumed: it runs there. This replica forgets it, and its session looks there.
 func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResult) {
-	d := r.departure(msg.GetRequestId(), msg.GetAttempt())
+	d := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
 	if d == nil || d.stage != resuming {
 		return
 	}
 	if refused := msg.GetRefused(); refused != nil {
-		r.stay(ctx, d, refused.GetDetail())
+		r.abortMigration(ctx, d, refused.GetDetail())
 		r.advance(ctx)
 		return
 	}
-	d.report.Moved, d.report.PauseSeconds = true, time.Since(d.paused).Seconds()
-	ctx.Request(r.calls[d.id].session, &messages.SequenceMoved{
-		RequestId: d.id, Replica: d.order.command.GetTarget(), Actor: refOf(d.to), Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
-		From: r.Spec.GetName(), Cause: d.order.command.GetCause(), Report: proto.CloneOf(d.report),
+	d.report.Moved, d.report.PauseSeconds = true, time.Since(d.pausedAt).Seconds()
+	ctx.Request(r.sequences[d.id].session, &messages.SequenceMoved{
+		RequestId: d.id, Replica: d.migration.command.GetTarget(), Actor: refOf(d.target), Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
+		From: r.Spec.GetName(), Cause: d.migration.command.GetCause(), Report: proto.CloneOf(d.report),
 	})
 	r.batch.Drop(d.id)
-	delete(r.calls, d.id)
+	delete(r.sequences, d.id)
 	r.totals.migratedOut++
-	r.close(ctx, d)
-	r.changed(ctx)
+	r.endMigration(ctx, d)
+	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-// stay ends a departure: the sequence, where it still exists, goes on here.
-func (r *replica) stay(ctx actor.Context, d *departure, why string) {
+// stay ends a findOutgoing: the spec, where it still exists, goes on here.
+func (r *replica) abortMigration(ctx actor.Context, d *outgoing, why string) {
 	d.report.Detail = why
 	r.batch.Resume(d.id)
-	ctx.Send(d.to, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
-	r.close(ctx, d)
+	ctx.Send(d.target, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
+	r.endMigration(ctx, d)
 }
 
-// keep ends the departure, if there is one, of a sequence that can not be moved any more.
-func (r *replica) keep(ctx actor.Context, id, why string) {
-	if d := r.departures[id]; d != nil {
-		r.stay(ctx, d, why)
+// keep ends the findOutgoing, if there is one, of a spec that can not be moved any more.
+func (r *replica) abortIfMigrating(ctx actor.Context, id, why string) {
+	if d := r.outgoing[id]; d != nil {
+		r.abortMigration(ctx, d, why)
 	}
 }
 
-// close ends a departure and lets the next one begin.
-func (r *replica) close(ctx actor.Context, d *departure) {
-	d.end()
-	d.report.Seconds = time.Since(d.begun).Seconds()
-	r.Log.Info().Str("request", d.id).Str("target", d.order.command.GetTarget()).Bool("moved", d.report.GetMoved()).
+// close ends a findOutgoing and lets the next one begin.
+func (r *replica) endMigration(ctx actor.Context, d *outgoing) {
+	d.cancelSend()
+	d.report.Seconds = time.Since(d.startedAt).Seconds()
+	r.Log.Info().Str("request", d.id).Str("target", d.migration.command.GetTarget()).Bool("moved", d.report.GetMoved()).
 		Str("why", d.report.GetDetail()).Float64("pause_seconds", d.report.GetPauseSeconds()).Msg("sequence move ended")
-	delete(r.departures, d.id)
-	d.order.leaving--
-	d.order.report(d.report)
-	r.unwatch(ctx, d.to)
-	r.depart(ctx)
+	delete(r.outgoing, d.id)
+	d.migration.active--
+	d.migration.addReport(d.report)
+	r.unwatchUnused(ctx, d.target)
+	r.startMigrations(ctx)
 }

@@ -7,20 +7,20 @@ import (
 	"troupe/messages"
 )
 
-// TestMovedSequenceKeepsItsSalt checks that the blocks of a sequence that was moved are found at the new place by
+// TestMigrateKeepsSalt checks that the blocks of a sequence that was moved are found at the new place by
 // sequences with its salt, and by no others.
-func TestMovedSequenceKeepsItsSalt(t *testing.T) {
+func TestMigrateKeepsSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
 		seq := salted(1, 40, 20)
-		want := c.alone(seq)
-		got := c.call(seq)
-		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+		want := c.reference(seq)
+		got := c.open(seq)
+		c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
 		if m := c.move(c.a, c.b, got.id).GetSequences(); len(m) != 1 || !m[0].GetMoved() {
 			t.Fatalf("%v", m)
 		}
-		c.finished(got, want)
-		c.to = c.b
+		c.checkOutcome(got, want)
+		c.routeTo = c.b
 		other := salted(1, 40, 20)
 		other.CacheSalt = []byte("the salt of another tenant")
 		for _, tc := range []struct {
@@ -32,12 +32,12 @@ func TestMovedSequenceKeepsItsSalt(t *testing.T) {
 			{"with another salt", other, false},
 			{"with the same salt", salted(1, 40, 20), true},
 		} {
-			again := c.call(tc.seq)
-			c.finished(again, want)
+			again := c.open(tc.seq)
+			c.checkOutcome(again, want)
 			if (again.cached > 0) != tc.found {
 				t.Errorf("%s: %d tokens cached, want some: %t", tc.what, again.cached, tc.found)
 			}
 		}
-		c.empty()
+		c.checkEmpty()
 	})
 }

@@ -11,7 +11,7 @@ import (
 
 // dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to
 // choose. The other sequences of the step are not affected, since what is computed for one does not
-// depend on another. No request finds the blocks of such a sequence: those that it shared may be where
+// depend on another. No request finds the blocks of such a spec: those that it shared may be where
 // the NaN came from.
 func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens []*messages.SampledToken) {
 	for _, e := range entries {
@@ -20,8 +20,8 @@ func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens
 		}
 		bad := tokens[0].GetNotFinite()
 		tokens = tokens[1:]
-		if c, ok := r.calls[e.ID]; ok && bad {
-			r.endNotFinite(ctx, e.ID, c.sequence.GetAdapterSpec())
+		if c, ok := r.sequences[e.ID]; ok && bad {
+			r.endNotFinite(ctx, e.ID, c.spec.GetAdapterSpec())
 		}
 	}
 }
@@ -32,7 +32,7 @@ func (r *replica) endNotFinite(ctx actor.Context, id string, adapter *messages.A
 		who = "adapter " + adapter.Key() + " of " + who
 	}
 	r.totals.notFinite++
-	r.numeric = who + " at " + time.Now().UTC().Format(time.RFC3339)
+	r.lastNotFinite = who + " at " + time.Now().UTC().Format(time.RFC3339)
 	r.Log.Error().Str("request", id).Str("model", r.Spec.GetModel()).Str("adapter", adapter.Key()).
 		Msg("sequence ended: its logits are NaN or infinite; check the weights")
 	r.interrupt(ctx, id, &messages.Refused{

@@ -13,21 +13,21 @@ import (
 	"troupe/testkit"
 )
 
-// TestNotFinite: a sequence whose logits are NaN ends with a reason of its own that names the
+// TestNotFiniteEndsSequence: a sequence whose logits are NaN ends with a reason of its own that names the
 // model, once; those beside it get all of their tokens, and the replica counts it and gives its
 // blocks back.
-func TestNotFinite(t *testing.T) {
+func TestNotFiniteEndsSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: time.Millisecond,
+		c := &positionEngine{delay: time.Millisecond,
 			nan: func(s engine.Sequence) bool { return s.Position+len(s.Tokens) == 7 && len(s.Tokens) < 4 }}
-		s := play(t, c, loaded)
+		s := newHarness(t, c, loaded)
 		s.submit("a", spec(9, 10))
 		s.submit("bad", spec(5, 10)) // its third token is not one
 		s.submit("b", spec(8, 10))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		s.served("a", 9, 10)
-		s.served("b", 8, 10)
+		s.checkServed("a", 9, 10)
+		s.checkServed("b", 8, 10)
 		if got, done := s.output("bad"); len(got) != 2 || done {
 			t.Errorf("its output is %v, finished %v", got, done)
 		}
@@ -47,12 +47,12 @@ func TestNotFinite(t *testing.T) {
 	})
 }
 
-// TestNotFiniteIsNotReused: no request begins with blocks of a sequence whose logits were NaN, those of
+// TestNotFiniteBlocksAreNotReused: no request begins with blocks of a sequence whose logits were NaN, those of
 // its earlier steps and those that it shared included. Other blocks stay.
-func TestNotFiniteIsNotReused(t *testing.T) {
+func TestNotFiniteBlocksAreNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nan := false
-		s := play(t, &counter{nan: func(engine.Sequence) bool { return nan }}, loaded)
+		s := newHarness(t, &positionEngine{nan: func(engine.Sequence) bool { return nan }}, loaded)
 		cached := func(id string, seq *messages.SequenceSpec) (tokens uint32) {
 			s.submit(id, seq)
 			for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {

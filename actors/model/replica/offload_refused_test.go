@@ -13,13 +13,13 @@ import (
 	"troupe/testkit"
 )
 
-// TestTierThatTakesNothing: a tier that has no room for any block, as when all that it holds is pinned, is asked once a second and not all the time; and
+// TestFullTierIsAskedOncePerSecond: a tier that has no room for any block, as when all that it holds is pinned, is asked once a second and not all the time; and
 // whoever orders an offload meanwhile gets an answer.
-func TestTierThatTakesNothing(t *testing.T) {
+func TestFullTierIsAskedOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
 		c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{}}
-		store := c.below(0.1)
+		store := c.addGatedTier(0.1)
 		answer := func(m proto.Message) proto.Message {
 			switch m := m.(type) {
 			case *messages.LockBlocks:
@@ -35,9 +35,9 @@ func TestTierThatTakesNothing(t *testing.T) {
 				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID, Store: store}}, Watermark: 0.1,
 			}
 		}
-		build(c, size{64, 8}, size{64, 8})
-		s := c.call(sampled(5, 90, 60))
-		c.until("it ends", s.done)
+		buildCluster(c, size{64, 8}, size{64, 8})
+		s := c.open(sampled(5, 90, 60))
+		c.waitFor("it ends", s.done)
 		before := asked.Load()
 		time.Sleep(5500 * time.Millisecond)
 		if n := asked.Load() - before; n < 4 || n > 6 {

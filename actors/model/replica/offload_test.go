@@ -19,20 +19,20 @@ import (
 )
 
 // gated is a store that takes nothing until its gate is open.
-type gated struct {
+type gatedStore struct {
 	kvstore.Store
 	gate    chan struct{}
 	waiting atomic.Int32
 }
 
-func (g *gated) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
+func (g *gatedStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {
 	g.waiting.Add(1)
 	<-g.gate
 	return g.Store.Fill(ctx, slot, h, bytes, from)
 }
 
 // below gives the cluster's replicas a tier that has a slot for every block it is asked to take.
-func (c *cluster) below(watermark float64) *gated {
+func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
 		c.t.Fatal(err)
@@ -43,7 +43,7 @@ func (c *cluster) below(watermark float64) *gated {
 	}
 	c.t.Cleanup(func() { _ = d.Close() })
 	const slab = 32 << 10 // one block of the test's model fits
-	store := &gated{Store: kvstore.NewArena(memory, slab), gate: make(chan struct{})}
+	store := &gatedStore{Store: kvstore.NewArena(memory, slab), gate: make(chan struct{})}
 	taken := uint32(0)
 	answer := func(m proto.Message) proto.Message {
 		switch m := m.(type) {
@@ -68,14 +68,14 @@ func (c *cluster) below(watermark float64) *gated {
 	return store
 }
 
-// TestStepsDoNotWaitForOffloads: a sequence takes exactly as long as without tiers, though blocks are above the watermark and the tier below takes none
+// TestStepsDoNotWaitForOffload: a sequence takes exactly as long as without tiers, though blocks are above the watermark and the tier below takes none
 // the whole time. In the bubble's time, steps alone take any.
-func TestStepsDoNotWaitForOffloads(t *testing.T) {
+func TestStepsDoNotWaitForOffload(t *testing.T) {
 	run := func(c *cluster) (took time.Duration) {
-		build(c, size{64, 8}, size{64, 8})
+		buildCluster(c, size{64, 8}, size{64, 8})
 		began := time.Now()
-		s := c.call(sampled(5, 90, 60))
-		c.until("it ends", s.done)
+		s := c.open(sampled(5, 90, 60))
+		c.waitFor("it ends", s.done)
 		return time.Since(began)
 	}
 	fresh := func(t *testing.T) *cluster {
@@ -85,7 +85,7 @@ func TestStepsDoNotWaitForOffloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { alone = run(fresh(t)) })
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
-		store := c.below(0.1)
+		store := c.addGatedTier(0.1)
 		open := sync.OnceFunc(func() { close(store.gate) })
 		defer open()
 		took := run(c)
@@ -96,25 +96,25 @@ func TestStepsDoNotWaitForOffloads(t *testing.T) {
 			t.Errorf("it took %v, without tiers %v", took, alone)
 		}
 		open()
-		c.until("blocks to go down", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
-		c.empty()
+		c.waitFor("blocks to go down", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
+		c.checkEmpty()
 	})
 }
 
-// TestPlacesForLongPrompts: where prompts take many places at once, what they evict is below by then, whatever the watermark.
-func TestPlacesForLongPrompts(t *testing.T) {
+// TestBurstOffloadsBeforeEviction: where prompts take many places at once, what they evict is below by then, whatever the watermark.
+func TestBurstOffloadsBeforeEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRiser(t, 1<<20, false, nil) // nothing leaves it for being idle, or above a watermark
-		for salt := range uint32(6) {       // each takes 25 of 64 blocks, that is seven steps
+		r := newTierCluster(t, 1<<20, false, nil) // nothing leaves it for being idle, or above a watermark
+		for salt := range uint32(6) {             // each takes 25 of 64 blocks, that is seven steps
 			seq := sampled(salt, 200, 4)
-			r.finished(r.call(seq), r.alone(seq))
+			r.checkOutcome(r.open(seq), r.reference(seq))
 		}
 		seq := sampled(0, 200, 4)
-		r.finished(r.call(seq), r.alone(seq))
+		r.checkOutcome(r.open(seq), r.reference(seq))
 		if s := r.status(r.a); s.GetKvOffloaded() == 0 || s.GetKvRestored() == 0 {
 			t.Errorf("%d blocks were offloaded and %d restored: %v", s.GetKvOffloaded(), s.GetKvRestored(), s)
 		}
-		r.unlocked()
-		r.empty()
+		r.checkUnlocked()
+		r.checkEmpty()
 	})
 }

@@ -22,50 +22,50 @@ import (
 	"troupe/testkit"
 )
 
-// layered is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
-func layered(t *testing.T, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+// newLayeredCluster is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
+func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
-	r := &riser{store: newFaulty(t), cluster: unbuilt(t, nil, mw...)}
+	r := &tierCluster{store: newFaulty(t), cluster: unbuiltRemoteCluster(t, nil, mw...)}
 	remote := r.tiers
 	r.tiers = func(name string) replica.Tiers {
 		tiers := remote(name)
 		tiers.PartBytes, tiers.Early, tiers.Watermark, tiers.IdleSteps = 1, early, 1, 1<<40
 		if name == "m-1" {
-			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
-			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
+			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tierPID, Store: r.store}}
 		}
 		return tiers
 	}
-	r.before, r.bulk.chunkTime = before, 100*time.Microsecond
-	build(r.cluster, size{64, 8}, size{64, 8}, mw...)
+	r.beforeStep, r.bulk.chunkTime = before, 100*time.Microsecond
+	buildCluster(r.cluster, size{64, 8}, size{64, 8}, mw...)
 	return r
 }
 
-// brought runs a sequence whose first blocks another replica has, and of them the very first the tier below as many as are said, beside one that decodes. It checks the
+// runFetched runs a sequence whose first blocks another replica has, and of them the very first the tier below as many as are said, beside one that decodes. It checks the
 // tokens of both, and returns what the second replica counted meanwhile.
-func (r *riser) brought(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
+func (r *tierCluster) runFetched(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
 	r.t.Helper()
 	seq, beside := sampled(5, 90, 4), sampled(9, 7, 40) // the other one begins with no full block
-	want, other := r.alone(seq), r.alone(beside)
-	if r.to = r.b; below > 0 {
+	want, other := r.reference(seq), r.reference(beside)
+	if r.routeTo = r.b; below > 0 {
 		start := sampled(5, 90, 1)
 		start.Prompt = start.Prompt[:8*below+1]
-		c := r.call(start)
-		r.until("the start of it ends", c.done)
+		c := r.open(start)
+		r.waitFor("the start of it ends", c.done)
 		r.a, r.b = r.b, r.a
-		r.below()
+		r.offloadAll()
 		r.a, r.b = r.b, r.a
 	}
-	r.to = r.a
-	r.finished(r.call(seq), want)
-	r.to = r.b
-	with := r.call(beside)
-	r.until("it decodes", func() bool { return len(with.Output()) > 2 })
+	r.routeTo = r.a
+	r.checkOutcome(r.open(seq), want)
+	r.routeTo = r.b
+	with := r.open(beside)
+	r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
 	before := r.status(r.b)
 	prepare(r.bulk.sent + 1)
-	got := r.call(seq)
-	r.finished(got, want)
-	r.finished(with, other)
+	got := r.open(seq)
+	r.checkOutcome(got, want)
+	r.checkOutcome(with, other)
 	if r.t.Failed() {
 		r.t.Error(what)
 	}
@@ -81,14 +81,14 @@ func (r *riser) brought(what string, below int, prepare func(first int)) (s *mes
 	}
 }
 
-// TestFetchByLayers: blocks that another node sends come first layers first, and the step that needs them begins before the last; also where the first ones lie in a tier here.
-func TestFetchByLayers(t *testing.T) {
+// TestFetchOverlapsPrefill: blocks that another node sends come first layers first, and the step that needs them begins before the last; also where the first ones lie in a tier here.
+func TestFetchOverlapsPrefill(t *testing.T) {
 	for _, below := range []int{0, 2, fetchable - 1} {
 		t.Run(fmt.Sprint(below, " in the tier here"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waited atomic.Bool // a step began with a gate, while chunks were to come
-				var r *riser
-				r = layered(t, true, func(batch []engine.Sequence) {
+				var r *tierCluster
+				r = newLayeredCluster(t, true, func(batch []engine.Sequence) {
 					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
 						r.bulk.mu.Lock()
 						defer r.bulk.mu.Unlock()
@@ -96,36 +96,36 @@ func TestFetchByLayers(t *testing.T) {
 					}
 				})
 				remote, first := uint64(fetchable-below), 0
-				s := r.brought("undisturbed", below, func(n int) {
+				s := r.runFetched("undisturbed", below, func(n int) {
 					first = n
-					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*risingLayers) // it waits for as long as a step sleeps before it computes
+					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers) // it waits for as long as a step sleeps before it computes
 				})
 				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 					t.Errorf("it overlapped: %v, %v", waited.Load(), s)
 				}
-				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) || r.bulk.sent+1-first != int(remote)*risingLayers {
+				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) || r.bulk.sent+1-first != int(remote)*modelLayers {
 					t.Errorf("%d chunks were sent: %v", r.bulk.sent+1-first, s)
 				}
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}
 }
 
-// waiting sees how long the first step takes that has a gate.
-type waiting struct {
+// gateTimer sees how long the first step takes that has a gate.
+type gateTimer struct {
 	mu          sync.Mutex
 	gated, next time.Time // when it began to compute, and when the next one did
 }
 
-func (w *waiting) reset() {
+func (w *gateTimer) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gated, w.next = time.Time{}, time.Time{}
 }
 
-func (w *waiting) step(batch []engine.Sequence) {
+func (w *gateTimer) step(batch []engine.Sequence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -136,17 +136,17 @@ func (w *waiting) step(batch []engine.Sequence) {
 	}
 }
 
-func (w *waiting) waited() time.Duration {
+func (w *gateTimer) waited() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.next.Sub(w.gated) - stepTime
 }
 
-// TestFetchByLayersFaults: wherever a fetch fails that a step waits for, by whatever fault, both the sequence and the one beside it get their tokens, and the blocks that
+// TestFetchOverlapFaults: wherever a fetch fails that a step waits for, by whatever fault, both the sequence and the one beside it get their tokens, and the blocks that
 // came are used.
-func TestFetchByLayersFaults(t *testing.T) {
-	for name, fault := range map[string]func(r *riser, at int){
-		"the sender fails": func(r *riser, at int) {
+func TestFetchOverlapFaults(t *testing.T) {
+	for name, fault := range map[string]func(r *tierCluster, at int){
+		"the sender fails": func(r *tierCluster, at int) {
 			r.bulk.fail = func(n int) error {
 				if n == at {
 					return errors.New("gone")
@@ -154,7 +154,7 @@ func TestFetchByLayersFaults(t *testing.T) {
 				return nil
 			}
 		},
-		"the sender stalls": func(r *riser, at int) {
+		"the sender stalls": func(r *tierCluster, at int) {
 			r.bulk.fail = func(n int) error {
 				if n == at {
 					return errStall
@@ -162,14 +162,14 @@ func TestFetchByLayersFaults(t *testing.T) {
 				return nil
 			}
 		},
-		"a byte is flipped": func(r *riser, at int) {
+		"a byte is flipped": func(r *tierCluster, at int) {
 			r.bulk.damage = func(n int, chunk []byte) {
 				if n == at {
 					chunk[len(chunk)/2] ^= 4
 				}
 			}
 		},
-		"another layer comes": func(r *riser, at int) {
+		"another layer comes": func(r *tierCluster, at int) {
 			var before []byte
 			r.bulk.damage = func(n int, chunk []byte) {
 				if n == at && before != nil {
@@ -181,18 +181,18 @@ func TestFetchByLayersFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for below, layers := range map[int][]int{0: {0, risingLayers - 1}, 3: {3}} {
+				for below, layers := range map[int][]int{0: {0, modelLayers - 1}, 3: {3}} {
 					remote := fetchable - below
 					for _, layer := range layers {
 						block := 1 + layer%(remote-1)
-						w := &waiting{}
-						r := layered(t, true, w.step)
-						s := r.brought(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) {
+						w := &gateTimer{}
+						r := newLayeredCluster(t, true, w.step)
+						s := r.runFetched(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) {
 							w.reset()
 							fault(r, first+layer*remote+block)
 						})
 						came := 0
-						if layer == risingLayers-1 {
+						if layer == modelLayers-1 {
 							came = block
 						}
 						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) || s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
@@ -204,8 +204,8 @@ func TestFetchByLayersFaults(t *testing.T) {
 						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
 							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block, remote, s.GetTokensCached(), cached)
 						}
-						r.unlocked()
-						r.empty()
+						r.checkUnlocked()
+						r.checkEmpty()
 					}
 				}
 			})
@@ -213,12 +213,12 @@ func TestFetchByLayersFaults(t *testing.T) {
 	}
 }
 
-// TestFetchByLayersOfOthers: a block of the tier here that is damaged ends the fetch of those that follow it: nothing of that is of use.
-func TestFetchByLayersOfOthers(t *testing.T) {
+// TestFetchStopsAfterDamagedLocalBlock: a block of the tier here that is damaged ends the fetch of those that follow it: nothing of that is of use.
+func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := layered(t, true, nil)
+		r := newLayeredCluster(t, true, nil)
 		first := 0
-		s := r.brought("damage below", 3, func(n int) {
+		s := r.runFetched("damage below", 3, func(n int) {
 			first = n
 			r.store.set(func(_ context.Context, b, l int) error {
 				if b == 1 && l == 2 {
@@ -230,31 +230,31 @@ func TestFetchByLayersOfOthers(t *testing.T) {
 		if s.GetKvFetched() != 0 || s.GetKvRestored() != 1 || s.GetKvStepsVoid() != 1 || s.GetTokensCached() != 8 {
 			t.Errorf("%v", s)
 		}
-		if sent := r.bulk.sent + 1 - first; sent >= (fetchable-3)*risingLayers {
+		if sent := r.bulk.sent + 1 - first; sent >= (fetchable-3)*modelLayers {
 			t.Errorf("all %d chunks were sent, though they are of no use", sent)
 		}
-		r.unlocked()
-		r.empty()
+		r.checkUnlocked()
+		r.checkEmpty()
 	})
 }
 
-// TestFetchByLayersEnds: where the sender or the receiver crashes while a step waits for what is sent, nothing is lost or left behind.
-func TestFetchByLayersEnds(t *testing.T) {
+// TestFetchOverlapCrashes: where the sender or the receiver crashes while a step waits for what is sent, nothing is lost or left behind.
+func TestFetchOverlapCrashes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		on    string
 		sends bool // the holder is killed
 	}{
 		"the sender is killed":     {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},
-		"the receiver, restored":   {on: "*replica.restored"},
+		"the receiver, restored":   {on: "*replica.restoreDone"},
 		"the remote tier, leased":  {on: "*kvblock.leaseDone"},
 		"the remote tier, fetched": {on: "*messages.BlocksFetched"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				crash := &armed{on: tc.on}
-				r := layered(t, true, nil, crash.middleware)
-				r.brought(name, 2, func(first int) {
+				crash := &trigger{on: tc.on}
+				r := newLayeredCluster(t, true, nil, crash.middleware)
+				r.runFetched(name, 2, func(first int) {
 					if tc.sends {
 						r.bulk.fail = func(n int) error {
 							if n == first+20 {
@@ -264,13 +264,13 @@ func TestFetchByLayersEnds(t *testing.T) {
 							return nil
 						}
 					}
-					crash.now.Store(tc.on != "")
+					crash.armed.Store(tc.on != "")
 				})
-				if crash.done.Load() != (tc.on != "") {
-					t.Errorf("crashed: %v", crash.done.Load())
+				if crash.fired.Load() != (tc.on != "") {
+					t.Errorf("crashed: %v", crash.fired.Load())
 				}
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}

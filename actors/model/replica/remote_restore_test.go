@@ -19,20 +19,20 @@ import (
 	"troupe/testkit"
 )
 
-// lending is a cluster where the second replica fetches what the first one has, whatever it costs.
-func lending(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
-	return build(unbuilt(t, spaces, mw...), size{64, 8}, size{64, 8}, mw...)
+// newRemoteCluster is a cluster where the second replica fetches what the first one has, whatever it costs.
+func newRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
+	return buildCluster(unbuiltRemoteCluster(t, spaces, mw...), size{64, 8}, size{64, 8}, mw...)
 }
 
-// unbuilt is lending before its replicas are started.
-func unbuilt(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
+// unbuiltRemoteCluster is newRemoteCluster before its replicas are started.
+func unbuiltRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
 		c.revisions = spaces
 		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil), kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
-		return replica.Tiers{Always: true, Remote: remote, Elsewhere: func() bool { return true }}
+		return replica.Tiers{Always: true, Remote: remote, RemoteAvailable: func() bool { return true }}
 	}
-	c.find = func(q *messages.FindBlocks) proto.Message {
+	c.findBlocks = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
 		if q.GetReplica() == c.b.name {
 			r.Held = []*messages.BlocksHeld{{Blocks: uint32(len(q.GetBlocks())), Name: "m-0", Holder: &messages.ActorRef{Address: c.a.GetAddress(), Id: c.a.GetId()}}}
@@ -42,34 +42,34 @@ func unbuilt(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddlew
 	return c
 }
 
-// fetched generates a sequence at the first replica, then a second time at the other one, and returns how that one fared.
-func (c *cluster) fetched(prepare func()) *messages.ReplicaStatus {
+// runFetched generates a sequence at the first replica, then a second time at the other one, and returns how that one fared.
+func (c *cluster) runFetched(prepare func()) *messages.ReplicaStatus {
 	c.t.Helper()
 	seq := sampled(5, 90, 12)
-	want := c.call(seq)
-	c.until("the first run ends", want.done)
+	want := c.open(seq)
+	c.waitFor("the first run ends", want.done)
 	if prepare != nil {
 		prepare()
 	}
-	c.to = c.b
-	c.finished(c.call(seq), want)
+	c.routeTo = c.b
+	c.checkOutcome(c.open(seq), want)
 	time.Sleep(15 * time.Second) // what expires has expired
 	return c.status(c.b)
 }
 
 const fetchable = 11 // full blocks of 8 tokens in a prompt of 90
 
-func TestFetch(t *testing.T) {
+func TestFetchFromReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := lending(t, nil)
-		s := c.fetched(nil)
+		c := newRemoteCluster(t, nil)
+		s := c.runFetched(nil)
 		if s.GetKvFetched() != fetchable || s.GetTokensCached() != 8*fetchable || s.GetKvFetchFailed() != 0 {
 			t.Errorf("%v", s)
 		}
 		if a := c.status(c.a); a.GetKvLent() != fetchable {
 			t.Errorf("%v", a)
 		}
-		c.empty()
+		c.checkEmpty()
 	})
 }
 
@@ -125,16 +125,16 @@ func TestFetchFaults(t *testing.T) {
 		}, fetched: 1},
 		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
 		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
-		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.returned", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
+		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
 		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware}, fetched: fetchable},
-		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1}).middleware}},
-		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&fault{on: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
+		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1}).middleware}},
+		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := lending(t, tc.spaces, tc.mw...)
-				s := c.fetched(func() {
+				c := newRemoteCluster(t, tc.spaces, tc.mw...)
+				s := c.runFetched(func() {
 					if tc.prepare != nil {
 						tc.prepare(c)
 					}
@@ -145,31 +145,31 @@ func TestFetchFaults(t *testing.T) {
 				if !c.a.gone && c.status(c.a).GetIncarnation() != max(tc.lives, 1) {
 					t.Errorf("the holder is in life %d", c.status(c.a).GetIncarnation())
 				}
-				c.empty()
+				c.checkEmpty()
 			})
 		})
 	}
 }
 
-// TestFetcherCrashes: one that crashes while blocks come to it leaves nothing behind, here or there.
-func TestFetcherCrashes(t *testing.T) {
+// TestFetchReceiverCrash: one that crashes while blocks come to it leaves nothing behind, here or there.
+func TestFetchReceiverCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crash := &testkit.Crash{On: "*replica.restored", Times: 1}
-		c := lending(t, nil, crash.Middleware)
-		if c.fetched(nil); crash.Crashed() == 0 {
+		crash := &testkit.Crash{On: "*replica.restoreDone", Times: 1}
+		c := newRemoteCluster(t, nil, crash.Middleware)
+		if c.runFetched(nil); crash.Crashed() == 0 {
 			t.Error("it did not crash")
 		}
-		c.empty()
+		c.checkEmpty()
 	})
 }
 
-// TestLeaseEnds: a lease locks blocks for as long as it was asked for and no longer, and ends at once where it is released.
-func TestLeaseEnds(t *testing.T) {
+// TestBlockLeaseExpires: a lease locks blocks for as long as it was asked for and no longer, and ends at once where it is released.
+func TestBlockLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := lending(t, nil)
+		c := newRemoteCluster(t, nil)
 		seq := greedy(1, 90, 4)
-		first := c.call(seq)
-		c.until("it ends", first.done)
+		first := c.open(seq)
+		c.waitFor("it ends", first.done)
 		c.bulk.fail = func(int) error { return errStall }
 		locked := func() uint32 { s := c.status(c.a); return s.GetKvBlocks() - s.GetKvBlocksFree() }
 		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
@@ -178,7 +178,7 @@ func TestLeaseEnds(t *testing.T) {
 		}
 		defer c.bulk.Drop(ticket)
 		lease := func(id string, d time.Duration) {
-			c.operator.Send(c.a.PID, c.leaseOf(id, seq, ticket, d))
+			c.operator.Send(c.a.PID, c.leaseRequest(id, seq, ticket, d))
 			synctest.Wait()
 			if n := locked(); n != fetchable {
 				t.Errorf("%d blocks are locked", n)
@@ -205,20 +205,20 @@ func TestLeaseEnds(t *testing.T) {
 	})
 }
 
-// TestLeaseRefused: a holder says why it does not lend.
-func TestLeaseRefused(t *testing.T) {
+// TestBlockLeaseRefused: a holder says why it does not lend.
+func TestBlockLeaseRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := lending(t, nil)
+		c := newRemoteCluster(t, nil)
 		seq := greedy(1, 90, 4)
-		first := c.call(seq)
-		c.until("it ends", first.done)
+		first := c.open(seq)
+		c.waitFor("it ends", first.done)
 		c.bulk.fail = func(int) error { return errStall }
 		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		ask := func(id string, change func(*messages.LeaseBlocks)) messages.Reason {
-			m := c.leaseOf(id, seq, ticket, time.Second)
+			m := c.leaseRequest(id, seq, ticket, time.Second)
 			if change != nil {
 				change(m)
 			}
@@ -249,12 +249,12 @@ func TestLeaseRefused(t *testing.T) {
 			t.Errorf("a ninth: %v", got)
 		}
 		c.bulk.Drop(ticket)
-		c.empty()
+		c.checkEmpty()
 	})
 }
 
-// leaseOf is how another replica would ask the first one for the blocks of a prompt.
-func (c *cluster) leaseOf(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
+// leaseRequest is how another replica would ask the first one for the blocks of a prompt.
+func (c *cluster) leaseRequest(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
 	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
 	space := kv.Root(c.a.layout, sameRevision, nil)
 	m.Space = space[:]

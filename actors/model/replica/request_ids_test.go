@@ -9,10 +9,10 @@ import (
 	"troupe/messages"
 )
 
-// TestNamesItsRequests: those that run and those that come, while they are few.
-func TestNamesItsRequests(t *testing.T) {
+// TestStatusListsFewRequestIDs: those that run and those that come, while they are few.
+func TestStatusListsFewRequestIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSource(t, size{blocks: 80, sequences: 20})
+		s := newFakeSource(t, size{blocks: 80, sequences: 20})
 		submit := func(id string) {
 			s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: id, Sequence: greedy(1, 8, 30)})
 			synctest.Wait()
@@ -26,7 +26,7 @@ func TestNamesItsRequests(t *testing.T) {
 		named("at first")
 		submit("q")
 		s.send(s.offer("come", 5))
-		s.until("room", func() bool { _, n := s.offered(); return n == 1 })
+		s.waitFor("room", func() bool { _, n := s.lastOffer(); return n == 1 })
 		named("one runs, and one comes", "come", "q")
 		s.send(&messages.AbandonSequence{RequestId: "come", Attempt: 5})
 		named("one runs", "q")
@@ -36,7 +36,7 @@ func TestNamesItsRequests(t *testing.T) {
 		named("four run", "0", "1", "2", "q")
 		submit("3")
 		named("five run")
-		s.until("their end", func() bool { return s.free() == 80 })
+		s.waitFor("their end", func() bool { return s.freeBlocks() == 80 })
 		named("at last")
 	})
 }

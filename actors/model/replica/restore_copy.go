@@ -13,87 +13,87 @@ import (
 
 // Notes to self.
 type (
-	offloaded struct {
+	offloadDone struct {
 		incarnation uint64
 		blocks      []kv.Committed
 		below       []bool // of each block: the tier has it now
 		err         error
 	}
-	located struct {
-		incarnation uint64
-		id          string
-		hashes      []kv.Hash     // of the blocks that the sequence can begin with
-		have        int           // of them, in HBM
-		findings                  // of those that follow, as far as there is no gap
-		search      search        // holds them locked
-		order       *restoreOrder // nil: it is for a sequence
+	lookupDone struct {
+		incarnation  uint64
+		id           string
+		hashes       []kv.Hash       // of the blocks that the sequence can begin with
+		have         int             // of them, in HBM
+		lookupResult                 // of those that follow, as far as there is no gap
+		lookup       tierLookup      // holds them locked
+		command      *restoreCommand // nil: it is for a sequence
 	}
-	restored struct {
+	restoreDone struct {
 		incarnation uint64
 		id          string
-		begin       []int32 // blocks before those that were restored
+		begin       []int32 // blocks before those that were restoreDone
 		blocks      []int32
-		hashes      []kv.Hash // of blocks
-		places      []place   // of blocks
-		climbed     climbed
-		rising      *rising // nil: nobody could begin before it ended
-		order       *restoreOrder
+		hashes      []kv.Hash       // of blocks
+		locations   []blockLocation // of blocks
+		result      restoreResult
+		overlap     *overlap // nil: nobody could begin before it ended
+		command     *restoreCommand
 		err         error
 	}
-	tiersRested struct{ incarnation uint64 }
+	offloadRetry struct{ incarnation uint64 }
 )
 
 // tierRequest is a new request id.
 func (r *replica) tierRequest() string {
-	r.lower.requests++
-	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.attempt, r.incarnation, r.lower.requests)
+	r.kvTiers.lastRequest++
+	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.lastAttempt, r.incarnation, r.kvTiers.lastRequest)
 }
 
 var errNotFetched = errors.New("it did not come, in time or intact")
 
 // climb copies blocks up to HBM, from the tiers and from other holders, all side by side.
-type climb struct {
-	search search
+type restoreCopy struct {
+	lookup tierLookup
 	to     Blocks
 	bulk   Bulk
-	findings
-	blocks []int32 // where they go to; may be fewer than places
-	within time.Duration
-	copied kvstore.Report
-	rise   *kvstore.LayerRestore // of all blocks
+	lookupResult
+	blocks  []int32 // where they go to; may be fewer than places
+	timeout time.Duration
+	copied  kvstore.Report
+	restore *kvstore.LayerRestore // of all blocks
 }
 
-// climbed is how far it came: so many leading blocks, and how fast by tier and by holder.
-type climbed struct {
+// result is how far it came: so many leading blocks, and how fast by tier and by holder.
+type restoreResult struct {
 	blocks  int
 	rates   []kv.Rate
-	fetches []fetch
+	fetches []remoteFetch
 }
 
 // run ends when nothing is copied any more.
-func (c climb) run(life context.Context) (done climbed, err error) {
+func (c restoreCopy) run(life context.Context) (done restoreResult, err error) {
 	c.claim()
-	ctx, end := context.WithTimeout(life, c.within)
+	ctx, end := context.WithTimeout(life, c.timeout)
 	defer end()
-	var damaged []place
-	defer func() { c.search.unlock(damaged) }()
-	runs := c.runs()
-	done.rates, done.fetches = make([]kv.Rate, len(c.search.tiers)), make([]fetch, len(runs))
+	var damaged []blockLocation
+	defer func() { c.lookup.unlock(damaged) }()
+	runs := c.remoteRuns()
+	done.rates, done.fetches = make([]kv.Rate, len(c.lookup.tiers)), make([]remoteFetch, len(runs))
 	var sides sync.WaitGroup
 	for k, i := range runs {
-		sides.Go(func() { done.fetches[k] = c.fetch(ctx, i) })
+		sides.Go(func() { done.fetches[k] = c.fetchRun(ctx, i) })
 	}
-	took := c.rise.Run(ctx)
+	took := c.restore.Run(ctx)
 	sides.Wait()
-	damaged = c.settle(&done, took)
-	return done, c.rise.Err()
+	damaged = c.collect(&done, took)
+	return done, c.restore.Err()
 }
 
 // settle takes note of what came, and returns what was damaged.
-func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
+func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged []blockLocation) {
 	size, leads, came, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
-	for i, m := range c.rise.Moves() {
-		p := c.places[i]
+	for i, m := range c.restore.Moves() {
+		p := c.locations[i]
 		if leads = leads && m.Done; leads {
 			done.blocks++
 		}
@@ -104,7 +104,7 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 			late[m.From] = true
 		}
 		if m.From != kvstore.RemoteSource {
-			c.copied(c.search.tiers[m.From].Name, hbmTier, size, m.Move)
+			c.copied(c.lookup.tiers[m.From].Name, hbmTier, size, m.Move)
 			if m.Done {
 				came[m.From]++
 			}
@@ -128,15 +128,15 @@ func (c climb) settle(done *climbed, took []time.Duration) (damaged []place) {
 	return damaged
 }
 
-// riseOf is the way up of all blocks.
-func (c climb) riseOf(parts int, opened func(came int)) *kvstore.LayerRestore {
-	stores := make([]kvstore.Store, len(c.search.tiers))
-	for i, t := range c.search.tiers {
+// newLayerRestore is the way up of all blocks.
+func (c restoreCopy) newLayerRestore(parts int, opened func(came int)) *kvstore.LayerRestore {
+	stores := make([]kvstore.Store, len(c.lookup.tiers))
+	for i, t := range c.lookup.tiers {
 		stores[i] = t.Store
 	}
 	all := make([]kvstore.BlockRestore, len(c.blocks))
 	for i, b := range c.blocks {
-		p := c.places[i]
+		p := c.locations[i]
 		all[i] = kvstore.BlockRestore{From: p.tier, Move: kvstore.Move{Block: b, Slot: p.slot, Hash: p.hash}}
 		if p.tier >= len(stores) {
 			all[i].From = kvstore.RemoteSource
@@ -146,20 +146,20 @@ func (c climb) riseOf(parts int, opened func(came int)) *kvstore.LayerRestore {
 }
 
 // runs are where runs of blocks begin that one holder has.
-func (c climb) runs() (first []int) {
+func (c restoreCopy) remoteRuns() (first []int) {
 	for i, n := 0, 0; i < len(c.blocks); i += n {
-		if n = len(c.together(i)); c.places[i].tier >= len(c.search.tiers) {
+		if n = len(c.sourceRun(i)); c.locations[i].tier >= len(c.lookup.tiers) {
 			first = append(first, i)
 		}
 	}
 	return first
 }
 
-// together are the places from i on that are in one tier, or with one holder; as many as there is room for.
-func (c climb) together(i int) []place {
+// sourceRun are the places from i on that are in one tier, or with one holder; as many as there is room for.
+func (c restoreCopy) sourceRun(i int) []blockLocation {
 	j := i
-	for j < len(c.blocks) && c.places[j].tier == c.places[i].tier {
+	for j < len(c.blocks) && c.locations[j].tier == c.locations[i].tier {
 		j++
 	}
-	return c.places[i:j]
+	return c.locations[i:j]
 }

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	risingLayers = 6
-	layerBytes   = 4096
-	risingBlocks = 4 // full ones of 8 tokens that a prompt of 40 can begin with
+	modelLayers = 6
+	layerBytes  = 4096
+	restorable  = 4 // full ones of 8 tokens that a prompt of 40 can begin with
 )
 
-// TestRisingFaults: wherever a restore that a step waits for fails, by whatever fault, both the sequence and the one beside it get their tokens: blocks that did not
+// TestRestoreOverlapFaults: wherever a restore that a step waits for fails, by whatever fault, both the sequence and the one beside it get their tokens: blocks that did not
 // come are computed, those before a damaged one are used.
-func TestRisingFaults(t *testing.T) {
+func TestRestoreOverlapFaults(t *testing.T) {
 	at := func(block, layer int, do func(ctx context.Context) error) func(context.Context, int, int) error {
 		return func(ctx context.Context, b, l int) error {
 			if b == block && l == layer {
@@ -46,22 +46,22 @@ func TestRisingFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRiser(t, 1, true, nil)
+				r := newTierCluster(t, 1, true, nil)
 				last := r.status(r.a)
-				for layer := range risingLayers {
-					for block := range risingBlocks {
-						if name != "damage" && block != layer%risingBlocks {
+				for layer := range modelLayers {
+					for block := range restorable {
+						if name != "damage" && block != layer%restorable {
 							continue // to save time
 						}
-						s := r.restored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block), func() { r.store.set(at(block, layer, tc.do)) })
+						s := r.runRestored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block), func() { r.store.set(at(block, layer, tc.do)) })
 						void, came, overlapped := s.GetKvStepsVoid()-last.GetKvStepsVoid(), s.GetKvRestored()-last.GetKvRestored(), s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
-						all := uint64(risingBlocks)
+						all := uint64(restorable)
 						if !tc.comes {
 							all = uint64(block)
 						}
 						if name == "never over" {
 							all = 0 // parts of all were missing when its time was over
-							if layer == risingLayers-1 {
+							if layer == modelLayers-1 {
 								all = uint64(block)
 							}
 						}
@@ -71,19 +71,19 @@ func TestRisingFaults(t *testing.T) {
 						last = s
 					}
 				}
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}
 }
 
-// TestRisingCrashes: the engine or the replica crashes while a step waits for a restore, or a restore ends in a crash, or the sequence is cancelled, or is to be moved: nothing is
+// TestRestoreOverlapCrashes: the engine or the replica crashes while a step waits for a restore, or a restore ends in a crash, or the sequence is cancelled, or is to be moved: nothing is
 // lost or computed wrong, and nothing leaks.
-func TestRisingCrashes(t *testing.T) {
-	hold := func(r *riser) { // the last layer of the last block takes longer than a step, and less than patience
+func TestRestoreOverlapCrashes(t *testing.T) {
+	hold := func(r *tierCluster) { // the last layer of the last block takes longer than a step, and less than patience
 		r.store.set(func(_ context.Context, b, l int) error {
-			if l == risingLayers-1 && b == risingBlocks-1 {
+			if l == modelLayers-1 && b == restorable-1 {
 				time.Sleep(stepTime + 15*time.Millisecond)
 			}
 			return nil
@@ -105,45 +105,45 @@ func TestRisingCrashes(t *testing.T) {
 		"engine, once":            {engine: 1},
 		"engine, then one by one": {engine: 2},
 		"replica, step":           {replica: "*messages.RunStepResult"},
-		"replica, restored":       {replica: "*replica.restored"},
+		"replica, restored":       {replica: "*replica.restoreDone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				crash := &armed{on: tc.replica}
+				crash := &trigger{on: tc.replica}
 				set := func(f func([]engine.Sequence)) { waits.Store(&f) }
 				set(func([]engine.Sequence) {})
-				r := newRiser(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) }, crash.middleware)
-				s := r.restored(name, func() {
+				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) }, crash.middleware)
+				s := r.runRestored(name, func() {
 					hold(r)
 					set(once(tc.engine, func() { panic("injected crash of a step that waits") }))
 					if tc.replica != "" {
-						set(once(1, func() { crash.now.Store(true) }))
+						set(once(1, func() { crash.armed.Store(true) }))
 					}
 				})
 				if tc.engine > 0 && s.GetKvRestoresOverlapped() != 1 {
 					t.Errorf("%d overlapped", s.GetKvRestoresOverlapped())
 				}
-				if (tc.replica != "") != crash.done.Load() {
-					t.Errorf("the replica crashed: %v", crash.done.Load())
+				if (tc.replica != "") != crash.fired.Load() {
+					t.Errorf("the replica crashed: %v", crash.fired.Load())
 				}
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}
 }
 
 // armed crashes an actor on the next message of a type once it is told to, or has something else happen.
-type armed struct {
-	on        string
-	instead   func(take func()) // take has the actor receive it
-	now, done atomic.Bool
+type trigger struct {
+	on           string
+	instead      func(take func()) // take has the actor receive it
+	armed, fired atomic.Bool
 }
 
-func (a *armed) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
+func (a *trigger) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-		if fmt.Sprintf("%T", env.Message) == a.on && a.now.CompareAndSwap(true, false) {
-			a.done.Store(true)
+		if fmt.Sprintf("%T", env.Message) == a.on && a.armed.CompareAndSwap(true, false) {
+			a.fired.Store(true)
 			if a.instead == nil {
 				panic("injected crash on " + a.on)
 			}
@@ -154,134 +154,134 @@ func (a *armed) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-func movedWhileItWaits(r *riser, c *caller) {
-	want := r.alone(sampled(5, 40, 4))
+func moveDuringRestore(r *tierCluster, c *testClient) {
+	want := r.reference(sampled(5, 40, 4))
 	m := r.move(r.a, r.b, c.id)
 	if got := m.GetSequences(); len(got) != 1 || !got[0].GetMoved() {
 		r.t.Errorf("%v", m)
 	}
-	r.finished(c, want)
+	r.checkOutcome(c, want)
 }
 
-// TestRisingLeaves: a sequence that is cancelled while a step waits for its blocks leaves nothing, one that is to be moved is, once that step is done, and memory that is to be
+// TestRestoreOverlapInterrupted: a sequence that is cancelled while a step waits for its blocks leaves nothing, one that is to be moved is, once that step is done, and memory that is to be
 // given up is given up after it.
-func TestRisingLeaves(t *testing.T) {
-	for name, do := range map[string]func(r *riser, c *caller){
-		"cancelled": func(r *riser, c *caller) {
+func TestRestoreOverlapInterrupted(t *testing.T) {
+	for name, do := range map[string]func(r *tierCluster, c *testClient){
+		"cancelled": func(r *tierCluster, c *testClient) {
 			r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id})
 			r.sys.Root.Stop(c.session)
 		},
-		"moved":            movedWhileItWaits,
-		"moved, then void": movedWhileItWaits,
-		"shrunk": func(r *riser, c *caller) {
-			want := r.alone(sampled(5, 40, 4))
+		"moved":            moveDuringRestore,
+		"moved, then void": moveDuringRestore,
+		"shrunk": func(r *tierCluster, c *testClient) {
+			want := r.reference(sampled(5, 40, 4))
 			r.a.gpu.Send(r.a.PID, &messages.ShrinkKV{Lease: r.a.name, Blocks: 63, Attempt: 1})
-			r.until("it has shrunk", func() bool { return len(testkit.Got[*messages.KVShrunk](r.a.gpu)) > 0 })
+			r.waitFor("it has shrunk", func() bool { return len(testkit.Got[*messages.KVShrunk](r.a.gpu)) > 0 })
 			r.a.gpu.Send(r.a.PID, &messages.GrowKV{Lease: r.a.name, Blocks: 64})
-			r.finished(c, want)
+			r.checkOutcome(c, want)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				waits := make(chan struct{}, 8)
-				r := newRiser(t, 1, true, func(batch []engine.Sequence) {
+				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) {
 					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
 						waits <- struct{}{}
 					}
 				})
 				seq := sampled(5, 40, 4)
-				r.finished(r.call(seq), r.alone(seq))
-				r.below()
+				r.checkOutcome(r.open(seq), r.reference(seq))
+				r.offloadAll()
 				r.store.set(func(_ context.Context, b, l int) error {
-					if l == risingLayers-1 && b == risingBlocks-1 {
+					if l == modelLayers-1 && b == restorable-1 {
 						if time.Sleep(stepTime + 15*time.Millisecond); name == "moved, then void" {
 							return errDamage
 						}
 					}
 					return nil
 				})
-				c := r.call(seq)
+				c := r.open(seq)
 				<-waits
 				do(r, c)
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}
 }
 
-// TestRisingBeginsInTime: where nothing is forced, a sequence begins when its first layers are there, no step is void, and it begins that much earlier than where blocks come
+// TestRestoreOverlapStartsInTime: where nothing is forced, a sequence begins when its first layers are there, no step is void, and it begins that much earlier than where blocks come
 // whole, however many there are.
-func TestRisingBeginsInTime(t *testing.T) {
+func TestRestoreOverlapStartsInTime(t *testing.T) {
 	const each = 100 * time.Microsecond // to read a layer of a block
 	begins := func(partBytes int) (after time.Duration, s *messages.ReplicaStatus) {
 		synctest.Test(t, func(t *testing.T) {
 			var stepped atomic.Pointer[time.Time] // when the first step began
-			r := newRiser(t, partBytes, false, func([]engine.Sequence) {
+			r := newTierCluster(t, partBytes, false, func([]engine.Sequence) {
 				now := time.Now().Add(-stepTime)
 				stepped.CompareAndSwap(nil, &now)
 			})
-			first := r.call(greedy(5, 40, 2))
-			r.until("the first one's end", first.done)
-			r.below()
+			first := r.open(greedy(5, 40, 2))
+			r.waitFor("the first one's end", first.done)
+			r.offloadAll()
 			r.store.set(nil)
 			r.store.took = func(bytes int) { time.Sleep(each * time.Duration(bytes/layerBytes)) }
 			began := time.Now()
 			stepped.Store(nil)
-			c := r.call(greedy(5, 40, 2))
-			r.until("its end", c.done)
+			c := r.open(greedy(5, 40, 2))
+			r.waitFor("its end", c.done)
 			after, s = stepped.Load().Sub(began), r.status(r.a)
-			r.unlocked()
-			r.empty()
+			r.checkUnlocked()
+			r.checkEmpty()
 		})
 		return after, s
 	}
 	whole, s := begins(1 << 30)
-	if whole != risingLayers*risingBlocks*each || s.GetKvRestoresOverlapped() != 0 {
+	if whole != modelLayers*restorable*each || s.GetKvRestoresOverlapped() != 0 {
 		t.Errorf("whole: it begins after %v; %v", whole, s)
 	}
 	rising, s := begins(1)
-	if rising != risingBlocks*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
+	if rising != restorable*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 		t.Errorf("by layers: it begins after %v, where blocks come whole after %v; %v", rising, whole, s)
 	}
 }
 
-// TestRisingWithoutAStep: a sequence that has begun, and finds no room in a step until its restore is over, has its blocks, or computes them where they did not come.
-func TestRisingWithoutAStep(t *testing.T) {
+// TestRestoreOverlapWithoutStep: a sequence that has begun, and finds no room in a step until its restore is over, has its blocks, or computes them where they did not come.
+func TestRestoreOverlapWithoutStep(t *testing.T) {
 	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // which takes all of some steps
 	synctest.Test(t, func(t *testing.T) {               // elsewhere, so that nothing of it is below
-		r := newRiser(t, 1, true, nil)
-		r.alone(seq)
-		r.alone(ahead)
+		r := newTierCluster(t, 1, true, nil)
+		r.reference(seq)
+		r.reference(ahead)
 	})
 	for name, tc := range map[string]struct {
 		fault error
 		came  uint64
-	}{"it comes": {nil, risingBlocks}, "damage": {errDamage, 1}} {
+	}{"it comes": {nil, restorable}, "damage": {errDamage, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRiser(t, 1, true, func(batch []engine.Sequence) {
+				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) {
 					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
 						t.Error("a step waits: this shows nothing")
 					}
 				})
-				want, first := r.alone(seq), r.alone(ahead)
-				r.finished(r.call(seq), want)
-				r.below()
+				want, first := r.reference(seq), r.reference(ahead)
+				r.checkOutcome(r.open(seq), want)
+				r.offloadAll()
 				r.store.set(func(_ context.Context, b, l int) error {
-					if b == 1 && l == risingLayers-1 {
+					if b == 1 && l == modelLayers-1 {
 						return tc.fault
 					}
 					return nil
 				})
-				before := r.call(ahead)
-				r.finished(r.call(seq), want)
-				r.finished(before, first)
+				before := r.open(ahead)
+				r.checkOutcome(r.open(seq), want)
+				r.checkOutcome(before, first)
 				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 || s.GetTokensCached() != 8*tc.came {
 					t.Errorf("%v", s)
 				}
-				r.unlocked()
-				r.empty()
+				r.checkUnlocked()
+				r.checkEmpty()
 			})
 		})
 	}

@@ -11,34 +11,34 @@ import (
 	"troupe/messages"
 )
 
-// TestLookupWhileAStepIsInFlight: the lookup of a new sequence's blocks does not wait for the end of the step.
-func TestLookupWhileAStepIsInFlight(t *testing.T) {
+// TestLookupWhileStepInFlight: the lookup of a new sequence's blocks does not wait for the end of the step.
+func TestLookupWhileStepInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := unbuilt(t, nil)
+		c := unbuiltRemoteCluster(t, nil)
 		var lookups atomic.Int64
-		find := c.find
-		c.find = func(q *messages.FindBlocks) proto.Message {
+		find := c.findBlocks
+		c.findBlocks = func(q *messages.FindBlocks) proto.Message {
 			lookups.Add(1)
 			return find(q)
 		}
 		var inFlight atomic.Int64
 		gate := make(chan struct{})
-		c.before = func([]engine.Sequence) {
+		c.beforeStep = func([]engine.Sequence) {
 			inFlight.Add(1)
 			<-gate
 			inFlight.Add(-1)
 		}
-		build(c, size{64, 8}, size{64, 8})
-		first := c.call(sampled(5, 20, 4))
-		c.until("a step is in flight", func() bool { return inFlight.Load() == 1 })
+		buildCluster(c, size{64, 8}, size{64, 8})
+		first := c.open(sampled(5, 20, 4))
+		c.waitFor("a step is in flight", func() bool { return inFlight.Load() == 1 })
 		before := lookups.Load()
-		second := c.call(sampled(6, 20, 4))
+		second := c.open(sampled(6, 20, 4))
 		c.settle()
 		if lookups.Load() == before {
 			t.Error("nothing was looked up while the step is in flight")
 		}
 		close(gate)
-		c.until("both end", func() bool { return first.done() && second.done() })
-		c.empty()
+		c.waitFor("both end", func() bool { return first.done() && second.done() })
+		c.checkEmpty()
 	})
 }

@@ -26,7 +26,7 @@ import (
 var errDisk = errors.New("input/output error")
 
 // faulty is a store that brings blocks up one by one, so that it is known which part of which block comes when; then something happens to it.
-type faulty struct {
+type faultyStore struct {
 	kvstore.Store
 	mu    sync.Mutex
 	reads map[int]int                                       // by the byte at which a part begins: blocks
@@ -34,7 +34,7 @@ type faulty struct {
 	took  func(bytes int)                                   // likewise, before each
 }
 
-func newFaulty(t *testing.T) *faulty {
+func newFaulty(t *testing.T) *faultyStore {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
@@ -45,14 +45,14 @@ func newFaulty(t *testing.T) *faulty {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close() })
-	return &faulty{Store: kvstore.NewArena(memory, 1<<20), reads: map[int]int{}}
+	return &faultyStore{Store: kvstore.NewArena(memory, 1<<20), reads: map[int]int{}}
 }
 
 var errDamage = errors.New("a bit is to flip")
 
-func (f *faulty) Depth() int { return 1 }
+func (f *faultyStore) Depth() int { return 1 }
 
-func (f *faulty) ViewRange(ctx context.Context, r *kvstore.Reading, from, to int, use func([]byte) error) error {
+func (f *faultyStore) ViewRange(ctx context.Context, r *kvstore.Reading, from, to int, use func([]byte) error) error {
 	f.mu.Lock()
 	block, fault := f.reads[from], f.fault
 	f.reads[from]++
@@ -75,84 +75,84 @@ func (f *faulty) ViewRange(ctx context.Context, r *kvstore.Reading, from, to int
 }
 
 // set says what happens to the reads from now on.
-func (f *faulty) set(fault func(ctx context.Context, block, layer int) error) {
+func (f *faultyStore) set(fault func(ctx context.Context, block, layer int) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads, f.fault = map[int]int{}, fault
 }
 
 // riser is a cluster whose first replica restores by single layers, out of a tier that the test controls.
-type riser struct {
+type tierCluster struct {
 	*cluster
-	store *faulty
-	tier  *actor.PID
+	store   *faultyStore
+	tierPID *actor.PID
 }
 
-func newRiser(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
-	return newRiserOf(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
+	return newTierClusterWith(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
 }
 
-// newRiserOf is newRiser with other terms.
-func newRiserOf(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *riser {
+// newTierClusterWith is newTierCluster with other terms.
+func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
-	r := &riser{store: newFaulty(t),
-		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, before: before}}
+	r := &tierCluster{store: newFaulty(t),
+		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, beforeStep: before}}
 	r.tiers = func(name string) replica.Tiers {
 		tiers := tiers
 		tiers.Watermark, tiers.IdleSteps = 1, 1<<40
 		if name == "m-0" {
-			r.tier = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
-			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tier, Store: r.store}}
+			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tierPID, Store: r.store}}
 		}
 		return tiers
 	}
-	build(r.cluster, size{64, 8}, size{64, 8}, mw...)
+	buildCluster(r.cluster, size{64, 8}, size{64, 8}, mw...)
 	return r
 }
 
 // below has all blocks of the replica copied down, and none left in HBM.
-func (r *riser) below() {
+func (r *tierCluster) offloadAll() {
 	r.t.Helper()
 	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"}, &messages.FlushBlocks{RequestId: "flush"}} {
 		got := len(testkit.Got[*messages.BlocksMoved](r.operator))
 		r.operator.Send(r.a.PID, m)
-		r.until("an answer to "+fmt.Sprint(m), func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
+		r.waitFor("an answer to "+fmt.Sprint(m), func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
 		if moved := testkit.Got[*messages.BlocksMoved](r.operator)[got]; moved.GetMoved() == nil {
 			r.t.Fatalf("%v", moved)
 		}
 	}
 }
 
-// unlocked checks that nobody reads the tier any more: it can be emptied.
-func (r *riser) unlocked() {
+// checkUnlocked checks that nobody reads the tier any more: it can be emptied.
+func (r *tierCluster) checkUnlocked() {
 	r.t.Helper()
 	flushes := 0
 	status := func() *messages.SlotsStatus {
 		flushes++
-		r.operator.Send(r.tier, &messages.FlushBlocks{RequestId: fmt.Sprint("empty-", flushes)})
+		r.operator.Send(r.tierPID, &messages.FlushBlocks{RequestId: fmt.Sprint("empty-", flushes)})
 		got := len(testkit.Got[*messages.SlotsStatus](r.operator))
-		r.operator.Send(r.tier, &messages.GetSlots{RequestId: "after"})
-		r.until("status of the tier", func() bool { return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got })
+		r.operator.Send(r.tierPID, &messages.GetSlots{RequestId: "after"})
+		r.waitFor("status of the tier", func() bool { return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got })
 		return testkit.Got[*messages.SlotsStatus](r.operator)[got]
 	}
-	r.until("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
+	r.waitFor("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
 }
 
-// restored runs a sequence whose first blocks lie below, beside another one that decodes, and checks the tokens of both.
-func (r *riser) restored(what string, prepare func()) *messages.ReplicaStatus {
+// runRestored runs a sequence whose first blocks lie below, beside another one that decodes, and checks the tokens of both.
+func (r *tierCluster) runRestored(what string, prepare func()) *messages.ReplicaStatus {
 	r.t.Helper()
 	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the other one begins with no full block
-	want, other := r.alone(seq), r.alone(beside)
+	want, other := r.reference(seq), r.reference(beside)
 	r.store.set(nil)
-	r.finished(r.call(seq), want)
-	r.below()
-	with := r.call(beside)
-	r.until("it decodes", func() bool { return len(with.Output()) > 2 })
+	r.checkOutcome(r.open(seq), want)
+	r.offloadAll()
+	with := r.open(beside)
+	r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
 	prepare()
-	got := r.call(seq)
-	r.finished(got, want)
-	r.finished(with, other)
+	got := r.open(seq)
+	r.checkOutcome(got, want)
+	r.checkOutcome(with, other)
 	if r.t.Failed() {
 		r.t.Fatal(what)
 	}

@@ -7,56 +7,56 @@ import (
 )
 
 // inlet is where the chunks of a transfer come in, from the data plane's goroutines. None is written once it is shut.
-type inlet struct {
+type transferSink struct {
 	write    func(index uint32, b []byte) error // to memory that belongs to nobody else
 	resident int                                // leading chunks that are there already, and shared
 
 	mu         sync.Mutex
-	got        []bool
-	first      time.Time // a chunk came
+	received   []bool
+	firstAt    time.Time // a chunk came
 	firstBytes int       // in it
-	heard      time.Time // likewise, last
+	lastAt     time.Time // likewise, last
 	bytes      int       // that came
-	done       bool
+	closed     bool
 }
 
 // put writes a chunk.
-func (in *inlet) put(index uint32, b []byte) error {
+func (in *transferSink) put(index uint32, b []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.done || int(index) < in.resident || int(index) >= len(in.got) {
+	if in.closed || int(index) < in.resident || int(index) >= len(in.received) {
 		return fmt.Errorf("chunk %d is not expected, or not any more", index)
 	}
 	if err := in.write(index, b); err != nil {
 		return err
 	}
-	in.got[index], in.heard = true, time.Now()
+	in.received[index], in.lastAt = true, time.Now()
 	in.bytes += len(b)
-	if in.first.IsZero() {
-		in.first, in.firstBytes = in.heard, len(b)
+	if in.firstAt.IsZero() {
+		in.firstAt, in.firstBytes = in.lastAt, len(b)
 	}
 	return nil
 }
 
 // shut ends it, and reports whether it was open. When it returns, no chunk is being written.
-func (in *inlet) shut() bool {
+func (in *transferSink) close() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	was := !in.done
-	in.done = true
+	was := !in.closed
+	in.closed = true
 	return was
 }
 
 // whole reports whether all blocks are there, one a chunk, that hold so many tokens.
-func (in *inlet) whole(tokens, blockTokens int) bool {
+func (in *transferSink) complete(tokens, blockTokens int) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	need := (tokens + blockTokens - 1) / blockTokens
-	if need > len(in.got) {
+	if need > len(in.received) {
 		return false
 	}
 	for i := in.resident; i < need; i++ {
-		if !in.got[i] {
+		if !in.received[i] {
 			return false
 		}
 	}
@@ -64,11 +64,11 @@ func (in *inlet) whole(tokens, blockTokens int) bool {
 }
 
 // last is when a chunk came, if that is later than heard.
-func (in *inlet) last(heard time.Time) time.Time {
+func (in *transferSink) lastChunkAt(heard time.Time) time.Time {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.heard.After(heard) {
-		return in.heard
+	if in.lastAt.After(heard) {
+		return in.lastAt
 	}
 	return heard
 }
