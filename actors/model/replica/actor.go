@@ -183,7 +183,8 @@ func (r *replica) Receive(ctx actor.Context) {
 }
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing), make(map[string]*incoming)
+	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
+		make(map[string]*incoming)
 	r.life, r.cancel = context.WithCancel(context.Background())
 	r.lastAttempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
@@ -199,7 +200,8 @@ func (r *replica) onStop(ctx actor.Context) {
 	r.abortMigrations(ctx)
 	r.closeTiers()
 	for id := range r.sequences {
-		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
+		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
 	}
 	clear(r.sequences)
 }

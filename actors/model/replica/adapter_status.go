@@ -17,7 +17,8 @@ func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersCha
 	}
 	for _, a := range msg.GetAdapters() {
 		spec := &messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}
-		r.lora.pins.OnState(spec.Key(), lora.Location{State: stateFromMessage[a.GetState()], Tier: tierFromMessage[a.GetLocation()]})
+		r.lora.pins.OnState(spec.Key(), lora.Location{State: stateFromMessage[a.GetState()],
+			Tier: tierFromMessage[a.GetLocation()]})
 	}
 	r.lora.counts = msg.GetCounts()
 	r.scheduleReport(ctx)
@@ -31,7 +32,8 @@ func (a *adapterState) list() (all []*messages.AdapterHeld) {
 	for key, w := range a.pins.Locations() {
 		spec := messages.AdapterOf(key)
 		held := &messages.AdapterHeld{
-			Name: spec.GetName(), Revision: spec.GetRevision(), State: stateToMessage[w.State], Location: tierToMessage[w.Tier],
+			Name: spec.GetName(), Revision: spec.GetRevision(), State: stateToMessage[w.State],
+			Location: tierToMessage[w.Tier],
 		}
 		held.Sequences, held.Pinned = a.usage(spec)
 		all = append(all, held)
@@ -51,7 +53,8 @@ func invert[K, V comparable](m map[K]V) map[V]K {
 	return out
 }
 
-var stateToMessage, tierToMessage, reasonFromMessage = invert(stateFromMessage), invert(tierFromMessage), invert(reasonToMessage)
+var stateToMessage, tierToMessage, reasonFromMessage = invert(stateFromMessage), invert(tierFromMessage),
+	invert(reasonToMessage)
 
 var stateFromMessage = map[messages.AdapterState]lora.State{
 	messages.AdapterState_ADAPTER_STATE_ABSENT:   lora.Absent,

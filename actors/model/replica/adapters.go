@@ -54,10 +54,12 @@ func (r *replica) openAdapters(ctx actor.Context) {
 		return
 	}
 	r.lora = &adapterState{
-		pins: lora.NewPinClient(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec), failedPins: make(map[string]string),
+		pins: lora.NewPinClient(fmt.Sprint(r.incarnation)), specs: make(map[string]*messages.AdapterSpec),
+		failedPins: make(map[string]string),
 	}
 	r.batch.UseAdapters(lora.Policy{
-		MaxAdapters: int(r.maxAdapters()), Lookahead: adapterLookahead, MaxWait: func(class int) time.Duration { return adapterMaxWait[batch.Class(class)] },
+		MaxAdapters: int(r.maxAdapters()), Lookahead: adapterLookahead,
+		MaxWait: func(class int) time.Duration { return adapterMaxWait[batch.Class(class)] },
 	}, r.lora.pins)
 	if r.model.GetAdapterPages() > 0 {
 		r.startPool(ctx)
@@ -112,9 +114,11 @@ func (r *replica) checkAdapter(seq *messages.SequenceSpec) *messages.Refused {
 	case seq.GetAdapter() == "" && spec == nil:
 		return nil
 	case spec.GetName() == "" || spec.GetName() != seq.GetAdapter() || spec.GetPath() == "":
-		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "adapter "+seq.GetAdapter()+" comes without its description; register it", 0)
+		return refusal(messages.Reason_REASON_INVALID_ARGUMENT,
+			"adapter "+seq.GetAdapter()+" comes without its description; register it", 0)
 	case r.lora == nil:
-		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" takes no adapters; ask for model "+r.Spec.GetModel(), 0)
+		return refusal(messages.Reason_REASON_UNSUPPORTED,
+			"replica "+r.Spec.GetName()+" takes no adapters; ask for model "+r.Spec.GetModel(), 0)
 	}
 	return r.checkBase(spec)
 }
@@ -143,7 +147,8 @@ func (r *replica) leaseAdapterPages(ctx actor.Context) {
 		return
 	}
 	r.lora.leasing = true
-	ctx.Request(r.GPU, &messages.LeaseAdapters{RequestId: r.Spec.GetName(), Lease: r.model.GetLease(), Pages: r.Spec.GetAdapterPages()})
+	ctx.Request(r.GPU, &messages.LeaseAdapters{RequestId: r.Spec.GetName(), Lease: r.model.GetLease(),
+		Pages: r.Spec.GetAdapterPages()})
 	supervise.After(ctx, requestRetryAfter, &retryLease{r.incarnation})
 }
 
@@ -217,9 +222,11 @@ func (r *replica) onPinResult(ctx actor.Context, msg *messages.PinAdapterResult)
 // interruptRejected gives up sequences whose adapterState can not be had.
 func (r *replica) interruptRejected(ctx actor.Context, all []lora.Rejected) {
 	for _, w := range all {
-		r.Log.Info().Str("request", w.ID).Str("adapter", w.Adapter).Str("why", w.Refusal.Detail).Msg("sequence rejected")
+		r.Log.Info().Str("request", w.ID).Str("adapter", w.Adapter).Str("why", w.Refusal.Detail).
+			Msg("sequence rejected")
 		if _, ok := r.sequences[w.ID]; ok {
-			r.interrupt(ctx, w.ID, &messages.Refused{Reason: reasonToMessage[w.Refusal.Reason], Detail: w.Refusal.Detail})
+			r.interrupt(ctx, w.ID, &messages.Refused{Reason: reasonToMessage[w.Refusal.Reason],
+				Detail: w.Refusal.Detail})
 		}
 		r.drop(ctx, w.ID, w.Refusal.Detail)
 	}

@@ -16,7 +16,8 @@ import (
 // with gives a sequence one of the shipped model's adapters.
 func withAdapter(name string, seq *messages.SequenceSpec) *messages.SequenceSpec {
 	seq.Adapter = name
-	seq.AdapterSpec = &messages.AdapterSpec{Name: name, Model: "m", Revision: 3, Path: filepath.Join(testkit.Model(), "adapters", name)}
+	seq.AdapterSpec = &messages.AdapterSpec{Name: name, Model: "m", Revision: 3,
+		Path: filepath.Join(testkit.Model(), "adapters", name)}
 	return seq
 }
 
@@ -43,14 +44,16 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
 			t.Fatalf("not moved: %s", r[0].GetDetail())
 		}
-		if a := c.adapters(c.b)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_ACTIVE || a.GetSequences() != 1 {
+		if a := c.adapters(c.b)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_ACTIVE ||
+			a.GetSequences() != 1 {
 			t.Errorf("on the target: %v", a)
 		}
 		c.checkOutcome(got, want)
 		c.checkOutcome(beside, plain)
 		c.checkEmpty()
 		for _, n := range []*testNode{c.a, c.b} {
-			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE || a.GetSequences() != 0 {
+			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE ||
+				a.GetSequences() != 0 {
 				t.Errorf("%s, in the end: %v", n.name, a)
 			}
 		}
@@ -114,7 +117,8 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		apply := func(pinned bool) {
-			told := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(), Path: spec.GetPath(), Pinned: pinned}
+			told := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(),
+				Path: spec.GetPath(), Pinned: pinned}
 			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: told})
 		}
 		apply(true)
@@ -185,7 +189,8 @@ func TestBlocksAreSharedPerAdapter(t *testing.T) {
 		if n := c.status(c.a).GetTokensCached(); n != 0 {
 			t.Errorf("%d tokens were taken from others' blocks", n)
 		}
-		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).GetTokensCached() == 0 {
+		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).
+			GetTokensCached() == 0 {
 			t.Errorf("again: got %v, want %v, %d tokens cached", got, want, c.status(c.a).GetTokensCached())
 		}
 	})

@@ -56,7 +56,8 @@ func (r *replica) onGetReplica(ctx actor.Context) {
 // enter changes the state and tells the deployment and the router.
 func (r *replica) setState(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
-	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
+	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).
+		Msg("replica changed")
 	r.publishStatus(ctx)
 }
 

@@ -30,7 +30,8 @@ func (c *testClient) Output() []uint32 {
 	defer c.mu.Unlock()
 	return slices.Clone(c.output)
 }
-func (c *testClient) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
+func (c *testClient) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32,
+	finish messages.FinishReason) {
 	c.mu.Lock()
 	c.output, c.logprobs = append(c.output, tokens...), append(c.logprobs, logprobs...)
 	c.cached = max(c.cached, cached)
@@ -53,9 +54,10 @@ func (c *testClient) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.ou
 func (c *cluster) open(seq *messages.SequenceSpec) *testClient {
 	c.requests++
 	client := &testClient{id: fmt.Sprint("r", c.requests)}
-	client.session = testkit.Spawn(c.t, c.sys, "session-"+client.id, supervise.Strategy(nil), session.Props(session.Config{
-		RequestID: client.id, Sequence: seq, Client: client, Router: c.router.PID,
-	}))
+	client.session = testkit.Spawn(c.t, c.sys, "session-"+client.id, supervise.Strategy(nil),
+		session.Props(session.Config{
+			RequestID: client.id, Sequence: seq, Client: client, Router: c.router.PID,
+		}))
 	c.settle()
 	return client
 }
@@ -82,7 +84,8 @@ func salted(salt, prompt, tokens uint32) *messages.SequenceSpec {
 func sampled(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	s := greedy(salt, prompt, tokens)
 	s.Sampling = &messages.SamplingParams{
-		MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 3, Temperature: 0.9, TopP: 0.95, Seed: uint64(salt) + 7,
+		MaxTokens: tokens, IgnoreEos: true, Logprobs: true, TopLogprobs: 3, Temperature: 0.9, TopP: 0.95,
+		Seed:              uint64(salt) + 7,
 		RepetitionPenalty: 1.2, FrequencyPenalty: 0.1, MinTokens: 3,
 	}
 	return s

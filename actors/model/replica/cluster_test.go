@@ -116,7 +116,8 @@ type size struct{ blocks, sequences uint32 }
 
 // newCluster is one in a synctest bubble.
 func newCluster(t *testing.T, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
-	return buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
+	return buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
+		bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
 }
 
 func buildCluster(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
@@ -164,9 +165,10 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			if err != nil {
 				c.t.Error(err)
 			}
-			return &messages.LeaseAdaptersResult{RequestId: lease.GetRequestId(), Outcome: &messages.LeaseAdaptersResult_Leased{
-				Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
-			}}
+			return &messages.LeaseAdaptersResult{RequestId: lease.GetRequestId(),
+				Outcome: &messages.LeaseAdaptersResult_Leased{
+					Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
+				}}
 		}
 		load, asks := m.(*messages.LoadModel)
 		if !asks {
@@ -183,8 +185,10 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			c.t.Error(err)
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
-			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name], sameRevision),
+			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes),
+			ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
+			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name],
+				sameRevision),
 		}}}
 	})
 	var tiers replica.Tiers
@@ -198,8 +202,9 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name,
 			BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
-		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil),
-		Bulk: c.bulk, Tiers: tiers, CheckFolder: c.checkFolder, Log: zerolog.Nop(),
+		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID,
+		Strategy: supervise.Strategy(nil),
+		Bulk:     c.bulk, Tiers: tiers, CheckFolder: c.checkFolder, Log: zerolog.Nop(),
 		OpenBlocks: func(lease string) (replica.Blocks, error) {
 			b, err := holder.Blocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
@@ -258,7 +263,8 @@ func (c *cluster) migrate(from, to *testNode, ids ...string) string {
 	c.orders++
 	id := fmt.Sprint("order-", c.orders)
 	c.operator.Send(from.PID, &messages.MigrateSequences{
-		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()}, RequestIds: ids, Cause: "the test's " + id,
+		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
+		RequestIds: ids, Cause: "the test's " + id,
 	})
 	return id
 }
@@ -294,7 +300,8 @@ func (c *cluster) checkEmpty() {
 			continue
 		}
 		if s := c.status(n); s.GetRunning() != 0 || s.GetWaiting() != 0 || s.GetKvBlocksFree() != s.GetKvBlocks() {
-			c.t.Errorf("%s: %d run, %d wait, %d of %d blocks are free", n.name, s.GetRunning(), s.GetWaiting(), s.GetKvBlocksFree(), s.GetKvBlocks())
+			c.t.Errorf("%s: %d run, %d wait, %d of %d blocks are free", n.name, s.GetRunning(), s.GetWaiting(),
+				s.GetKvBlocksFree(), s.GetKvBlocks())
 		}
 	}
 	c.bulk.mu.Lock()
@@ -309,7 +316,8 @@ func (c *cluster) checkOutcome(got, want *testClient) {
 	c.t.Helper()
 	c.waitFor(got.id+" ends", got.done)
 	if got.outcome != want.outcome || !slices.Equal(got.output, want.output) {
-		c.t.Errorf("%s: %s with %v,\nundisturbed %s with %v", got.id, got.outcome, got.output, want.outcome, want.output)
+		c.t.Errorf("%s: %s with %v,\nundisturbed %s with %v", got.id, got.outcome, got.output, want.outcome,
+			want.output)
 	}
 	if len(got.logprobs) != len(want.logprobs) {
 		c.t.Fatalf("%s: %d log-probabilities, undisturbed %d", got.id, len(got.logprobs), len(want.logprobs))

@@ -8,7 +8,8 @@ import (
 )
 
 // engineBatch is a step as an engine takes it. Adapters are found by key, gates by number.
-func engineBatch(msg *messages.RunStep, find func(key string) (*engine.Adapter, error), gate func(uint64) (engine.Gate, error)) (_ []engine.Sequence, err error) {
+func engineBatch(msg *messages.RunStep, find func(key string) (*engine.Adapter, error),
+	gate func(uint64) (engine.Gate, error)) (_ []engine.Sequence, err error) {
 	batch := make([]engine.Sequence, len(msg.GetSequences()))
 	for i, s := range msg.GetSequences() {
 		batch[i] = engine.Sequence{

@@ -112,11 +112,13 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	var void *engine.Void
 	switch {
 	case errors.As(msg.err, &void):
-		result.Outcome = &messages.RunStepResult_Void{Void: &messages.StepVoid{Sequence: uint32(void.Sequence), Detail: void.Err.Error()}}
+		result.Outcome = &messages.RunStepResult_Void{Void: &messages.StepVoid{Sequence: uint32(void.Sequence),
+			Detail: void.Err.Error()}}
 	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
 	default:
-		result.Outcome = &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch, msg.tokens)}}
+		result.Outcome = &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch,
+			msg.tokens)}}
 	}
 	ctx.Send(msg.replyTo, result)
 }

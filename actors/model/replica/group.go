@@ -96,7 +96,8 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 		return
 	}
 	if g.stopping[spec.GetName()] != nil {
-		ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+spec.GetName()+" is just being stopped", retryAfter)))
+		ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+spec.GetName()+" is just being stopped", retryAfter)))
 		return
 	}
 	g.deployments[spec.GetModel()] = pidOf(msg.GetDeployment())
@@ -104,18 +105,21 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 	if !ok {
 		pid, err := ctx.SpawnNamed(g.Replica(spec, ctx.Self()), spec.GetName())
 		if err != nil {
-			ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_INTERNAL, "replica "+spec.GetName()+": "+err.Error(), retryAfter)))
+			ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_INTERNAL,
+				"replica "+spec.GetName()+": "+err.Error(), retryAfter)))
 			return
 		}
 		m = &child{spec: spec, pid: pid}
 		g.replicas[spec.GetName()] = m
 	}
-	ctx.Respond(&messages.StartReplicaResult{RequestId: id, Outcome: &messages.StartReplicaResult_Started{Started: m.started()}})
+	ctx.Respond(&messages.StartReplicaResult{RequestId: id,
+		Outcome: &messages.StartReplicaResult_Started{Started: m.started()}})
 }
 
 func (m *child) started() *messages.ReplicaStarted {
 	return &messages.ReplicaStarted{
-		Replica: m.spec.GetName(), Spec: m.spec, Actor: &messages.ActorRef{Address: m.pid.GetAddress(), Id: m.pid.GetId()},
+		Replica: m.spec.GetName(), Spec: m.spec, Actor: &messages.ActorRef{Address: m.pid.GetAddress(),
+			Id: m.pid.GetId()},
 	}
 }
 
@@ -128,7 +132,8 @@ func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
 // onStop stops a replica, then gives its lease back. Both are done again when asked again.
 func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
 	if stale := g.Fence.Check(msg.GetModel(), msg.GetTerm()); stale != nil {
-		ctx.Respond(&messages.StopReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.StopReplicaResult_Refused{Refused: stale}})
+		ctx.Respond(&messages.StopReplicaResult{RequestId: msg.GetRequestId(),
+			Outcome: &messages.StopReplicaResult_Refused{Refused: stale}})
 		return
 	}
 	l := g.stopping[msg.GetReplica()]
@@ -167,9 +172,10 @@ func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
 	}
 	delete(g.stopping, msg.GetRequestId())
 	for _, a := range l.requesters {
-		ctx.Send(a.replyTo, &messages.StopReplicaResult{RequestId: a.requestID, Outcome: &messages.StopReplicaResult_Stopped{
-			Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
-		}})
+		ctx.Send(a.replyTo, &messages.StopReplicaResult{RequestId: a.requestID,
+			Outcome: &messages.StopReplicaResult_Stopped{
+				Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
+			}})
 	}
 }
 
@@ -177,9 +183,11 @@ func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
 func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
 	m, ok := g.replicas[msg.GetReplica()]
 	if !ok || g.stopping[msg.GetReplica()] != nil {
-		ctx.Respond(&messages.RestartReplicaResult{RequestId: msg.GetRequestId(), Outcome: &messages.RestartReplicaResult_Refused{
-			Refused: refusal(messages.Reason_REASON_NOT_FOUND, "no replica "+msg.GetReplica()+" on this node; see replicas.list", 0),
-		}})
+		ctx.Respond(&messages.RestartReplicaResult{RequestId: msg.GetRequestId(),
+			Outcome: &messages.RestartReplicaResult_Refused{
+				Refused: refusal(messages.Reason_REASON_NOT_FOUND,
+					"no replica "+msg.GetReplica()+" on this node; see replicas.list", 0),
+			}})
 		return
 	}
 	ctx.(actor.Supervisor).RestartChildren(m.pid)
@@ -216,7 +224,10 @@ func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
 			result.Replicas = append(result.Replicas, m.started())
 		}
 	}
-	slices.SortFunc(result.Replicas, func(a, b *messages.ReplicaStarted) int { return cmp.Compare(a.GetReplica(), b.GetReplica()) })
+	slices.SortFunc(result.Replicas, func(a, b *messages.ReplicaStarted) int {
+		return cmp.Compare(a.GetReplica(),
+			b.GetReplica())
+	})
 	ctx.Respond(result)
 }
 

@@ -79,7 +79,8 @@ type harness struct {
 	blocks  map[uint32][]byte // what the tier knows
 }
 
-func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadModelResult, mw ...actor.ReceiverMiddleware) *harness {
+func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadModelResult,
+	mw ...actor.ReceiverMiddleware) *harness {
 	sys := testkit.System(t)
 	s := &harness{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
 	loads := 0
@@ -94,8 +95,9 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 	s.deploy = testkit.NewPeer(t, sys, "deployment", nil)
 	s.client = testkit.NewPeer(t, sys, "client", nil)
 	s.replica = testkit.Spawn(t, sys, "m-0", supervise.Strategy(nil), replica.Props(replica.Config{
-		Spec: &messages.ReplicaSpec{Name: "m-0", Model: "m", Gpu: "gpu-0", BlockTokens: 4, MaxSequences: 4, MaxWaiting: 2, StepTokens: 32},
-		GPU:  s.gpu.PID, HBM: s.hbm.PID, Deployment: s.deploy.PID, Strategy: supervise.Strategy(nil),
+		Spec: &messages.ReplicaSpec{Name: "m-0", Model: "m", Gpu: "gpu-0", BlockTokens: 4, MaxSequences: 4,
+			MaxWaiting: 2, StepTokens: 32},
+		GPU: s.gpu.PID, HBM: s.hbm.PID, Deployment: s.deploy.PID, Strategy: supervise.Strategy(nil),
 		Engine: func(string, func(uint64) (engine.Gate, error)) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Open: c.Open})
 		},
@@ -139,7 +141,8 @@ func loaded(int) *messages.LoadModelResult {
 }
 
 func spec(prompt, tokens uint32) *messages.SequenceSpec {
-	s := &messages.SequenceSpec{Model: "m", Sampling: &messages.SamplingParams{MaxTokens: tokens}, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD}
+	s := &messages.SequenceSpec{Model: "m", Sampling: &messages.SamplingParams{MaxTokens: tokens},
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD}
 	for i := range prompt {
 		s.Prompt = append(s.Prompt, i)
 	}

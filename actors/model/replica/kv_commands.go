@@ -42,7 +42,8 @@ func (r *replica) tiersThatFit(all []Tier) (fit []Tier) {
 			fit = append(fit, t)
 			continue
 		}
-		r.Log.Warn().Str("tier", t.Name).Uint64("block_bytes", r.model.GetKvBlockBytes()).Int("largest", t.Store.SlotBytes()).
+		r.Log.Warn().Str("tier", t.Name).Uint64("block_bytes", r.model.GetKvBlockBytes()).
+			Int("largest", t.Store.SlotBytes()).
 			Msg("KV blocks do not fit into the tier; give it more room with --kv-dram or --kv-nvme")
 	}
 	return fit
@@ -56,7 +57,8 @@ func (r *replica) receiveKVCommands(ctx actor.Context) bool {
 		}
 	case *messages.RestoreBlocks:
 		if r.admitCommand(ctx, msg.GetRequestId(), true) {
-			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), msg.GetAdapter(), msg.GetCacheSalt()), msg.GetTokens(), r.pool.BlockTokens())
+			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), msg.GetAdapter(), msg.GetCacheSalt()), msg.GetTokens(),
+				r.pool.BlockTokens())
 			r.prefetch(ctx, hashes, requester{msg.GetRequestId(), ctx.Sender()})
 		}
 	case *messages.FlushBlocks:
@@ -79,9 +81,11 @@ func (r *replica) admitCommand(ctx actor.Context, id string, below bool) bool {
 	case r.stopping || !r.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case below && r.kvTiers != nil && !r.kvTiers.ready:
-		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" reads its weights to know them from others; ask again later", retryAfter)
+		why = refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+r.Spec.GetName()+" reads its weights to know them from others; ask again later", retryAfter)
 	case below && (r.kvTiers == nil || len(r.kvTiers.Lower) == 0):
-		why = refusal(messages.Reason_REASON_UNSUPPORTED, "node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, or with more of it where blocks are large", 0)
+		why = refusal(messages.Reason_REASON_UNSUPPORTED,
+			"node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, or with more of it where blocks are large", 0)
 	default:
 		return true
 	}
@@ -93,7 +97,8 @@ func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks
 	if r.kvTiers.offloadAll == nil {
 		r.kvTiers.offloadAll = &offloadCommand{began: time.Now()}
 	}
-	r.kvTiers.offloadAll.requesters = append(r.kvTiers.offloadAll.requesters, requester{msg.GetRequestId(), ctx.Sender()})
+	r.kvTiers.offloadAll.requesters = append(r.kvTiers.offloadAll.requesters,
+		requester{msg.GetRequestId(), ctx.Sender()})
 	r.advance(ctx)
 }
 
@@ -138,7 +143,8 @@ func (r *replica) answerOffloadAll(ctx actor.Context, detail string) {
 // moved says that blocks were copied to or from HBM.
 func (r *replica) kvMoved(blocks int, began time.Time, detail string) *messages.KvMoved {
 	return &messages.KvMoved{
-		Node: r.Spec.GetNode(), Replica: r.Spec.GetName(), Blocks: uint32(blocks), Bytes: uint64(blocks) * r.model.GetKvBlockBytes(),
+		Node: r.Spec.GetNode(), Replica: r.Spec.GetName(), Blocks: uint32(blocks),
+		Bytes:   uint64(blocks) * r.model.GetKvBlockBytes(),
 		Seconds: time.Since(began).Seconds(), Detail: detail,
 	}
 }
@@ -182,7 +188,8 @@ func (r *replica) syncKVPins(ctx actor.Context) {
 		r.kvPins = kvPins{version: version}
 		set := make(map[kv.Hash]bool)
 		for _, p := range all {
-			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), p.GetAdapter(), p.GetCacheSalt()), p.GetTokens(), r.pool.BlockTokens())
+			hashes := kv.Hashes(kv.Root(r.Spec.GetModel(), p.GetAdapter(), p.GetCacheSalt()), p.GetTokens(),
+				r.pool.BlockTokens())
 			for _, h := range hashes {
 				set[h] = true
 			}

@@ -79,7 +79,8 @@ func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksRe
 	}
 	r.context = r.contextLimit(blocks)
 	r.batch = batch.New(batch.Limits{
-		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
+		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()),
+		StepTokens:    int(r.Spec.GetStepTokens()),
 		ContextTokens: r.context,
 	}, r.pool)
 	if r.Bulk != nil {

@@ -26,10 +26,12 @@ type Bulk interface {
 	// Expect makes ready for a transfer. Put is called with each chunk that comes, from any goroutine, until Drop.
 	Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	// ExpectSealed likewise, of chunks that end with their seal: 8 bytes, big-endian, the sum of those before. Put gets none whose seal is another.
-	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
+	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64,
+		put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	Drop(*messages.BulkTicket)
 	// Send returns when the other side has put all of the chunks, or the context ends. It may be called for a ticket again.
-	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error
+	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int,
+		error)) error
 }
 
 const (
@@ -113,7 +115,8 @@ func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
 		return
 	}
 	r.maxTerm = max(r.maxTerm, msg.GetTerm())
-	o := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()), result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
+	o := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()),
+		result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
 	if len(o.waiting) == 0 {
 		for id := range r.sequences {
 			o.waiting = append(o.waiting, id)
@@ -134,13 +137,15 @@ func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences
 	case r.batch == nil:
 		return refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case r.blocks == nil:
-		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
+		return refusal(messages.Reason_REASON_UNSUPPORTED,
+			"replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
 	case msg.GetTerm() != 0 && msg.GetTerm() < r.maxTerm:
 		return refusal(messages.Reason_REASON_STALE_TERM, "a newer reign has spoken to replica "+r.Spec.GetName(), 0)
 	case msg.GetTarget() == "" || msg.GetTargetActor() == nil || pidOf(msg.GetTargetActor()).Equal(ctx.Self()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "name another replica of the model as the target", 0)
 	case len(r.migrations) == maxMigrations && full(r.migrations[0]):
-		return refusal(messages.Reason_REASON_QUEUE_FULL, "replica "+r.Spec.GetName()+" carries out as many moves as it can", retryQueueFull)
+		return refusal(messages.Reason_REASON_QUEUE_FULL,
+			"replica "+r.Spec.GetName()+" carries out as many moves as it can", retryQueueFull)
 	}
 	return nil
 }
@@ -151,7 +156,8 @@ func (r *replica) startMigrations(ctx actor.Context) {
 		o.waiting = slices.DeleteFunc(o.waiting, func(id string) bool {
 			switch _, here := r.sequences[id]; {
 			case !here:
-				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "it is not on this replica, or has finished"})
+				o.addReport(&messages.SequenceMigration{RequestId: id,
+					Detail: "it is not on this replica, or has finished"})
 			case r.outgoing[id] != nil:
 				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "it is being moved already"})
 			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, o, id):
@@ -161,7 +167,8 @@ func (r *replica) startMigrations(ctx actor.Context) {
 		})
 		if !o.done && len(o.waiting) == 0 && o.active == 0 {
 			o.done = true
-			slices.SortFunc(o.result.GetSequences(), func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
+			slices.SortFunc(o.result.GetSequences(),
+				func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
 			if o.requester != nil {
 				ctx.Send(o.requester, o.result)
 			}

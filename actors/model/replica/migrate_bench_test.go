@@ -8,8 +8,12 @@ import (
 // BenchmarkMove moves a running sequence to and fro between two replicas, over memory: what is left is the protocol, the copies and the
 // steps. The pause is to be held against the time of a step.
 func BenchmarkMove(b *testing.B) {
-	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy, roomy)
-	c.waitFor("service", func() bool { return c.status(c.a).GetState() == serving && c.status(c.b).GetState() == serving })
+	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy,
+		roomy)
+	c.waitFor("service", func() bool {
+		return c.status(c.a).GetState() == serving && c.status(c.b).
+			GetState() == serving
+	})
 	var pause, whole float64
 	var bytes uint64
 	moves := 0

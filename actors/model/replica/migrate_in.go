@@ -128,7 +128,8 @@ func (r *replica) reserve(ctx actor.Context, a *incoming) (refused *messages.Ref
 	if r.registerAdapter(ctx, a.offer.GetSequence().GetAdapterSpec()); a.offer.GetTokens() == 0 {
 		return nil, false
 	}
-	room, why := r.batch.Reserve(r.batchRequest(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()), int(a.offer.GetTokens()))
+	room, why := r.batch.Reserve(r.batchRequest(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()),
+		int(a.offer.GetTokens()))
 	if why != nil {
 		r.syncPins(ctx)
 		return refusedByBatch(why), why.Reason == batch.AdapterLoading
@@ -163,9 +164,11 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 	case r.blocks == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to move KV blocks over", 0)
 	case here || r.incoming[msg.GetRequestId()] != nil:
-		return refusal(messages.Reason_REASON_ALREADY_EXISTS, "request "+msg.GetRequestId()+" is on "+name+" already", 0)
+		return refusal(messages.Reason_REASON_ALREADY_EXISTS,
+			"request "+msg.GetRequestId()+" is on "+name+" already", 0)
 	case r.incomingCount() >= maxIncoming:
-		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" takes in as many sequences as it can at once", retryQueueFull)
+		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" takes in as many sequences as it can at once",
+			retryQueueFull)
 	case msg.GetSequence().GetModel() != r.Spec.GetModel() || msg.GetLayout() != r.blocks.Layout() ||
 		msg.GetBlockTokens() != r.Spec.GetBlockTokens() || msg.GetBlockBytes() != uint64(r.blocks.BlockBytes()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+" has other KV blocks: "+r.blocks.Layout(), 0)

@@ -15,14 +15,17 @@ import (
 func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
 	a := r.incoming[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() || !a.source.Equal(ctx.Sender()) {
-		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(), Refused: refusal(
-			messages.Reason_REASON_NOT_FOUND, "replica "+r.Spec.GetName()+" keeps no room for it, or does not any more", 0)})
+		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(),
+			Refused: refusal(
+				messages.Reason_REASON_NOT_FOUND,
+				"replica "+r.Spec.GetName()+" keeps no room for it, or does not any more", 0)})
 		return
 	}
 	a.lastHeard = time.Now()
 	if a.resumeResult == nil {
 		a.resumeResult = &messages.ResumeSequenceResult{
-			RequestId: a.id, Attempt: a.attempt, Refused: r.adoptSequence(a, msg), Incarnation: r.incarnation, Node: r.Spec.GetNode(),
+			RequestId: a.id, Attempt: a.attempt, Refused: r.adoptSequence(a, msg), Incarnation: r.incarnation,
+			Node: r.Spec.GetNode(),
 		}
 	}
 	ctx.Respond(a.resumeResult)

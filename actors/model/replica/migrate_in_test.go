@@ -29,7 +29,8 @@ func newFakeSource(t *testing.T, target size) *fakeSource {
 func (s *fakeSource) offer(id string, attempt uint64) *messages.OfferSequence {
 	seq := greedy(1, 19, 30)
 	o := &messages.OfferSequence{
-		RequestId: id, Attempt: attempt, Sequence: seq, Tokens: 19, BlockTokens: 8, BlockBytes: uint64(s.b.blockBytes), Layout: s.b.layout,
+		RequestId: id, Attempt: attempt, Sequence: seq, Tokens: 19, BlockTokens: 8,
+		BlockBytes: uint64(s.b.blockBytes), Layout: s.b.layout,
 		Session: &messages.ActorRef{Address: s.session.PID.GetAddress(), Id: s.session.PID.GetId()},
 	}
 	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8) {
@@ -76,7 +77,8 @@ func (s *fakeSource) fill(chunks ...uint32) error {
 
 func (s *fakeSource) resume(id string, attempt uint64) *messages.ResumeSequence {
 	return &messages.ResumeSequence{
-		RequestId: id, Attempt: attempt, Output: []uint32{7}, Tokens: 19, Logprobs: []*messages.TokenLogprobs{{Logprob: -1}},
+		RequestId: id, Attempt: attempt, Output: []uint32{7}, Tokens: 19,
+		Logprobs: []*messages.TokenLogprobs{{Logprob: -1}},
 	}
 }
 
@@ -156,14 +158,17 @@ func TestTargetAdoptsOnce(t *testing.T) {
 			s.send(s.resume("r", 5))
 			s.send(s.resume("r", 5))
 			r, n := s.lastResume()
-			if n != 2 || r.GetRefused() != nil || r.GetIncarnation() != 1 || r.GetNode() != "node-m-1" || s.status(s.b).GetMigratedIn() != 1 {
+			if n != 2 || r.GetRefused() != nil || r.GetIncarnation() != 1 || r.GetNode() != "node-m-1" ||
+				s.status(s.b).GetMigratedIn() != 1 {
 				t.Fatalf("%d answers, the last %v", n, r)
 			}
 			if spoken {
-				s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: "r", Sequence: s.offer("r", 5).GetSequence()})
+				s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: "r", Sequence: s.offer("r", 5).
+					GetSequence()})
 				synctest.Wait()
 				first := testkit.Got[*messages.TokensEmitted](s.session)[0]
-				if first.GetFirstIndex() != 0 || first.GetTokens()[0] != 7 || len(first.GetLogprobs()) != len(first.GetTokens()) || first.GetLogprobs()[0].GetLogprob() != -1 {
+				if first.GetFirstIndex() != 0 || first.GetTokens()[0] != 7 ||
+					len(first.GetLogprobs()) != len(first.GetTokens()) || first.GetLogprobs()[0].GetLogprob() != -1 {
 					t.Errorf("what the source emitted is repeated as %v", first)
 				}
 			}
@@ -181,12 +186,18 @@ func TestTargetRefusesOffer(t *testing.T) {
 		change func(*messages.OfferSequence)
 		want   messages.Reason
 	}{
-		"another layout":     {func(o *messages.OfferSequence) { o.Layout += "x" }, messages.Reason_REASON_INVALID_ARGUMENT},
-		"other block tokens": {func(o *messages.OfferSequence) { o.BlockTokens = 16 }, messages.Reason_REASON_INVALID_ARGUMENT},
-		"other block bytes":  {func(o *messages.OfferSequence) { o.BlockBytes++ }, messages.Reason_REASON_INVALID_ARGUMENT},
-		"another model":      {func(o *messages.OfferSequence) { o.Sequence.Model = "x" }, messages.Reason_REASON_INVALID_ARGUMENT},
-		"too long":           {func(o *messages.OfferSequence) { o.Sequence.Sampling.MaxTokens = 22 }, messages.Reason_REASON_TOO_LONG},
-		"too few hashes":     {func(o *messages.OfferSequence) { o.Hashes = o.Hashes[1:] }, messages.Reason_REASON_INVALID_ARGUMENT},
+		"another layout": {func(o *messages.OfferSequence) { o.Layout += "x" },
+			messages.Reason_REASON_INVALID_ARGUMENT},
+		"other block tokens": {func(o *messages.OfferSequence) { o.BlockTokens = 16 },
+			messages.Reason_REASON_INVALID_ARGUMENT},
+		"other block bytes": {func(o *messages.OfferSequence) { o.BlockBytes++ },
+			messages.Reason_REASON_INVALID_ARGUMENT},
+		"another model": {func(o *messages.OfferSequence) { o.Sequence.Model = "x" },
+			messages.Reason_REASON_INVALID_ARGUMENT},
+		"too long": {func(o *messages.OfferSequence) { o.Sequence.Sampling.MaxTokens = 22 },
+			messages.Reason_REASON_TOO_LONG},
+		"too few hashes": {func(o *messages.OfferSequence) { o.Hashes = o.Hashes[1:] },
+			messages.Reason_REASON_INVALID_ARGUMENT},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

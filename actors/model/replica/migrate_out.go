@@ -70,7 +70,8 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 	}
 	r.lastAttempt++
 	d := &outgoing{
-		id: id, attempt: r.lastAttempt, migration: o, target: pidOf(o.command.GetTargetActor()), stage: offering, startedAt: time.Now(), cancelSend: func() {},
+		id: id, attempt: r.lastAttempt, migration: o, target: pidOf(o.command.GetTargetActor()), stage: offering,
+		startedAt: time.Now(), cancelSend: func() {},
 		accounted: len(p.Hashes), report: &messages.SequenceMigration{RequestId: id},
 	}
 	// The target may have more room for a context than there is here: the spec ends where it would have ended.
@@ -79,7 +80,8 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 	sequence.Sampling.MaxTokens = min(sequence.GetSampling().GetMaxTokens(), most)
 	offer := &messages.OfferSequence{
 		RequestId: id, Attempt: d.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
-		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(), Hashes: bytesOf(p.Hashes),
+		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(),
+		Hashes:         bytesOf(p.Hashes),
 		RevisionDigest: r.model.GetRevisionDigest(),
 	}
 	r.outgoing[id] = d
@@ -267,7 +269,8 @@ func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResul
 	}
 	d.report.Moved, d.report.PauseSeconds = true, time.Since(d.pausedAt).Seconds()
 	ctx.Request(r.sequences[d.id].session, &messages.SequenceMoved{
-		RequestId: d.id, Replica: d.migration.command.GetTarget(), Actor: refOf(d.target), Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
+		RequestId: d.id, Replica: d.migration.command.GetTarget(), Actor: refOf(d.target),
+		Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
 		From: r.Spec.GetName(), Cause: d.migration.command.GetCause(), Report: proto.CloneOf(d.report),
 	})
 	r.batch.Drop(d.id)

@@ -18,7 +18,8 @@ var roomy = size{blocks: 40, sequences: 6}
 
 // TestMigrateAfterEveryToken: after whatever token a sequence moves, its client sees what it would have seen.
 func TestMigrateAfterEveryToken(t *testing.T) {
-	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy, "sampled": sampled, "salted": salted} {
+	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy,
+		"sampled": sampled, "salted": salted} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, roomy, roomy)
@@ -38,12 +39,15 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 					}
 					c.checkOutcome(got, want)
 					told := testkit.Got[*messages.SequenceMoved](c.router)
-					if last := told[len(told)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" || last.GetReplica() != "m-1" ||
-						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
+					if last := told[len(told)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" ||
+						last.GetReplica() != "m-1" ||
+						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().
+						GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
 						t.Errorf("the router was told %v", last)
 					}
 				}
-				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 || b.GetMigratedIn() != tokens-4 || b.GetNode() != "node-m-1" {
+				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 ||
+					b.GetMigratedIn() != tokens-4 || b.GetNode() != "node-m-1" {
 					t.Errorf("%v\n%v", a, b)
 				}
 				c.checkEmpty()
@@ -53,7 +57,8 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 }
 
 // checkDisturbed moves a sequence while something goes wrong, and checks that its client does not see it, and that nothing is left.
-func checkDisturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *testClient), mw ...actor.ReceiverMiddleware) {
+func checkDisturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *testClient),
+	mw ...actor.ReceiverMiddleware) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, a, b, mw...)
@@ -102,24 +107,29 @@ func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 			checkDisturbed(t, roomy, roomy, true, nil, (&messageFault{messageType: on, times: 1}).middleware)
 		})
 		t.Run(message+" twice", func(t *testing.T) {
-			checkDisturbed(t, roomy, roomy, true, nil, (&messageFault{messageType: on, times: 9, double: true}).middleware)
+			checkDisturbed(t, roomy, roomy, true, nil,
+				(&messageFault{messageType: on, times: 9, double: true}).middleware)
 		})
 		t.Run(message+" never comes", func(t *testing.T) { // after ResumeSequence both may decode it for a while
 			checkDisturbed(t, roomy, roomy, false, nil, (&messageFault{messageType: on, times: 1 << 40}).middleware)
 		})
 	}
 	t.Run("ResumeSequenceResult and AbandonSequence never come", func(t *testing.T) {
-		checkDisturbed(t, roomy, roomy, false, nil, (&messageFault{messageType: "*messages.ResumeSequenceResult", times: 1 << 40}).middleware, (&messageFault{messageType: "*messages.AbandonSequence", times: 1 << 40}).middleware)
+		checkDisturbed(t, roomy, roomy, false, nil,
+			(&messageFault{messageType: "*messages.ResumeSequenceResult", times: 1 << 40}).middleware,
+			(&messageFault{messageType: "*messages.AbandonSequence", times: 1 << 40}).middleware)
 	})
 	t.Run("MigrateSequences twice", func(t *testing.T) {
-		checkDisturbed(t, roomy, roomy, true, nil, (&messageFault{messageType: "*messages.MigrateSequences", times: 1, double: true}).middleware)
+		checkDisturbed(t, roomy, roomy, true, nil,
+			(&messageFault{messageType: "*messages.MigrateSequences", times: 1, double: true}).middleware)
 	})
 }
 
 // TestMigrateReplicaCrash: whichever of the two, at whichever message, the sequence goes on somewhere.
 func TestMigrateReplicaCrash(t *testing.T) {
 	for _, message := range []string{
-		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult", "*replica.sendDone", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
+		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult",
+		"*replica.sendDone", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
 	} {
 		for after := range int64(2) {
 			if after > 0 && message != "*replica.sendDone" {
@@ -153,7 +163,8 @@ func TestMigrateRefused(t *testing.T) {
 			want := c.reference(greedy(1, 20, 20))
 			got := c.open(greedy(1, 20, 20))
 			c.operator.Send(c.b.PID, &messages.DrainReplica{})
-			if m := c.move(c.a, c.b).GetSequences(); len(m) != 1 || m[0].GetMoved() || m[0].GetDetail() != "replica m-1 is draining" {
+			if m := c.move(c.a, c.b).GetSequences(); len(m) != 1 || m[0].GetMoved() ||
+				m[0].GetDetail() != "replica m-1 is draining" {
 				t.Errorf("%v", m)
 			}
 			c.checkOutcome(got, want)
@@ -294,8 +305,10 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 		for _, h := range last.GetCommitted() {
 			snapshot[h] = true
 		}
-		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 || len(lives) != 2 {
-			t.Errorf("increments tell of %d blocks, the snapshot of %d; %d evictions, %d lives", len(known), len(snapshot), evictions, len(lives))
+		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 ||
+			len(lives) != 2 {
+			t.Errorf("increments tell of %d blocks, the snapshot of %d; %d evictions, %d lives", len(known),
+				len(snapshot), evictions, len(lives))
 		}
 		if told[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
 			t.Errorf("%v", last.GetStatus())

@@ -22,9 +22,13 @@ func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 		return
 	}
 	l.offloading = true
-	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, namespace: l.namespace, copied: l.OnCopied}
+	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0],
+		blocks: blocks, namespace: l.namespace, copied: l.OnCopied}
 	incarnation := r.incarnation
-	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloadDone{incarnation, blocks, below, err} })
+	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any {
+		return &offloadDone{incarnation, blocks,
+			below, err}
+	})
 }
 
 func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {

@@ -26,13 +26,15 @@ func TestFullTierIsAskedOncePerSecond(t *testing.T) {
 				return &messages.LockBlocksResult{RequestId: m.GetRequestId()}
 			case *messages.ReserveSlots:
 				asked.Add(1)
-				return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(), Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: &messages.SlotsReserved{}}}
+				return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(),
+					Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: &messages.SlotsReserved{}}}
 			}
 			return nil
 		}
 		c.tiers = func(name string) replica.Tiers {
 			return replica.Tiers{
-				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID, Store: store}}, Watermark: 0.1,
+				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).
+					PID, Store: store}}, Watermark: 0.1,
 			}
 		}
 		buildCluster(c, size{64, 8}, size{64, 8})

@@ -55,7 +55,8 @@ func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 				reserved.Slots = append(reserved.Slots, &messages.Block{Hash: h, Index: taken})
 				taken += slab / kv.SlotUnit
 			}
-			return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(), Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
+			return &messages.ReserveSlotsResult{RequestId: m.GetRequestId(),
+				Outcome: &messages.ReserveSlotsResult_Reserved{Reserved: reserved}}
 		}
 		return nil
 	}

@@ -34,7 +34,8 @@ func (l *kvTiers) hasRemote() bool { return l.Remote != nil && l.RemoteAvailable
 
 // search is one for these blocks, wherever they may be.
 func (r *replica) newLookup(ctx actor.Context, hashes []kv.Hash) tierLookup {
-	s := tierLookup{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.kvTiers.Lower, hashes: hashes, namespace: r.kvTiers.namespace, timeout: lookupTimeout}
+	s := tierLookup{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.kvTiers.Lower, hashes: hashes,
+		namespace: r.kvTiers.namespace, timeout: lookupTimeout}
 	if r.kvTiers.Always {
 		s.timeout = tierTimeout
 	}
@@ -72,7 +73,8 @@ func (s tierLookup) findRemote(all *lookupResult) {
 // pathFrom is the way to a holder as the remote tier has measured it.
 func pathFrom(run *messages.BlocksHeld) kv.Path {
 	p := run.GetPath()
-	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(), ProbeBlocks: int(p.GetTryBlocks())}
+	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(),
+		ProbeBlocks: int(p.GetTryBlocks())}
 	path.Rate.Add(p.GetBytesPerSecond(), time.Second)
 	return path
 }
@@ -102,7 +104,8 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 		f.Blocks++
 	}
 	c.lookup.root.Send(c.lookup.remote, &messages.BlocksFetched{
-		From: from.BlocksHeld, Wanted: uint32(f.wanted), Came: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes), First: durationpb.New(f.First), Took: durationpb.New(f.All),
+		From: from.BlocksHeld, Wanted: uint32(f.wanted), Came: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes),
+		First: durationpb.New(f.First), Took: durationpb.New(f.All),
 		Bytes: uint64(f.Bytes), FirstBytes: uint64(f.FirstBytes),
 	})
 	if f.Blocks < f.wanted {
@@ -115,7 +118,8 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 }
 
 // take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
-func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chunks, index uint32, sealed []byte) error {
+func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chunks, index uint32,
+	sealed []byte) error {
 	i, part := chunks.BlockPart(index)
 	b := chunks.Trim(part, sealed)
 	switch {
@@ -128,12 +132,14 @@ func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chu
 }
 
 // bring returns when the holder has sent what it has of the blocks.
-func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id string, hashes []kv.Hash, ticket *messages.BulkTicket) error {
+func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id string, hashes []kv.Hash,
+	ticket *messages.BulkTicket) error {
 	deadline, _ := ctx.Deadline()
 	within := time.Until(deadline)
 	answer, err := c.lookup.root.RequestFuture(c.lookup.remote, &messages.FetchBlocks{
-		RequestId: id, From: from.BlocksHeld, Hashes: bytesOf(hashes), Space: c.lookup.namespace[:], BlockBytes: uint64(c.to.BlockBytes()),
-		Ticket: ticket, Within: durationpb.New(within), PartBytes: uint64(c.restore.PartBytes()),
+		RequestId: id, From: from.BlocksHeld, Hashes: bytesOf(hashes), Space: c.lookup.namespace[:],
+		BlockBytes: uint64(c.to.BlockBytes()),
+		Ticket:     ticket, Within: durationpb.New(within), PartBytes: uint64(c.restore.PartBytes()),
 	}, within).Result()
 	if err != nil {
 		c.lookup.root.Send(c.lookup.remote, &messages.ReleaseBlocks{RequestId: id})

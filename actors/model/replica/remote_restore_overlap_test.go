@@ -23,7 +23,8 @@ import (
 )
 
 // newLayeredCluster is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
-func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
+func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
+	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	r := &tierCluster{store: newFaulty(t), cluster: unbuiltRemoteCluster(t, nil, mw...)}
 	remote := r.tiers
@@ -31,7 +32,8 @@ func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
 		tiers := remote(name)
 		tiers.PartBytes, tiers.Early, tiers.Watermark, tiers.IdleSteps = 1, early, 1, 1<<40
 		if name == "m-1" {
-			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil),
+				kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
 			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tierPID, Store: r.store}}
 		}
 		return tiers
@@ -75,9 +77,12 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 		return s
 	}
 	return &messages.ReplicaStatus{
-		KvFetched: s.GetKvFetched() - before.GetKvFetched(), KvFetchFailed: s.GetKvFetchFailed() - before.GetKvFetchFailed(), KvRestored: s.GetKvRestored() - before.GetKvRestored(),
-		KvStepsVoid: s.GetKvStepsVoid() - before.GetKvStepsVoid(), KvRestoresOverlapped: s.GetKvRestoresOverlapped() - before.GetKvRestoresOverlapped(),
-		TokensCached: s.GetTokensCached() - before.GetTokensCached(),
+		KvFetched:            s.GetKvFetched() - before.GetKvFetched(),
+		KvFetchFailed:        s.GetKvFetchFailed() - before.GetKvFetchFailed(),
+		KvRestored:           s.GetKvRestored() - before.GetKvRestored(),
+		KvStepsVoid:          s.GetKvStepsVoid() - before.GetKvStepsVoid(),
+		KvRestoresOverlapped: s.GetKvRestoresOverlapped() - before.GetKvRestoresOverlapped(),
+		TokensCached:         s.GetTokensCached() - before.GetTokensCached(),
 	}
 }
 
@@ -103,7 +108,8 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 					t.Errorf("it overlapped: %v, %v", waited.Load(), s)
 				}
-				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) || r.bulk.sent+1-first != int(remote)*modelLayers {
+				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) ||
+					r.bulk.sent+1-first != int(remote)*modelLayers {
 					t.Errorf("%d chunks were sent: %v", r.bulk.sent+1-first, s)
 				}
 				r.checkUnlocked()
@@ -187,22 +193,25 @@ func TestFetchOverlapFaults(t *testing.T) {
 						block := 1 + layer%(remote-1)
 						w := &gateTimer{}
 						r := newLayeredCluster(t, true, w.step)
-						s := r.runFetched(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below, func(first int) {
-							w.reset()
-							fault(r, first+layer*remote+block)
-						})
+						s := r.runFetched(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below,
+							func(first int) {
+								w.reset()
+								fault(r, first+layer*remote+block)
+							})
 						came := 0
 						if layer == modelLayers-1 {
 							came = block
 						}
-						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) || s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
+						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) ||
+							s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
 							t.Errorf("layer %d of block %d of %d: %v", layer, block, remote, s)
 						}
 						if waited := w.waited(); (waited > 0) != (name == "the sender stalls") {
 							t.Errorf("layer %d of block %d of %d: the step waited for %v", layer, block, remote, waited)
 						}
 						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
-							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block, remote, s.GetTokensCached(), cached)
+							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block,
+								remote, s.GetTokensCached(), cached)
 						}
 						r.checkUnlocked()
 						r.checkEmpty()

@@ -29,13 +29,15 @@ func unbuiltRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.Re
 	c := &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}}
 	c.tiers = func(name string) replica.Tiers {
 		c.revisions = spaces
-		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil), kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
+		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil),
+			kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
 		return replica.Tiers{Always: true, Remote: remote, RemoteAvailable: func() bool { return true }}
 	}
 	c.findBlocks = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}
 		if q.GetReplica() == c.b.name {
-			r.Held = []*messages.BlocksHeld{{Blocks: uint32(len(q.GetBlocks())), Name: "m-0", Holder: &messages.ActorRef{Address: c.a.GetAddress(), Id: c.a.GetId()}}}
+			r.Held = []*messages.BlocksHeld{{Blocks: uint32(len(q.GetBlocks())), Name: "m-0",
+				Holder: &messages.ActorRef{Address: c.a.GetAddress(), Id: c.a.GetId()}}}
 		}
 		return r
 	}
@@ -124,10 +126,15 @@ func TestFetchFaults(t *testing.T) {
 			}
 		}, fetched: 1},
 		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
-		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware}, lives: 2},
-		{name: "the holder crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware}, fetched: fetchable, lives: 2},
+		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks",
+			Times: 1}).Middleware}, lives: 2},
+		{name: "the holder crashes after it",
+			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware},
+			fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
-		{name: "the remote tier crashes after it", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware}, fetched: fetchable},
+		{name: "the remote tier crashes after it",
+			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware},
+			fetched: fetchable},
 		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1}).middleware}},
 		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
 	} {
@@ -140,7 +147,8 @@ func TestFetchFaults(t *testing.T) {
 					}
 				})
 				if s.GetKvFetched() != tc.fetched || s.GetKvFetched()+s.GetKvFetchFailed() != fetchable {
-					t.Errorf("%d fetched and %d not, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(), tc.fetched, fetchable)
+					t.Errorf("%d fetched and %d not, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(),
+						tc.fetched, fetchable)
 				}
 				if !c.a.gone && c.status(c.a).GetIncarnation() != max(tc.lives, 1) {
 					t.Errorf("the holder is in life %d", c.status(c.a).GetIncarnation())
@@ -254,8 +262,10 @@ func TestBlockLeaseRefused(t *testing.T) {
 }
 
 // leaseRequest is how another replica would ask the first one for the blocks of a prompt.
-func (c *cluster) leaseRequest(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket, lease time.Duration) *messages.LeaseBlocks {
-	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes), Lease: durationpb.New(lease)}
+func (c *cluster) leaseRequest(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket,
+	lease time.Duration) *messages.LeaseBlocks {
+	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes),
+		Lease: durationpb.New(lease)}
 	space := kv.Root(c.a.layout, sameRevision, nil)
 	m.Space = space[:]
 	for _, h := range kv.Hashes(kv.Root("m", "", nil), seq.GetPrompt(), 8)[:fetchable] {

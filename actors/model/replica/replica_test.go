@@ -35,7 +35,8 @@ func TestServesSequences(t *testing.T) {
 			t.Errorf("states %v", got)
 		}
 		answer, err := s.root.RequestFuture(s.replica, &messages.GetReplica{}, time.Second).Result()
-		if r, ok := answer.(*messages.ReplicaStatus); !ok || r.GetTokensIn()+r.GetTokensCached() != 3+4+5+6 || r.GetTokensOut() != 40 {
+		if r, ok := answer.(*messages.ReplicaStatus); !ok || r.GetTokensIn()+r.GetTokensCached() != 3+4+5+6 ||
+			r.GetTokensOut() != 40 {
 			t.Errorf("counted: %v, %v", answer, err)
 		}
 	})
@@ -54,7 +55,8 @@ func TestSubmitRefused(t *testing.T) {
 				reasons = append(reasons, r.GetRefused().GetReason())
 			}
 		}
-		want := []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_TOO_LONG}
+		want := []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_QUEUE_FULL,
+			messages.Reason_REASON_TOO_LONG}
 		if !slices.Equal(reasons, want) {
 			t.Errorf("refused with %v, want %v", reasons, want)
 		}
@@ -139,7 +141,8 @@ func TestPoisonSequenceIsDropped(t *testing.T) {
 		s.checkServed("a", 3, 10)
 		s.checkServed("b", 5, 10)
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
-		if len(lost) != 1 || lost[0].GetRequestId() != "bad" || lost[0].GetRefused().GetReason() != messages.Reason_REASON_ENGINE_FAILED {
+		if len(lost) != 1 || lost[0].GetRequestId() != "bad" || lost[0].GetRefused().
+			GetReason() != messages.Reason_REASON_ENGINE_FAILED {
 			t.Errorf("interrupted: %v", lost)
 		}
 	})
@@ -213,7 +216,8 @@ func TestCancelFreesBlocks(t *testing.T) {
 			t.Errorf("%d tokens came after the cancellation", len(after)-len(before))
 		}
 		status := testkit.Got[*messages.ReplicaChanged](s.deploy)
-		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 || last.GetKvBlocksFree() != last.GetKvBlocks() {
+		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 ||
+			last.GetKvBlocksFree() != last.GetKvBlocks() {
 			t.Errorf("%d run, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
 		}
 	})
@@ -225,7 +229,8 @@ func TestLoadRefusedFailsReplica(t *testing.T) {
 			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"}}}
 		})
 		changes := testkit.Got[*messages.ReplicaChanged](s.deploy)
-		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().GetDetail() != "short" {
+		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().
+			GetDetail() != "short" {
 			t.Errorf("%v", last)
 		}
 	})

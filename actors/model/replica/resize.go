@@ -42,7 +42,8 @@ func (r *replica) receiveResize(ctx actor.Context) {
 // reportKV tells the gpu actor, now and again every second.
 func (r *replica) reportKV(ctx actor.Context) {
 	msg := &messages.KVReport{
-		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), Least: uint32(r.minBlocks()), Wants: uint32(r.wantedBlocks()),
+		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), Least: uint32(r.minBlocks()),
+		Wants:    uint32(r.wantedBlocks()),
 		Priority: r.Spec.GetPriority(),
 	}
 	if !r.lastStepAt.IsZero() {

@@ -45,7 +45,8 @@ func TestShrinkStopsSteps(t *testing.T) {
 			tokens += len(e.GetTokens())
 		}
 		reports := testkit.Got[*messages.KVReport](s.gpu)
-		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetLeast() != 16 || len(reports) > 4 {
+		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetLeast() != 16 ||
+			len(reports) > 4 {
 			t.Errorf("%d tokens, %d reports: %v", tokens, len(reports), last)
 		}
 	})
@@ -85,7 +86,8 @@ func TestGrowRaisesContextLimit(t *testing.T) {
 		s := newHarness(t, &positionEngine{}, little)
 		whole := func(id string) (tokens int) {
 			s.client.Send(s.replica, &messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
-				Model: "m", Prompt: []uint32{1, 2, 3, 4}, Sampling: &messages.SamplingParams{MaxTokens: 100, IgnoreEos: true},
+				Model: "m", Prompt: []uint32{1, 2, 3, 4}, Sampling: &messages.SamplingParams{MaxTokens: 100,
+					IgnoreEos: true},
 			}})
 			time.Sleep(time.Second)
 			synctest.Wait()

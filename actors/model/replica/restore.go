@@ -31,7 +31,8 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 		l.totals.restores++
 	}
 	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := restoreCopy{lookup: found.lookup, to: l.up, bulk: r.Bulk, lookupResult: found.lookupResult, timeout: max(choice.Recompute, minRestoreTimeout), copied: l.OnCopied}
+	c := restoreCopy{lookup: found.lookup, to: l.up, bulk: r.Bulk, lookupResult: found.lookupResult,
+		timeout: max(choice.Recompute, minRestoreTimeout), copied: l.OnCopied}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
 		b, ok := r.pool.Allocate()
 		if !ok {
@@ -41,7 +42,8 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 	}
 	r.publishBlocks(ctx) // before what was evicted for them is overwritten
 	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
-	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
+	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin,
+		blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
 	note.overlap = r.planRestore(ctx, found, &c, begin)
 	supervise.Job(ctx, r.life, c.run, func(climbed restoreResult, err error) any {
 		note.result, note.err = climbed, err
@@ -63,7 +65,8 @@ func (l *kvTiers) decayRates(avoided []blockLocation) {
 // choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
 func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 	l := r.kvTiers
-	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout, Why: "all that lies below is to be restored"}
+	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,
+		Why: "all that lies below is to be restored"}
 	if found.command != nil {
 		if all.Blocks == 0 {
 			all.Why = "no tier below has the next block"
@@ -77,7 +80,8 @@ func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 		return all
 	}
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefillRate, StepTokens: int(r.Spec.GetStepTokens()),
+	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(),
+		Prefill: l.prefillRate, StepTokens: int(r.Spec.GetStepTokens()),
 		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
 	for i, t := range l.Lower {
 		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.pathRates[i], Parts: l.parts()})

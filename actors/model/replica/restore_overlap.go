@@ -63,7 +63,8 @@ func (r *replica) planRestore(ctx actor.Context, found *lookupDone, c *restoreCo
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	prompt, output, _ := r.batch.Sequence(found.id)
 	q := kv.OverlapEstimate{Prefill: l.prefillRate,
-		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1), int(r.Spec.GetStepTokens()))}
+		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1),
+			int(r.Spec.GetStepTokens()))}
 	began, told := time.Now(), l.Early
 	c.restore = c.newLayerRestore(parts, func(came int) {
 		if q.Arrived, q.Elapsed = came, time.Since(began); came == 1 {
@@ -98,7 +99,8 @@ func (r *replica) startReady() {
 		if !up.ready || up.started || up.id == "" || r.outgoing[up.id] != nil {
 			continue
 		}
-		if up.started = r.batch.StartRestoring(up.id, append(up.begin[:len(up.begin):len(up.begin)], up.blocks...), len(up.begin)); up.started {
+		if up.started = r.batch.StartRestoring(up.id, append(up.begin[:len(up.begin):len(up.begin)], up.blocks...),
+			len(up.begin)); up.started {
 			r.gates.put(up.gate, &timedGate{restore: up.restore, left: gateTimeout})
 		}
 	}
@@ -134,7 +136,8 @@ func (r *replica) finishOverlapped(entries []batch.Entry) {
 func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 	step := r.step
 	e := step.entries[void.GetSequence()]
-	r.Log.Warn().Str("request", e.ID).Str("why", void.GetDetail()).Msg("step void: the blocks that it waited for did not come in time")
+	r.Log.Warn().Str("request", e.ID).Str("why", void.GetDetail()).
+		Msg("step void: the blocks that it waited for did not come in time")
 	r.step = nil
 	r.totals.tokensIn -= step.prompt
 	r.kvTiers.totals.aborted++

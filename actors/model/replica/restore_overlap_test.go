@@ -38,10 +38,12 @@ func TestRestoreOverlapFaults(t *testing.T) {
 		void  bool // the step that waits for it does not happen
 		comes bool // in the end
 	}{
-		"damage":     {func(context.Context) error { return errDamage }, true, false},
-		"disk":       {func(context.Context) error { return errDisk }, true, false},
-		"slow":       {func(context.Context) error { time.Sleep(stepTime + 5*time.Millisecond); return nil }, false, true},
-		"very slow":  {func(context.Context) error { time.Sleep(stepTime + 50*time.Millisecond); return nil }, true, true},
+		"damage": {func(context.Context) error { return errDamage }, true, false},
+		"disk":   {func(context.Context) error { return errDisk }, true, false},
+		"slow": {func(context.Context) error { time.Sleep(stepTime + 5*time.Millisecond); return nil }, false,
+			true},
+		"very slow": {func(context.Context) error { time.Sleep(stepTime + 50*time.Millisecond); return nil }, true,
+			true},
 		"never over": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,8 +55,11 @@ func TestRestoreOverlapFaults(t *testing.T) {
 						if name != "damage" && block != layer%restorable {
 							continue // to save time
 						}
-						s := r.runRestored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block), func() { r.store.set(at(block, layer, tc.do)) })
-						void, came, overlapped := s.GetKvStepsVoid()-last.GetKvStepsVoid(), s.GetKvRestored()-last.GetKvRestored(), s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
+						s := r.runRestored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block),
+							func() { r.store.set(at(block, layer, tc.do)) })
+						void, came, overlapped := s.GetKvStepsVoid()-last.GetKvStepsVoid(),
+							s.GetKvRestored()-last.GetKvRestored(),
+							s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
 						all := uint64(restorable)
 						if !tc.comes {
 							all = uint64(block)
@@ -66,7 +71,8 @@ func TestRestoreOverlapFaults(t *testing.T) {
 							}
 						}
 						if (void == 1) != tc.void || void > 1 || came != all || (overlapped > 0) == tc.void {
-							t.Errorf("layer %d of block %d: %d void steps, %d restored, %d overlapped", layer, block, void, came, overlapped)
+							t.Errorf("layer %d of block %d: %d void steps, %d restored, %d overlapped", layer,
+								block, void, came, overlapped)
 						}
 						last = s
 					}
@@ -112,7 +118,8 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 				crash := &trigger{on: tc.replica}
 				set := func(f func([]engine.Sequence)) { waits.Store(&f) }
 				set(func([]engine.Sequence) {})
-				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) }, crash.middleware)
+				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) },
+					crash.middleware)
 				s := r.runRestored(name, func() {
 					hold(r)
 					set(once(tc.engine, func() { panic("injected crash of a step that waits") }))
@@ -277,7 +284,8 @@ func TestRestoreOverlapWithoutStep(t *testing.T) {
 				before := r.open(ahead)
 				r.checkOutcome(r.open(seq), want)
 				r.checkOutcome(before, first)
-				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 || s.GetTokensCached() != 8*tc.came {
+				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 ||
+					s.GetTokensCached() != 8*tc.came {
 					t.Errorf("%v", s)
 				}
 				r.checkUnlocked()

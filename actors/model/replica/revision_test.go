@@ -59,7 +59,8 @@ func TestSubmitRefusedByOtherRevision(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		for id, r := range map[string]*messages.SubmitSequenceResult{
-			"same": submit("same", "two", 1), "new": submit("new", "one"), "from an earlier version": submit("before", "", 1),
+			"same": submit("same", "two", 1), "new": submit("new", "one"),
+			"from an earlier version": submit("before", "", 1),
 		} {
 			if r.GetAccepted().GetRevisionDigest() != "two" {
 				t.Errorf("%s: %v", id, r)
@@ -112,7 +113,8 @@ func TestServesOnlyConfirmedRevision(t *testing.T) {
 		}
 		before := len(testkit.Got[*messages.ReplicaChanged](s.deploy))
 		time.Sleep(3 * time.Second)
-		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 || last().GetState() != loadingState ||
+		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 ||
+			last().GetState() != loadingState ||
 			last().GetRevisionDigest() != "one" || last().GetWeightsDigest() != "w" {
 			t.Errorf("%d reports, the last %v", n, last())
 		}
@@ -159,7 +161,8 @@ func TestReportsFolderFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fault atomic.Value
 		fault.Store("")
-		c := buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
+		c := buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
+			bulk: &bulk{chunkTime: time.Millisecond},
 			checkFolder: func(revision string) string {
 				if revision != sameRevision {
 					t.Errorf("asked about revision %q", revision)

@@ -18,10 +18,12 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	id := msg.GetRequestId()
 	switch {
 	case r.state == messages.ReplicaState_REPLICA_STATE_DRAINING:
-		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)))
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_DRAINING,
+			"replica "+r.Spec.GetName()+" is draining", retryAfter)))
 		return
 	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
-		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
 		return
 	}
 	if c, ok := r.sequences[id]; ok && r.reattach(ctx, id, c, len(msg.GetOutput())) {
@@ -41,7 +43,8 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
 		ctx.Respond(r.accept(id, 0))
 		ctx.Request(ctx.Sender(), &messages.TokensEmitted{
-			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())), Finish: finishOf(batch.Length),
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())),
+			Finish: finishOf(batch.Length),
 		})
 		return
 	case refused != nil:
@@ -67,7 +70,8 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	if surplus == "" {
 		return 0, refused
 	}
-	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull, Detail: "the queue is full, and this client has the most requests in it; send fewer at once"})
+	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull,
+		Detail: "the queue is full, and this client has the most requests in it; send fewer at once"})
 	if _, ok := r.sequences[surplus]; ok {
 		r.interrupt(ctx, surplus, why)
 	}
@@ -88,7 +92,8 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 	ctx.Respond(r.accept(id, 0))
 	if seen < len(output) {
 		again := &messages.TokensEmitted{
-			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(seen), Tokens: output[seen:], CachedTokens: c.cached,
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(seen), Tokens: output[seen:],
+			CachedTokens: c.cached,
 		}
 		if c.logprobs != nil {
 			again.Logprobs = c.logprobs[seen-c.outputBase:]
@@ -102,9 +107,11 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
-		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
+		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().
+				Key(), seq.GetCacheSalt()),
 		Prompt: seq.GetPrompt(), Output: output,
-		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stopTokens(seq),
+		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()),
+		Stops:  r.stopTokens(seq),
 		Client: seq.GetClient(), Weight: seq.GetWeight(),
 	}
 }
@@ -160,13 +167,15 @@ func (r *replica) onDrain(ctx actor.Context) {
 
 // interrupt ends a spec here; its session may go on elsewhere.
 func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused) {
-	ctx.Request(r.sequences[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation, Refused: why})
+	ctx.Request(r.sequences[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation,
+		Refused: why})
 }
 
 func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
-	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Accepted{
-		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
-	}}
+	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation,
+		Outcome: &messages.SubmitSequenceResult_Accepted{
+			Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
+		}}
 }
 
 func (r *replica) refuse(id string, why *messages.Refused) *messages.SubmitSequenceResult {
@@ -181,15 +190,18 @@ func refusal(reason messages.Reason, detail string, after time.Duration) *messag
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := &messages.ReplicaStatus{
-		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(), State: r.state, Incarnation: r.incarnation,
+		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(),
+		State: r.state, Incarnation: r.incarnation,
 		Actor: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
 		Steps: r.steps, TokensIn: r.totals.tokensIn, TokensOut: r.totals.tokensOut, TokensCached: r.totals.tokensCached,
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
-		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
-		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
+		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(),
+		BlockTokens: r.Spec.GetBlockTokens(),
+		MigratedIn:  r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
 		SequencesNotFinite: r.totals.notFinite, NotFinite: r.lastNotFinite,
-		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.foundRevision,
-		FolderFault: r.folderFault,
+		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(),
+		FoundRevision: r.foundRevision,
+		FolderFault:   r.folderFault,
 	}
 	if r.lora != nil {
 		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.list(), r.lora.counts, uint32(r.lora.pins.Pending())

@@ -37,7 +37,8 @@ func (r *replica) onLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
 	id := msg.GetRequestId()
 	chunks, err := kvstore.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
 	if refused := r.checkExport(msg, err); refused != nil {
-		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id, Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
+		ctx.Respond(&messages.LeaseBlocksResult{RequestId: id,
+			Outcome: &messages.LeaseBlocksResult_Refused{Refused: refused}})
 		return
 	}
 	if l := r.kvTiers.exports[id]; l != nil {
@@ -47,7 +48,8 @@ func (r *replica) onLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
 	hashes := hashesOf(msg.GetHashes())
 	l := &export{requester: ctx.Sender(), blocks: r.pool.Acquire(hashes[:r.pool.Match(hashes)])}
 	r.kvTiers.exports[id] = l
-	d := blockSender{from: r.kvTiers.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunks, blocks: l.blocks, hashes: hashes, namespace: r.kvTiers.namespace}
+	d := blockSender{from: r.kvTiers.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunks, blocks: l.blocks,
+		hashes: hashes, namespace: r.kvTiers.namespace}
 	var life context.Context
 	life, l.end = context.WithTimeout(r.life, min(msg.GetLease().AsDuration(), maxExportTime))
 	incarnation := r.incarnation
@@ -62,7 +64,8 @@ func (r *replica) checkExport(msg *messages.LeaseBlocks, bad error) *messages.Re
 	case r.Bulk == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to send blocks over", 0)
 	case hashOrZero(msg.GetSpace()) != l.namespace || msg.GetBlockBytes() != uint64(l.down.BlockBytes()):
-		return refusal(messages.Reason_REASON_CONFLICT, name+" has other weights, or other KV blocks: "+l.down.Layout(), 0)
+		return refusal(messages.Reason_REASON_CONFLICT,
+			name+" has other weights, or other KV blocks: "+l.down.Layout(), 0)
 	case bad != nil:
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+": "+bad.Error(), 0)
 	case len(l.exports) >= maxExports && l.exports[msg.GetRequestId()] == nil:
@@ -94,7 +97,8 @@ func (r *replica) onExportDone(ctx actor.Context, msg *exportDone) {
 	delete(r.kvTiers.exports, msg.id)
 	l.end()
 	r.pool.Release(l.blocks)
-	result := &messages.LeaseBlocksResult{RequestId: msg.id, Outcome: &messages.LeaseBlocksResult_Sent{Sent: &messages.BlocksSent{Blocks: uint32(len(l.blocks))}}}
+	result := &messages.LeaseBlocksResult{RequestId: msg.id,
+		Outcome: &messages.LeaseBlocksResult_Sent{Sent: &messages.BlocksSent{Blocks: uint32(len(l.blocks))}}}
 	if msg.err != nil {
 		result.Outcome = &messages.LeaseBlocksResult_Refused{
 			Refused: refusal(messages.Reason_REASON_INTERNAL, "replica "+r.Spec.GetName()+": "+msg.err.Error(), 0),
@@ -121,7 +125,8 @@ type blockSender struct {
 
 // run sends each chunk of the blocks with its seal.
 func (d blockSender) run(ctx context.Context) (none struct{}, err error) {
-	return none, d.bulk.Send(ctx, d.ticket, d.chunks.SendOrder(len(d.blocks)), func(index uint32, into []byte) (int, error) {
+	return none, d.bulk.Send(ctx, d.ticket, d.chunks.SendOrder(len(d.blocks)), func(index uint32, into []byte) (int,
+		error) {
 		i, part := d.chunks.BlockPart(index)
 		lo, hi := d.chunks.PieceRange(part)
 		size := hi - lo + kvstore.SealBytes

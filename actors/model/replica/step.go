@@ -79,7 +79,8 @@ func (r *replica) promptTokens(e batch.Entry) uint64 {
 
 // share is one spec's part of a step, as the engine wants it.
 func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
-	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample, Adapter: e.Adapter, Gate: r.gateOf(e)}
+	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample,
+		Adapter: e.Adapter, Gate: r.gateOf(e)}
 	c, ok := r.sequences[e.ID]
 	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
 		s.Sample = e.Sample
@@ -202,7 +203,8 @@ func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLo
 		return // cancelled while the step ran
 	}
 	msg := &messages.TokensEmitted{
-		RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.Index), Finish: finishOf(e.Finish), CachedTokens: uint32(e.Cached),
+		RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.Index), Finish: finishOf(e.Finish),
+		CachedTokens: uint32(e.Cached),
 	}
 	if e.Finish != batch.Stop {
 		r.totals.tokensOut++

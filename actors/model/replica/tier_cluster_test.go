@@ -64,7 +64,8 @@ func (f *faultyStore) ViewRange(ctx context.Context, r *kvstore.Reading, from, t
 		switch err := fault(ctx, block, from/layerBytes); {
 		case errors.Is(err, errDamage):
 			same := &kvstore.Reading{Slot: r.Slot, Hash: r.Hash, Bytes: r.Bytes}
-			if err := f.Store.ViewRange(ctx, same, from, to, func(b []byte) error { b[len(b)/2] ^= 1; return nil }); err != nil {
+			if err := f.Store.ViewRange(ctx, same, from, to,
+				func(b []byte) error { b[len(b)/2] ^= 1; return nil }); err != nil {
 				return err
 			}
 		case err != nil:
@@ -88,21 +89,25 @@ type tierCluster struct {
 	tierPID *actor.PID
 }
 
-func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
+func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engine.Sequence),
+	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	return newTierClusterWith(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
 }
 
 // newTierClusterWith is newTierCluster with other terms.
-func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
+func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence),
+	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	r := &tierCluster{store: newFaulty(t),
-		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond}, beforeStep: before}}
+		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
+			beforeStep: before}}
 	r.tiers = func(name string) replica.Tiers {
 		tiers := tiers
 		tiers.Watermark, tiers.IdleSteps = 1, 1<<40
 		if name == "m-0" {
-			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil), kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
+			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil),
+				kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
 			tiers.Lower = []replica.Tier{{Name: "dram", Actor: r.tierPID, Store: r.store}}
 		}
 		return tiers
@@ -114,10 +119,12 @@ func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.
 // below has all blocks of the replica copied down, and none left in HBM.
 func (r *tierCluster) offloadAll() {
 	r.t.Helper()
-	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"}, &messages.FlushBlocks{RequestId: "flush"}} {
+	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"},
+		&messages.FlushBlocks{RequestId: "flush"}} {
 		got := len(testkit.Got[*messages.BlocksMoved](r.operator))
 		r.operator.Send(r.a.PID, m)
-		r.waitFor("an answer to "+fmt.Sprint(m), func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
+		r.waitFor("an answer to "+fmt.Sprint(m),
+			func() bool { return len(testkit.Got[*messages.BlocksMoved](r.operator)) > got })
 		if moved := testkit.Got[*messages.BlocksMoved](r.operator)[got]; moved.GetMoved() == nil {
 			r.t.Fatalf("%v", moved)
 		}

@@ -91,8 +91,10 @@ func (r *replica) openTiers() {
 	if tiers.Lower = r.tiersThatFit(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
-	l := &kvTiers{Tiers: tiers, pendingLookup: make(map[string]bool), held: make(map[string]bool), waiters: make(map[kv.Hash][]string),
-		pathRates: make([]kv.Rate, len(tiers.Lower)), exports: make(map[string]*export), overlaps: make(map[uint64]*overlap)}
+	l := &kvTiers{Tiers: tiers, pendingLookup: make(map[string]bool), held: make(map[string]bool),
+		waiters:   make(map[kv.Hash][]string),
+		pathRates: make([]kv.Rate, len(tiers.Lower)), exports: make(map[string]*export),
+		overlaps: make(map[uint64]*overlap)}
 	l.PartBytes = cmp.Or(l.PartBytes, defaultPartBytes)
 	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdleSteps)
 	if l.OnCopied == nil {
