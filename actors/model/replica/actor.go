@@ -14,31 +14,34 @@ import (
 	"troupe/messages"
 )
 
-// Config is fixed for the life of the actor and shared by its restarts.
+// Config configures a replica. It is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Spec       *messages.ReplicaSpec
 	GPU        *actor.PID // holds the weights and the KV memory
-	HBM        *actor.PID // remembers what is in the blocks
-	Deployment *actor.PID // told of every change
-	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
-	Bulk       Bulk       // nil: no spec is moved
-	Tiers      Tiers      // where blocks go that are not needed now
-	// Pins are the prefixes of the model that are to be kept, and a number that changes with them. Nil: none are.
+	HBM        *actor.PID // records which KV blocks hold which hashes
+	Deployment *actor.PID // receives every state change
+	Router     *actor.PID // receives the same, and the changed blocks; nil: no router
+	Bulk       Bulk       // nil: sequences are not migrated
+	Tiers      Tiers      // the KV tiers below HBM
+	// Pins returns the model's pinned prefixes and a version that changes with them. Nil: none are
+	// pinned.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// OpenBlocks opens the KV blocks of a lease, to move them.
+	// OpenBlocks opens the KV blocks of a lease for copies.
 	OpenBlocks func(lease string) (Blocks, error)
-	// CheckFolder says why the files of a confirmedRevision could not be loaded again from the replica's folder; empty: they
-	// could. It may block. Nil: nobody looks.
+	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
+	// folder, or "" if they could. It may block. Nil: the folder is not checked.
 	CheckFolder func(revision string) string
-	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
+	// Engine returns the props of the child that runs steps over a lease. For gate, see
+	// EngineConfig.Gate.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
-	// Adapters is the recipe of the child that keeps adapterState on the device of a lease; nil: sequences with adapterState are refused.
+	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
+	// sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a replica.
+// Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
 	var incarnation, loads uint64
 	var revision string
@@ -50,77 +53,77 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	requestRetryAfter = time.Second            // for what was asked at the start and not answered
-	reportEvery       = 100 * time.Millisecond // load reports to the deployment, at most
-	checkFolderEvery  = 5 * time.Second        // between two looks at the folder
-	retryAfter        = 20 * time.Millisecond  // when an interrupted session may ask for a route
+	requestRetryAfter = time.Second            // after an unanswered request of the startup
+	reportEvery       = 100 * time.Millisecond // minimum time between two load reports to the deployment
+	checkFolderEvery  = 5 * time.Second        // between two checks of the model folder
+	retryAfter        = 20 * time.Millisecond  // for the session of an interrupted sequence
 )
 
 type replica struct {
 	Config
 	incarnation uint64
-	loads       *uint64 // times the weights were really read; over all incarnations
+	loads       *uint64 // loads of the weights, without adoptions; over all incarnations
 
-	confirmedRevision *string // that the deployment has confirmed; over all incarnations
+	confirmedRevision *string // by the deployment; over all incarnations
 
 	state         messages.ReplicaState
-	failure       *messages.Refused     // with state FAILED
-	foundRevision string                // with state FAILED: the confirmedRevision that was found instead
-	model         *messages.ModelLoaded // nil until the gpu answered
-	engine        *actor.PID            // nil until there are blocks to run on
-	ready         bool                  // the engine has said so
-	stopping      bool                  // this life is over; the engine ends with it
+	failure       *messages.Refused     // in state FAILED
+	foundRevision string                // in state FAILED: the revision in the folder, if it is not the requested one
+	model         *messages.ModelLoaded // nil until the gpu actor answers
+	engine        *actor.PID            // nil until the blocks are adopted
+	ready         bool                  // EngineReady was received
+	stopping      bool                  // the actor is stopping or restarting, and the engine with it
 
 	batch         *batch.Scheduler // nil until the blocks are adopted
 	pool          *kv.Pool
-	sequences     map[string]*activeSequence // request id -> who gets the tokens
-	step          *inflightStep              // the step in flight
-	isolated      []batch.Entry              // entries of a step that crashed twice, to be run one by one
+	sequences     map[string]*activeSequence // by request id
+	step          *inflightStep              // nil: no step is in flight
+	isolated      []batch.Entry              // entries of a step that crashed too often, to be run one by one
 	steps         uint64
-	lastStepAt    time.Time // when the last one began
-	shrink        *shrink   // nil: the KV memory is not to shrink
+	lastStepAt    time.Time // start of the last step
+	shrink        *shrink   // nil: the KV memory is not shrinking
 	totals        totals
-	lastNotFinite string // the last spec that ended with logits that are not finite: of which model or adapter
+	lastNotFinite string // model or adapter of the last sequence with non-finite logits, and when
 
-	folderFault    string     // of the folder; empty: none is known
-	drainRequester *actor.PID // who waits for the drain
-	reportPending  bool       // a report note is pending
+	folderFault    string     // of the model folder; empty: none
+	drainRequester *actor.PID // receives ReplicaDrained
+	reportPending  bool       // a reportTick is pending
 
-	announcer *kv.Announcer // what routers have not been told of the blocks yet; nil until they are known
-	announced time.Time     // to the router, the last time
+	announcer *kv.Announcer // block changes that routers have not received; nil until the blocks are adopted
+	announced time.Time     // last announcement to the router
 
 	life          context.Context // cancelled when this incarnation ends
 	cancel        context.CancelFunc
-	blocks        Blocks // nil: no spec is moved
-	context       int    // tokens of the longest spec
-	maxTerm       uint64 // the newest that commanded a move
-	lastAttempt   uint64 // of the last outgoing; unique over all lives
+	blocks        Blocks // nil: sequences are not migrated
+	context       int    // context limit in tokens
+	maxTerm       uint64 // highest term of a migration command
+	lastAttempt   uint64 // of the last outgoing migration; unique over all incarnations
 	migrations    []*migration
-	outgoing      map[string]*outgoing // request id -> on its way to another replica
-	incoming      map[string]*incoming // request id -> on its way here, or just arrived
-	pendingOffers []pendingOffer       // to be answered at the end of the step in flight
+	outgoing      map[string]*outgoing // by request id: sequences migrating to another replica
+	incoming      map[string]*incoming // by request id: sequences migrating here, or that have just arrived
+	pendingOffers []pendingOffer       // to be answered after the step in flight
 
 	gates   gates    // of restores that steps wait for
-	kvTiers *kvTiers // nil: there is no tier below HBM, and none elsewhere
+	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
 	kvPins  kvPins
 
-	lora *adapterState // nil: it takes no adapterState
+	lora *adapterState // nil: the replica takes no adapters
 }
 
-// call is one spec and the session that it belongs to.
+// activeSequence is a sequence and the session it belongs to.
 type activeSequence struct {
 	session    *actor.PID
 	spec       *messages.SequenceSpec
-	logprobs   []*messages.TokenLogprobs // of the output from index base on, where asked for
-	outputBase int                       // length of the output that the session brought along
+	logprobs   []*messages.TokenLogprobs // of the output from index outputBase on, if requested
+	outputBase int                       // tokens of output that the session submitted
 	cached     uint32                    // prompt tokens found in KV blocks
 }
 
-// flight is a step that the engine runs.
+// inflightStep is a step that the engine runs.
 type inflightStep struct {
 	entries []batch.Entry
 	command *messages.RunStep
-	prompt  uint64 // tokens of prompts
+	prompt  uint64 // number of prompt tokens
 	crashes int
 	began   time.Time
 }
@@ -129,7 +132,7 @@ type totals struct {
 	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut, notFinite uint64
 }
 
-// retryLoad and report are notes to self.
+// retryLoad and reportTick are notes to self.
 type (
 	retryLoad  struct{ incarnation uint64 }
 	reportTick struct{ incarnation uint64 }
@@ -194,7 +197,7 @@ func (r *replica) onStarted(ctx actor.Context) {
 	r.requestNext(ctx)
 }
 
-// onStop tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
+// onStop interrupts all sequences. Requests that arrive while the engine stops are refused.
 func (r *replica) onStop(ctx actor.Context) {
 	r.stopping, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
 	r.abortMigrations(ctx)
@@ -206,8 +209,9 @@ func (r *replica) onStop(ctx actor.Context) {
 	clear(r.sequences)
 }
 
-// onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another
-// replica that was watched.
+// onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
+// crashes, or a lost device. The replica's supervisor then decides. Any other actor is a replica
+// that was watched for a migration.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
 	case r.stopping:
@@ -220,7 +224,7 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	}
 }
 
-// onDeadLetter: whoever a message was for is gone. A spec whose session is gone is of use to nobody.
+// onDeadLetter drops the sequences of a session that no longer exists.
 func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
 	for id, c := range r.sequences {
 		if c.session.Equal(msg.GetTarget()) {

@@ -6,10 +6,12 @@ import (
 	"troupe/messages"
 )
 
-// An adapter that the operator has pinned is held by a request of its own, which no sequence makes. It is not on record here: the router says it again
-// for as long as it is not so, also to the next life.
+// The operator pins an adapter through a pin request that belongs to no sequence. The replica does
+// not persist such pins: the router repeats the command until the adapter is pinned, also after a
+// restart.
 
-// operatorPin is the request that holds an adapter for the operator: one for each name, whichever the revision.
+// operatorPin returns the request that pins an adapter for the operator: one for each name, for all
+// revisions.
 func operatorPin(name string) string { return "operator:" + name }
 
 func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) {
@@ -30,7 +32,7 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 	} else if spec.GetPinned() {
 		r.registerAdapter(ctx, spec)
 		if _, why := r.lora.pins.Pin(request, key); why != nil {
-			r.lora.pins.Unpin(request) // it is asked for anew with the next command
+			r.lora.pins.Unpin(request) // the next command requests it again
 			if r.lora.failedPins[key] != why.Detail {
 				r.Log.Warn().Str("adapter", key).Str("why", why.Detail).Msg("pinned adapter is not on the device")
 			}
@@ -41,7 +43,7 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 	r.advance(ctx)
 }
 
-// onForgetAdapter: it is not in the catalogue any more, so it is not pinned either.
+// onForgetAdapter unpins an adapter that is no longer in the catalogue.
 func (r *replica) onForgetAdapter(ctx actor.Context, msg *messages.ForgetAdapter) {
 	if r.lora == nil || r.lora.poolIncarnation == 0 || r.stopping {
 		return
@@ -54,7 +56,8 @@ func (r *replica) onForgetAdapter(ctx actor.Context, msg *messages.ForgetAdapter
 	ctx.Send(r.lora.pool, msg)
 }
 
-// users are how many sequences use an adapter or wait for it, and whether the operator has pinned it.
+// usage returns the number of sequences that use an adapter or wait for it, and whether the
+// operator has pinned it.
 func (a *adapterState) usage(spec *messages.AdapterSpec) (sequences uint32, pinned bool) {
 	key := spec.Key()
 	n := a.pins.Users(key)

@@ -10,7 +10,7 @@ import (
 	"troupe/messages"
 )
 
-// onAdaptersChanged notes where adapterState are now.
+// onAdaptersChanged records the new locations of adapters.
 func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersChanged) {
 	if r.lora == nil || r.stopping || msg.GetIncarnation() != r.lora.poolIncarnation {
 		return
@@ -27,7 +27,7 @@ func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersCha
 	}
 }
 
-// held are the adapterState on the device or in host memory, by name.
+// list returns the adapters on the device or in host memory, by name.
 func (a *adapterState) list() (all []*messages.AdapterHeld) {
 	for key, w := range a.pins.Locations() {
 		spec := messages.AdapterOf(key)
@@ -70,7 +70,7 @@ var tierFromMessage = map[messages.AdapterLocation]lora.Tier{
 	messages.AdapterLocation_ADAPTER_LOCATION_GPU:  lora.GPU,
 }
 
-// reasonToMessage are those of the pool's refusals.
+// reasonToMessage maps the reasons of the pool's refusals.
 var reasonToMessage = map[lora.Reason]messages.Reason{
 	lora.Unknown:   messages.Reason_REASON_NOT_FOUND,
 	lora.NoRoom:    messages.Reason_REASON_QUEUE_FULL,

@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	adapterLookahead = 10                     // sequences at the head of the line whose adapterState are loaded ahead
-	adapterTickEvery = 250 * time.Millisecond // between two looks at who waits for an adapter, while no step ends
+	adapterLookahead = 10                     // sequences at the head of the queue whose adapters are prefetched
+	adapterTickEvery = 250 * time.Millisecond // between two checks of sequences that wait for an adapter, while no step ends
 )
 
-// adapterMaxWait is how long a spec waits for its adapter, by class.
+// adapterMaxWait is the maximum time that a sequence waits for its adapter, by class.
 var adapterMaxWait = map[batch.Class]time.Duration{
 	batch.Interactive: 10 * time.Second, batch.Standard: 30 * time.Second, batch.Batch: 2 * time.Minute,
 }
 
-// adapterState are what a replica knows of its pool of adapterState. The pool decides what is on the device; the desk, which sequences hold what.
+// adapterState is the replica's view of its adapter pool. The pool decides which adapters are on
+// the device; the pin client records which sequence pins which adapter.
 type adapterState struct {
 	pins            *lora.PinClient
-	specs           map[string]*messages.AdapterSpec // by key, of those that were asked for
-	pool            *actor.PID                       // nil until there are pages
-	poolIncarnation uint64                           // of the pool; 0: it is not ready
-	leasing         bool                             // pages are asked for
+	specs           map[string]*messages.AdapterSpec // by key; all requested adapters
+	pool            *actor.PID                       // nil until pages are leased
+	poolIncarnation uint64                           // 0: the pool is not ready
+	leasing         bool                             // a LeaseAdapters is unanswered
 	ticking         bool
-	counts          *messages.AdapterCounts // as the pool said last; nil before
-	failedPins      map[string]string       // by key, of those that are pinned and could not be had: why, as it was logged
+	counts          *messages.AdapterCounts // last reported by the pool; nil before
+	failedPins      map[string]string       // by key: last logged reason of an operator's pin that failed
 }
 
 // Notes to self.
@@ -48,7 +49,8 @@ func (r *replica) maxAdapters() uint32 {
 	return cmp.Or(r.Spec.GetMaxAdapters(), messages.DefaultAdapters)
 }
 
-// openAdapters makes ready for sequences with adapterState. Where the lease has pages for them already, the pool is started.
+// openAdapters prepares the replica for sequences with adapters. It starts the pool if the lease
+// already has pages for it.
 func (r *replica) openAdapters(ctx actor.Context) {
 	if r.Adapters == nil {
 		return
@@ -107,7 +109,7 @@ func (r *replica) receiveAdapters(ctx actor.Context) bool {
 	return true
 }
 
-// checkAdapter says why a spec's adapter can not be served here.
+// checkAdapter returns a refusal if the adapter of a sequence cannot be served here.
 func (r *replica) checkAdapter(seq *messages.SequenceSpec) *messages.Refused {
 	spec := seq.GetAdapterSpec()
 	switch {
@@ -123,7 +125,8 @@ func (r *replica) checkAdapter(seq *messages.SequenceSpec) *messages.Refused {
 	return r.checkBase(spec)
 }
 
-// requestAdapter: a spec has come that may have an adapter. It is loaded while a step is in flight.
+// requestAdapter handles the adapter of a new sequence, if it has one. The adapter is loaded while
+// steps run.
 func (r *replica) requestAdapter(ctx actor.Context, seq *messages.SequenceSpec) {
 	if spec := seq.GetAdapterSpec(); spec != nil {
 		if r.registerAdapter(ctx, spec); r.lora.poolIncarnation != 0 {
@@ -133,7 +136,7 @@ func (r *replica) requestAdapter(ctx actor.Context, seq *messages.SequenceSpec) 
 	}
 }
 
-// registerAdapter makes an adapter known, and has pages leased for the first one.
+// registerAdapter records an adapter and leases pages for the first one.
 func (r *replica) registerAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
 	if spec != nil {
 		r.lora.specs[spec.Key()] = spec
@@ -141,7 +144,7 @@ func (r *replica) registerAdapter(ctx actor.Context, spec *messages.AdapterSpec)
 	}
 }
 
-// lease asks for pages, unless there are some.
+// leaseAdapterPages requests pages unless they are leased or requested.
 func (r *replica) leaseAdapterPages(ctx actor.Context) {
 	if r.lora.pool != nil || r.lora.leasing {
 		return
@@ -152,10 +155,11 @@ func (r *replica) leaseAdapterPages(ctx actor.Context) {
 	supervise.After(ctx, requestRetryAfter, &retryLease{r.incarnation})
 }
 
-// onAdaptersLeased starts the pool over its pages, or gives up the sequences that need one.
+// onAdaptersLeased starts the pool over its pages. If there are none, it ends the sequences that
+// need an adapter.
 func (r *replica) onAdaptersLeased(ctx actor.Context, msg *messages.LeaseAdaptersResult) {
 	if r.lora == nil || r.lora.pool != nil || r.stopping {
-		return // asked twice
+		return // repeated request
 	}
 	r.lora.leasing = false
 	if refused := msg.GetRefused(); refused != nil {
@@ -171,7 +175,8 @@ func (r *replica) onAdaptersLeased(ctx actor.Context, msg *messages.LeaseAdapter
 	r.startPool(ctx)
 }
 
-// onPoolReady: a life of the pool begins. What steps may read is held before anything else.
+// onPoolReady handles the start of an incarnation of the pool. It first sends the pins that hold,
+// so that nothing that a step reads is evicted.
 func (r *replica) onPoolReady(ctx actor.Context, msg *messages.AdaptersReady) {
 	if r.lora == nil || r.stopping {
 		return
@@ -189,7 +194,7 @@ func (r *replica) pinMessage(a lora.PinCommand) *messages.PinAdapter {
 	return &messages.PinAdapter{RequestId: a.Name, Adapter: r.lora.specs[a.Adapter]}
 }
 
-// syncPins tells the pool which adapterState are wanted, and between two steps which are not any more.
+// syncPins sends the pending pins to the pool and, between two steps, the pending unpins.
 func (r *replica) syncPins(ctx actor.Context) {
 	if r.lora == nil || r.lora.poolIncarnation == 0 || r.stopping {
 		return
@@ -201,13 +206,14 @@ func (r *replica) syncPins(ctx actor.Context) {
 		}
 		ctx.Send(r.lora.pool, r.pinMessage(a))
 	}
-	if r.step == nil && r.batch.Waiting()+len(r.pendingOffers) > 0 && !r.lora.ticking { // so that nobody waits for ever
+	// adapterTick bounds the time that sequences wait for an adapter.
+	if r.step == nil && r.batch.Waiting()+len(r.pendingOffers) > 0 && !r.lora.ticking {
 		r.lora.ticking = true
 		supervise.After(ctx, adapterTickEvery, &adapterTick{r.incarnation})
 	}
 }
 
-// onPinResult: an adapter is there, or can not be had.
+// onPinResult records that an adapter is pinned or cannot be pinned.
 func (r *replica) onPinResult(ctx actor.Context, msg *messages.PinAdapterResult) {
 	if r.lora == nil || r.stopping {
 		return
@@ -219,7 +225,7 @@ func (r *replica) onPinResult(ctx actor.Context, msg *messages.PinAdapterResult)
 	r.advance(ctx)
 }
 
-// interruptRejected gives up sequences whose adapterState can not be had.
+// interruptRejected interrupts sequences whose adapters cannot be pinned.
 func (r *replica) interruptRejected(ctx actor.Context, all []lora.Rejected) {
 	for _, w := range all {
 		r.Log.Info().Str("request", w.ID).Str("adapter", w.Adapter).Str("why", w.Refusal.Detail).

@@ -11,11 +11,11 @@ import (
 
 const (
 	announceEvery    = 300 * time.Millisecond
-	announceBytes    = 4 << 10 // of blocks in one announcement; the others come with the next ones
-	fingerprintBytes = 8       // of a block in an announcement
+	announceBytes    = 4 << 10 // of block changes in one announcement; the others follow in the next ones
+	fingerprintBytes = 8       // of one block in an announcement
 )
 
-// beat is a note to self.
+// announceTick is a note to self.
 type announceTick struct{ incarnation uint64 }
 
 func (r *replica) onAnnounceTick(ctx actor.Context, msg *announceTick) {
@@ -28,7 +28,8 @@ func (r *replica) onAnnounceTick(ctx actor.Context, msg *announceTick) {
 	supervise.After(ctx, announceEvery, msg)
 }
 
-// announceToRouter tells the router how the replica is, and what scheduleReport in its blocks or everything.
+// announceToRouter sends the router the replica's status and either the changes of its blocks or a
+// snapshot of all.
 func (r *replica) announceToRouter(ctx actor.Context, everything bool) {
 	if r.Router == nil {
 		return
@@ -45,7 +46,7 @@ func (r *replica) announceToRouter(ctx actor.Context, everything bool) {
 	ctx.Request(r.Router, msg)
 }
 
-// onGetReplica answers anyone, and the router with everything.
+// onGetReplica answers with the status. The router also gets a snapshot of the blocks.
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
@@ -53,7 +54,7 @@ func (r *replica) onGetReplica(ctx actor.Context) {
 	}
 }
 
-// enter changes the state and tells the deployment and the router.
+// setState changes the state and publishes the status.
 func (r *replica) setState(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
 	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).
@@ -66,7 +67,7 @@ func (r *replica) publishStatus(ctx actor.Context) {
 	r.announceToRouter(ctx, false)
 }
 
-// scheduleReport sees to it that the deployment learns of the load soon.
+// scheduleReport publishes the status soon, at most once per reportEvery.
 func (r *replica) scheduleReport(ctx actor.Context) {
 	if !r.reportPending {
 		r.reportPending = true

@@ -13,20 +13,21 @@ import (
 	"troupe/messages"
 )
 
-// EngineConfig is fixed for the life of the engine actor and shared by its restarts.
+// EngineConfig configures an engine actor. It is fixed for the life of the actor and shared by its
+// restarts.
 type EngineConfig struct {
 	// Open returns an engine over the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
-	// Adapter returns one that is on the device, by key; nil: there are none.
+	// Adapter returns an adapter on the device by its key. Nil: there are none.
 	Adapter func(key string) (*engine.Adapter, error)
-	// Gate returns one that a step has to pass, by number; nil: there are none.
+	// Gate returns the gate with a number, which a step must pass. Nil: there are none.
 	Gate func(number uint64) (engine.Gate, error)
-	// GPU is told when the device is lost.
+	// GPU receives DeviceFailed.
 	GPU   *actor.PID
 	Lease string
 }
 
-// EngineProps returns the recipe for an engine actor.
+// EngineProps returns the props of an engine actor.
 func EngineProps(cfg EngineConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -42,7 +43,7 @@ type engineActor struct {
 	cancel      context.CancelFunc
 
 	engine  engine.Engine
-	running <-chan struct{} // closed when the step in flight has ended; nil before the first
+	running <-chan struct{} // closed when the step in flight ends; nil before the first step
 }
 
 // stepDone is a note to self.
@@ -78,14 +79,15 @@ func (e *engineActor) onStarted(ctx actor.Context) {
 	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
 }
 
-// onStop blocks until the step in flight has ended: the next engine writes to the same memory.
+// onStop blocks until the step in flight has ended, since the next engine writes to the same
+// memory.
 func (e *engineActor) onStop() {
 	e.cancel()
 	if e.running != nil {
 		<-e.running
 	}
 	if e.engine != nil {
-		_ = e.engine.Close() // what it held is lost either way; weights and KV memory are not its own
+		_ = e.engine.Close() // the engine keeps nothing between steps; weights and KV memory are not its own
 	}
 }
 
@@ -123,8 +125,8 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	ctx.Send(msg.replyTo, result)
 }
 
-// fail crashes the engine. That its device is lost concerns more than this replica: the gpu actor hears of it first, so that it refuses
-// whoever asks from now on.
+// fail crashes the engine. A lost device concerns other replicas too, so the gpu actor is notified
+// first.
 func (e *engineActor) fail(ctx actor.Context, err error) {
 	if errors.Is(err, cuda.ErrDeviceLost) {
 		ctx.Send(e.GPU, &messages.DeviceFailed{Lease: e.Lease, Detail: err.Error()})

@@ -10,32 +10,33 @@ import (
 	"troupe/messages"
 )
 
-// Blocks move by the operator's word, and some stay by it.
+// Operators can offload, restore, flush and pin KV blocks.
 
-// hbmTier is what a replica's own blocks are called beside the names of tiers.
+// hbmTier is the name of HBM in metrics and messages, next to the names of tiers.
 const hbmTier = "hbm"
 
-// offloadCommand is the order to copy all blocks down.
+// offloadCommand is an OffloadBlocks command: offload all blocks.
 type offloadCommand struct {
 	requesters []requester
 	began      time.Time
 	blocks     int
 }
 
-// restoreCommand is the order to copy a prefix up. A nil one is nobody's.
+// restoreCommand is a RestoreBlocks command, or the prefetch of a pinned prefix. A nil
+// restoreCommand is valid: answer does nothing.
 type restoreCommand struct {
 	requester
 	began time.Time
-	inHBM int // blocks in HBM already
+	inHBM int // leading blocks that were in HBM already
 }
 
-// pins are the prefixes that are to be kept.
+// kvPins are the hashes of the model's pinned prefixes.
 type kvPins struct {
 	version uint64
 	hashes  []kv.Hash
 }
 
-// tiersThatFit are the tiers that the replica's blocks are not too large for.
+// tiersThatFit returns the tiers whose slots are large enough for the replica's blocks.
 func (r *replica) tiersThatFit(all []Tier) (fit []Tier) {
 	for _, t := range all {
 		if t.Store.Slabs().Fit(int(r.model.GetKvBlockBytes())) > 0 {
@@ -74,7 +75,8 @@ func (r *replica) receiveKVCommands(ctx actor.Context) bool {
 	return true
 }
 
-// admitCommand refuses what can not be done now, or not at all.
+// admitCommand reports whether a command can be executed now, and otherwise refuses it. Below says
+// that the command needs a tier below HBM.
 func (r *replica) admitCommand(ctx actor.Context, id string, below bool) bool {
 	var why *messages.Refused
 	switch {
@@ -102,14 +104,14 @@ func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks
 	r.advance(ctx)
 }
 
-// continueOffloadAll has the next blocks copied down that were ordered to.
+// continueOffloadAll offloads the next blocks of an OffloadBlocks command.
 func (r *replica) continueOffloadAll(ctx actor.Context) {
 	if r.kvTiers.offloadAll == nil || r.kvTiers.offloading {
 		return
 	}
 	blocks := r.pool.SelectIdle(0, r.burst())
 	if len(blocks) == 0 {
-		blocks = r.pool.SelectOffload(0, r.burst()) // what running sequences hold
+		blocks = r.pool.SelectOffload(0, r.burst()) // blocks of running sequences
 	}
 	if len(blocks) == 0 {
 		r.answerOffloadAll(ctx, "")
@@ -118,7 +120,7 @@ func (r *replica) continueOffloadAll(ctx actor.Context) {
 	r.offload(ctx, blocks)
 }
 
-// offloadAllProgress: the tier below took so many blocks of the last ones.
+// offloadAllProgress records the number of blocks that the tier accepted.
 func (r *replica) offloadAllProgress(ctx actor.Context, took int, err error) {
 	if r.kvTiers.offloadAll == nil {
 		return
@@ -140,7 +142,7 @@ func (r *replica) answerOffloadAll(ctx actor.Context, detail string) {
 	}
 }
 
-// moved says that blocks were copied to or from HBM.
+// kvMoved returns the result of a command that copied blocks to or from HBM.
 func (r *replica) kvMoved(blocks int, began time.Time, detail string) *messages.KvMoved {
 	return &messages.KvMoved{
 		Node: r.Spec.GetNode(), Replica: r.Spec.GetName(), Blocks: uint32(blocks),
@@ -153,7 +155,7 @@ func blocksMoved(id string, moved *messages.KvMoved) *messages.BlocksMoved {
 	return &messages.BlocksMoved{RequestId: id, Outcome: &messages.BlocksMoved_Moved{Moved: moved}}
 }
 
-// fetch has the blocks of a prefix copied up, for nobody's sake now.
+// prefetch restores a prefix that no sequence is waiting for.
 func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, who requester) {
 	order := &restoreCommand{requester: who, began: time.Now(), inHBM: r.pool.Match(hashes)}
 	if order.inHBM == len(hashes) {
@@ -168,7 +170,7 @@ func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, who requester) {
 	})
 }
 
-// answer tells whoever gave the order what has become of it.
+// answer sends the result to the requester, if there is one.
 func (o *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detail string) {
 	if o == nil || o.replyTo == nil {
 		return
@@ -178,7 +180,8 @@ func (o *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detai
 	ctx.Send(o.replyTo, blocksMoved(o.requestID, moved))
 }
 
-// syncKVPins takes up what is pinned now, brings it up from below, and says it to the tiers again.
+// syncKVPins applies changed pins: it pins the blocks in HBM and restores the missing ones. It then
+// repeats all pins to the tiers.
 func (r *replica) syncKVPins(ctx actor.Context) {
 	if r.Pins == nil || r.kvTiers != nil && !r.kvTiers.ready {
 		return

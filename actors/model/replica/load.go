@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// ask asks for what is still missing: the model, then the blocks.
+// requestNext requests what the startup still lacks: first the model, then the blocks.
 func (r *replica) requestNext(ctx actor.Context) {
 	name := r.Spec.GetName()
 	switch {
@@ -31,7 +31,7 @@ func (r *replica) requestNext(ctx actor.Context) {
 		})
 	case r.revisionConfirmed():
 		return
-	default: // the deployment has not seen yet what was found
+	default: // the deployment has not confirmed the revision yet
 		r.publishStatus(ctx)
 	}
 	supervise.After(ctx, requestRetryAfter, &retryLoad{r.incarnation})
@@ -45,10 +45,10 @@ func (r *replica) onRetryLoad(ctx actor.Context, msg *retryLoad) {
 
 func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	if r.model != nil {
-		return // asked twice
+		return // repeated request
 	}
 	if refused := msg.GetRefused(); refused != nil {
-		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // else retryLoad comes
+		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // otherwise retryLoad repeats the request
 			r.failure, r.foundRevision = refused, msg.GetFoundRevision()
 			r.setState(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
 		}
@@ -64,10 +64,10 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	r.requestNext(ctx)
 }
 
-// onBlocksAdopted: the blocks are known. Start the engine over them.
+// onBlocksAdopted starts the engine over the adopted blocks.
 func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) {
 	if r.engine != nil {
-		return // asked twice
+		return // repeated request
 	}
 	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
 	r.pool = kv.NewPool(blocks, blockTokens)

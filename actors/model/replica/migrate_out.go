@@ -14,14 +14,14 @@ import (
 )
 
 // stage of a spec that leaves.
-type harness int
+type migrateStage int
 
 const (
-	offering  harness = iota + 1 // the target makes room
-	copying                      // full blocks are on their way, and the spec goes on here
-	pausing                      // held; a step in flight still computes it
-	finishing                    // held; the last blocks are on their way
-	resuming                     // held; the target was told to go on with it
+	offering  migrateStage = iota + 1 // the target makes room
+	copying                           // full blocks are on their way, and the spec goes on here
+	pausing                           // held; a step in flight still computes it
+	finishing                         // held; the last blocks are on their way
+	resuming                          // held; the target was told to go on with it
 )
 
 // findOutgoing is a spec that leaves for another replica. Whatever goes wrong, it goes on here.
@@ -30,7 +30,7 @@ type outgoing struct {
 	attempt    uint64
 	migration  *migration
 	target     *actor.PID
-	stage      harness
+	stage      migrateStage
 	command    proto.Message // the last one to the target, repeated until it is answered
 	resends    int
 	cancelSend context.CancelFunc // of the sending

@@ -9,10 +9,10 @@ import (
 	"troupe/messages"
 )
 
-// dropNotFinite ends the sequences of a step whose logits are NaN or infinite: there is no token to
-// choose. The other sequences of the step are not affected, since what is computed for one does not
-// depend on another. No request finds the blocks of such a spec: those that it shared may be where
-// the NaN came from.
+// dropNotFinite ends the sequences of a step whose logits are NaN or infinite, since no token can
+// be chosen. The other sequences of the step are unaffected, because no sequence's computation
+// depends on another's. The blocks of such a sequence are discarded, also those that it shared:
+// they may be the source of the NaN.
 func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens []*messages.SampledToken) {
 	for _, e := range entries {
 		if !e.Sample {

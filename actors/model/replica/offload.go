@@ -12,10 +12,10 @@ import (
 	"troupe/messages"
 )
 
-// burst is how many blocks leave at once.
+// burst returns the maximum number of blocks in one offload.
 func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 
-// offload has blocks copied down.
+// offload starts to copy blocks to the first tier below HBM.
 func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 	l := r.kvTiers
 	if len(blocks) == 0 {
@@ -36,7 +36,7 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 		return
 	}
 	took := 0
-	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
+	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest last, so that it is evicted first
 		below := i < len(msg.below) && msg.below[i]
 		if r.pool.OffloadDone(msg.blocks[i].Block, below); below {
 			took++
@@ -45,7 +45,7 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 	if msg.err != nil {
 		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
 	}
-	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading { // it would be the same again at once
+	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading { // an immediate retry would fail the same way
 		supervise.After(ctx, offloadBackoff, &offloadRetry{r.incarnation})
 	}
 	r.kvTiers.totals.offloaded += uint64(took)
@@ -53,7 +53,7 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 	r.advance(ctx)
 }
 
-// offload copies blocks down to a tier: reserve, copy, commit.
+// offload copies blocks to a tier: it reserves slots, copies, and commits.
 type offload struct {
 	request   string
 	root      *actor.RootContext
@@ -64,7 +64,7 @@ type offload struct {
 	copied    kvstore.Report
 }
 
-// run returns which of the blocks the tier has now.
+// run reports for each block whether the tier has it now.
 func (o offload) run(ctx context.Context) (below []bool, err error) {
 	commit := &messages.CommitBlocks{RequestId: o.request}
 	defer func() { o.root.Send(o.to.Actor, commit) }()

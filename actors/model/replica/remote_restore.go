@@ -14,25 +14,25 @@ import (
 	"troupe/messages"
 )
 
-// remoteTier is what other holders are called sourceRun, beside the names of tiers.
+// remoteTier is the name of all remote holders in metrics, next to the names of tiers.
 const remoteTier = "remote"
 
-// holder is who may have blocks that this node has not: another replica, or a tier of another node.
+// remoteHolder has blocks that this node lacks: another replica, or a tier of another node.
 type remoteHolder struct {
 	*messages.BlocksHeld
-	path kv.Path // the way there
+	path kv.Path // to the holder
 }
 
-// fetch is one use of the way to a holder.
+// remoteFetch is the result of one fetch from a holder.
 type remoteFetch struct {
 	kv.FetchSample
-	wanted int // blocks
+	wanted int // number of blocks
 }
 
-// hasRemote reports whether others may hold blocks.
+// hasRemote reports whether other replicas or nodes may hold blocks.
 func (l *kvTiers) hasRemote() bool { return l.Remote != nil && l.RemoteAvailable() }
 
-// search is one for these blocks, wherever they may be.
+// newLookup returns a lookup of blocks in the tiers and at remote holders.
 func (r *replica) newLookup(ctx actor.Context, hashes []kv.Hash) tierLookup {
 	s := tierLookup{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.kvTiers.Lower, hashes: hashes,
 		namespace: r.kvTiers.namespace, timeout: lookupTimeout}
@@ -45,7 +45,7 @@ func (r *replica) newLookup(ctx actor.Context, hashes []kv.Hash) tierLookup {
 	return s
 }
 
-// hasRemote asks the remote tier who holds the blocks that follow those that were found below.
+// findRemote asks the remote tier for holders of the blocks after those in the tiers.
 func (s tierLookup) findRemote(all *lookupResult) {
 	rest := s.hashes[len(all.locations):]
 	if s.remote == nil || len(rest) == 0 {
@@ -70,7 +70,7 @@ func (s tierLookup) findRemote(all *lookupResult) {
 	}
 }
 
-// pathFrom is the way to a holder as the remote tier has measured it.
+// pathFrom returns the path to a holder as measured by the remote tier.
 func pathFrom(run *messages.BlocksHeld) kv.Path {
 	p := run.GetPath()
 	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(),
@@ -79,8 +79,8 @@ func pathFrom(run *messages.BlocksHeld) kv.Path {
 	return path
 }
 
-// fetch has the remote tier bring the run of one holder's blocks that begins with block i, straight to where they go. It ends with the context, however
-// far it came.
+// fetchRun fetches the run of one holder's blocks that starts with block i, straight to its
+// destination. It ends with the context at the latest; the blocks that have arrived by then count.
 func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 	run := c.sourceRun(i)
 	from := c.holders[c.locations[i].tier-len(c.lookup.tiers)]
@@ -117,7 +117,8 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 	return f
 }
 
-// take is given a chunk of the run that begins with block first. It ends the transfer once nothing of that is of use.
+// putChunk stores a chunk of the run that starts with block first. It returns an error, which ends
+// the transfer, once the chunks are of no more use.
 func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chunks, index uint32,
 	sealed []byte) error {
 	i, part := chunks.BlockPart(index)
@@ -131,7 +132,7 @@ func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chu
 	return c.restore.PutPart(ctx, first+i, part, b)
 }
 
-// bring returns when the holder has sent what it has of the blocks.
+// requestFetch returns when the holder has sent its blocks.
 func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id string, hashes []kv.Hash,
 	ticket *messages.BulkTicket) error {
 	deadline, _ := ctx.Deadline()
@@ -155,7 +156,7 @@ func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id str
 	return nil
 }
 
-// sample measures what came in since then.
+// sample records the bytes received since began and when they arrived.
 func (in *transferSink) sample(f *kv.FetchSample, began time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -166,7 +167,7 @@ func (in *transferSink) sample(f *kv.FetchSample, began time.Time) {
 	}
 }
 
-// sample counts what came from holders, and what did not.
+// countFetches counts the blocks that holders sent or failed to send.
 func (l *kvTiers) countFetches(all []remoteFetch) {
 	for _, f := range all {
 		l.totals.fetched += uint64(f.Blocks)

@@ -2,11 +2,13 @@ package replica
 
 import "slices"
 
-// maxReportedRequests is how many sequences a replica's report names. With more, there is nothing to be found by looking at them, and routers tell each other of
-// every report.
+// maxReportedRequests is the maximum number of request ids in a report. A longer list helps no
+// reader, and routers exchange every report.
 const maxReportedRequests = 4
 
-// requestIDs are the sequences that the replica holds something for, in order. Those that leave are among those that run or wait.
+// requestIDs returns the sorted ids of the requests that the replica holds resources for, or nil if
+// there are more than maxReportedRequests. Outgoing sequences are included as running or waiting
+// ones.
 func (r *replica) requestIDs() []string {
 	if len(r.sequences)+len(r.incoming) > maxReportedRequests {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"troupe/messages"
 )
 
-// kvReportEvery is how often the gpu actor hears what the KV memory is used for. It is told whether or not that scheduleReport, since it may have lost
-// what it knew.
+// kvReportEvery is the time between two KVReports to the gpu actor. Unchanged values are repeated,
+// since the gpu actor may have lost them in a crash.
 const kvReportEvery = time.Second
 
 // kvReportTick is a note to self.
 type kvReportTick struct{ incarnation uint64 }
 
-// shrink is KV memory on its way back to the device.
+// shrink is a ShrinkKV in progress: KV memory that returns to the device.
 type shrink struct {
 	command *messages.ShrinkKV
-	done    bool // nobody uses it any more, and no step may run
+	done    bool // the memory is unused and no step may run until GrowKV
 }
 
 func (r *replica) receiveResize(ctx actor.Context) {
@@ -39,7 +39,7 @@ func (r *replica) receiveResize(ctx actor.Context) {
 	}
 }
 
-// reportKV tells the gpu actor, now and again every second.
+// reportKV sends a KVReport and repeats that every kvReportEvery.
 func (r *replica) reportKV(ctx actor.Context) {
 	msg := &messages.KVReport{
 		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), Least: uint32(r.minBlocks()),
@@ -57,18 +57,20 @@ func (r *replica) reportKV(ctx actor.Context) {
 	supervise.After(ctx, kvReportEvery, &kvReportTick{r.incarnation})
 }
 
-// minBlocks is what one sequence of full length takes, or what the operator asked for.
+// minBlocks returns the number of blocks for one sequence of full length, or the number that the
+// operator configured if that is larger.
 func (r *replica) minBlocks() int {
 	size := int(r.Spec.GetBlockTokens())
 	return max((r.context+size-1)/size, int(r.Spec.GetKvBlocks()))
 }
 
-// contextLimit is how many tokens a sequence can have with so many blocks.
+// contextLimit returns the maximum number of tokens of a sequence with the given number of blocks.
 func (r *replica) contextLimit(blocks int) int {
 	return min(int(r.model.GetContextTokens()), blocks*int(r.Spec.GetBlockTokens()))
 }
 
-// wantedBlocks is what the sequences that wait for blocks, not for a place, could use at full length.
+// wantedBlocks returns the number of blocks that waiting sequences could use at full length, if
+// they wait for blocks rather than for a place in the batch.
 func (r *replica) wantedBlocks() int {
 	one := r.minBlocks()
 	places := int(r.Spec.GetMaxSequences()) - r.batch.Running()
@@ -78,7 +80,8 @@ func (r *replica) wantedBlocks() int {
 	return max(0, min(r.batch.Waiting(), places)) * one
 }
 
-// onShrink: what is asked for before the blocks are known is asked for again.
+// onShrink starts to shrink the KV memory, or repeats the answer. Before the blocks are adopted it
+// ignores the command, which the gpu actor repeats.
 func (r *replica) onShrink(ctx actor.Context, msg *messages.ShrinkKV) {
 	switch {
 	case r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease():
@@ -94,7 +97,7 @@ func (r *replica) onShrink(ctx actor.Context, msg *messages.ShrinkKV) {
 	}
 }
 
-// advanceShrink carries a shrink on between two steps. It reports whether none may run.
+// advanceShrink continues a shrink between two steps. It reports whether no step may run.
 func (r *replica) advanceShrink(ctx actor.Context) bool {
 	if r.shrink == nil || r.shrink.done {
 		return r.shrink != nil
@@ -113,7 +116,7 @@ func (r *replica) answerShrink(ctx actor.Context) {
 	ctx.Request(r.GPU, &messages.KVShrunk{Lease: r.model.GetLease(), Attempt: r.shrink.command.GetAttempt()})
 }
 
-// onGrow: so many blocks are there now.
+// onGrow sets the number of blocks and ends a shrink.
 func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
 	if r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease() {
 		return
@@ -132,7 +135,7 @@ func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
 	r.advance(ctx)
 }
 
-// onPreempted notes who had to give way.
+// onPreempted handles sequences that the scheduler has preempted.
 func (r *replica) onPreempted(ctx actor.Context, all []batch.Preemption) {
 	for _, p := range all {
 		r.totals.preemptions++

@@ -8,7 +8,7 @@ import (
 	"troupe/core/kv"
 )
 
-// restore decides between restoring and recomputing, and has blocks restoreDone to free ones.
+// restore decides whether to restore the found blocks or recompute them, and starts the restore.
 func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 	l := r.kvTiers
 	choice := r.decideRestore(found)
@@ -30,7 +30,7 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 	if found.command == nil {
 		l.totals.restores++
 	}
-	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
+	begin := r.pool.Acquire(found.hashes[:found.have]) // referenced, so that the restore does not evict them
 	c := restoreCopy{lookup: found.lookup, to: l.up, bulk: r.Bulk, lookupResult: found.lookupResult,
 		timeout: max(choice.Recompute, minRestoreTimeout), copied: l.OnCopied}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
@@ -40,7 +40,7 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 		}
 		c.blocks = append(c.blocks, b)
 	}
-	r.publishBlocks(ctx) // before what was evicted for them is overwritten
+	r.publishBlocks(ctx) // before the evicted blocks are overwritten
 	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
 	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin,
 		blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
@@ -51,7 +51,8 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 	})
 }
 
-// doubt is about the ways up that were too slow.
+// decayRates decays the rates of the tiers that a decision avoided as too slow, so that they are
+// tried again.
 func (l *kvTiers) decayRates(avoided []blockLocation) {
 	tiers := make(map[int]bool)
 	for _, p := range avoided {
@@ -62,7 +63,8 @@ func (l *kvTiers) decayRates(avoided []blockLocation) {
 	}
 }
 
-// choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
+// decideRestore decides how many of the found blocks to restore. Commands restore all. A sequence
+// that no longer waits needs none.
 func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 	l := r.kvTiers
 	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,

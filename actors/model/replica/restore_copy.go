@@ -16,34 +16,34 @@ type (
 	offloadDone struct {
 		incarnation uint64
 		blocks      []kv.Committed
-		below       []bool // of each block: the tier has it now
+		below       []bool // by block: the tier has it now
 		err         error
 	}
 	lookupDone struct {
 		incarnation  uint64
 		id           string
-		hashes       []kv.Hash       // of the blocks that the sequence can begin with
-		have         int             // of them, in HBM
-		lookupResult                 // of those that follow, as far as there is no gap
-		lookup       tierLookup      // holds them locked
-		command      *restoreCommand // nil: it is for a sequence
+		hashes       []kv.Hash       // of the blocks that the sequence can start with
+		have         int             // leading blocks in HBM
+		lookupResult                 // of the blocks after them, up to the first gap
+		lookup       tierLookup      // it holds the locks of the found blocks
+		command      *restoreCommand // nil: for a sequence
 	}
 	restoreDone struct {
 		incarnation uint64
 		id          string
-		begin       []int32 // blocks before those that were restoreDone
+		begin       []int32 // blocks before the restored ones
 		blocks      []int32
-		hashes      []kv.Hash       // of blocks
-		locations   []blockLocation // of blocks
+		hashes      []kv.Hash       // by block of blocks
+		locations   []blockLocation // by block of blocks
 		result      restoreResult
-		overlap     *overlap // nil: nobody could begin before it ended
+		overlap     *overlap // nil: no sequence could start before the end
 		command     *restoreCommand
 		err         error
 	}
 	offloadRetry struct{ incarnation uint64 }
 )
 
-// tierRequest is a new request id.
+// tierRequest returns a new request id.
 func (r *replica) tierRequest() string {
 	r.kvTiers.lastRequest++
 	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.lastAttempt, r.incarnation, r.kvTiers.lastRequest)
@@ -51,26 +51,27 @@ func (r *replica) tierRequest() string {
 
 var errNotFetched = errors.New("it did not come, in time or intact")
 
-// climb copies blocks up to HBM, from the tiers and from other holders, all side by side.
+// restoreCopy copies blocks to HBM, from the tiers and from remote holders in parallel.
 type restoreCopy struct {
 	lookup tierLookup
 	to     Blocks
 	bulk   Bulk
 	lookupResult
-	blocks  []int32 // where they go to; may be fewer than places
+	blocks  []int32 // destinations; may be fewer than locations
 	timeout time.Duration
 	copied  kvstore.Report
 	restore *kvstore.LayerRestore // of all blocks
 }
 
-// result is how far it came: so many leading blocks, and how fast by tier and by holder.
+// restoreResult is the result of a restoreCopy: the number of leading blocks that were restored,
+// the rate of each tier, and the fetches from each holder.
 type restoreResult struct {
 	blocks  int
 	rates   []kv.Rate
 	fetches []remoteFetch
 }
 
-// run ends when nothing is copied any more.
+// run restores the blocks and returns once no copy is in progress.
 func (c restoreCopy) run(life context.Context) (done restoreResult, err error) {
 	c.claim()
 	ctx, end := context.WithTimeout(life, c.timeout)
@@ -89,7 +90,7 @@ func (c restoreCopy) run(life context.Context) (done restoreResult, err error) {
 	return done, c.restore.Err()
 }
 
-// settle takes note of what came, and returns what was damaged.
+// collect records the results and returns the locations of damaged blocks.
 func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged []blockLocation) {
 	size, leads, came, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
 	for i, m := range c.restore.Moves() {
@@ -112,7 +113,7 @@ func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged
 	}
 	for i, n := range came {
 		if late[i] {
-			n = max(n, 1) // it took longer than this for one: else a disk that is slow now would count as fast as it was
+			n = max(n, 1) // one block took longer than this; without it, a tier that became slow would keep its rate
 		}
 		done.rates[i].Add(float64(n*size), took[i])
 	}
@@ -128,7 +129,7 @@ func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged
 	return damaged
 }
 
-// newLayerRestore is the way up of all blocks.
+// newLayerRestore returns the restore of all blocks in the given number of parts.
 func (c restoreCopy) newLayerRestore(parts int, opened func(came int)) *kvstore.LayerRestore {
 	stores := make([]kvstore.Store, len(c.lookup.tiers))
 	for i, t := range c.lookup.tiers {
@@ -145,7 +146,7 @@ func (c restoreCopy) newLayerRestore(parts int, opened func(came int)) *kvstore.
 	return kvstore.NewLayerRestore(c.to, stores, all, parts, opened)
 }
 
-// runs are where runs of blocks begin that one holder has.
+// remoteRuns returns the first block of each run of blocks that one holder has.
 func (c restoreCopy) remoteRuns() (first []int) {
 	for i, n := 0, 0; i < len(c.blocks); i += n {
 		if n = len(c.sourceRun(i)); c.locations[i].tier >= len(c.lookup.tiers) {
@@ -155,7 +156,8 @@ func (c restoreCopy) remoteRuns() (first []int) {
 	return first
 }
 
-// sourceRun are the places from i on that are in one tier, or with one holder; as many as there is room for.
+// sourceRun returns the locations from i on that have the same tier or holder, limited by the
+// number of destinations.
 func (c restoreCopy) sourceRun(i int) []blockLocation {
 	j := i
 	for j < len(c.blocks) && c.locations[j].tier == c.locations[i].tier {

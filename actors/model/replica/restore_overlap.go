@@ -18,39 +18,44 @@ import (
 	"troupe/messages"
 )
 
-// A restore whose blocks come up part by part is a rising: its sequence begins before the last part is there, and the step that computes it passes a
-// gate at each. Until that step is done nobody else is offered the blocks. A gate that fails, or takes longer than gateTimeout, makes the step void: it is
-// planned anew without the sequence, which waits for what the restore brings in the end.
+// A restore whose blocks arrive in parts can overlap with prefill: the sequence starts before the
+// last part, and its first step passes a gate at each part. Until that step is done, the blocks are
+// not offered for sharing. A gate that fails, or that takes longer than gateTimeout, aborts the
+// step. It is planned again without the sequence, which waits for the end of the restore.
 
 const (
-	// defaultPartBytes is the least that is copied at once where a block comes up in parts: what disks and devices copy nearly as fast as whole blocks.
+	// defaultPartBytes is the default minimum size of a part of a block: disks and devices copy
+	// such parts nearly as fast as whole blocks.
 	defaultPartBytes = 256 << 10
-	// gateTimeout is how long one step waits for a restore that is late, all parts together. Whoever else is in it waits as long.
+	// gateTimeout is the total time that one step waits for the parts of a restore. All other
+	// sequences in the step wait as long.
 	gateTimeout = 20 * time.Millisecond
 )
 
-// rising is such a restore.
+// overlap is a restore that may overlap with prefill.
 type overlap struct {
-	gate          uint64 // its number
-	id            string // of the request; "": that is gone
+	gate          uint64 // number of its gate
+	id            string // of the request; empty: it no longer exists
 	begin, blocks []int32
 	restore       *kvstore.LayerRestore
-	ready         bool // the sequence may begin
-	started       bool // it did; not more than once
+	ready         bool // the sequence may start
+	started       bool // the sequence has started; at most once
 	stepDone      bool // a step that read the blocks is done
 }
 
-// ripe is a note to self: a sequence may begin while its blocks are restoreDone.
+// overlapReady is a note to self: a sequence may start before its restore ends.
 type overlapReady struct {
 	incarnation uint64
 	gate        uint64
 	why         string
 }
 
-// parts is in how many parts blocks come up, from the tiers and from other nodes.
+// parts returns the number of parts in which blocks are restored, from tiers and from remote
+// holders.
 func (l *kvTiers) parts() int { return kvstore.Parts(l.up.BlockBytes(), l.up.Layers(), l.PartBytes) }
 
-// raises gives a restore its way up. It makes a rising of it where it is for a sequence, and there is more than one part.
+// planRestore creates the layer restore of a copy. It returns an overlap if the restore is for a
+// sequence and has more than one part, otherwise nil.
 func (r *replica) planRestore(ctx actor.Context, found *lookupDone, c *restoreCopy, begin []int32) *overlap {
 	l, parts := r.kvTiers, r.kvTiers.parts()
 	if found.command != nil || parts < 2 || len(c.blocks) == 0 {
@@ -92,7 +97,7 @@ func (r *replica) onOverlapReady(ctx actor.Context, msg *overlapReady) {
 	}
 }
 
-// startReady lets the sequences run that need not wait for the rest of their blocks any more.
+// startReady starts sequences whose remaining blocks will arrive before they are read.
 func (r *replica) startReady() {
 	for _, gate := range slices.Sorted(maps.Keys(r.kvTiers.overlaps)) {
 		up := r.kvTiers.overlaps[gate]
@@ -106,7 +111,7 @@ func (r *replica) startReady() {
 	}
 }
 
-// gateOf is the number of the gate that an entry has to pass; 0: none.
+// gateOf returns the number of the gate that an entry has to pass; 0: none.
 func (r *replica) gateOf(e batch.Entry) uint64 {
 	if !e.Restoring {
 		return 0
@@ -119,11 +124,12 @@ func (r *replica) gateOf(e batch.Entry) uint64 {
 	panic("replica: no restore fills the blocks of " + e.ID)
 }
 
-// land takes note of the sequences whose first step is done: all their blocks are there. It comes before the step's outcome is taken.
+// finishOverlapped records the sequences whose first step is done, so that all their blocks have
+// arrived. Call it before the outcome of the step is applied.
 func (r *replica) finishOverlapped(entries []batch.Entry) {
 	for _, e := range entries {
 		if p, _ := r.batch.Progress(e.ID); !e.Restoring || !p.Restoring {
-			continue // the others are gone
+			continue // dropped, or not restoring
 		}
 		up := r.kvTiers.overlaps[r.gateOf(e)]
 		up.stepDone = true
@@ -132,7 +138,7 @@ func (r *replica) finishOverlapped(entries []batch.Entry) {
 	}
 }
 
-// onStepAborted plans a step anew whose gate did not open, without the sequence.
+// onStepAborted plans a step again after a gate failed, without the sequence of that gate.
 func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 	step := r.step
 	e := step.entries[void.GetSequence()]
@@ -146,7 +152,8 @@ func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 	r.advance(ctx)
 }
 
-// endOverlap settles what a restore means for the sequence that may have begun on its blocks. It reports whether that sequence has them.
+// endOverlap ends the overlap of a restore that has ended. It reports whether the sequence has all
+// its blocks. If all is true, every block was restored.
 func (r *replica) endOverlap(up *overlap, all bool) (landed bool) {
 	if up == nil {
 		return false
@@ -171,7 +178,7 @@ func (r *replica) onRestoreDone(ctx actor.Context, msg *restoreDone) {
 	}
 }
 
-// applyRestores takes note between two steps of how restores ended.
+// applyRestores applies the results of ended restores, between two steps.
 func (r *replica) applyRestores(ctx actor.Context) {
 	if r.kvTiers == nil {
 		return
@@ -190,7 +197,7 @@ func (r *replica) applyRestore(ctx actor.Context, msg *restoreDone) {
 	}
 	landed := r.endOverlap(msg.overlap, msg.result.blocks == len(msg.blocks))
 	for i, b := range msg.blocks[:msg.result.blocks] {
-		if !landed { // else the sequence has offered those that are full, and may be writing to the last
+		if !landed { // otherwise the sequence has committed the full blocks, and may be writing to the last one
 			r.pool.Commit(b, msg.hashes[i])
 		}
 		if msg.locations[i].tier < len(l.Lower) {
@@ -214,7 +221,7 @@ func (r *replica) applyRestore(ctx actor.Context, msg *restoreDone) {
 	}
 }
 
-// gates are what the engine's steps pass, by number. They are safe for concurrent use.
+// gates holds the gates that engine steps pass, by number. It is safe for concurrent use.
 type gates struct {
 	mu  sync.Mutex
 	all map[uint64]engine.Gate
@@ -232,7 +239,7 @@ func (g *gates) drop(number uint64) {
 	delete(g.all, number)
 }
 
-// find is for the engine; see EngineConfig.Gate.
+// find implements EngineConfig.Gate.
 func (g *gates) find(number uint64) (engine.Gate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -243,7 +250,7 @@ func (g *gates) find(number uint64) (engine.Gate, error) {
 	return gate, nil
 }
 
-// timedGate is a gate that is waited for only so long.
+// timedGate is a gate with a timeout over all its passes.
 type timedGate struct {
 	restore *kvstore.LayerRestore
 	left    time.Duration

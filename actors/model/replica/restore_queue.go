@@ -9,10 +9,12 @@ import (
 	"troupe/core/kv"
 )
 
-// What a sequence can begin with, and HBM has not, is looked for below and hasRemote before it is admitted; it is held meanwhile. Others that need the same block next wait
-// for that look, and for the restore that may come of it, and then look again: nothing is restored or fetched twice at once.
+// A sequence whose first blocks are not in HBM is held before its admission, while they are looked
+// up in the tiers and at remote holders. Other sequences with the same next block wait for that
+// lookup and its restore, and then look up again. No block is thereby restored or fetched twice at
+// once.
 
-// look has the blocks of those looked for that are admitted next.
+// lookupNext starts lookups for the sequences that are admitted next.
 func (r *replica) lookupNext(ctx actor.Context) {
 	l := r.kvTiers
 	if !l.hasRemote() && len(l.Lower) == 0 {
@@ -25,7 +27,7 @@ func (r *replica) lookupNext(ctx actor.Context) {
 		}
 		have := r.pool.Match(hashes)
 		if have == len(hashes) {
-			return // it may have lost some when its turn comes
+			return // it stays pending: blocks may be evicted before it is admitted
 		}
 		delete(l.pendingLookup, id)
 		r.batch.Hold(id)
@@ -44,8 +46,8 @@ func (r *replica) lookupNext(ctx actor.Context) {
 	}
 }
 
-// lookupAhead starts the lookups of sequences that are admitted next while a step is in flight.
-// Started after the step, a lookup would keep its sequence out of the next one too.
+// lookupAhead starts lookups for the sequences that are admitted next while a step is in flight. A
+// lookup started after the step would keep its sequence out of the next step too.
 func (r *replica) lookupAhead(ctx actor.Context) {
 	if r.step != nil && r.kvTiers != nil && r.kvTiers.ready {
 		r.lookupNext(ctx)
@@ -59,18 +61,18 @@ func (r *replica) onLookupDone(ctx actor.Context, msg *lookupDone) {
 	}
 }
 
-// unhold lets a sequence be admitted that was held until its blocks are restored.
+// unhold lets a held sequence be admitted.
 func (r *replica) unhold(id string) {
 	if id == "" {
-		return // it was not for a sequence
+		return // not for a sequence
 	}
 	delete(r.kvTiers.held, id)
-	if r.outgoing[id] == nil { // else it is on its way to another replica
+	if r.outgoing[id] == nil { // otherwise it stays held for its migration
 		r.batch.Resume(id)
 	}
 }
 
-// wakeWaiters lets those go on that waited for what became of a block.
+// wakeWaiters re-queues the sequences that waited for the same block.
 func (r *replica) wakeWaiters(next kv.Hash) {
 	behind := r.kvTiers.waiters[next]
 	delete(r.kvTiers.waiters, next)
@@ -82,7 +84,7 @@ func (r *replica) wakeWaiters(next kv.Hash) {
 	}
 }
 
-// forget sees to it that nothing is taken for a sequence's that is gone.
+// forget removes a sequence that no longer exists.
 func (l *kvTiers) forget(id string) {
 	delete(l.pendingLookup, id)
 	for next, behind := range l.waiters {

@@ -11,14 +11,16 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// revisionConfirmed reports whether what is loaded is what its deployment serves: the files were asked for by their
-// digest, or the deployment has taken them for the confirmedRevision's. Until then the replica does not serve.
+// revisionConfirmed reports whether the loaded files are those that the deployment serves: either
+// they were requested by digest, or the deployment has confirmed them. Until then the replica does
+// not serve.
 func (r *replica) revisionConfirmed() bool {
 	d := r.model.GetRevisionDigest()
 	return d == "" || d == r.Spec.GetRevisionDigest() || d == *r.confirmedRevision
 }
 
-// onConfirm takes the deployment's word, which holds for later lives too: they adopt what is loaded.
+// onConfirm records the confirmed revision. It also holds for later incarnations, which adopt the
+// loaded weights.
 func (r *replica) onConfirm(ctx actor.Context, msg *messages.ConfirmRevision) {
 	*r.confirmedRevision = msg.GetRevisionDigest()
 	if r.ready && !r.stopping && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
@@ -26,7 +28,7 @@ func (r *replica) onConfirm(ctx actor.Context, msg *messages.ConfirmRevision) {
 	}
 }
 
-// serve begins to take sequences.
+// serve starts to accept sequences.
 func (r *replica) serve(ctx actor.Context) {
 	if !r.revisionConfirmed() {
 		return
@@ -47,7 +49,8 @@ type (
 	}
 )
 
-// onCheckFolder looks at the folder: a replica goes on serving when its files are damaged or gone, and says so.
+// onCheckFolder checks the model folder. A replica whose files are damaged or missing continues to
+// serve and reports the fault.
 func (r *replica) onCheckFolder(ctx actor.Context, msg *checkFolder) {
 	if msg.incarnation != r.incarnation || r.stopping {
 		return
@@ -70,15 +73,16 @@ func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
 	}
 }
 
-// setNamespace lets blocks travel where it is known of which files they are, and how they are laid out.
+// setNamespace enables offload if the revision is known. Blocks are valid only for the same files
+// and the same layout.
 func (r *replica) setNamespace(l *kvTiers) {
 	if d := r.model.GetRevisionDigest(); d != "" {
 		l.namespace, l.ready = kv.Root(l.down.Layout(), d, nil), true
 	}
 }
 
-// checkRevision says why what was computed with files of a digest can not go on here. Files without a
-// digest are not compared.
+// checkRevision returns a refusal if output computed by another revision cannot be continued here.
+// Revisions without a digest are not compared.
 func (r *replica) checkRevision(computed string) *messages.Refused {
 	own := r.model.GetRevisionDigest()
 	if computed == "" || own == "" || computed == own {
@@ -89,7 +93,7 @@ func (r *replica) checkRevision(computed string) *messages.Refused {
 			", and the sequence was begun with revision "+digest.Short(computed), retryAfter)
 }
 
-// checkBase says why an adapter is not for the weights that are loaded here.
+// checkBase returns a refusal if an adapter was registered for other weights than those loaded.
 func (r *replica) checkBase(spec *messages.AdapterSpec) *messages.Refused {
 	own := r.model.GetWeightsDigest()
 	if base := spec.GetBaseDigest(); base != "" && own != "" && base != own {

@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// retryQueueFull is what a client is told that finds the queue full.
+// retryQueueFull is the RetryAfter of refusals because of a full queue.
 const retryQueueFull = time.Second
 
 func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
@@ -40,7 +40,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	}
 	ahead, refused := r.submit(ctx, r.batchRequest(id, seq, msg.GetOutput()))
 	switch {
-	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
+	case refused != nil && refused.Reason == batch.Finished: // its Finish was lost
 		ctx.Respond(r.accept(id, 0))
 		ctx.Request(ctx.Sender(), &messages.TokensEmitted{
 			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())),
@@ -59,8 +59,8 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	r.advance(ctx)
 }
 
-// submit queues a batchRequest. Where the queue is full, the client with the most in it gives up its newest spec to a
-// client with fewer.
+// submit queues a request. If the queue is full, the client with the most requests in it loses its
+// newest one to a client with fewer.
 func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused *batch.Refusal) {
 	ahead, refused = r.batch.Submit(q)
 	if refused == nil || refused.Reason != batch.QueueFull {
@@ -79,8 +79,9 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	return r.batch.Submit(q)
 }
 
-// reattach gives a spec that runs already to the sender, and repeats what the client has not seen. It reports
-// false where the session knows more than the replica, which then starts anew.
+// reattach assigns a running sequence to the sender and repeats the tokens that the client has not
+// seen. If the session has more output than the replica, reattach drops the sequence and reports
+// false.
 func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen int) bool {
 	_, output, _ := r.batch.Sequence(id)
 	if seen > len(output) || seen < c.outputBase {
@@ -103,7 +104,7 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 	return true
 }
 
-// batchRequest is a spec as the batch wants it.
+// batchRequest converts a sequence to a request of the scheduler.
 func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
@@ -116,7 +117,7 @@ func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []u
 	}
 }
 
-// stops are the tokens that end a spec.
+// stopTokens returns the tokens that end a sequence.
 func (r *replica) stopTokens(seq *messages.SequenceSpec) []uint32 {
 	stops := append([]uint32(nil), seq.GetSampling().GetStopTokenIds()...)
 	if !seq.GetSampling().GetIgnoreEos() {
@@ -125,7 +126,7 @@ func (r *replica) stopTokens(seq *messages.SequenceSpec) []uint32 {
 	return stops
 }
 
-// onCancel frees a spec's blocks at once, or at the end of the step that it is in.
+// onCancel frees the blocks of a sequence immediately, or at the end of the step that it is in.
 func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 	id := msg.GetRequestId()
 	if _, ok := r.sequences[id]; !ok {
@@ -136,7 +137,7 @@ func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 	r.advance(ctx)
 }
 
-// drop forgets a spec, and stops it from being moved.
+// drop removes a sequence and aborts its migration.
 func (r *replica) drop(ctx actor.Context, id, why string) {
 	r.batch.Drop(id)
 	delete(r.sequences, id)
@@ -165,7 +166,7 @@ func (r *replica) onDrain(ctx actor.Context) {
 	r.advance(ctx)
 }
 
-// interrupt ends a spec here; its session may go on elsewhere.
+// interrupt ends a sequence on this replica. Its session may continue it elsewhere.
 func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused) {
 	ctx.Request(r.sequences[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation,
 		Refused: why})

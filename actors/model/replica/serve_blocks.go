@@ -14,25 +14,26 @@ import (
 )
 
 const (
-	maxExports    = 8                // at once; further ones are refused
-	maxExportTime = 10 * time.Second // whatever was asked for
+	maxExports    = 8                // concurrent exports; further ones are refused
+	maxExportTime = 10 * time.Second // limit of a lease, even if a longer one is requested
 )
 
-// loan is a LeaseBlocks that is being carried out. Its blocks are referenced, and so neither evicted nor written to.
+// export is a LeaseBlocks in progress. Its blocks are referenced, so they are neither evicted nor
+// overwritten.
 type export struct {
 	requester *actor.PID
 	blocks    []int32
 	end       context.CancelFunc
 }
 
-// exportDone is a note to self: a loan has ended.
+// exportDone is a note to self: an export has ended.
 type exportDone struct {
 	incarnation uint64
 	id          string
 	err         error
 }
 
-// onLeaseBlocks has the leading blocks of a prompt sent to another replica, as far as they are in HBM.
+// onLeaseBlocks sends the leading blocks of a prompt that are in HBM to another replica.
 func (r *replica) onLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
 	id := msg.GetRequestId()
 	chunks, err := kvstore.NewChunks(len(msg.GetHashes()), msg.GetBlockBytes(), msg.GetPartBytes())
@@ -74,7 +75,8 @@ func (r *replica) checkExport(msg *messages.LeaseBlocks, bad error) *messages.Re
 	return nil
 }
 
-// padded makes a hash of any bytes; what is no hash becomes one that nothing has.
+// hashOrZero returns raw as a hash, or the zero hash if the length is wrong. No block has the zero
+// hash.
 func hashOrZero(raw []byte) (h kv.Hash) {
 	if len(raw) == len(h) {
 		copy(h[:], raw)
@@ -88,7 +90,7 @@ func (r *replica) onReleaseBlocks(msg *messages.ReleaseBlocks) {
 	}
 }
 
-// onExportDone lets go of what was lent, and says how it ended.
+// onExportDone releases the blocks of an export and answers its requester.
 func (r *replica) onExportDone(ctx actor.Context, msg *exportDone) {
 	if r.kvTiers == nil || msg.incarnation != r.incarnation {
 		return
@@ -112,7 +114,7 @@ func (r *replica) onExportDone(ctx actor.Context, msg *exportDone) {
 	r.advance(ctx)
 }
 
-// blockSender sends blocks of HBM.
+// blockSender sends blocks from HBM.
 type blockSender struct {
 	from      Blocks
 	bulk      Bulk
@@ -123,7 +125,7 @@ type blockSender struct {
 	namespace kv.Hash
 }
 
-// run sends each chunk of the blocks with its seal.
+// run sends the chunks of the blocks, each with its seal.
 func (d blockSender) run(ctx context.Context) (none struct{}, err error) {
 	return none, d.bulk.Send(ctx, d.ticket, d.chunks.SendOrder(len(d.blocks)), func(index uint32, into []byte) (int,
 		error) {

@@ -9,11 +9,11 @@ import (
 	"troupe/messages"
 )
 
-// maxBatchCrashes is how often a step may crash before its sequences are run one by one, to find the one that
-// crashes it.
+// maxBatchCrashes is the number of times a step may crash before its sequences run one by one, to
+// find the one that crashes it.
 const maxBatchCrashes = 2
 
-// advance starts the next step, unless one is in flight or there is nothing to do.
+// advance starts the next step, unless one is in flight or nothing is to be done.
 func (r *replica) advance(ctx actor.Context) {
 	r.syncPins(ctx)
 	if r.step != nil || !r.ready {
@@ -23,7 +23,7 @@ func (r *replica) advance(ctx actor.Context) {
 		next := r.isolated[0]
 		r.isolated = r.isolated[1:]
 		if p, _ := r.batch.Progress(next.ID); next.Restoring && !p.Restoring {
-			continue // it is gone, and so may be what fills its blocks
+			continue // the sequence may be gone, and with it the restore that fills its blocks
 		}
 		r.runStep(ctx, []batch.Entry{next})
 		r.step.crashes = maxBatchCrashes
@@ -45,7 +45,7 @@ func (r *replica) advance(ctx actor.Context) {
 	r.runStep(ctx, plan.Entries)
 }
 
-// onIdle: no spec is left. Whoever waits for the drain learns it.
+// onIdle answers a pending drain once no sequence is left.
 func (r *replica) onIdle(ctx actor.Context) {
 	r.publishBlocks(ctx)
 	if r.drainRequester != nil && len(r.sequences) == 0 {
@@ -54,7 +54,8 @@ func (r *replica) onIdle(ctx actor.Context) {
 	}
 }
 
-// run tells the tier what the step overwrites, then sends it to the engine.
+// runStep reports the blocks that the step overwrites to the HBM tier, then sends the step to the
+// engine.
 func (r *replica) runStep(ctx actor.Context, entries []batch.Entry) {
 	r.publishBlocks(ctx)
 	r.steps++
@@ -71,18 +72,19 @@ func (r *replica) runStep(ctx actor.Context, entries []batch.Entry) {
 	ctx.Request(r.engine, step.command)
 }
 
-// promptTokens is how many of an entry's tokens are of its prompt: the rest was generated.
+// promptTokens returns how many of an entry's tokens belong to the prompt; the others were
+// generated.
 func (r *replica) promptTokens(e batch.Entry) uint64 {
 	prompt, _, _ := r.batch.Sequence(e.ID)
 	return uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
 }
 
-// share is one spec's part of a step, as the engine wants it.
+// stepSequence converts one entry of a step for the engine.
 func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
 	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample,
 		Adapter: e.Adapter, Gate: r.gateOf(e)}
 	c, ok := r.sequences[e.ID]
-	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
+	if !e.Sample || !ok { // a cancelled sequence is computed to the end of the step, without a session
 		s.Sample = e.Sample
 		return s
 	}
@@ -98,7 +100,7 @@ func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
 	return s
 }
 
-// publishBlocks tells the tier what scheduleReport in the blocks since the last time.
+// publishBlocks reports the block changes since the last call to the HBM tier.
 func (r *replica) publishBlocks(ctx actor.Context) {
 	evicted, committed := r.pool.Changes()
 	if len(evicted) == 0 && len(committed) == 0 {
@@ -115,8 +117,9 @@ func (r *replica) publishBlocks(ctx actor.Context) {
 	ctx.Send(r.HBM, msg)
 }
 
-// onEngineReady: the engine's first life, or another one after a crash that lost the step in flight. A step
-// writes nothing but its own KV slots and samples as a function of seed and position, so it is simply run again.
+// onEngineReady handles the start of the engine, or its restart after a crash that lost the step in
+// flight. A step writes only its own KV slots, and it samples as a function of seed and position.
+// It can therefore be run again.
 func (r *replica) onEngineReady(ctx actor.Context) {
 	if !r.ready && !r.stopping {
 		r.ready = true
@@ -134,7 +137,7 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 	case r.step.crashes == maxBatchCrashes:
 		r.isolated, r.step = entries, nil
 		r.advance(ctx)
-	default: // it crashed alone
+	default: // it crashed with a single sequence
 		r.step = nil
 		r.dropPoison(ctx, entries[0].ID)
 		r.betweenSteps(ctx)
@@ -142,7 +145,7 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 	}
 }
 
-// expel drops the spec that crashes the engine.
+// dropPoison drops a sequence that crashes the engine.
 func (r *replica) dropPoison(ctx actor.Context, id string) {
 	r.Log.Error().Str("request", id).Msg("sequence expelled: the engine crashes on it")
 	if _, ok := r.sequences[id]; ok {
@@ -177,7 +180,7 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	r.advance(ctx)
 }
 
-// logprobsByID is nil where no spec asked for log-probabilities.
+// logprobsByID returns nil if no sequence requested log-probabilities.
 func logprobsByID(entries []batch.Entry, tokens []*messages.SampledToken) map[string]*messages.TokenLogprobs {
 	var byID map[string]*messages.TokenLogprobs
 	i := 0
@@ -196,7 +199,7 @@ func logprobsByID(entries []batch.Entry, tokens []*messages.SampledToken) map[st
 	return byID
 }
 
-// emit sends a token to its session. A stop token ends the spec and is not part of it.
+// emit sends a token to its session. A stop token ends the sequence and is not part of the output.
 func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLogprobs) {
 	c, ok := r.sequences[e.ID]
 	if !ok {

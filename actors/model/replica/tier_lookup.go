@@ -10,35 +10,36 @@ import (
 	"troupe/messages"
 )
 
-// search asks the tiers for blocks, and locks those that are there; then the remote tier for those that follow.
+// tierLookup locks blocks in the tiers, and finds remote holders of the blocks after them.
 type tierLookup struct {
 	request   string
 	root      *actor.RootContext
 	tiers     []Tier
 	hashes    []kv.Hash
 	namespace kv.Hash
-	timeout   time.Duration // each of them, and then the remote tier, may take to answer
+	timeout   time.Duration // of each tier's answer, and then of the remote tier's
 
-	remote         *actor.PID // nil: no other holder is looked for
+	remote         *actor.PID // nil: no remote holders
 	model, replica string
 }
 
-// place is where a block lies: below, or with another holder.
+// blockLocation is the location of a block: in a tier, or at a remote holder.
 type blockLocation struct {
-	tier int // index of the fastest tier that has it; from len(tiers) on, of a holder
+	tier int // index of the fastest tier with the block, or len(tiers) plus the index of a holder
 	slot int32
-	hash kv.Hash // as the tiers know it
+	hash kv.Hash // namespaced
 }
 
-// lookupResult are where the leading blocks lie. Those below are locked until somebody claims them, who then unlocks them, or else until the life ends: what
-// comes of them may never be heard.
+// lookupResult is the result of a lookup: the locations of the leading blocks. The blocks in tiers
+// are locked. The lock ends with the context of the lookup, since the result may never be received,
+// unless the receiver calls claim. The receiver then has to unlock the blocks.
 type lookupResult struct {
 	locations []blockLocation
 	holders   []remoteHolder
 	claim     func() bool
 }
 
-// run looks for the leading blocks. Who does not answer has none.
+// run finds the leading blocks. A tier that does not answer in time counts as empty.
 func (s tierLookup) run(life context.Context) (lookupResult, error) {
 	wanted := make([][]byte, len(s.hashes))
 	for i, h := range s.hashes {
@@ -50,7 +51,7 @@ func (s tierLookup) run(life context.Context) (lookupResult, error) {
 		asked[i] = s.root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: s.request, Hashes: wanted}, s.timeout)
 	}
 	below := make(map[kv.Hash]blockLocation)
-	for i := len(asked) - 1; i >= 0; i-- { // the fastest last, so that it counts
+	for i := len(asked) - 1; i >= 0; i-- { // the fastest tier last, so that it wins
 		if answer, err := asked[i].Result(); err == nil {
 			for _, b := range answer.(*messages.LockBlocksResult).GetLocked() {
 				below[kv.Hash(b.GetHash())] = blockLocation{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
@@ -71,7 +72,7 @@ func (s tierLookup) run(life context.Context) (lookupResult, error) {
 	return all, nil
 }
 
-// unlock ends what run began, and tells of blocks that were damaged.
+// unlock releases the locks and reports damaged blocks to their tiers.
 func (s tierLookup) unlock(damaged []blockLocation) {
 	for i, t := range s.tiers {
 		msg := &messages.UnlockBlocks{RequestId: s.request}

@@ -11,78 +11,84 @@ import (
 	"troupe/messages"
 )
 
-// Tiers are the places for KV blocks below HBM.
+// Tiers configures the KV tiers below HBM.
 type Tiers struct {
-	Lower     []Tier  // the fastest first; none: nothing is offloadDone
-	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
-	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
-	// Always restores what lies below, also where recomputing would be faster, and where it is long looked for. For tests and measurements.
+	Lower []Tier // fastest first; empty: no offload
+	// Watermark is the share of HBM blocks above which blocks are offloaded ahead of need; default
+	// kv.DefaultWatermark.
+	Watermark float64
+	IdleSteps uint64 // steps after which an unreferenced block is offloaded; default 100
+	// Always restores all found blocks, also if recomputing would be faster, and waits longer for
+	// lookups. For tests and measurements.
 	Always bool
-	// Remote is the tier that fetches what other replicas and nodes hold; nil: nothing is. RemoteAvailable reports whether there are any.
+	// Remote is the tier that fetches blocks from other replicas and nodes. Nil: no blocks are
+	// fetched. RemoteAvailable reports whether there are other replicas or nodes.
 	Remote          *actor.PID
 	RemoteAvailable func() bool
-	// PartBytes is the least of a block that is copied at once, so that prefillRate can begin before the rest; default 256 KiB. Early begins it with the restore,
-	// whatever that takes, and waits for it: for tests.
+	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
+	// can start before the rest; default 256 KiB. Early starts prefill together with the restore,
+	// and waits for it: for tests.
 	PartBytes int
 	Early     bool
-	// OnCopied is told of each block that was to be copied between HBM and a tier. Nil: nobody is.
+	// OnCopied is called for each copy of a block between HBM and a tier, failed ones included.
+	// Nil: no calls.
 	OnCopied kvstore.Report
 }
 
-// Tier is one of them.
+// Tier is a KV tier below HBM.
 type Tier struct {
-	Name  string // "dram"
+	Name  string // such as "dram"
 	Actor *actor.PID
 	Store kvstore.Store
 }
 
 const (
 	defaultIdleSteps  = 100
-	burstShare        = 16                     // of the HBM blocks, one part leaves at once
-	maxLookups        = 8                      // sequences whose blocks are looked for, or restoreDone, at once
-	tierTimeout       = 2 * time.Second        // a tier may take to answer
-	lookupTimeout     = 100 * time.Millisecond // likewise, while a sequence is held for it
-	offloadBackoff    = time.Second            // after blocks could not be offloadDone
-	minRestoreTimeout = 20 * time.Millisecond  // a restore may take, however fast recomputing is
+	burstShare        = 16                     // the HBM blocks divided by it are the maximum of one offload
+	maxLookups        = 8                      // maximum number of concurrent lookups and restores for sequences
+	tierTimeout       = 2 * time.Second        // of a tier's answer
+	lookupTimeout     = 100 * time.Millisecond // of a tier's answer while a sequence is held for it
+	offloadBackoff    = time.Second            // after an offload that the tier did not accept
+	minRestoreTimeout = 20 * time.Millisecond  // minimum timeout of a restore, however fast recomputing is
 	stepsPerReport    = 32                     // steps between two StepsDone
 )
 
-// lower is what a replica knows of the tiers below HBM.
+// kvTiers is the state of a replica's tiers below HBM.
 type kvTiers struct {
 	Tiers
-	down, up  Blocks  // a stream of its own for each direction
-	namespace kv.Hash // of the revision's files and the layout of the blocks: blocks of another one are other blocks
-	ready     bool    // space is known
+	down, up  Blocks  // one copy stream per direction
+	namespace kv.Hash // of the revision's files and the layout of the blocks
+	ready     bool    // namespace is set
 
 	offloading    bool
-	offloadAll    *offloadCommand      // nil: only what has to leave does
-	pendingLookup map[string]bool      // waiting sequences whose blocks were not looked for since they began to wait
-	held          map[string]bool      // sequences that are held until their blocks are restoreDone
-	waiters       map[kv.Hash][]string // first blocks of these, and the sequences that are held until that is over
-	lookupsDone   []*lookupDone        // to be acted on between two steps
-	restoresDone  []*restoreDone       // likewise
+	offloadAll    *offloadCommand      // nil: no OffloadBlocks command
+	pendingLookup map[string]bool      // waiting sequences that have not been looked up since they were queued
+	held          map[string]bool      // sequences that are held until their blocks are restored
+	waiters       map[kv.Hash][]string // by first missing block: sequences held for another one's lookup
+	lookupsDone   []*lookupDone        // to be applied between two steps
+	restoresDone  []*restoreDone       // to be applied between two steps
 	overlaps      map[uint64]*overlap
-	lastGate      uint64 // the last one
+	lastGate      uint64 // last number of a gate
 	lastRequest   uint64
-	stepsReported uint64 // the step of the last StepsDone
+	stepsReported uint64 // step of the last StepsDone
 
-	burst       kv.BurstEstimator  // places in HBM
-	prefillRate kv.Rate            // tokens
-	pathRates   []kv.Rate          // bytes, by tier
-	exports     map[string]*export // request id -> blocks being sent to another replica
+	burst       kv.BurstEstimator  // of block allocations in HBM
+	prefillRate kv.Rate            // tokens per second
+	pathRates   []kv.Rate          // bytes per second, by tier
+	exports     map[string]*export // by request id: blocks being sent to another replica
 	totals      tierTotals
 }
 
-// tierTotals count blocks.
+// tierTotals counts blocks, if not stated otherwise.
 type tierTotals struct {
 	offloaded, restored, recomputed uint64
-	restores, avoided               uint64 // sequences
+	restores, avoided               uint64 // number of sequences
 	fetched, fetchFailed, exported  uint64
-	overlapped                      uint64 // sequences
-	aborted                         uint64 // steps
+	overlapped                      uint64 // number of sequences
+	aborted                         uint64 // number of steps
 }
 
-// openTiers makes ready to copy blocks of the lease.
+// openTiers prepares the copies between the lease's blocks and the tiers.
 func (r *replica) openTiers() {
 	tiers := r.Tiers
 	if r.Bulk == nil || r.Router == nil {
@@ -111,10 +117,10 @@ func (r *replica) openTiers() {
 	r.setNamespace(l)
 }
 
-// closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
+// closeTiers ends all copies. When it returns, no copy of this incarnation accesses the blocks.
 func (r *replica) closeTiers() {
 	if r.kvTiers != nil {
-		_, _ = r.kvTiers.down.Close(), r.kvTiers.up.Close() // what is in the blocks is kept by lease
+		_, _ = r.kvTiers.down.Close(), r.kvTiers.up.Close() // the content of the blocks belongs to the lease
 		r.kvTiers = nil
 	}
 }
@@ -146,14 +152,14 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 	return true
 }
 
-// want says that a sequence waits, and that what it needs may lie below.
+// markPending marks a waiting sequence whose blocks may be in a lower tier.
 func (r *replica) markPending(id string) {
 	if r.kvTiers != nil {
 		r.kvTiers.pendingLookup[id] = true
 	}
 }
 
-// tend does what tiers need between two steps.
+// tickTiers performs the tiers' work between two steps.
 func (r *replica) tickTiers(ctx actor.Context) {
 	l := r.kvTiers
 	if l == nil || !l.ready {
@@ -185,12 +191,12 @@ func (r *replica) tickTiers(ctx actor.Context) {
 	r.continueOffloadAll(ctx)
 }
 
-// measurePrefill learns from a step that prefilled how fast that is.
+// measurePrefill updates the prefill rate from a step with a prefill.
 func (r *replica) measurePrefill(step *inflightStep) {
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
 		if e.Restoring {
-			return // it may have waited
+			return // the step may have waited at a gate
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
 	}

@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// inlet is where the chunks of a transfer come in, from the data plane's goroutines. None is written once it is shut.
+// transferSink receives the chunks of a transfer from the data plane's goroutines. It writes none
+// after close.
 type transferSink struct {
-	write    func(index uint32, b []byte) error // to memory that belongs to nobody else
-	resident int                                // leading chunks that are there already, and shared
+	write    func(index uint32, b []byte) error // to memory that only the transfer uses
+	resident int                                // leading chunks that are already there, in shared memory
 
 	mu         sync.Mutex
 	received   []bool
-	firstAt    time.Time // a chunk came
-	firstBytes int       // in it
-	lastAt     time.Time // likewise, last
-	bytes      int       // that came
+	firstAt    time.Time // arrival of the first chunk
+	firstBytes int       // size of the first chunk
+	lastAt     time.Time // arrival of the last chunk so far
+	bytes      int       // received
 	closed     bool
 }
 
-// put writes a chunk.
+// put writes a chunk. It returns an error if the chunk is not expected, or after close.
 func (in *transferSink) put(index uint32, b []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -38,7 +39,8 @@ func (in *transferSink) put(index uint32, b []byte) error {
 	return nil
 }
 
-// shut ends it, and reports whether it was open. When it returns, no chunk is being written.
+// close ends the transfer and reports whether it was open. No chunk is being written when it
+// returns.
 func (in *transferSink) close() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -47,7 +49,8 @@ func (in *transferSink) close() bool {
 	return was
 }
 
-// whole reports whether all blocks are there, one a chunk, that hold so many tokens.
+// complete reports whether all blocks with the given number of tokens have arrived, one block per
+// chunk.
 func (in *transferSink) complete(tokens, blockTokens int) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -63,7 +66,7 @@ func (in *transferSink) complete(tokens, blockTokens int) bool {
 	return true
 }
 
-// last is when a chunk came, if that is later than heard.
+// lastChunkAt returns the later of heard and the arrival of the last chunk.
 func (in *transferSink) lastChunkAt(heard time.Time) time.Time {
 	in.mu.Lock()
 	defer in.mu.Unlock()
