@@ -14,43 +14,49 @@ import (
 	"troupe/messages"
 )
 
-// Blocks are the KV blocks of the replica's lease, read and written beside the engine's steps; see engine.Blocks.
+// Blocks gives access to the KV blocks of the replica's lease while steps run; see engine.Blocks.
 type Blocks interface {
 	kvstore.LayeredBlocks
 	Layout() string // blocks of equal layouts are interchangeable
 	Close() error
 }
 
-// Bulk is the node's data plane. A transfer is a number of chunks; here chunk i is block i of a sequence.
+// Bulk is the node's data plane. A transfer consists of chunks; chunk i of a migration is block i
+// of the sequence.
 type Bulk interface {
-	// Expect makes ready for a transfer. Put is called with each chunk that comes, from any goroutine, until Drop.
+	// Expect opens a transfer for receiving. It calls put with each chunk that arrives, from any
+	// goroutine, until Drop.
 	Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
-	// ExpectSealed likewise, of chunks that end with their seal: 8 bytes, big-endian, the sum of those before. Put gets none whose seal is another.
+	// ExpectSealed is Expect for chunks that end with a seal: 8 bytes, big-endian, the sum of the
+	// bytes before. Chunks with a wrong seal are not passed to put.
 	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64,
 		put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	Drop(*messages.BulkTicket)
-	// Send returns when the other side has put all of the chunks, or the context ends. It may be called for a ticket again.
+	// Send returns when the receiver has stored all chunks or the context ends. It may be called
+	// more than once for a ticket.
 	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int,
 		error)) error
 }
 
 const (
-	maxOutgoing     = 4                       // sequences that leave at once; the others of a command wait
-	maxIncoming     = 8                       // sequences that come at once; further offers are refused
-	maxMigrations   = 16                      // commands whose answers are remembered
-	resendEvery     = 250 * time.Millisecond  // a message to the target that is not answered
-	maxResends      = 8                       // times; then the target is taken for lost
-	migrateTimeout  = 2 * time.Minute         // from the offer on, and
-	pauseTimeout    = 2 * time.Second         // from the pause on; then the sequence goes on here
-	adapterTimeout  = 1500 * time.Millisecond // of an offer, its adapter must be there; before the source takes this replica for lost
-	incomingTimeout = 5 * time.Second         // room for a sequence of which nothing was heard
+	maxOutgoing    = 4                      // concurrent outgoing sequences; the others of a command wait
+	maxIncoming    = 8                      // concurrent incoming sequences; further offers are refused
+	maxMigrations  = 16                     // commands whose results are kept
+	resendEvery    = 250 * time.Millisecond // between two sends of an unanswered message to the target
+	maxResends     = 8                      // then the target counts as lost
+	migrateTimeout = 2 * time.Minute        // from the offer to the pause
+	pauseTimeout   = 2 * time.Second        // from the pause to the end; then the sequence continues here
+	// adapterTimeout is the maximum time that an offer waits for its adapter. It is shorter than
+	// the time after which the source gives up.
+	adapterTimeout  = 1500 * time.Millisecond
+	incomingTimeout = 5 * time.Second // of a reservation, after the last message or block
 )
 
-// order is a MigrateSequences command: being carried out, or done.
+// migration is a MigrateSequences command, in progress or done.
 type migration struct {
 	command   *messages.MigrateSequences
 	requester *actor.PID
-	waiting   []string // sequences whose turn has not come
+	waiting   []string // sequences that have not started to migrate
 	active    int
 	result    *messages.MigrateSequencesResult
 	done      bool
@@ -79,7 +85,7 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 	}
 }
 
-// betweenSteps does what waited for the end of a step.
+// betweenSteps performs the work that waited for the end of a step.
 func (r *replica) betweenSteps(ctx actor.Context) {
 	for _, d := range r.outgoing {
 		if d.stage == pausing {
@@ -93,7 +99,7 @@ func (r *replica) betweenSteps(ctx actor.Context) {
 	r.answerOffers(ctx)
 }
 
-// inFlight reports whether a step computes a sequence, or is going to.
+// inFlight reports whether a sequence is in the step in flight or in an isolated one to come.
 func (r *replica) inFlight(id string) bool {
 	holds := func(entries []batch.Entry) bool {
 		return slices.ContainsFunc(entries, func(e batch.Entry) bool { return e.ID == id })
@@ -150,7 +156,8 @@ func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences
 	return nil
 }
 
-// depart lets the next sequences leave, as many as may at once, and answers the commands that are carried out.
+// startMigrations starts as many outgoing migrations as the limit allows, and answers the commands
+// that are done.
 func (r *replica) startMigrations(ctx actor.Context) {
 	for _, o := range r.migrations {
 		o.waiting = slices.DeleteFunc(o.waiting, func(id string) bool {
@@ -176,12 +183,14 @@ func (r *replica) startMigrations(ctx actor.Context) {
 	}
 }
 
-// report adds how one sequence fared. The result is sent once all are there, and never changed after that.
+// addReport adds the result of one sequence. The command's result is sent once it is complete, and
+// does not change afterwards.
 func (o *migration) addReport(m *messages.SequenceMigration) {
 	o.result.Sequences = append(o.result.Sequences, m)
 }
 
-// abortMigrations leaves nothing behind that this life began: no write to its blocks is under way when it returns.
+// abortMigrations ends everything that this incarnation has started. When it returns, no write to
+// its blocks is in progress.
 func (r *replica) abortMigrations(ctx actor.Context) {
 	r.cancel()
 	for _, d := range r.outgoing {
@@ -193,14 +202,15 @@ func (r *replica) abortMigrations(ctx actor.Context) {
 		ctx.Unwatch(a.source)
 	}
 	if r.blocks != nil {
-		_ = r.blocks.Close() // what is in the blocks is kept by lease
+		_ = r.blocks.Close() // the content of the blocks belongs to the lease
 	}
 	r.migrations, r.pendingOffers, r.blocks = nil, nil, nil
 	clear(r.outgoing)
 	clear(r.incoming)
 }
 
-// onPeerLost: another replica is gone. What was on its way there goes on here; what was to come from there will not.
+// onPeerLost handles the loss of another replica: sequences that were migrating to it continue
+// here, and reservations for sequences from it are released.
 func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
 	for _, d := range r.outgoing {
 		if d.target.Equal(who) {
@@ -215,7 +225,7 @@ func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
 	r.advance(ctx)
 }
 
-// unwatchUnused forgets another replica that nothing moves to or from any more.
+// unwatchUnused stops watching a replica that takes part in no migration.
 func (r *replica) unwatchUnused(ctx actor.Context, who *actor.PID) {
 	for _, d := range r.outgoing {
 		if d.target.Equal(who) {

@@ -10,32 +10,34 @@ import (
 	"troupe/messages"
 )
 
-// incoming is a sequence that comes from another replica: room for it, then the memory of what was answered.
+// incoming is a sequence from another replica: first the reservation for it, then the answer to be
+// repeated.
 type incoming struct {
 	id           string
 	attempt      uint64
 	source       *actor.PID
 	offer        *messages.OfferSequence
 	offerResult  *messages.OfferSequenceResult
-	resumeResult *messages.ResumeSequenceResult // nil: not yet
+	resumeResult *messages.ResumeSequenceResult // nil: not resumed yet
 
-	reservation *batch.Reservation // nil: it waits, and brings no blocks
-	sink        *transferSink      // where its blocks come in
+	reservation *batch.Reservation // nil: a waiting sequence without blocks
+	sink        *transferSink      // receives its blocks
 	ticket      *messages.BulkTicket
 	lastHeard   time.Time
-	claimed     bool // its session has asked for it here: it is no longer the source's to abandon
+	claimed     bool // its session has contacted this replica, so the source can no longer abandon it
 }
 
 func (a *incoming) adopted() bool { return a.resumeResult != nil && a.resumeResult.GetRefused() == nil }
 
-// expire is a note to self.
+// expireIncoming is a note to self.
 type expireIncoming struct {
 	incarnation uint64
 	id          string
 	attempt     uint64
 }
 
-// onOffer makes room between two steps, which is when blocks are given out.
+// onOffer reserves blocks for a sequence. That is possible only between two steps, so the offer may
+// be postponed.
 func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
 	if a := r.incoming[msg.GetRequestId()]; a != nil {
 		same := a.source.Equal(ctx.Sender())
@@ -44,9 +46,9 @@ func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
 		case same && a.attempt == msg.GetAttempt():
 			ctx.Respond(a.offerResult)
 			return
-		case same && a.attempt > msg.GetAttempt(): // it was late
+		case same && a.attempt > msg.GetAttempt(): // delayed duplicate
 			return
-		case same && !a.adopted(), a.adopted() && !here: // the source begins anew, or it has come and gone
+		case same && !a.adopted(), a.adopted() && !here: // a new attempt of the source, or the sequence has ended here
 			r.releaseIncoming(ctx, a)
 		}
 	}
@@ -64,7 +66,7 @@ type pendingOffer struct {
 	since  time.Time
 }
 
-// postponeOffer keeps an offer, one of each sequence.
+// postponeOffer queues an offer, at most one per sequence.
 func (r *replica) postponeOffer(o pendingOffer) {
 	for i, p := range r.pendingOffers {
 		if p.offer.GetRequestId() == o.offer.GetRequestId() && p.source.Equal(o.source) {
@@ -72,12 +74,12 @@ func (r *replica) postponeOffer(o pendingOffer) {
 			return
 		}
 	}
-	if len(r.pendingOffers) < 2*maxIncoming { // else it is repeated
+	if len(r.pendingOffers) < 2*maxIncoming { // otherwise the source repeats it
 		r.pendingOffers = append(r.pendingOffers, o)
 	}
 }
 
-// answerOffers makes room for those that were postponed. No step is in flight.
+// answerOffers answers the postponed offers. Call it between two steps.
 func (r *replica) answerOffers(ctx actor.Context) {
 	offers := r.pendingOffers
 	r.pendingOffers = nil
@@ -89,7 +91,7 @@ func (r *replica) answerOffers(ctx actor.Context) {
 func (r *replica) answerOffer(ctx actor.Context, o pendingOffer) {
 	source, msg := o.source, o.offer
 	if a := r.incoming[msg.GetRequestId()]; a != nil && a.source.Equal(source) && a.attempt == msg.GetAttempt() {
-		ctx.Request(source, a.offerResult) // pendingOffer twice during the step
+		ctx.Request(source, a.offerResult) // the offer was repeated during the step
 		return
 	}
 	a := &incoming{id: msg.GetRequestId(), attempt: msg.GetAttempt(), source: source, offer: msg, lastHeard: time.Now()}
@@ -120,7 +122,8 @@ func (r *replica) answerOffer(ctx actor.Context, o pendingOffer) {
 	supervise.After(ctx, incomingTimeout, &expireIncoming{r.incarnation, a.id, a.attempt})
 }
 
-// reserve takes the room that an offer asks for, and holds its adapter. Loading: it is to be tried again when that has come.
+// reserve reserves the blocks of an offer and pins its adapter. If loading is true, it must be
+// called again once the adapter is loaded.
 func (r *replica) reserve(ctx actor.Context, a *incoming) (refused *messages.Refused, loading bool) {
 	if refused := r.checkOffer(a.offer); refused != nil {
 		return refused, false
@@ -146,7 +149,7 @@ func (r *replica) reserve(ctx actor.Context, a *incoming) (refused *messages.Ref
 	return nil, false
 }
 
-// releaseAdapter lets the adapter go of a sequence that does not come.
+// releaseAdapter unpins the adapter of a sequence that does not arrive.
 func (r *replica) releaseAdapter(a *incoming) {
 	if r.batch != nil {
 		r.batch.ReleaseAdapter(r.batchRequest(a.id, a.offer.GetSequence(), nil))
@@ -181,7 +184,7 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 	return r.checkAdapter(msg.GetSequence())
 }
 
-// incomingCount is how many sequences are on their way here.
+// incomingCount returns the number of sequences that are still arriving.
 func (r *replica) incomingCount() (n int) {
 	for _, a := range r.incoming {
 		if a.resumeResult == nil {

@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// onResume continues a spec here, if all of its blocks have come.
+// onResume continues a sequence here if all of its blocks have arrived.
 func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
 	a := r.incoming[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() || !a.source.Equal(ctx.Sender()) {
@@ -63,7 +63,7 @@ func (r *replica) adoptSequence(a *incoming, msg *messages.ResumeSequence) *mess
 	return nil
 }
 
-// onAbandon: the spec is the source's again, or nobody's.
+// onAbandon releases a sequence that the source has taken back or no longer has.
 func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	a := r.incoming[msg.GetRequestId()]
 	if a == nil || a.attempt != msg.GetAttempt() {
@@ -80,7 +80,7 @@ func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	r.advance(ctx)
 }
 
-// withdrawOffer forgets an offer that was postponed.
+// withdrawOffer removes a postponed offer.
 func (r *replica) withdrawOffer(ctx actor.Context, msg *messages.AbandonSequence) {
 	r.pendingOffers = slices.DeleteFunc(r.pendingOffers, func(o pendingOffer) bool {
 		over := o.offer.GetRequestId() == msg.GetRequestId() && o.offer.GetAttempt() == msg.GetAttempt()
@@ -92,7 +92,8 @@ func (r *replica) withdrawOffer(ctx actor.Context, msg *messages.AbandonSequence
 	r.syncPins(ctx)
 }
 
-// onExpire frees room for a spec of which nothing was heard, and forgets an answer that nobody asks for again.
+// onExpire releases the reservation for a sequence if no message or block has arrived within
+// incomingTimeout. It also drops an answer that is no longer requested.
 func (r *replica) onExpire(ctx actor.Context, msg *expireIncoming) {
 	a := r.incoming[msg.id]
 	if msg.incarnation != r.incarnation || a == nil || a.attempt != msg.attempt {
@@ -110,14 +111,14 @@ func (r *replica) onExpire(ctx actor.Context, msg *expireIncoming) {
 	r.advance(ctx)
 }
 
-// settle: a session has spoken for a spec that came here.
+// markClaimed records that the session of an incoming sequence has contacted this replica.
 func (r *replica) markClaimed(id string) {
 	if a := r.incoming[id]; a != nil && a.adopted() {
 		a.claimed = true
 	}
 }
 
-// releaseIncoming forgets an incoming, and frees what was kept for it.
+// releaseIncoming forgets an incoming sequence and releases its reservation.
 func (r *replica) releaseIncoming(ctx actor.Context, a *incoming) {
 	r.closeSink(a)
 	r.abandonReservation(a)
@@ -125,7 +126,8 @@ func (r *replica) releaseIncoming(ctx actor.Context, a *incoming) {
 	r.unwatchUnused(ctx, a.source)
 }
 
-// shut lets no more blocks in. It waits for the one that is being written, so that the room can be given to others.
+// closeSink rejects further blocks. It waits for a write in progress, so that the blocks can be
+// used by others afterwards.
 func (r *replica) closeSink(a *incoming) {
 	if a.sink != nil && a.sink.close() {
 		r.Bulk.Drop(a.ticket)

@@ -13,37 +13,37 @@ import (
 	"troupe/messages"
 )
 
-// stage of a spec that leaves.
+// migrateStage is the stage of an outgoing migration.
 type migrateStage int
 
 const (
-	offering  migrateStage = iota + 1 // the target makes room
-	copying                           // full blocks are on their way, and the spec goes on here
-	pausing                           // held; a step in flight still computes it
-	finishing                         // held; the last blocks are on their way
-	resuming                          // held; the target was told to go on with it
+	offering  migrateStage = iota + 1 // the target reserves blocks
+	copying                           // full blocks are being sent while the sequence continues
+	pausing                           // held, and a step in flight still computes the sequence
+	finishing                         // held, and the last blocks are being sent
+	resuming                          // held, and the target was asked to resume it
 )
 
-// findOutgoing is a spec that leaves for another replica. Whatever goes wrong, it goes on here.
+// outgoing is a sequence that migrates to another replica. After any failure it continues here.
 type outgoing struct {
 	id         string
 	attempt    uint64
 	migration  *migration
 	target     *actor.PID
 	stage      migrateStage
-	command    proto.Message // the last one to the target, repeated until it is answered
+	command    proto.Message // last message to the target; repeated until it is answered
 	resends    int
-	cancelSend context.CancelFunc // of the sending
+	cancelSend context.CancelFunc // cancels the send in progress
 
 	ticket    *messages.BulkTicket
-	unsent    []uint32 // blocks that the target lacks and that were not sent
-	accounted int      // leading blocks that are sent, in todo, or held by the target
+	unsent    []uint32 // blocks that the target lacks and that are not being sent
+	accounted int      // leading blocks that are sent, unsent, or resident at the target
 	report    *messages.SequenceMigration
 	startedAt time.Time
 	pausedAt  time.Time
 }
 
-// sent and repeat are notes to self.
+// sendDone and resendTick are notes to self.
 type (
 	sendDone struct {
 		incarnation uint64
@@ -59,12 +59,13 @@ type (
 	}
 )
 
-// offer begins a findOutgoing. It reports false for a spec that is in its first step, which must end before it.
+// offerSequence starts an outgoing migration. It reports false for a sequence in its first step,
+// which must end before.
 func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool {
 	c := r.sequences[id]
 	p, _ := r.batch.Progress(id)
 	if state, _ := r.batch.State(id); state != batch.Running {
-		r.batch.Hold(id) // it has no blocks, and shall get none here
+		r.batch.Hold(id) // it has no blocks and must not get any here
 	} else if p.Tokens == 0 || p.Restoring {
 		return false
 	}
@@ -74,7 +75,7 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 		startedAt: time.Now(), cancelSend: func() {},
 		accounted: len(p.Hashes), report: &messages.SequenceMigration{RequestId: id},
 	}
-	// The target may have more room for a context than there is here: the spec ends where it would have ended.
+	// The target may have a larger context limit. The sequence must end where it would end here.
 	sequence := proto.Clone(c.spec).(*messages.SequenceSpec)
 	most := uint32(r.context - len(sequence.GetPrompt()))
 	sequence.Sampling.MaxTokens = min(sequence.GetSampling().GetMaxTokens(), most)
@@ -92,13 +93,13 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 	return true
 }
 
-// tell sends the target what it is to answer.
+// sendCommand sends a message to the target, to be repeated until it is answered.
 func (r *replica) sendCommand(ctx actor.Context, d *outgoing, command proto.Message) {
 	d.command, d.resends = command, 0
 	ctx.Request(d.target, command)
 }
 
-// findOutgoing finds the one of an lastAttempt; nil where that is over.
+// findOutgoing returns the outgoing migration of an attempt, or nil if it has ended.
 func (r *replica) findOutgoing(id string, attempt uint64) *outgoing {
 	if d := r.outgoing[id]; d != nil && d.attempt == attempt {
 		return d
@@ -106,7 +107,7 @@ func (r *replica) findOutgoing(id string, attempt uint64) *outgoing {
 	return nil
 }
 
-// onResendTick sees to it that a findOutgoing ends, well or not.
+// onResendTick repeats unanswered messages and enforces the timeouts of a migration.
 func (r *replica) onResendTick(ctx actor.Context, msg *resendTick) {
 	d := r.findOutgoing(msg.id, msg.attempt)
 	if msg.incarnation != r.incarnation || d == nil {
@@ -135,7 +136,7 @@ func (r *replica) onOffered(ctx actor.Context, msg *messages.OfferSequenceResult
 	accepted := msg.GetAccepted()
 	switch {
 	case d == nil:
-		if accepted != nil && ctx.Sender() != nil { // the answer comes too late
+		if accepted != nil && ctx.Sender() != nil { // too late: the attempt has ended
 			ctx.Send(ctx.Sender(), &messages.AbandonSequence{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt()})
 		}
 		return
@@ -151,7 +152,8 @@ func (r *replica) onOffered(ctx actor.Context, msg *messages.OfferSequenceResult
 	r.advance(ctx)
 }
 
-// round sends the full blocks that are missing while the spec goes on, or pauses it when no more than one step's worth is left.
+// copyRound sends the missing full blocks while the sequence continues. It pauses the sequence if
+// no more than one step's worth is left.
 func (r *replica) copyRound(ctx actor.Context, d *outgoing) {
 	p, _ := r.batch.Progress(d.id)
 	d.addFullBlocks(p)
@@ -165,14 +167,14 @@ func (r *replica) copyRound(ctx actor.Context, d *outgoing) {
 	r.sendLast(ctx, d)
 }
 
-// grow takes the blocks that became full into account.
+// addFullBlocks adds the blocks that have become full to the unsent ones.
 func (d *outgoing) addFullBlocks(p batch.Progress) {
 	for ; d.accounted < len(p.Hashes); d.accounted++ {
 		d.unsent = append(d.unsent, uint32(d.accounted))
 	}
 }
 
-// stepBlocks is how many blocks one step can fill.
+// stepBlocks returns the maximum number of blocks that one step fills.
 func (r *replica) stepBlocks(p batch.Progress) int {
 	if p.Left <= 1 {
 		return 1
@@ -180,7 +182,7 @@ func (r *replica) stepBlocks(p batch.Progress) int {
 	return int(r.Spec.GetStepTokens()/r.Spec.GetBlockTokens()) + 1
 }
 
-// paused sends what is left, once no step computes the spec any more.
+// sendLast sends the remaining blocks once no step computes the sequence.
 func (r *replica) sendLast(ctx actor.Context, d *outgoing) {
 	if r.inFlight(d.id) {
 		return
@@ -200,7 +202,8 @@ func (r *replica) sendLast(ctx actor.Context, d *outgoing) {
 	r.commit(ctx, d)
 }
 
-// send has blocks read and sent. They are pinned until that has ended, whatever becomes of the spec.
+// sendBlocks sends the unsent blocks. They are referenced until the send has ended, even if the
+// sequence ends before.
 func (r *replica) sendBlocks(ctx actor.Context, d *outgoing, p batch.Progress) {
 	indices, blocks, bulk, ticket, table := d.unsent, r.blocks, r.Bulk, d.ticket, p.Blocks
 	size := blocks.BlockBytes()
@@ -245,7 +248,7 @@ func (r *replica) onSendDone(ctx actor.Context, msg *sendDone) {
 	r.advance(ctx)
 }
 
-// commit tells the target to go on. From here on the spec may run there.
+// commit asks the target to resume the sequence, which may run there from now on.
 func (r *replica) commit(ctx actor.Context, d *outgoing) {
 	p, _ := r.batch.Progress(d.id)
 	_, output, _ := r.batch.Sequence(d.id)
@@ -256,7 +259,7 @@ func (r *replica) commit(ctx actor.Context, d *outgoing) {
 	})
 }
 
-// onResumed: it runs there. This replica forgets it, and its session looks there.
+// onResumed ends a migration: the sequence runs at the target, and its session is redirected.
 func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResult) {
 	d := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
 	if d == nil || d.stage != resuming {
@@ -281,7 +284,7 @@ func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResul
 	r.advance(ctx)
 }
 
-// stay ends a findOutgoing: the spec, where it still exists, goes on here.
+// abortMigration ends a migration. The sequence continues here if it still exists.
 func (r *replica) abortMigration(ctx actor.Context, d *outgoing, why string) {
 	d.report.Detail = why
 	r.batch.Resume(d.id)
@@ -289,14 +292,14 @@ func (r *replica) abortMigration(ctx actor.Context, d *outgoing, why string) {
 	r.endMigration(ctx, d)
 }
 
-// keep ends the findOutgoing, if there is one, of a spec that can not be moved any more.
+// abortIfMigrating aborts the migration of a sequence, if there is one.
 func (r *replica) abortIfMigrating(ctx actor.Context, id, why string) {
 	if d := r.outgoing[id]; d != nil {
 		r.abortMigration(ctx, d, why)
 	}
 }
 
-// close ends a findOutgoing and lets the next one begin.
+// endMigration ends a migration and starts the next one.
 func (r *replica) endMigration(ctx actor.Context, d *outgoing) {
 	d.cancelSend()
 	d.report.Seconds = time.Since(d.startedAt).Seconds()
