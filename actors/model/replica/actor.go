@@ -204,7 +204,7 @@ func (r *replica) onStop(ctx actor.Context) {
 	r.closeTiers()
 	for id := range r.sequences {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY,
-			"replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
+			"replica "+r.Spec.GetName()+" is stopping or restarting", retryAfter))
 	}
 	clear(r.sequences)
 }
@@ -216,9 +216,9 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
 	case r.stopping:
 	case r.engine != nil && msg.GetWho().Equal(r.engine):
-		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often, or its device is lost")
+		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
-		panic("replica: the adapter pool of " + r.Spec.GetName() + " crashed too often")
+		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
 	default:
 		r.onPeerLost(ctx, msg.GetWho())
 	}
@@ -228,7 +228,7 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
 	for id, c := range r.sequences {
 		if c.session.Equal(msg.GetTarget()) {
-			r.drop(ctx, id, "its session is gone")
+			r.drop(ctx, id, "its session has ended")
 		}
 	}
 	r.onPeerLost(ctx, msg.GetTarget())

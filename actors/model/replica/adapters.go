@@ -117,10 +117,10 @@ func (r *replica) checkAdapter(seq *messages.SequenceSpec) *messages.Refused {
 		return nil
 	case spec.GetName() == "" || spec.GetName() != seq.GetAdapter() || spec.GetPath() == "":
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT,
-			"adapter "+seq.GetAdapter()+" comes without its description; register it", 0)
+			"adapter "+seq.GetAdapter()+" has an incomplete spec; register it", 0)
 	case r.lora == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED,
-			"replica "+r.Spec.GetName()+" takes no adapters; ask for model "+r.Spec.GetModel(), 0)
+			"replica "+r.Spec.GetName()+" takes no adapters; request model "+r.Spec.GetModel(), 0)
 	}
 	return r.checkBase(spec)
 }
@@ -166,7 +166,7 @@ func (r *replica) onAdaptersLeased(ctx actor.Context, msg *messages.LeaseAdapter
 		for id, c := range r.sequences {
 			if c.spec.GetAdapterSpec() != nil {
 				r.interrupt(ctx, id, refused)
-				r.drop(ctx, id, "there is no memory for adapters")
+				r.drop(ctx, id, "no memory for adapters")
 			}
 		}
 		r.advance(ctx)

@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// with gives a sequence one of the shipped model's adapters.
+// withAdapter gives a sequence one of the shipped model's adapters.
 func withAdapter(name string, seq *messages.SequenceSpec) *messages.SequenceSpec {
 	seq.Adapter = name
 	seq.AdapterSpec = &messages.AdapterSpec{Name: name, Model: "m", Revision: 3,
@@ -21,7 +21,7 @@ func withAdapter(name string, seq *messages.SequenceSpec) *messages.SequenceSpec
 	return seq
 }
 
-// adapters are those that a replica says it holds, by key.
+// adapters returns the adapters in a replica's status, by key.
 func (c *cluster) adapters(n *testNode) map[string]*messages.AdapterHeld {
 	all := map[string]*messages.AdapterHeld{}
 	for _, a := range c.status(n).GetAdapters() {
@@ -30,7 +30,8 @@ func (c *cluster) adapters(n *testNode) map[string]*messages.AdapterHeld {
 	return all
 }
 
-// TestMigrateLoadsAdapterFirst: the target has it before it takes the sequence over, and the tokens are those of a run in one place.
+// TestMigrateLoadsAdapterFirst checks that the target loads the adapter before it resumes the
+// sequence, and that the tokens are those of an undisturbed run.
 func TestMigrateLoadsAdapterFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
@@ -60,7 +61,8 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 	})
 }
 
-// TestMigrateWaitingSequenceWithAdapter: a sequence that has no tokens yet is told to the target with its adapter, too.
+// TestMigrateWaitingSequenceWithAdapter checks that a sequence without tokens migrates with its
+// adapter, too.
 func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 1}, size{40, 4})
@@ -79,7 +81,8 @@ func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 	})
 }
 
-// TestMigrateRefusedWithoutAdapter: a target that can not have the adapter, or not soon, is none, and the sequence goes on at its source.
+// TestMigrateRefusedWithoutAdapter checks that a target that cannot load the adapter, or not soon,
+// refuses the sequence, which continues at its source.
 func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 	for name, loads := range map[string]func(context.Context) error{
 		"damaged": func(context.Context) error { return errors.New("the file is damaged") },
@@ -111,7 +114,8 @@ func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 	}
 }
 
-// TestOperatorPinLoadsAdapter: it is loaded for nobody, stays until it is told otherwise, and what is forgotten goes.
+// TestOperatorPinLoadsAdapter checks that a pinned adapter is loaded without a sequence and stays
+// until it is unpinned, and that a forgotten one is removed.
 func TestOperatorPinLoadsAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
@@ -125,7 +129,7 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 		c.waitFor("it is there", func() bool {
 			return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU
 		})
-		for i, name := range []string{"psalms", "proverbs", "psalms"} { // there are two pages
+		for i, name := range []string{"psalms", "proverbs", "psalms"} { // the replica has two pages
 			seq := withAdapter(name, greedy(uint32(i), 10, 5))
 			c.waitFor(name, c.open(seq).done)
 		}
@@ -141,7 +145,7 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 	})
 }
 
-// TestOperatorPinWaitsForPages: while all pages are in use it waits, and for no sequence's sake.
+// TestOperatorPinWaitsForPages checks that a pin waits while sequences use all pages.
 func TestOperatorPinWaitsForPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
@@ -150,7 +154,7 @@ func TestOperatorPinWaitsForPages(t *testing.T) {
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		spec.Pinned = true
 		c.waitFor("they end", func() bool {
-			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does, until it is so
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does until it is pinned
 			if a := c.adapters(c.a)["shout@3"]; !one.done() && !two.done() && a.GetPinned() {
 				t.Fatalf("with two pages, and two others in use: %v", a)
 			}
@@ -163,7 +167,8 @@ func TestOperatorPinWaitsForPages(t *testing.T) {
 	})
 }
 
-// TestBlocksAreSharedPerAdapter: what was computed of a prompt with one adapter, or none, is not taken for that with another; with the same one it is.
+// TestBlocksAreSharedPerAdapter checks that blocks computed with one adapter, or none, are reused
+// only with the same one.
 func TestBlocksAreSharedPerAdapter(t *testing.T) {
 	var want, base []uint32
 	synctest.Test(t, func(t *testing.T) {

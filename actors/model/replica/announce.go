@@ -58,7 +58,7 @@ func (r *replica) onGetReplica(ctx actor.Context) {
 func (r *replica) setState(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
 	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).
-		Msg("replica changed")
+		Msg("replica state changed")
 	r.publishStatus(ctx)
 }
 

@@ -12,14 +12,14 @@ import (
 	"troupe/messages"
 )
 
-// bulk is a data plane from memory to memory. What each transfer is for is known by its token.
+// bulk is an in-memory data plane. The token of a ticket identifies the transfer.
 type bulk struct {
 	chunkTime time.Duration
 	mu        sync.Mutex
 	open      map[string]*transfer
 	opened    int
 	sent      int
-	fail      func(n int) error // what happens to chunk n, counted over all transfers; it may block
+	fail      func(n int) error // called for each chunk, numbered over all transfers; may block
 	damage    func(n int, chunk []byte)
 }
 

@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// caller is a client with a session of its own.
+// testClient is a client with its own session.
 type testClient struct {
 	id      string
 	session *actor.PID
@@ -22,7 +22,7 @@ type testClient struct {
 	output   []uint32
 	logprobs []*messages.TokenLogprobs
 	outcome  string
-	cached   uint32 // of the prompt
+	cached   uint32 // tokens of the prompt
 }
 
 func (c *testClient) Output() []uint32 {
@@ -50,7 +50,7 @@ func (c *testClient) end(how string) {
 
 func (c *testClient) done() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.outcome != "" }
 
-// call opens a session; its client sees what it generates.
+// open opens a session for a sequence. Its client records the output.
 func (c *cluster) open(seq *messages.SequenceSpec) *testClient {
 	c.requests++
 	client := &testClient{id: fmt.Sprint("r", c.requests)}
@@ -62,7 +62,8 @@ func (c *cluster) open(seq *messages.SequenceSpec) *testClient {
 	return client
 }
 
-// greedy and sampled are two ways to generate; salt makes prompts differ from their first token on.
+// greedy and sampled return sequences with different sampling. Prompts with different salts differ
+// from the first token on.
 func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	s := &messages.SequenceSpec{
 		Model: "m", Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
@@ -74,7 +75,7 @@ func greedy(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	return s
 }
 
-// salted is greedy for a tenant.
+// salted is greedy with the cache salt of a tenant.
 func salted(salt, prompt, tokens uint32) *messages.SequenceSpec {
 	s := greedy(salt, prompt, tokens)
 	s.CacheSalt = []byte("a tenant's salt")

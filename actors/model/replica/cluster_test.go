@@ -28,16 +28,16 @@ import (
 	"troupe/testkit"
 )
 
-// sameRevision is the digest of the files of replicas that have the same.
+// sameRevision is the default revision of all replicas.
 const sameRevision = "one"
 
 const stepTime = 10 * time.Millisecond
 
-// slow is an engine whose steps take time in a synctest bubble.
+// slowEngine is an engine whose steps take time in a synctest bubble.
 type slowEngine struct {
 	engine.Engine
 	time   time.Duration
-	before func(batch []engine.Sequence) // nil: nothing happens
+	before func(batch []engine.Sequence) // called before each step; nil: no calls
 }
 
 func (s slowEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
@@ -48,22 +48,22 @@ func (s slowEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample
 	return s.Engine.Step(ctx, batch)
 }
 
-// node is a replica with its device.
+// testNode is a replica with its own device.
 type testNode struct {
 	*actor.PID
 	name  string
 	gone  bool
 	gpu   *testkit.Peer
 	hbm   *testkit.Peer
-	known map[uint32][]byte // what the tier knows
+	known map[uint32][]byte // blocks that the HBM tier knows
 
-	onAdapterLoad func(ctx context.Context) error // what becomes of the load of an adapter; nil: it is loaded
-	onRead        func(block int32)               // before each block is read; nil: nothing happens
+	onAdapterLoad func(ctx context.Context) error // called for each load of an adapter, which fails with its error; nil: no calls
+	onRead        func(block int32)               // called before each read of a block; nil: no calls
 	layout        string                          // of its blocks
 	blockBytes    int
 }
 
-// shelf is where a node has its adapters.
+// adapterShelf is an adapter store with injected failures.
 type adapterShelf struct {
 	*residency.AdapterStore
 	node *testNode
@@ -78,7 +78,7 @@ func (s adapterShelf) Load(ctx context.Context, key string, file engine.AdapterF
 	return s.AdapterStore.Load(ctx, key, file, pages, keep)
 }
 
-// watchedBlocks are blocks whose reads the test sees.
+// watchedBlocks reports reads to the test.
 type watchedBlocks struct {
 	replica.Blocks
 	node *testNode
@@ -91,30 +91,31 @@ func (w watchedBlocks) Read(ctx context.Context, block int32, into []byte) error
 	return w.Blocks.Read(ctx, block, into)
 }
 
-// cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
+// cluster is two replicas of the real model, each on its own device, and sessions that are routed
+// to the first.
 type cluster struct {
 	t           testing.TB
-	settle      func()        // waits until nothing happens any more
-	stepTime    time.Duration // beside the computation
+	settle      func()        // waits until all actors are idle
+	stepTime    time.Duration // added to the computation
 	beforeStep  func(batch []engine.Sequence)
 	sys         *actor.ActorSystem
 	bulk        *bulk
 	a, b        *testNode
-	routeTo     *testNode                                // where sessions are routed to; nil: a
-	tiers       func(name string) replica.Tiers          // of each replica; nil: it has none
+	routeTo     *testNode                                // replica of new sessions; nil: a
+	tiers       func(name string) replica.Tiers          // by replica; nil: no tiers
 	findBlocks  func(*messages.FindBlocks) proto.Message // the router's answer
-	checkFolder func(revision string) string             // looks at the folder of each replica; nil: nobody does
-	revisions   map[string]string                        // of the replicas' files; else sameRevision
+	checkFolder func(revision string) string             // of each replica; nil: none
+	revisions   map[string]string                        // by replica; default sameRevision
 	operator    *testkit.Peer
 	router      *testkit.Peer
 	orders      int
 	requests    int
 }
 
-// small replicas have few blocks and places.
+// size is the number of KV blocks and of places in the batch.
 type size struct{ blocks, sequences uint32 }
 
-// newCluster is one in a synctest bubble.
+// newCluster returns a cluster in a synctest bubble.
 func newCluster(t *testing.T, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
 	return buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
 		bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
@@ -239,7 +240,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 	return n
 }
 
-// until lets time pass until a condition holds.
+// waitFor lets time pass until a condition holds.
 func (c *cluster) waitFor(what string, ok func() bool) {
 	c.t.Helper()
 	for range 10000 {
@@ -251,7 +252,7 @@ func (c *cluster) waitFor(what string, ok func() bool) {
 	c.t.Fatalf("not within %v: %s", 5000*stepTime, what)
 }
 
-// move has a replica move sequences, and returns its answer.
+// move migrates sequences and returns the replica's answer.
 func (c *cluster) move(from, to *testNode, ids ...string) *messages.MigrateSequencesResult {
 	c.t.Helper()
 	id := c.migrate(from, to, ids...)
@@ -291,7 +292,7 @@ func (c *cluster) stop(n *testNode) {
 	c.sys.Root.Stop(n.PID)
 }
 
-// empty checks that nothing is left of all that ran, once what expires has expired.
+// checkEmpty checks that all resources are released once all timeouts have passed.
 func (c *cluster) checkEmpty() {
 	c.t.Helper()
 	time.Sleep(20 * time.Second)
@@ -311,7 +312,7 @@ func (c *cluster) checkEmpty() {
 	}
 }
 
-// checkOutcome waits for a caller and compares what it saw.
+// checkOutcome waits for the end of a sequence and compares its output with that of another run.
 func (c *cluster) checkOutcome(got, want *testClient) {
 	c.t.Helper()
 	c.waitFor(got.id+" ends", got.done)
@@ -329,10 +330,11 @@ func (c *cluster) checkOutcome(got, want *testClient) {
 	}
 }
 
-// references are the outcomes of sequences that ran once, by sequence: what an engine computes does not depend on who else is there.
+// references caches the outcomes of undisturbed runs, by sequence. An outcome does not depend on
+// other sequences.
 var references sync.Map
 
-// alone runs a sequence references, unless one of its kind has run already.
+// reference returns the outcome of an undisturbed run of a sequence.
 func (c *cluster) reference(seq *messages.SequenceSpec) *testClient {
 	c.t.Helper()
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(seq)
@@ -348,7 +350,8 @@ func (c *cluster) reference(seq *messages.SequenceSpec) *testClient {
 	return w
 }
 
-// fault loses or doubles messages of a type on their way in, from the one numbered After on, Times times.
+// messageFault drops or duplicates received messages of a type: times of them, after the first
+// after ones.
 type messageFault struct {
 	messageType  string
 	after, times int64

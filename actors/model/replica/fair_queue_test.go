@@ -10,7 +10,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestFullQueueAdmitsOtherClient: a client that fills the queue and all places gives up its newest request, and a place, to another.
+// TestFullQueueAdmitsOtherClient checks that a client that fills the queue and the batch loses its
+// newest request, and a place in the batch, to another client.
 func TestFullQueueAdmitsOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)

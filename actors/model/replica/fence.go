@@ -20,7 +20,7 @@ func (t *Fence) Check(model string, term uint64) *messages.Refused {
 	defer t.mu.Unlock()
 	if latest := t.latest[model]; term < latest {
 		return refusal(messages.Reason_REASON_STALE_TERM,
-			fmt.Sprintf("this is a command of term %d of deployment %s, and term %d has begun", term, model, latest), 0)
+			fmt.Sprintf("stale term %d for deployment %s (current %d)", term, model, latest), 0)
 	}
 	if t.latest == nil {
 		t.latest = make(map[string]uint64)

@@ -97,7 +97,7 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 	}
 	if g.stopping[spec.GetName()] != nil {
 		ctx.Respond(startRefused(id, refusal(messages.Reason_REASON_NOT_READY,
-			"replica "+spec.GetName()+" is just being stopped", retryAfter)))
+			"replica "+spec.GetName()+" is being stopped", retryAfter)))
 		return
 	}
 	g.deployments[spec.GetModel()] = pidOf(msg.GetDeployment())

@@ -19,15 +19,15 @@ import (
 	"troupe/testkit"
 )
 
-// positionEngine is an engine whose next token is the position; it can be told to crash.
+// positionEngine is an engine whose next token is the position. It can crash on demand.
 type positionEngine struct {
 	mu         sync.Mutex
 	delay      time.Duration
 	crash      func(step int, batch []engine.Sequence) error
-	nan        func(s engine.Sequence) bool // whose logits are NaN; nil: none
+	nan        func(s engine.Sequence) bool // reports whether the logits are NaN; nil: never
 	steps      int
 	open       int
-	overlapped bool // two engines were open at once
+	overlapped bool // two engines were open at the same time
 }
 
 func (c *positionEngine) Open() (engine.Engine, error) {
@@ -66,7 +66,7 @@ func (c *positionEngine) Step(_ context.Context, batch []engine.Sequence) ([]sam
 	return tokens, nil
 }
 
-// stage is a replica with everything around it played by the test.
+// harness is a replica whose peers are played by the test.
 type harness struct {
 	t       *testing.T
 	root    *actor.RootContext
@@ -76,7 +76,7 @@ type harness struct {
 	deploy  *testkit.Peer
 	client  *testkit.Peer
 	replica *actor.PID
-	blocks  map[uint32][]byte // what the tier knows
+	blocks  map[uint32][]byte // blocks that the HBM tier knows
 }
 
 func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadModelResult,
@@ -106,7 +106,7 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 	return s
 }
 
-// answer keeps a nil result from becoming a message.
+// messageOrNil converts a nil result to a nil message.
 func messageOrNil(r *messages.LoadModelResult) proto.Message {
 	if r == nil {
 		return nil
@@ -114,7 +114,7 @@ func messageOrNil(r *messages.LoadModelResult) proto.Message {
 	return r
 }
 
-// tier remembers blocks as the HBM actor does.
+// answerHBM remembers blocks as the HBM actor does.
 func (s *harness) answerHBM(m proto.Message) proto.Message {
 	switch m := m.(type) {
 	case *messages.BlocksChanged:
@@ -154,7 +154,8 @@ func (s *harness) submit(id string, seq *messages.SequenceSpec, output ...uint32
 	synctest.Wait()
 }
 
-// output is what a client has been sent for a request: repeats must agree. Done tells whether it finished.
+// output returns the tokens that a client received for a request, and whether the request finished.
+// Repeated tokens must be equal.
 func (s *harness) output(id string) (tokens []uint32, done bool) {
 	s.t.Helper()
 	for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
@@ -174,7 +175,7 @@ func (s *harness) output(id string) (tokens []uint32, done bool) {
 	return tokens, done
 }
 
-// served checks that a request got the positions after its prompt.
+// checkServed checks that a request received the positions after its prompt.
 func (s *harness) checkServed(id string, prompt, n uint32) {
 	s.t.Helper()
 	tokens, done := s.output(id)

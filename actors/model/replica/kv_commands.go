@@ -84,10 +84,11 @@ func (r *replica) admitCommand(ctx actor.Context, id string, below bool) bool {
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case below && r.kvTiers != nil && !r.kvTiers.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY,
-			"replica "+r.Spec.GetName()+" reads its weights to know them from others; ask again later", retryAfter)
+			"replica "+r.Spec.GetName()+" has no digest of its weights yet; retry later", retryAfter)
 	case below && (r.kvTiers == nil || len(r.kvTiers.Lower) == 0):
 		why = refusal(messages.Reason_REASON_UNSUPPORTED,
-			"node "+r.Spec.GetNode()+" has no KV tier below HBM that its blocks fit into; start it with --kv-dram or --kv-nvme, or with more of it where blocks are large", 0)
+			"node "+r.Spec.GetNode()+" has no KV tier below HBM that fits its blocks; "+
+				"start it with --kv-dram or --kv-nvme, or with a larger size", 0)
 	default:
 		return true
 	}
@@ -130,7 +131,7 @@ func (r *replica) offloadAllProgress(ctx actor.Context, took int, err error) {
 	case err != nil:
 		r.answerOffloadAll(ctx, err.Error())
 	case took == 0:
-		r.answerOffloadAll(ctx, "tier "+r.kvTiers.Lower[0].Name+" takes no more: what it holds is pinned, or in use")
+		r.answerOffloadAll(ctx, "tier "+r.kvTiers.Lower[0].Name+" is full of blocks that are pinned or in use")
 	}
 }
 

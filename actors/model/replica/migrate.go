@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash"
 	"slices"
 	"time"
@@ -146,12 +147,13 @@ func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences
 		return refusal(messages.Reason_REASON_UNSUPPORTED,
 			"replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
 	case msg.GetTerm() != 0 && msg.GetTerm() < r.maxTerm:
-		return refusal(messages.Reason_REASON_STALE_TERM, "a newer reign has spoken to replica "+r.Spec.GetName(), 0)
+		return refusal(messages.Reason_REASON_STALE_TERM, fmt.Sprintf("stale term %d for replica %s (current %d)",
+			msg.GetTerm(), r.Spec.GetName(), r.maxTerm), 0)
 	case msg.GetTarget() == "" || msg.GetTargetActor() == nil || pidOf(msg.GetTargetActor()).Equal(ctx.Self()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "name another replica of the model as the target", 0)
 	case len(r.migrations) == maxMigrations && full(r.migrations[0]):
 		return refusal(messages.Reason_REASON_QUEUE_FULL,
-			"replica "+r.Spec.GetName()+" carries out as many moves as it can", retryQueueFull)
+			"replica "+r.Spec.GetName()+" has the maximum number of migrations in progress", retryQueueFull)
 	}
 	return nil
 }
@@ -164,9 +166,9 @@ func (r *replica) startMigrations(ctx actor.Context) {
 			switch _, here := r.sequences[id]; {
 			case !here:
 				o.addReport(&messages.SequenceMigration{RequestId: id,
-					Detail: "it is not on this replica, or has finished"})
+					Detail: "not on this replica, or finished"})
 			case r.outgoing[id] != nil:
-				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "it is being moved already"})
+				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "already migrating"})
 			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, o, id):
 				return false
 			}

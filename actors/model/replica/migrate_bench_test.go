@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkMove moves a running sequence to and fro between two replicas, over memory: what is left is the protocol, the copies and the
-// steps. The pause is to be held against the time of a step.
+// BenchmarkMove migrates a running sequence back and forth between two replicas through memory. It
+// measures the protocol, the copies and the steps. Compare the pause with the time of a step.
 func BenchmarkMove(b *testing.B) {
 	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy,
 		roomy)

@@ -168,15 +168,15 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to move KV blocks over", 0)
 	case here || r.incoming[msg.GetRequestId()] != nil:
 		return refusal(messages.Reason_REASON_ALREADY_EXISTS,
-			"request "+msg.GetRequestId()+" is on "+name+" already", 0)
+			"request "+msg.GetRequestId()+" is already on "+name, 0)
 	case r.incomingCount() >= maxIncoming:
-		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" takes in as many sequences as it can at once",
+		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" has the maximum number of incoming sequences",
 			retryQueueFull)
 	case msg.GetSequence().GetModel() != r.Spec.GetModel() || msg.GetLayout() != r.blocks.Layout() ||
 		msg.GetBlockTokens() != r.Spec.GetBlockTokens() || msg.GetBlockBytes() != uint64(r.blocks.BlockBytes()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+" has other KV blocks: "+r.blocks.Layout(), 0)
 	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
-		return refusal(messages.Reason_REASON_TOO_LONG, name+" has no room for a context that long", 0)
+		return refusal(messages.Reason_REASON_TOO_LONG, "the context exceeds the limit of "+name, 0)
 	}
 	if other := r.checkRevision(msg.GetRevisionDigest()); other != nil {
 		return other

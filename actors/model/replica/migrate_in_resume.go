@@ -18,7 +18,7 @@ func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
 		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(),
 			Refused: refusal(
 				messages.Reason_REASON_NOT_FOUND,
-				"replica "+r.Spec.GetName()+" keeps no room for it, or does not any more", 0)})
+				"replica "+r.Spec.GetName()+" has no reservation for the sequence", 0)})
 		return
 	}
 	a.lastHeard = time.Now()
@@ -46,7 +46,7 @@ func (r *replica) adoptSequence(a *incoming, msg *messages.ResumeSequence) *mess
 		_, why = r.batch.Submit(request)
 	case !a.sink.complete(tokens, int(r.Spec.GetBlockTokens())):
 		r.abandonReservation(a)
-		return refusal(messages.Reason_REASON_CONFLICT, "not all of its blocks have come", 0)
+		return refusal(messages.Reason_REASON_CONFLICT, "not all blocks have arrived", 0)
 	default:
 		why = r.batch.Adopt(a.reservation, request, tokens)
 	}
@@ -71,7 +71,7 @@ func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 		return
 	}
 	if _, here := r.sequences[a.id]; here && a.adopted() && !a.claimed {
-		r.abortIfMigrating(ctx, a.id, "it was taken back")
+		r.abortIfMigrating(ctx, a.id, "the source took it back")
 		r.batch.Drop(a.id)
 		delete(r.sequences, a.id)
 	}

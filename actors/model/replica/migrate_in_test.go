@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// source is a replica that the test plays, with the session of what it moves.
+// fakeSource is a source replica played by the test, with the session of its sequences.
 type fakeSource struct {
 	*cluster
 	*testkit.Peer
@@ -25,7 +25,8 @@ func newFakeSource(t *testing.T, target size) *fakeSource {
 	return &fakeSource{c, testkit.NewPeer(t, c.sys, "source", nil), testkit.NewPeer(t, c.sys, "session", nil)}
 }
 
-// offer is of 19 computed tokens, the whole of a prompt: two full blocks and one that is not.
+// offer returns an offer with 19 computed tokens, a whole prompt: two full blocks and a partial
+// one.
 func (s *fakeSource) offer(id string, attempt uint64) *messages.OfferSequence {
 	seq := greedy(1, 19, 30)
 	o := &messages.OfferSequence{
@@ -44,7 +45,7 @@ func (s *fakeSource) send(m proto.Message) {
 	synctest.Wait()
 }
 
-// lastOffer returns the last answer to an offer, and how many there were.
+// lastOffer returns the last answer to an offer and the number of answers.
 func (s *fakeSource) lastOffer() (*messages.OfferSequenceResult, int) {
 	all := testkit.Got[*messages.OfferSequenceResult](s.Peer)
 	if len(all) == 0 {
@@ -61,7 +62,7 @@ func (s *fakeSource) lastResume() (*messages.ResumeSequenceResult, int) {
 	return all[len(all)-1], len(all)
 }
 
-// fill puts chunks of the last accepted offer.
+// fill stores chunks of the last accepted offer.
 func (s *fakeSource) fill(chunks ...uint32) error {
 	o, _ := s.lastOffer()
 	s.bulk.mu.Lock()
@@ -89,7 +90,7 @@ func TestTargetKeepsReservationWhileBlocksArrive(t *testing.T) {
 		s := newFakeSource(t, roomy)
 		s.send(s.offer("r", 5))
 		s.send(s.offer("r", 5))
-		s.send(s.offer("r", 4)) // late
+		s.send(s.offer("r", 4)) // delayed duplicate
 		o, n := s.lastOffer()
 		if n != 2 || fmt.Sprint(o.GetAccepted().GetMissing()) != "[0 1]" || len(s.bulk.open) != 1 {
 			t.Fatalf("%d answers, the last %v; %d transfers", n, o, len(s.bulk.open))
@@ -146,7 +147,8 @@ func TestTargetFreesReservation(t *testing.T) {
 	}
 }
 
-// TestTargetAdoptsOnce: repeated, the answer is the same; the source can abandon it until its session has spoken for it.
+// TestTargetAdoptsOnce checks that a repeated ResumeSequence gets the same answer, and that the
+// source can abandon the sequence until its session has contacted the target.
 func TestTargetAdoptsOnce(t *testing.T) {
 	for _, spoken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -227,7 +229,7 @@ func TestTargetRefusesOffer(t *testing.T) {
 	})
 }
 
-// TestTargetDoesNotOverwriteSharedBlocks: a block that others read is not written to again.
+// TestTargetDoesNotOverwriteSharedBlocks checks that a shared block is not written again.
 func TestTargetDoesNotOverwriteSharedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeSource(t, roomy)

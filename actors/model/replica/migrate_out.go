@@ -208,7 +208,7 @@ func (r *replica) sendBlocks(ctx actor.Context, d *outgoing, p batch.Progress) {
 	indices, blocks, bulk, ticket, table := d.unsent, r.blocks, r.Bulk, d.ticket, p.Blocks
 	size := blocks.BlockBytes()
 	if last := uint64(indices[len(indices)-1]); (last+1)*uint64(size) > ticket.GetBytes() {
-		r.abortMigration(ctx, d, "it grew faster than its blocks were sent")
+		r.abortMigration(ctx, d, "it grew beyond the blocks of the transfer")
 		return
 	}
 	note := sendDone{incarnation: r.incarnation, id: d.id, attempt: d.attempt}
@@ -304,7 +304,8 @@ func (r *replica) endMigration(ctx actor.Context, d *outgoing) {
 	d.cancelSend()
 	d.report.Seconds = time.Since(d.startedAt).Seconds()
 	r.Log.Info().Str("request", d.id).Str("target", d.migration.command.GetTarget()).Bool("moved", d.report.GetMoved()).
-		Str("why", d.report.GetDetail()).Float64("pause_seconds", d.report.GetPauseSeconds()).Msg("sequence move ended")
+		Str("why", d.report.GetDetail()).Float64("pause_seconds", d.report.GetPauseSeconds()).
+		Msg("sequence migration ended")
 	delete(r.outgoing, d.id)
 	d.migration.active--
 	d.migration.addReport(d.report)

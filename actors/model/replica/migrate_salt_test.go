@@ -7,7 +7,7 @@ import (
 	"troupe/messages"
 )
 
-// TestMigrateKeepsSalt checks that the blocks of a sequence that was moved are found at the new place by
+// TestMigrateKeepsSalt checks that the blocks of a migrated sequence are found at the target by
 // sequences with its salt, and by no others.
 func TestMigrateKeepsSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

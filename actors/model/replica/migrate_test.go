@@ -16,7 +16,8 @@ import (
 
 var roomy = size{blocks: 40, sequences: 6}
 
-// TestMigrateAfterEveryToken: after whatever token a sequence moves, its client sees what it would have seen.
+// TestMigrateAfterEveryToken migrates a sequence after each of its tokens. Its client must receive
+// the output of an undisturbed run.
 func TestMigrateAfterEveryToken(t *testing.T) {
 	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy,
 		"sampled": sampled, "salted": salted} {
@@ -33,7 +34,8 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 					if len(m) != 1 || !m[0].GetMoved() || m[0].GetReusedBlocks() != 0 || m[0].GetBytes() == 0 {
 						t.Fatalf("after %d tokens: %v", at, m)
 					}
-					// One step at the most, and one chunk for each block that a step can fill, the partial one too.
+					// At most one step, and one chunk for each block that a step can fill,
+					// including the partial one.
 					if most := (stepTime + 2*c.bulk.chunkTime).Seconds(); m[0].GetPauseSeconds() > most {
 						t.Errorf("after %d tokens: a pause of %v s, of %v", at, m[0].GetPauseSeconds(), most)
 					}
@@ -56,7 +58,8 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 	}
 }
 
-// checkDisturbed moves a sequence while something goes wrong, and checks that its client does not see it, and that nothing is left.
+// checkDisturbed migrates a sequence during a fault. Its client must receive the same output, and
+// all resources must be released.
 func checkDisturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *testClient),
 	mw ...actor.ReceiverMiddleware) {
 	t.Helper()
@@ -79,7 +82,8 @@ func checkDisturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *
 	})
 }
 
-// TestDataPlaneFailureKeepsSequence at each chunk: the sequence stays where it is.
+// TestDataPlaneFailureKeepsSequence checks that a failure at any chunk leaves the sequence at the
+// source.
 func TestDataPlaneFailureKeepsSequence(t *testing.T) {
 	for name, err := range map[string]error{"error": errors.New("connection reset"), "stall": errStall} {
 		for n := 1; n <= 9; n += 2 {
@@ -88,7 +92,7 @@ func TestDataPlaneFailureKeepsSequence(t *testing.T) {
 					c.bulk.mu.Lock()
 					defer c.bulk.mu.Unlock()
 					c.bulk.fail = func(at int) error {
-						if at >= n { // the first ones may have been sent already
+						if at >= n { // earlier chunks may be sent already
 							return err
 						}
 						return nil
@@ -99,7 +103,8 @@ func TestDataPlaneFailureKeepsSequence(t *testing.T) {
 	}
 }
 
-// TestMigrateLostAndDuplicateMessages: one that is lost is sent again; one that comes twice has its effect once.
+// TestMigrateLostAndDuplicateMessages checks that lost messages are repeated and duplicates have no
+// effect.
 func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 	for _, message := range []string{"OfferSequence", "OfferSequenceResult", "ResumeSequence", "ResumeSequenceResult"} {
 		on := "*messages." + message
@@ -110,7 +115,7 @@ func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 			checkDisturbed(t, roomy, roomy, true, nil,
 				(&messageFault{messageType: on, times: 9, double: true}).middleware)
 		})
-		t.Run(message+" never comes", func(t *testing.T) { // after ResumeSequence both may decode it for a while
+		t.Run(message+" never comes", func(t *testing.T) { // after ResumeSequence both replicas may decode it for a while
 			checkDisturbed(t, roomy, roomy, false, nil, (&messageFault{messageType: on, times: 1 << 40}).middleware)
 		})
 	}
@@ -125,7 +130,8 @@ func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 	})
 }
 
-// TestMigrateReplicaCrash: whichever of the two, at whichever message, the sequence goes on somewhere.
+// TestMigrateReplicaCrash crashes the source or the target at each message. The sequence must
+// continue.
 func TestMigrateReplicaCrash(t *testing.T) {
 	for _, message := range []string{
 		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult",
@@ -182,10 +188,11 @@ func TestMigrateRefused(t *testing.T) {
 	})
 }
 
-// TestMigrateSessionEnds while its sequence moves: nobody is left with it.
+// TestMigrateSessionEnds checks that a sequence whose session ends during its migration is removed
+// from both replicas.
 func TestMigrateSessionEnds(t *testing.T) {
 	for _, how := range []string{"closes", "is gone"} {
-		for wait := 0; wait < 12; wait += 2 { // chunk times: each stage of a move
+		for wait := 0; wait < 12; wait += 2 { // in chunk times, so that each stage is hit
 			t.Run(fmt.Sprint(how, " after ", wait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster(t, roomy, roomy)
@@ -210,7 +217,8 @@ func TestMigrateSessionEnds(t *testing.T) {
 	}
 }
 
-// TestMigrateManyBackAndForth: all that runs and all that waits, several at once, and back before they end.
+// TestMigrateManyBackAndForth migrates all running and waiting sequences back and forth until they
+// end.
 func TestMigrateManyBackAndForth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{60, 6}, size{60, 6})
@@ -248,7 +256,8 @@ func TestMigrateManyBackAndForth(t *testing.T) {
 	})
 }
 
-// TestMigrateDoesNotDelayOthers: while a sequence moves, and while it is paused, the others of its replica get a token in each step.
+// TestMigrateDoesNotDelayOthers checks that the other sequences of the source get a token in each
+// step while a sequence migrates and is paused.
 func TestMigrateDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
@@ -267,12 +276,13 @@ func TestMigrateDoesNotDelayOthers(t *testing.T) {
 	})
 }
 
-// TestAnnouncedIncrementsMatchSnapshot: what the router was told by increments is what a snapshot says, through evictions and a crash.
+// TestAnnouncedIncrementsMatchSnapshot checks that the announced increments add up to the snapshot,
+// across evictions and a crash.
 func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.RunStepResult", After: 70, Times: 1}
 		c := newCluster(t, size{20, 6}, roomy, crash.Middleware)
-		for i := range uint32(6) { // 48 blocks, of which 20 fit
+		for i := range uint32(6) { // 48 blocks; 20 fit
 			w := c.open(greedy(i, 40, 24))
 			c.waitFor(w.id+" ends", w.done)
 		}
@@ -316,7 +326,7 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 	})
 }
 
-// TestIdleReplicaAnnounces: silence is at most 300 ms long.
+// TestIdleReplicaAnnounces checks that an idle replica announces its status every 300 ms.
 func TestIdleReplicaAnnounces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)

@@ -13,16 +13,16 @@ import (
 	"troupe/testkit"
 )
 
-// TestNotFiniteEndsSequence: a sequence whose logits are NaN ends with a reason of its own that names the
-// model, once; those beside it get all of their tokens, and the replica counts it and gives its
-// blocks back.
+// TestNotFiniteEndsSequence checks that a sequence whose logits are NaN ends once, with a reason
+// that names the model. The other sequences must get all their tokens. The replica must count the
+// sequence and free its blocks.
 func TestNotFiniteEndsSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: time.Millisecond,
 			nan: func(s engine.Sequence) bool { return s.Position+len(s.Tokens) == 7 && len(s.Tokens) < 4 }}
 		s := newHarness(t, c, loaded)
 		s.submit("a", spec(9, 10))
-		s.submit("bad", spec(5, 10)) // its third token is not one
+		s.submit("bad", spec(5, 10)) // the logits of its third token are NaN
 		s.submit("b", spec(8, 10))
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -47,8 +47,8 @@ func TestNotFiniteEndsSequence(t *testing.T) {
 	})
 }
 
-// TestNotFiniteBlocksAreNotReused: no request begins with blocks of a sequence whose logits were NaN, those of
-// its earlier steps and those that it shared included. Other blocks stay.
+// TestNotFiniteBlocksAreNotReused checks that no request reuses blocks of a sequence whose logits
+// were NaN, including those of its earlier steps and those that it shared. Other blocks stay.
 func TestNotFiniteBlocksAreNotReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nan := false
@@ -70,7 +70,7 @@ func TestNotFiniteBlocksAreNotReused(t *testing.T) {
 			t.Fatalf("%d tokens of a prefix are cached, want 8", got)
 		}
 		nan = true
-		s.submit("bad", spec(60, 2)) // its prefill takes two steps, and begins with cached blocks
+		s.submit("bad", spec(60, 2)) // its prefill takes two steps and starts with cached blocks
 		if lost := testkit.Got[*messages.SequenceInterrupted](s.client); len(lost) != 1 {
 			t.Fatalf("interrupted: %v", lost)
 		}

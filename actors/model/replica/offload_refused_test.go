@@ -13,8 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestFullTierIsAskedOncePerSecond: a tier that has no room for any block, as when all that it holds is pinned, is asked once a second and not all the time; and
-// whoever orders an offload meanwhile gets an answer.
+// TestFullTierIsAskedOncePerSecond checks that a replica retries its offloads once per second if
+// the tier accepts no block, for example because all of its blocks are pinned.
 func TestFullTierIsAskedOncePerSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

@@ -18,7 +18,7 @@ import (
 	"troupe/testkit"
 )
 
-// gated is a store that takes nothing until its gate is open.
+// gatedStore is a store whose writes wait until its gate is open.
 type gatedStore struct {
 	kvstore.Store
 	gate    chan struct{}
@@ -31,7 +31,7 @@ func (g *gatedStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int,
 	return g.Store.Fill(ctx, slot, h, bytes, from)
 }
 
-// below gives the cluster's replicas a tier that has a slot for every block it is asked to take.
+// addGatedTier gives the cluster's replicas a tier that accepts every block.
 func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(func() { _ = d.Close() })
-	const slab = 32 << 10 // one block of the test's model fits
+	const slab = 32 << 10 // room for one block of the test's model
 	store := &gatedStore{Store: kvstore.NewArena(memory, slab), gate: make(chan struct{})}
 	taken := uint32(0)
 	answer := func(m proto.Message) proto.Message {
@@ -69,8 +69,9 @@ func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 	return store
 }
 
-// TestStepsDoNotWaitForOffload: a sequence takes exactly as long as without tiers, though blocks are above the watermark and the tier below takes none
-// the whole time. In the bubble's time, steps alone take any.
+// TestStepsDoNotWaitForOffload checks that a sequence takes exactly as long as without tiers,
+// although blocks above the watermark wait for a tier that accepts none. In the bubble only steps
+// take time.
 func TestStepsDoNotWaitForOffload(t *testing.T) {
 	run := func(c *cluster) (took time.Duration) {
 		buildCluster(c, size{64, 8}, size{64, 8})
@@ -102,11 +103,12 @@ func TestStepsDoNotWaitForOffload(t *testing.T) {
 	})
 }
 
-// TestBurstOffloadsBeforeEviction: where prompts take many places at once, what they evict is below by then, whatever the watermark.
+// TestBurstOffloadsBeforeEviction checks that blocks evicted by a burst of allocations are in the
+// tier by then, whatever the watermark.
 func TestBurstOffloadsBeforeEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newTierCluster(t, 1<<20, false, nil) // nothing leaves it for being idle, or above a watermark
-		for salt := range uint32(6) {             // each takes 25 of 64 blocks, that is seven steps
+		r := newTierCluster(t, 1<<20, false, nil) // the watermark and the idle steps offload nothing
+		for salt := range uint32(6) {             // each takes 25 of 64 blocks within seven steps
 			seq := sampled(salt, 200, 4)
 			r.checkOutcome(r.open(seq), r.reference(seq))
 		}

@@ -110,7 +110,7 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 	})
 	if f.Blocks < f.wanted {
 		if err == nil {
-			err = fmt.Errorf("it has %d of %d blocks", f.Blocks, f.wanted)
+			err = fmt.Errorf("received %d of %d blocks", f.Blocks, f.wanted)
 		}
 		c.restore.Fail(i+f.Blocks, fmt.Errorf("fetch from %s: %w", from.GetName(), err))
 	}
@@ -127,7 +127,7 @@ func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chu
 	case b == nil:
 		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
 	case !c.restore.Wanted(first):
-		return fmt.Errorf("block %d is not wanted any more: %w", first, c.restore.Err())
+		return fmt.Errorf("block %d is no longer needed: %w", first, c.restore.Err())
 	}
 	return c.restore.PutPart(ctx, first+i, part, b)
 }
@@ -149,7 +149,7 @@ func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id str
 	result, ok := answer.(*messages.FetchBlocksResult)
 	switch {
 	case !ok:
-		return fmt.Errorf("the remote tier is gone")
+		return fmt.Errorf("the remote tier has stopped")
 	case result.GetRefused() != nil:
 		return fmt.Errorf("refused: %s", result.GetRefused().GetDetail())
 	}

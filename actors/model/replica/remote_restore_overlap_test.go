@@ -22,7 +22,8 @@ import (
 	"troupe/testkit"
 )
 
-// newLayeredCluster is lending by single layers, where the second replica has a tier of its own as well. No sequence waits for more than its first step does.
+// newLayeredCluster is newRemoteCluster with restores by single layers and a tier at the second
+// replica.
 func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
@@ -43,11 +44,13 @@ func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
 	return r
 }
 
-// runFetched runs a sequence whose first blocks another replica has, and of them the very first the tier below as many as are said, beside one that decodes. It checks the
-// tokens of both, and returns what the second replica counted meanwhile.
+// runFetched runs a sequence at the second replica next to one that decodes. The first replica
+// holds the first blocks of the sequence; the tier of the second one holds the leading ones, as
+// many as below says. It checks the tokens of both sequences and returns the change of the second
+// replica's counters.
 func (r *tierCluster) runFetched(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
 	r.t.Helper()
-	seq, beside := sampled(5, 90, 4), sampled(9, 7, 40) // the other one begins with no full block
+	seq, beside := sampled(5, 90, 4), sampled(9, 7, 40) // the second one has no full block at the start
 	want, other := r.reference(seq), r.reference(beside)
 	if r.routeTo = r.b; below > 0 {
 		start := sampled(5, 90, 1)
@@ -71,7 +74,7 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 	if r.t.Failed() {
 		r.t.Error(what)
 	}
-	time.Sleep(15 * time.Second) // what expires has expired
+	time.Sleep(15 * time.Second) // all timeouts have passed
 	s = r.status(r.b)
 	if s.GetIncarnation() != before.GetIncarnation() {
 		return s
@@ -86,12 +89,13 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 	}
 }
 
-// TestFetchOverlapsPrefill: blocks that another node sends come first layers first, and the step that needs them begins before the last; also where the first ones lie in a tier here.
+// TestFetchOverlapsPrefill checks that fetched blocks arrive layer by layer and that the step that
+// needs them starts before the last layer, also if the leading blocks are in a local tier.
 func TestFetchOverlapsPrefill(t *testing.T) {
 	for _, below := range []int{0, 2, fetchable - 1} {
 		t.Run(fmt.Sprint(below, " in the tier here"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var waited atomic.Bool // a step began with a gate, while chunks were to come
+				var waited atomic.Bool // a step with a gate started while chunks were missing
 				var r *tierCluster
 				r = newLayeredCluster(t, true, func(batch []engine.Sequence) {
 					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
@@ -103,7 +107,7 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 				remote, first := uint64(fetchable-below), 0
 				s := r.runFetched("undisturbed", below, func(n int) {
 					first = n
-					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers) // it waits for as long as a step sleeps before it computes
+					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers) // as long as a step sleeps before it computes
 				})
 				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 					t.Errorf("it overlapped: %v, %v", waited.Load(), s)
@@ -119,10 +123,10 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 	}
 }
 
-// gateTimer sees how long the first step takes that has a gate.
+// gateTimer measures how long the first step with a gate takes.
 type gateTimer struct {
 	mu          sync.Mutex
-	gated, next time.Time // when it began to compute, and when the next one did
+	gated, next time.Time // start of its computation and of the next step's
 }
 
 func (w *gateTimer) reset() {
@@ -148,8 +152,8 @@ func (w *gateTimer) waited() time.Duration {
 	return w.next.Sub(w.gated) - stepTime
 }
 
-// TestFetchOverlapFaults: wherever a fetch fails that a step waits for, by whatever fault, both the sequence and the one beside it get their tokens, and the blocks that
-// came are used.
+// TestFetchOverlapFaults injects faults into fetches that a step waits for. All sequences must get
+// their tokens, and the blocks that arrived must be used.
 func TestFetchOverlapFaults(t *testing.T) {
 	for name, fault := range map[string]func(r *tierCluster, at int){
 		"the sender fails": func(r *tierCluster, at int) {
@@ -222,7 +226,8 @@ func TestFetchOverlapFaults(t *testing.T) {
 	}
 }
 
-// TestFetchStopsAfterDamagedLocalBlock: a block of the tier here that is damaged ends the fetch of those that follow it: nothing of that is of use.
+// TestFetchStopsAfterDamagedLocalBlock checks that a damaged block in the local tier ends the fetch
+// of the blocks after it, which are useless.
 func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLayeredCluster(t, true, nil)
@@ -247,11 +252,12 @@ func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	})
 }
 
-// TestFetchOverlapCrashes: where the sender or the receiver crashes while a step waits for what is sent, nothing is lost or left behind.
+// TestFetchOverlapCrashes crashes the sender or the receiver while a step waits for a fetch.
+// Nothing must be lost, and all resources must be released.
 func TestFetchOverlapCrashes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		on    string
-		sends bool // the holder is killed
+		sends bool // the holder is stopped
 	}{
 		"the sender is killed":     {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},

@@ -19,7 +19,8 @@ import (
 	"troupe/testkit"
 )
 
-// newRemoteCluster is a cluster where the second replica fetches what the first one has, whatever it costs.
+// newRemoteCluster returns a cluster whose second replica always fetches the blocks of the first
+// one.
 func newRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.ReceiverMiddleware) *cluster {
 	return buildCluster(unbuiltRemoteCluster(t, spaces, mw...), size{64, 8}, size{64, 8}, mw...)
 }
@@ -44,7 +45,8 @@ func unbuiltRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.Re
 	return c
 }
 
-// runFetched generates a sequence at the first replica, then a second time at the other one, and returns how that one fared.
+// runFetched runs a sequence at the first replica and then again at the second one, and returns the
+// status of the second one.
 func (c *cluster) runFetched(prepare func()) *messages.ReplicaStatus {
 	c.t.Helper()
 	seq := sampled(5, 90, 12)
@@ -55,11 +57,11 @@ func (c *cluster) runFetched(prepare func()) *messages.ReplicaStatus {
 	}
 	c.routeTo = c.b
 	c.checkOutcome(c.open(seq), want)
-	time.Sleep(15 * time.Second) // what expires has expired
+	time.Sleep(15 * time.Second) // all timeouts have passed
 	return c.status(c.b)
 }
 
-const fetchable = 11 // full blocks of 8 tokens in a prompt of 90
+const fetchable = 11 // number of full blocks of 8 tokens in a prompt of 90
 
 func TestFetchFromReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +77,8 @@ func TestFetchFromReplica(t *testing.T) {
 	})
 }
 
-// TestFetchFaults: whatever happens on the way, the tokens are the same, the blocks that did not come are computed, and nothing is left.
+// TestFetchFaults injects faults into fetches. The tokens must be the same, missing blocks must be
+// computed, and all resources must be released.
 func TestFetchFaults(t *testing.T) {
 	failing := func(at int, err error) func(*cluster) {
 		return func(c *cluster) {
@@ -94,7 +97,7 @@ func TestFetchFaults(t *testing.T) {
 		mw      []actor.ReceiverMiddleware
 		prepare func(*cluster)
 		fetched uint64
-		lives   uint64 // of the holder; 0: one
+		lives   uint64 // expected incarnation of the holder; 0: 1
 	}{
 		{name: "the sender fails", prepare: failing(4, errors.New("gone")), fetched: 3},
 		{name: "the sender stalls", prepare: failing(4, errStall), fetched: 3},
@@ -159,7 +162,8 @@ func TestFetchFaults(t *testing.T) {
 	}
 }
 
-// TestFetchReceiverCrash: one that crashes while blocks come to it leaves nothing behind, here or there.
+// TestFetchReceiverCrash checks that a replica that crashes during a fetch leaves no resources
+// behind, at either end.
 func TestFetchReceiverCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*replica.restoreDone", Times: 1}
@@ -171,7 +175,8 @@ func TestFetchReceiverCrash(t *testing.T) {
 	})
 }
 
-// TestBlockLeaseExpires: a lease locks blocks for as long as it was asked for and no longer, and ends at once where it is released.
+// TestBlockLeaseExpires checks that a lease holds blocks until it expires or is released, and no
+// longer.
 func TestBlockLeaseExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRemoteCluster(t, nil)
@@ -213,7 +218,7 @@ func TestBlockLeaseExpires(t *testing.T) {
 	})
 }
 
-// TestBlockLeaseRefused: a holder says why it does not lend.
+// TestBlockLeaseRefused checks the reasons of refused leases.
 func TestBlockLeaseRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRemoteCluster(t, nil)
@@ -261,7 +266,7 @@ func TestBlockLeaseRefused(t *testing.T) {
 	})
 }
 
-// leaseRequest is how another replica would ask the first one for the blocks of a prompt.
+// leaseRequest returns another replica's request for the blocks of a prompt at the first replica.
 func (c *cluster) leaseRequest(id string, seq *messages.SequenceSpec, ticket *messages.BulkTicket,
 	lease time.Duration) *messages.LeaseBlocks {
 	m := &messages.LeaseBlocks{RequestId: id, Ticket: ticket, BlockBytes: uint64(c.a.blockBytes),

@@ -63,7 +63,8 @@ func TestSubmitRefused(t *testing.T) {
 	})
 }
 
-// TestSubmitTwiceRunsOnce: the sequence runs once, and the asker gets what it has not seen.
+// TestSubmitTwiceRunsOnce checks that a sequence submitted twice runs once, and that the second
+// requester gets the tokens that it has not seen.
 func TestSubmitTwiceRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: 10 * time.Millisecond}
@@ -119,7 +120,7 @@ func TestEngineCrashIsInvisible(t *testing.T) {
 	})
 }
 
-// TestPoisonSequenceIsDropped: the sequence that crashes the engine is told so; the others do not notice.
+// TestPoisonSequenceIsDropped checks that only the sequence that crashes the engine is interrupted.
 func TestPoisonSequenceIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: time.Millisecond, crash: func(_ int, batch []engine.Sequence) error {
@@ -148,7 +149,8 @@ func TestPoisonSequenceIsDropped(t *testing.T) {
 	})
 }
 
-// TestReplicaCrashKeepsWeightsAndBlocks: sessions are told at once; the next life adopts weights and blocks.
+// TestReplicaCrashKeepsWeightsAndBlocks checks that sessions are interrupted immediately and that
+// the successor adopts weights and blocks.
 func TestReplicaCrashKeepsWeightsAndBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: 10 * time.Millisecond}

@@ -9,7 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// TestStatusListsFewRequestIDs: those that run and those that come, while they are few.
+// TestStatusListsFewRequestIDs checks that the status lists the running and incoming requests while
+// they are few.
 func TestStatusListsFewRequestIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeSource(t, size{blocks: 80, sequences: 20})

@@ -87,7 +87,7 @@ func (r *replica) onShrink(ctx actor.Context, msg *messages.ShrinkKV) {
 	case r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease():
 	case int(msg.GetBlocks()) < r.minBlocks():
 		ctx.Request(r.GPU, &messages.KVShrunk{Lease: msg.GetLease(), Attempt: msg.GetAttempt(), Refused: refusal(
-			messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" can not do with so few KV blocks", 0)})
+			messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" needs more KV blocks", 0)})
 	case r.shrink == nil || r.shrink.command.GetAttempt() != msg.GetAttempt():
 		r.shrink = &shrink{command: msg}
 		r.pool.Resize(int(msg.GetBlocks()))
@@ -123,7 +123,7 @@ func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
 	}
 	had, blocks := r.pool.Stats().Blocks, int(msg.GetBlocks())
 	if blocks < had {
-		panic("replica: memory of KV blocks that are in use is gone")
+		panic("replica: GrowKV takes away KV blocks in use")
 	}
 	r.shrink = nil
 	r.pool.Resize(blocks)
@@ -140,7 +140,7 @@ func (r *replica) onPreempted(ctx actor.Context, all []batch.Preemption) {
 	for _, p := range all {
 		r.totals.preemptions++
 		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
-		r.abortIfMigrating(ctx, p.ID, "it was preempted: "+p.Why)
+		r.abortIfMigrating(ctx, p.ID, "preempted: "+p.Why)
 		r.markPending(p.ID)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestShrinkStopsSteps: no step runs from the answer until the memory is resized; the answer is repeated.
+// TestShrinkStopsSteps checks that no step runs between the answer and GrowKV, and that the answer
+// is repeated.
 func TestShrinkStopsSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: 10 * time.Millisecond}
@@ -52,13 +53,14 @@ func TestShrinkStopsSteps(t *testing.T) {
 	})
 }
 
-// TestShrinkPreempts: who has blocks beyond gives way at the end of the step, and goes on in those that are left.
+// TestShrinkPreempts checks that sequences with blocks beyond the new limit are preempted after the
+// step and continue in the remaining blocks.
 func TestShrinkPreempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)
 		other := spec(40, 20)
 		other.Prompt[0] = 50
-		s.submit("first", spec(40, 20)) // ten blocks, and five more in the end
+		s.submit("first", spec(40, 20)) // ten blocks, 15 at the end
 		s.submit("beyond", other)
 		time.Sleep(25 * time.Millisecond)
 		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 16, Attempt: 1})
@@ -75,12 +77,13 @@ func TestShrinkPreempts(t *testing.T) {
 	})
 }
 
-// TestGrowRaisesContextLimit: with more memory there is room for longer sequences, and for announcements of more blocks.
+// TestGrowRaisesContextLimit checks that more memory allows longer sequences and announcements of
+// more blocks.
 func TestGrowRaisesContextLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		little := func(int) *messages.LoadModelResult {
 			r := loaded(1)
-			r.GetLoaded().KvBlocks = 8 // 32 tokens, of a context of 64
+			r.GetLoaded().KvBlocks = 8 // 32 of 64 context tokens
 			return r
 		}
 		s := newHarness(t, &positionEngine{}, little)
@@ -112,7 +115,7 @@ func TestGrowRaisesContextLimit(t *testing.T) {
 	})
 }
 
-// shrinkTo has a replica's gpu actor take blocks away, however often it must ask, and grant what is left.
+// shrinkTo plays the gpu actor: it repeats ShrinkKV until the replica accepts, then sends GrowKV.
 func (c *cluster) shrinkTo(n *testNode, blocks uint32) {
 	c.t.Helper()
 	before := len(testkit.Got[*messages.KVShrunk](n.gpu))
@@ -125,8 +128,8 @@ func (c *cluster) shrinkTo(n *testNode, blocks uint32) {
 	n.gpu.Send(n.PID, &messages.GrowKV{Lease: n.name, Blocks: blocks})
 }
 
-// TestShrinkWhileMigrating: whichever of the two shrinks while a sequence moves, it goes on with the tokens that it would have had, and no block
-// is lost.
+// TestShrinkWhileMigrating checks that a migrating sequence gets its tokens if the source or the
+// target shrinks, and that no block leaks.
 func TestShrinkWhileMigrating(t *testing.T) {
 	for name, which := range map[string]func(*cluster) *testNode{
 		"source": func(c *cluster) *testNode { return c.a }, "target": func(c *cluster) *testNode { return c.b },
@@ -141,10 +144,10 @@ func TestShrinkWhileMigrating(t *testing.T) {
 				got := c.open(seq)
 				c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
 				id := c.migrate(c.a, c.b, got.id)
-				time.Sleep(6 * time.Millisecond) // a chunk is on its way
+				time.Sleep(6 * time.Millisecond) // a chunk is being sent
 				c.shrinkTo(which(c), 130)
 				c.waitFor("its end", got.done)
-				c.checkOutcome(got, c.reference(seq)) // which would have left its prompt in the first blocks before
+				c.checkOutcome(got, c.reference(seq)) // run afterwards, since it would have left its prompt in the first blocks
 				c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 				if s := c.status(which(c)); s.GetKvBlocks() != 130 {
 					t.Errorf("%d blocks", s.GetKvBlocks())
@@ -155,7 +158,8 @@ func TestShrinkWhileMigrating(t *testing.T) {
 	}
 }
 
-// TestShrinkWaitsForReaders: no block is given up while the data plane reads it, though that is slow to notice that it is to end.
+// TestShrinkWaitsForReaders checks that no block is given up while the data plane reads it, even if
+// the read is slow to end.
 func TestShrinkWaitsForReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{140, 6}, size{140, 6})
@@ -184,7 +188,8 @@ func TestShrinkWaitsForReaders(t *testing.T) {
 	})
 }
 
-// TestShrinkReplicaCrash: a replica that crashes at any message of a shrink starts again over the blocks that there are.
+// TestShrinkReplicaCrash checks that a replica that crashes during a shrink restarts with the
+// remaining blocks.
 func TestShrinkReplicaCrash(t *testing.T) {
 	for _, on := range []string{"*messages.ShrinkKV", "*messages.GrowKV"} {
 		t.Run(on, func(t *testing.T) {

@@ -68,15 +68,15 @@ func (l *kvTiers) decayRates(avoided []blockLocation) {
 func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 	l := r.kvTiers
 	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,
-		Why: "all that lies below is to be restored"}
+		Why: "all blocks in lower tiers are restored"}
 	if found.command != nil {
 		if all.Blocks == 0 {
-			all.Why = "no tier below has the next block"
+			all.Why = "no lower tier has the next block"
 		}
 		return all
 	}
 	if state, known := r.batch.State(found.id); !known || state == batch.Running {
-		return kv.RestoreDecision{Why: "it does not wait"}
+		return kv.RestoreDecision{Why: "the sequence no longer waits"}
 	}
 	if l.Always {
 		return all

@@ -49,7 +49,7 @@ func (r *replica) tierRequest() string {
 	return fmt.Sprintf("%s-%d-%d-%d", r.Spec.GetName(), r.lastAttempt, r.incarnation, r.kvTiers.lastRequest)
 }
 
-var errNotFetched = errors.New("it did not come, in time or intact")
+var errNotFetched = errors.New("not received in time, or damaged")
 
 // restoreCopy copies blocks to HBM, from the tiers and from remote holders in parallel.
 type restoreCopy struct {

@@ -143,7 +143,7 @@ func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 	step := r.step
 	e := step.entries[void.GetSequence()]
 	r.Log.Warn().Str("request", e.ID).Str("why", void.GetDetail()).
-		Msg("step void: the blocks that it waited for did not come in time")
+		Msg("step aborted: its blocks were not restored in time")
 	r.step = nil
 	r.totals.tokensIn -= step.prompt
 	r.kvTiers.totals.aborted++

@@ -19,11 +19,11 @@ import (
 const (
 	modelLayers = 6
 	layerBytes  = 4096
-	restorable  = 4 // full ones of 8 tokens that a prompt of 40 can begin with
+	restorable  = 4 // full blocks of 8 tokens that a prompt of 40 can start with
 )
 
-// TestRestoreOverlapFaults: wherever a restore that a step waits for fails, by whatever fault, both the sequence and the one beside it get their tokens: blocks that did not
-// come are computed, those before a damaged one are used.
+// TestRestoreOverlapFaults injects faults into restores that a step waits for. All sequences must
+// get their tokens. Missing blocks are recomputed, and blocks before a damaged one are used.
 func TestRestoreOverlapFaults(t *testing.T) {
 	at := func(block, layer int, do func(ctx context.Context) error) func(context.Context, int, int) error {
 		return func(ctx context.Context, b, l int) error {
@@ -35,8 +35,8 @@ func TestRestoreOverlapFaults(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		do    func(ctx context.Context) error
-		void  bool // the step that waits for it does not happen
-		comes bool // in the end
+		void  bool // the waiting step is aborted
+		comes bool // the restore succeeds in the end
 	}{
 		"damage": {func(context.Context) error { return errDamage }, true, false},
 		"disk":   {func(context.Context) error { return errDisk }, true, false},
@@ -65,7 +65,7 @@ func TestRestoreOverlapFaults(t *testing.T) {
 							all = uint64(block)
 						}
 						if name == "never over" {
-							all = 0 // parts of all were missing when its time was over
+							all = 0 // parts of all blocks were missing at the timeout
 							if layer == modelLayers-1 {
 								all = uint64(block)
 							}
@@ -84,10 +84,10 @@ func TestRestoreOverlapFaults(t *testing.T) {
 	}
 }
 
-// TestRestoreOverlapCrashes: the engine or the replica crashes while a step waits for a restore, or a restore ends in a crash, or the sequence is cancelled, or is to be moved: nothing is
-// lost or computed wrong, and nothing leaks.
+// TestRestoreOverlapCrashes crashes the engine or the replica while a step waits for a restore, or
+// at the end of a restore. No sequence must be lost or computed wrong, and nothing must leak.
 func TestRestoreOverlapCrashes(t *testing.T) {
-	hold := func(r *tierCluster) { // the last layer of the last block takes longer than a step, and less than patience
+	hold := func(r *tierCluster) { // the last layer of the last block takes longer than a step and less than gateTimeout
 		r.store.set(func(_ context.Context, b, l int) error {
 			if l == modelLayers-1 && b == restorable-1 {
 				time.Sleep(stepTime + 15*time.Millisecond)
@@ -95,7 +95,7 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 			return nil
 		})
 	}
-	var waits atomic.Pointer[func(batch []engine.Sequence)] // called when a step begins
+	var waits atomic.Pointer[func(batch []engine.Sequence)] // called at the start of each step
 	once := func(times int, do func()) func([]engine.Sequence) {
 		return func(batch []engine.Sequence) {
 			if times > 0 && slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
@@ -105,7 +105,7 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		engine  int    // crashes so often in a step that waits
+		engine  int    // number of crashes in a step that waits
 		replica string // crashes on the next message of this type
 	}{
 		"engine, once":            {engine: 1},
@@ -140,10 +140,10 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 	}
 }
 
-// armed crashes an actor on the next message of a type once it is told to, or has something else happen.
+// trigger crashes an actor on the next message of a type once it is armed, or calls instead.
 type trigger struct {
 	on           string
-	instead      func(take func()) // take has the actor receive it
+	instead      func(take func()) // take delivers the message
 	armed, fired atomic.Bool
 }
 
@@ -170,8 +170,8 @@ func moveDuringRestore(r *tierCluster, c *testClient) {
 	r.checkOutcome(c, want)
 }
 
-// TestRestoreOverlapInterrupted: a sequence that is cancelled while a step waits for its blocks leaves nothing, one that is to be moved is, once that step is done, and memory that is to be
-// given up is given up after it.
+// TestRestoreOverlapInterrupted checks events while a step waits for a restore. A cancelled
+// sequence leaves nothing behind. A migration and a shrink happen after the step.
 func TestRestoreOverlapInterrupted(t *testing.T) {
 	for name, do := range map[string]func(r *tierCluster, c *testClient){
 		"cancelled": func(r *tierCluster, c *testClient) {
@@ -217,13 +217,13 @@ func TestRestoreOverlapInterrupted(t *testing.T) {
 	}
 }
 
-// TestRestoreOverlapStartsInTime: where nothing is forced, a sequence begins when its first layers are there, no step is void, and it begins that much earlier than where blocks come
-// whole, however many there are.
+// TestRestoreOverlapStartsInTime checks that a sequence starts once its first layers are restored,
+// without an aborted step. It must start earlier than with a restore of whole blocks.
 func TestRestoreOverlapStartsInTime(t *testing.T) {
 	const each = 100 * time.Microsecond // to read a layer of a block
 	begins := func(partBytes int) (after time.Duration, s *messages.ReplicaStatus) {
 		synctest.Test(t, func(t *testing.T) {
-			var stepped atomic.Pointer[time.Time] // when the first step began
+			var stepped atomic.Pointer[time.Time] // start of the first step
 			r := newTierCluster(t, partBytes, false, func([]engine.Sequence) {
 				now := time.Now().Add(-stepTime)
 				stepped.CompareAndSwap(nil, &now)
@@ -253,10 +253,11 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 	}
 }
 
-// TestRestoreOverlapWithoutStep: a sequence that has begun, and finds no room in a step until its restore is over, has its blocks, or computes them where they did not come.
+// TestRestoreOverlapWithoutStep checks that a started sequence that gets no step before its restore
+// ends uses the restored blocks, or recomputes the missing ones.
 func TestRestoreOverlapWithoutStep(t *testing.T) {
-	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // which takes all of some steps
-	synctest.Test(t, func(t *testing.T) {               // elsewhere, so that nothing of it is below
+	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // its prefill fills whole steps
+	synctest.Test(t, func(t *testing.T) {               // in another cluster, so that its blocks are not in the tier
 		r := newTierCluster(t, 1, true, nil)
 		r.reference(seq)
 		r.reference(ahead)

@@ -11,7 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// TestLookupWhileStepInFlight: the lookup of a new sequence's blocks does not wait for the end of the step.
+// TestLookupWhileStepInFlight checks that the lookup of a new sequence's blocks does not wait for
+// the end of the step.
 func TestLookupWhileStepInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := unbuiltRemoteCluster(t, nil)

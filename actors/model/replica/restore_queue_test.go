@@ -9,18 +9,19 @@ import (
 	"troupe/messages"
 )
 
-// TestSamePrefixIsRestoredOnce: sequences that begin with the same blocks have them restored, or fetched, once for all; whatever becomes of that, each gets its tokens.
+// TestSamePrefixIsRestoredOnce checks that sequences with the same first blocks share one restore,
+// and that each gets its tokens whatever the result.
 func TestSamePrefixIsRestoredOnce(t *testing.T) {
 	const many = 6
-	prompts := make([]*messages.SequenceSpec, many) // alike but for the last token
+	prompts := make([]*messages.SequenceSpec, many) // equal except for the last token
 	for i := range prompts {
 		prompts[i] = sampled(5, 40, 4)
 		prompts[i].Prompt[39] += uint32(i)
 	}
 	for name, tc := range map[string]struct {
 		prepare func(r *tierCluster)
-		first   func(r *tierCluster, c *testClient) // is done to the one that the others wait for
-		came    [2]uint64                           // blocks, at least and at most
+		first   func(r *tierCluster, c *testClient) // applied to the sequence that the others wait for
+		came    [2]uint64                           // minimum and maximum number of restored blocks
 	}{
 		"it comes": {came: [2]uint64{restorable, restorable}},
 		"the first one is cancelled": {
@@ -49,7 +50,7 @@ func TestSamePrefixIsRestoredOnce(t *testing.T) {
 				before := r.status(r.a)
 				all := make([]*testClient, many)
 				settle := r.settle
-				r.settle = func() {} // all are there before anything was looked for
+				r.settle = func() {} // all sequences are submitted before the first lookup
 				for i, seq := range prompts {
 					all[i] = r.open(seq)
 				}
@@ -72,7 +73,7 @@ func TestSamePrefixIsRestoredOnce(t *testing.T) {
 	}
 }
 
-// TestSamePrefixIsFetchedOnce likewise, from another node.
+// TestSamePrefixIsFetchedOnce is TestSamePrefixIsRestoredOnce with another node.
 func TestSamePrefixIsFetchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRemoteCluster(t, nil)
@@ -94,7 +95,8 @@ func TestSamePrefixIsFetchedOnce(t *testing.T) {
 	})
 }
 
-// TestSlowTierIsAvoidedAndRetried: a tier out of which nothing comes in time is taken for as slow as that, and avoided; it is tried again some day.
+// TestSlowTierIsAvoidedAndRetried checks that a tier that delivers nothing in time is avoided, and
+// retried eventually.
 func TestSlowTierIsAvoidedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTierClusterWith(t, replica.Tiers{}, nil)
@@ -124,7 +126,8 @@ func TestSlowTierIsAvoidedAndRetried(t *testing.T) {
 	})
 }
 
-// TestUnclaimedLocksAreReleased: a replica crashes, or is stopped, after blocks were found for a sequence and before anything came of it. None stays locked.
+// TestUnclaimedLocksAreReleased checks that no block stays locked if a replica crashes or stops
+// after blocks were found for a sequence and before they were restored.
 func TestUnclaimedLocksAreReleased(t *testing.T) {
 	for _, name := range []string{"crash on the note", "crash after the note", "stop"} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +143,7 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 				want, other := r.reference(seq), r.reference(beside)
 				r.checkOutcome(r.open(seq), want)
 				r.offloadAll()
-				with := r.open(beside) // so that a step runs when the note comes
+				with := r.open(beside) // so that a step is in flight when the note arrives
 				r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
 				note.armed.Store(true)
 				got := r.open(seq)

@@ -90,7 +90,7 @@ func (r *replica) checkRevision(computed string) *messages.Refused {
 	}
 	return refusal(messages.Reason_REASON_WEIGHTS_DIFFER,
 		"replica "+r.Spec.GetName()+" serves revision "+digest.Short(own)+
-			", and the sequence was begun with revision "+digest.Short(computed), retryAfter)
+			", but the sequence was started with revision "+digest.Short(computed), retryAfter)
 }
 
 // checkBase returns a refusal if an adapter was registered for other weights than those loaded.

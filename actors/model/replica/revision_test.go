@@ -17,7 +17,7 @@ const (
 	differ       = messages.Reason_REASON_WEIGHTS_DIFFER
 )
 
-// twoRevisions is a cluster whose replicas have other files.
+// twoRevisions returns a cluster whose replicas serve different revisions.
 func twoRevisions(t *testing.T) *cluster {
 	return buildCluster(&cluster{
 		t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
@@ -25,7 +25,8 @@ func twoRevisions(t *testing.T) *cluster {
 	}, roomy, roomy)
 }
 
-// TestMigrateRefusedByOtherRevision: a running sequence, and with it its KV blocks, stays where its weights are.
+// TestMigrateRefusedByOtherRevision checks that a running sequence does not migrate to a replica
+// with another revision.
 func TestMigrateRefusedByOtherRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := twoRevisions(t)
@@ -43,8 +44,8 @@ func TestMigrateRefusedByOtherRevision(t *testing.T) {
 	})
 }
 
-// TestSubmitRefusedByOtherRevision: a sequence that has output is not continued with other weights; one that
-// has none is begun.
+// TestSubmitRefusedByOtherRevision checks that a sequence with output is not continued with another
+// revision, and that one without output is accepted.
 func TestSubmitRefusedByOtherRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := twoRevisions(t)
@@ -69,8 +70,8 @@ func TestSubmitRefusedByOtherRevision(t *testing.T) {
 	})
 }
 
-// TestAdapterForOtherWeightsIsRefused: an adapter that was registered for other weights is refused, and not loaded
-// where it is pinned.
+// TestAdapterForOtherWeightsIsRefused checks that an adapter registered for other weights is
+// refused, and not loaded if it is pinned.
 func TestAdapterForOtherWeightsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
@@ -96,8 +97,8 @@ func TestAdapterForOtherWeightsIsRefused(t *testing.T) {
 	})
 }
 
-// TestServesOnlyConfirmedRevision: a replica whose files nobody has asked for by their digest waits until its
-// deployment has confirmed them, says until then what it has, and serves at once after a crash.
+// TestServesOnlyConfirmedRevision checks that a replica whose revision was not requested by digest
+// reports it and waits for the deployment's confirmation. After a crash it serves immediately.
 func TestServesOnlyConfirmedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{}
@@ -139,7 +140,8 @@ func TestServesOnlyConfirmedRevision(t *testing.T) {
 	})
 }
 
-// TestStatusNamesFoundRevision: a replica that was refused other files says which.
+// TestStatusNamesFoundRevision checks that a replica whose load was refused reports the revision
+// that was found.
 func TestStatusNamesFoundRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHarness(t, &positionEngine{}, func(int) *messages.LoadModelResult {
@@ -156,7 +158,8 @@ func TestStatusNamesFoundRevision(t *testing.T) {
 	})
 }
 
-// TestReportsFolderFault: a replica whose folder is damaged or gone serves on, and says what is wrong until it is mended.
+// TestReportsFolderFault checks that a replica whose model folder is damaged or missing continues
+// to serve, and reports the fault until it is repaired.
 func TestReportsFolderFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fault atomic.Value

@@ -71,11 +71,11 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 		return 0, refused
 	}
 	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull,
-		Detail: "the queue is full, and this client has the most requests in it; send fewer at once"})
+		Detail: "queue is full, and this client has the most requests in it; send fewer at once"})
 	if _, ok := r.sequences[surplus]; ok {
 		r.interrupt(ctx, surplus, why)
 	}
-	r.drop(ctx, surplus, "its client has the most in a full queue")
+	r.drop(ctx, surplus, "its client has the most requests in a full queue")
 	return r.batch.Submit(q)
 }
 
@@ -85,7 +85,7 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen int) bool {
 	_, output, _ := r.batch.Sequence(id)
 	if seen > len(output) || seen < c.outputBase {
-		r.drop(ctx, id, "its session submitted it anew")
+		r.drop(ctx, id, "its session submitted it again")
 		return false
 	}
 	r.markClaimed(id)
@@ -132,7 +132,7 @@ func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 	if _, ok := r.sequences[id]; !ok {
 		return
 	}
-	r.drop(ctx, id, "it was cancelled")
+	r.drop(ctx, id, "cancelled")
 	r.scheduleReport(ctx)
 	r.advance(ctx)
 }

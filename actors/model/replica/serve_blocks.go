@@ -61,7 +61,8 @@ func (r *replica) checkExport(msg *messages.LeaseBlocks, bad error) *messages.Re
 	l, name := r.kvTiers, "replica "+r.Spec.GetName()
 	switch {
 	case l == nil || !l.ready:
-		return refusal(messages.Reason_REASON_NOT_READY, name+" is not ready to lend blocks, or lends none", retryAfter)
+		return refusal(messages.Reason_REASON_NOT_READY, name+" cannot send blocks: not ready, or without KV tiers",
+			retryAfter)
 	case r.Bulk == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to send blocks over", 0)
 	case hashOrZero(msg.GetSpace()) != l.namespace || msg.GetBlockBytes() != uint64(l.down.BlockBytes()):
@@ -70,7 +71,8 @@ func (r *replica) checkExport(msg *messages.LeaseBlocks, bad error) *messages.Re
 	case bad != nil:
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+": "+bad.Error(), 0)
 	case len(l.exports) >= maxExports && l.exports[msg.GetRequestId()] == nil:
-		return refusal(messages.Reason_REASON_QUEUE_FULL, name+" sends to as many as it can at once", retryQueueFull)
+		return refusal(messages.Reason_REASON_QUEUE_FULL,
+			name+" has the maximum number of block transfers in progress", retryQueueFull)
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func (d blockSender) run(ctx context.Context) (none struct{}, err error) {
 		lo, hi := d.chunks.PieceRange(part)
 		size := hi - lo + kvstore.SealBytes
 		if len(into) < size {
-			return 0, fmt.Errorf("the transfer is not for chunks of %d bytes", size)
+			return 0, fmt.Errorf("chunks of the transfer are smaller than %d bytes", size)
 		}
 		if err := d.from.ReadPart(ctx, d.blocks[i], lo, into[:hi-lo]); err != nil {
 			return 0, err

@@ -147,7 +147,7 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 
 // dropPoison drops a sequence that crashes the engine.
 func (r *replica) dropPoison(ctx actor.Context, id string) {
-	r.Log.Error().Str("request", id).Msg("sequence expelled: the engine crashes on it")
+	r.Log.Error().Str("request", id).Msg("sequence dropped: the engine crashes on it")
 	if _, ok := r.sequences[id]; ok {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_ENGINE_FAILED, "the engine crashes on this request", 0))
 	}
@@ -223,7 +223,7 @@ func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLo
 	}
 	ctx.Request(c.session, msg)
 	if e.Finish != batch.None {
-		r.drop(ctx, e.ID, "it finished")
+		r.drop(ctx, e.ID, "finished")
 	}
 }
 

@@ -25,13 +25,14 @@ import (
 
 var errDisk = errors.New("input/output error")
 
-// faulty is a store that brings blocks up one by one, so that it is known which part of which block comes when; then something happens to it.
+// faultyStore is a store that reads blocks one by one, so that a test can inject a fault into any
+// part of any block.
 type faultyStore struct {
 	kvstore.Store
 	mu    sync.Mutex
-	reads map[int]int                                       // by the byte at which a part begins: blocks
-	fault func(ctx context.Context, block, layer int) error // before a part of a block is read; nil: nothing happens. errDamage damages it
-	took  func(bytes int)                                   // likewise, before each
+	reads map[int]int                                       // number of blocks read, by the offset of the part
+	fault func(ctx context.Context, block, layer int) error // called before a part of a block is read; nil: no calls. errDamage flips a bit
+	took  func(bytes int)                                   // called before each read
 }
 
 func newFaulty(t *testing.T) *faultyStore {
@@ -75,14 +76,14 @@ func (f *faultyStore) ViewRange(ctx context.Context, r *kvstore.Reading, from, t
 	return f.Store.ViewRange(ctx, r, from, to, use)
 }
 
-// set says what happens to the reads from now on.
+// set injects a fault into the reads from now on.
 func (f *faultyStore) set(fault func(ctx context.Context, block, layer int) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads, f.fault = map[int]int{}, fault
 }
 
-// riser is a cluster whose first replica restores by single layers, out of a tier that the test controls.
+// tierCluster is a cluster whose first replica restores from a tier that the test controls.
 type tierCluster struct {
 	*cluster
 	store   *faultyStore
@@ -95,7 +96,7 @@ func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engin
 	return newTierClusterWith(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
 }
 
-// newTierClusterWith is newTierCluster with other terms.
+// newTierClusterWith is newTierCluster with other options.
 func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
@@ -116,7 +117,7 @@ func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.
 	return r
 }
 
-// below has all blocks of the replica copied down, and none left in HBM.
+// offloadAll offloads all blocks of the replica and empties HBM.
 func (r *tierCluster) offloadAll() {
 	r.t.Helper()
 	for _, m := range []proto.Message{&messages.OffloadBlocks{RequestId: "down"},
@@ -131,7 +132,7 @@ func (r *tierCluster) offloadAll() {
 	}
 }
 
-// checkUnlocked checks that nobody reads the tier any more: it can be emptied.
+// checkUnlocked checks that no block of the tier is locked: the tier can be flushed.
 func (r *tierCluster) checkUnlocked() {
 	r.t.Helper()
 	flushes := 0
@@ -146,10 +147,11 @@ func (r *tierCluster) checkUnlocked() {
 	r.waitFor("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
 }
 
-// runRestored runs a sequence whose first blocks lie below, beside another one that decodes, and checks the tokens of both.
+// runRestored runs a sequence whose first blocks are in the tier next to one that decodes, and
+// checks the tokens of both.
 func (r *tierCluster) runRestored(what string, prepare func()) *messages.ReplicaStatus {
 	r.t.Helper()
-	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the other one begins with no full block
+	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the second one has no full block at the start
 	want, other := r.reference(seq), r.reference(beside)
 	r.store.set(nil)
 	r.checkOutcome(r.open(seq), want)

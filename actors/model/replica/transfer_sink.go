@@ -26,7 +26,7 @@ func (in *transferSink) put(index uint32, b []byte) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closed || int(index) < in.resident || int(index) >= len(in.received) {
-		return fmt.Errorf("chunk %d is not expected, or not any more", index)
+		return fmt.Errorf("unexpected chunk %d", index)
 	}
 	if err := in.write(index, b); err != nil {
 		return err
