@@ -15,7 +15,7 @@ import (
 
 const (
 	adapterLookahead = 10                     // sequences at the head of the queue whose adapters are prefetched
-	adapterTickEvery = 250 * time.Millisecond // between two checks of sequences that wait for an adapter, while no step ends
+	adapterTickEvery = 250 * time.Millisecond // between two checks for waiting sequences while no step ends
 )
 
 // adapterMaxWait is the maximum time that a sequence waits for its adapter, by class.

@@ -38,7 +38,7 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 		want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
 		plain := c.reference(sampled(1, 30, 60))
 		if slices.Equal(want.Output(), plain.Output()) {
-			t.Fatal("the adapter changes nothing")
+			t.Fatal("the adapter does not change the output")
 		}
 		got, beside := c.open(withAdapter("psalms", sampled(1, 30, 60))), c.open(sampled(1, 30, 60))
 		c.waitFor("tokens", func() bool { return len(got.Output()) > 20 })
@@ -55,7 +55,7 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 		for _, n := range []*testNode{c.a, c.b} {
 			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE ||
 				a.GetSequences() != 0 {
-				t.Errorf("%s, in the end: %v", n.name, a)
+				t.Errorf("%s, at the end: %v", n.name, a)
 			}
 		}
 	})
@@ -70,13 +70,13 @@ func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 		ahead := c.open(sampled(2, 30, 60))
 		got := c.open(withAdapter("psalms", sampled(1, 30, 60)))
 		if s := c.status(c.a); s.GetWaiting() != 1 {
-			t.Fatalf("it does not wait: %v", s)
+			t.Fatalf("the sequence is not waiting: %v", s)
 		}
 		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
 			t.Fatalf("not moved: %s", r[0].GetDetail())
 		}
 		c.checkOutcome(got, want)
-		c.waitFor("the other one ends", ahead.done)
+		c.waitFor("the end of the other sequence", ahead.done)
 		c.checkEmpty()
 	})
 }
@@ -126,7 +126,7 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: told})
 		}
 		apply(true)
-		c.waitFor("it is there", func() bool {
+		c.waitFor("the adapter on the device", func() bool {
 			return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU
 		})
 		for i, name := range []string{"psalms", "proverbs", "psalms"} { // the replica has two pages
@@ -138,10 +138,12 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 			t.Errorf("pinned: %v", a)
 		}
 		apply(false)
-		c.waitFor("it is idle", func() bool { return c.adapters(c.a)["shout@3"].GetState() == messages.AdapterState_ADAPTER_STATE_IDLE })
+		c.waitFor("the adapter to be idle", func() bool {
+			return c.adapters(c.a)["shout@3"].GetState() == messages.AdapterState_ADAPTER_STATE_IDLE
+		})
 		apply(true)
 		c.operator.Send(c.a.PID, &messages.ForgetAdapter{Adapter: spec})
-		c.waitFor("it is gone", func() bool { return c.adapters(c.a)["shout@3"] == nil })
+		c.waitFor("the adapter to be removed", func() bool { return c.adapters(c.a)["shout@3"] == nil })
 	})
 }
 
@@ -150,17 +152,17 @@ func TestOperatorPinWaitsForPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		one, two := c.open(withAdapter("psalms", greedy(1, 10, 60))), c.open(withAdapter("proverbs", greedy(2, 10, 60)))
-		c.waitFor("both run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
+		c.waitFor("both sequences to run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		spec.Pinned = true
-		c.waitFor("they end", func() bool {
+		c.waitFor("their end", func() bool {
 			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does until it is pinned
 			if a := c.adapters(c.a)["shout@3"]; !one.done() && !two.done() && a.GetPinned() {
-				t.Fatalf("with two pages, and two others in use: %v", a)
+				t.Fatalf("pinned while two other adapters use both pages: %v", a)
 			}
 			return one.done() && two.done()
 		})
-		c.waitFor("it is pinned", func() bool {
+		c.waitFor("the pin", func() bool {
 			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
 			return c.adapters(c.a)["shout@3"].GetPinned()
 		})
@@ -174,14 +176,14 @@ func TestBlocksAreSharedPerAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		got := c.open(withAdapter("psalms", greedy(1, 40, 20)))
-		c.waitFor("it ends", got.done)
+		c.waitFor("its end", got.done)
 		want = got.Output()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		run := func(seq *messages.SequenceSpec) []uint32 {
 			got := c.open(seq)
-			c.waitFor("it ends", got.done)
+			c.waitFor("its end", got.done)
 			return got.Output()
 		}
 		base = run(greedy(1, 40, 20))
@@ -192,7 +194,7 @@ func TestBlocksAreSharedPerAdapter(t *testing.T) {
 			t.Errorf("got %v, in a fresh replica %v, without adapter %v", got, want, base)
 		}
 		if n := c.status(c.a).GetTokensCached(); n != 0 {
-			t.Errorf("%d tokens were taken from others' blocks", n)
+			t.Errorf("%d tokens were reused from blocks of another adapter", n)
 		}
 		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).
 			GetTokensCached() == 0 {

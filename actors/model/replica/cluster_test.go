@@ -57,7 +57,7 @@ type testNode struct {
 	hbm   *testkit.Peer
 	known map[uint32][]byte // blocks that the HBM tier knows
 
-	onAdapterLoad func(ctx context.Context) error // called for each load of an adapter, which fails with its error; nil: no calls
+	onAdapterLoad func(ctx context.Context) error // returns the error of an adapter's load; nil: none
 	onRead        func(block int32)               // called before each read of a block; nil: no calls
 	layout        string                          // of its blocks
 	blockBytes    int
@@ -135,9 +135,11 @@ func buildCluster(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluste
 		if c.routeTo != nil {
 			to = c.routeTo
 		}
-		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: to.name, Actor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
-		}}}
+		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{
+			Routed: &messages.SequenceRouted{
+				Replica: to.name, Actor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
+			},
+		}}
 	})
 	c.a, c.b = c.start("m-0", a, mw...), c.start("m-1", b, mw...)
 	c.settle()
@@ -301,21 +303,21 @@ func (c *cluster) checkEmpty() {
 			continue
 		}
 		if s := c.status(n); s.GetRunning() != 0 || s.GetWaiting() != 0 || s.GetKvBlocksFree() != s.GetKvBlocks() {
-			c.t.Errorf("%s: %d run, %d wait, %d of %d blocks are free", n.name, s.GetRunning(), s.GetWaiting(),
+			c.t.Errorf("%s: %d running, %d waiting, %d of %d blocks free", n.name, s.GetRunning(), s.GetWaiting(),
 				s.GetKvBlocksFree(), s.GetKvBlocks())
 		}
 	}
 	c.bulk.mu.Lock()
 	defer c.bulk.mu.Unlock()
 	if len(c.bulk.open) != 0 {
-		c.t.Errorf("%d transfers are open", len(c.bulk.open))
+		c.t.Errorf("%d open transfers", len(c.bulk.open))
 	}
 }
 
 // checkOutcome waits for the end of a sequence and compares its output with that of another run.
 func (c *cluster) checkOutcome(got, want *testClient) {
 	c.t.Helper()
-	c.waitFor(got.id+" ends", got.done)
+	c.waitFor(got.id+" to end", got.done)
 	if got.outcome != want.outcome || !slices.Equal(got.output, want.output) {
 		c.t.Errorf("%s: %s with %v,\nundisturbed %s with %v", got.id, got.outcome, got.output, want.outcome,
 			want.output)
@@ -345,7 +347,7 @@ func (c *cluster) reference(seq *messages.SequenceSpec) *testClient {
 		return w.(*testClient)
 	}
 	w := c.open(seq)
-	c.waitFor(w.id+" ends", w.done)
+	c.waitFor(w.id+" to end", w.done)
 	references.Store(string(key), w)
 	return w
 }

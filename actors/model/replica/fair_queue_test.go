@@ -35,7 +35,7 @@ func TestFullQueueAdmitsOtherClient(t *testing.T) {
 		s.checkServed("other", 5, 4)
 		for i := range 4 {
 			if _, done := s.output(fmt.Sprint("greedy", i)); done {
-				t.Errorf("greedy%d is done: the other may just have waited for its place", i)
+				t.Errorf("greedy%d is done, so the other client may just have waited for its place", i)
 			}
 		}
 		time.Sleep(2 * time.Second)

@@ -10,7 +10,7 @@ import (
 func BenchmarkMove(b *testing.B) {
 	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy,
 		roomy)
-	c.waitFor("service", func() bool {
+	c.waitFor("both replicas to serve", func() bool {
 		return c.status(c.a).GetState() == serving && c.status(c.b).
 			GetState() == serving
 	})
@@ -26,7 +26,7 @@ func BenchmarkMove(b *testing.B) {
 	got := next()
 	for b.Loop() {
 		if len(got.Output()) > 100 {
-			c.waitFor("an end", got.done)
+			c.waitFor("the sequence's end", got.done)
 			got, from, to = next(), c.a, c.b
 		}
 		m := c.move(from, to, got.id).GetSequences()[0]
@@ -38,7 +38,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 	begun, steps := time.Now(), c.status(c.a).GetSteps()
 	rest := c.open(greedy(uint32(c.requests), 60, 150))
-	c.waitFor("an end", rest.done)
+	c.waitFor("the sequence's end", rest.done)
 	step := time.Since(begun).Seconds() / float64(c.status(c.a).GetSteps()-steps)
 	b.ReportMetric(1e6*pause/float64(moves), "us-pause/move")
 	b.ReportMetric(1e6*whole/float64(moves), "us/move")

@@ -102,25 +102,25 @@ func TestTargetKeepsReservationWhileBlocksArrive(t *testing.T) {
 		}
 		time.Sleep(4 * time.Second)
 		if s.freeBlocks() != room || room >= 40-2 {
-			t.Errorf("%d blocks are free while a sequence comes, %d were", s.freeBlocks(), room)
+			t.Errorf("%d blocks free while a sequence arrives, want %d", s.freeBlocks(), room)
 		}
 		time.Sleep(4 * time.Second)
 		if s.freeBlocks() != 40 || len(s.bulk.open) != 0 {
-			t.Errorf("%d blocks are free after silence, %d transfers are open", s.freeBlocks(), len(s.bulk.open))
+			t.Errorf("%d blocks free after the timeout, %d open transfers", s.freeBlocks(), len(s.bulk.open))
 		}
 		s.send(s.resume("r", 5))
 		if r, _ := s.lastResume(); r.GetRefused().GetReason() != messages.Reason_REASON_NOT_FOUND {
-			t.Errorf("resumed without room: %v", r)
+			t.Errorf("resumed without a reservation: %v", r)
 		}
 	})
 }
 
 func TestTargetFreesReservation(t *testing.T) {
 	for name, end := range map[string]func(*fakeSource){
-		"an abandoned one":      func(s *fakeSource) { s.send(&messages.AbandonSequence{RequestId: "r", Attempt: 5}) },
-		"one whose source died": func(s *fakeSource) { s.Stop() },
-		"one that lacks blocks": func(s *fakeSource) { s.send(s.resume("r", 5)) },
-		"one with other tokens": func(s *fakeSource) {
+		"abandoned":      func(s *fakeSource) { s.send(&messages.AbandonSequence{RequestId: "r", Attempt: 5}) },
+		"source stopped": func(s *fakeSource) { s.Stop() },
+		"missing blocks": func(s *fakeSource) { s.send(s.resume("r", 5)) },
+		"other number of tokens": func(s *fakeSource) {
 			_ = s.fill(0, 1, 2)
 			r := s.resume("r", 5)
 			r.Tokens = 25
@@ -137,10 +137,10 @@ func TestTargetFreesReservation(t *testing.T) {
 				end(s)
 				synctest.Wait()
 				if s.freeBlocks() != 40 || len(s.bulk.open) != 0 || s.status(s.b).GetRunning() != 0 {
-					t.Errorf("%d blocks are free, %d transfers are open", s.freeBlocks(), len(s.bulk.open))
+					t.Errorf("%d blocks free, %d open transfers", s.freeBlocks(), len(s.bulk.open))
 				}
 				if put(1, make([]byte, s.b.blockBytes)) == nil {
-					t.Error("a block was written after its room was given up")
+					t.Error("a block was written after its reservation ended")
 				}
 			})
 		})
@@ -171,12 +171,12 @@ func TestTargetAdoptsOnce(t *testing.T) {
 				first := testkit.Got[*messages.TokensEmitted](s.session)[0]
 				if first.GetFirstIndex() != 0 || first.GetTokens()[0] != 7 ||
 					len(first.GetLogprobs()) != len(first.GetTokens()) || first.GetLogprobs()[0].GetLogprob() != -1 {
-					t.Errorf("what the source emitted is repeated as %v", first)
+					t.Errorf("the source's output is repeated as %v", first)
 				}
 			}
 			s.send(&messages.AbandonSequence{RequestId: "r", Attempt: 5})
 			if running := s.status(s.b).GetRunning(); (running == 1) != spoken {
-				t.Errorf("%d run after the source abandoned it; its session has spoken: %v", running, spoken)
+				t.Errorf("%d running after the source abandoned it; claimed by its session: %v", running, spoken)
 			}
 			s.waitFor("its end", func() bool { return s.freeBlocks() == 40 })
 		})
@@ -215,7 +215,7 @@ func TestTargetRefusesOffer(t *testing.T) {
 			})
 		})
 	}
-	t.Run("more than it takes in at once", func(t *testing.T) {
+	t.Run("too many incoming sequences", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFakeSource(t, size{120, 20})
 			for i := range uint64(9) {
@@ -240,7 +240,7 @@ func TestTargetDoesNotOverwriteSharedBlocks(t *testing.T) {
 			t.Errorf("%v", o)
 		}
 		if s.fill(1) == nil || s.fill(2) != nil {
-			t.Error("a shared block was written, or its own was not")
+			t.Error("a shared block was written, or an own block was not")
 		}
 		s.send(s.resume("r", 5))
 		if r, _ := s.lastResume(); r.GetRefused() != nil {

@@ -37,7 +37,7 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 					// At most one step, and one chunk for each block that a step can fill,
 					// including the partial one.
 					if most := (stepTime + 2*c.bulk.chunkTime).Seconds(); m[0].GetPauseSeconds() > most {
-						t.Errorf("after %d tokens: a pause of %v s, of %v", at, m[0].GetPauseSeconds(), most)
+						t.Errorf("after %d tokens: a pause of %v s, want at most %v s", at, m[0].GetPauseSeconds(), most)
 					}
 					c.checkOutcome(got, want)
 					told := testkit.Got[*messages.SequenceMoved](c.router)
@@ -45,7 +45,7 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 						last.GetReplica() != "m-1" ||
 						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().
 						GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
-						t.Errorf("the router was told %v", last)
+						t.Errorf("the router received %v", last)
 					}
 				}
 				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 ||
@@ -115,11 +115,12 @@ func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 			checkDisturbed(t, roomy, roomy, true, nil,
 				(&messageFault{messageType: on, times: 9, double: true}).middleware)
 		})
-		t.Run(message+" never comes", func(t *testing.T) { // after ResumeSequence both replicas may decode it for a while
+		// After ResumeSequence both replicas may decode the sequence for a while.
+		t.Run(message+" always lost", func(t *testing.T) {
 			checkDisturbed(t, roomy, roomy, false, nil, (&messageFault{messageType: on, times: 1 << 40}).middleware)
 		})
 	}
-	t.Run("ResumeSequenceResult and AbandonSequence never come", func(t *testing.T) {
+	t.Run("ResumeSequenceResult and AbandonSequence always lost", func(t *testing.T) {
 		checkDisturbed(t, roomy, roomy, false, nil,
 			(&messageFault{messageType: "*messages.ResumeSequenceResult", times: 1 << 40}).middleware,
 			(&messageFault{messageType: "*messages.AbandonSequence", times: 1 << 40}).middleware)
@@ -152,7 +153,7 @@ func TestMigrateReplicaCrash(t *testing.T) {
 					c.migrate(c.a, c.b, got.id)
 					c.checkOutcome(got, want)
 					if crash.Crashed() == 0 {
-						t.Error("nothing crashed")
+						t.Error("no actor crashed")
 					}
 					c.checkEmpty()
 				})
@@ -175,7 +176,7 @@ func TestMigrateRefused(t *testing.T) {
 			}
 			c.checkOutcome(got, want)
 			if m := c.move(c.a, c.b, got.id).GetSequences(); m[0].GetMoved() || m[0].GetDetail() == "" {
-				t.Errorf("one that has finished: %v", m)
+				t.Errorf("finished sequence: %v", m)
 			}
 			if r := c.move(c.a, c.a).GetRefused(); r.GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
 				t.Errorf("to itself: %v", r)
@@ -183,7 +184,7 @@ func TestMigrateRefused(t *testing.T) {
 			c.checkEmpty()
 		})
 	})
-	t.Run("target is gone", func(t *testing.T) {
+	t.Run("target stopped", func(t *testing.T) {
 		checkDisturbed(t, roomy, roomy, false, func(c *cluster, _ *testClient) { c.stop(c.b) })
 	})
 }
@@ -191,7 +192,7 @@ func TestMigrateRefused(t *testing.T) {
 // TestMigrateSessionEnds checks that a sequence whose session ends during its migration is removed
 // from both replicas.
 func TestMigrateSessionEnds(t *testing.T) {
-	for _, how := range []string{"closes", "is gone"} {
+	for _, how := range []string{"closes", "stops"} {
 		for wait := 0; wait < 12; wait += 2 { // in chunk times, so that each stage is hit
 			t.Run(fmt.Sprint(how, " after ", wait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -208,7 +209,7 @@ func TestMigrateSessionEnds(t *testing.T) {
 					c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 					time.Sleep(5 * stepTime)
 					if a, b := c.status(c.a), c.status(c.b); a.GetRunning()+b.GetRunning() != 0 {
-						t.Errorf("%d run at the source, %d at the target", a.GetRunning(), b.GetRunning())
+						t.Errorf("%d running at the source, %d at the target", a.GetRunning(), b.GetRunning())
 					}
 					c.checkEmpty()
 				})
@@ -271,7 +272,7 @@ func TestMigrateDoesNotDelayOthers(t *testing.T) {
 			t.Errorf("%d tokens in %d steps: %v", n, steps, m)
 		}
 		if n := len(moves.Output()) - mine; n < steps-2*2-2 {
-			t.Errorf("%d of its own tokens in %d steps, of which it was paused for two chunks", n, steps)
+			t.Errorf("%d tokens of the migrating sequence in %d steps, with a pause of two chunks", n, steps)
 		}
 	})
 }
@@ -284,7 +285,7 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 		c := newCluster(t, size{20, 6}, roomy, crash.Middleware)
 		for i := range uint32(6) { // 48 blocks; 20 fit
 			w := c.open(greedy(i, 40, 24))
-			c.waitFor(w.id+" ends", w.done)
+			c.waitFor(w.id+" to end", w.done)
 		}
 		time.Sleep(time.Second)
 		c.router.Send(c.a.PID, &messages.GetReplica{})
@@ -317,7 +318,7 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 		}
 		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 ||
 			len(lives) != 2 {
-			t.Errorf("increments tell of %d blocks, the snapshot of %d; %d evictions, %d lives", len(known),
+			t.Errorf("increments have %d blocks, the snapshot %d; %d evictions, %d incarnations", len(known),
 				len(snapshot), evictions, len(lives))
 		}
 		if told[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
@@ -334,7 +335,7 @@ func TestIdleReplicaAnnounces(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if n := len(testkit.Got[*messages.ReplicaAnnounced](c.router)) - before; n < 2*9 || n > 2*11 {
-			t.Errorf("%d announcements of two replicas in 3 s", n)
+			t.Errorf("%d announcements by two replicas in 3 s", n)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestNotFiniteEndsSequence(t *testing.T) {
 		s.checkServed("a", 9, 10)
 		s.checkServed("b", 8, 10)
 		if got, done := s.output("bad"); len(got) != 2 || done {
-			t.Errorf("its output is %v, finished %v", got, done)
+			t.Errorf("output %v, finished %v", got, done)
 		}
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
 		if len(lost) != 1 || lost[0].GetRequestId() != "bad" ||
@@ -77,7 +77,7 @@ func TestNotFiniteBlocksAreNotReused(t *testing.T) {
 		for _, h := range s.blocks {
 			for i, bad := range kv.Hashes(kv.Root("m", "", nil), spec(60, 1).GetPrompt(), 4) {
 				if bytes.Equal(h, bad[:]) {
-					t.Errorf("the tier knows block %d of the sequence", i)
+					t.Errorf("the HBM tier has block %d of the sequence", i)
 				}
 			}
 		}

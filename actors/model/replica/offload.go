@@ -45,7 +45,8 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 	if msg.err != nil {
 		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
 	}
-	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading { // an immediate retry would fail the same way
+	// An immediate retry would fail the same way.
+	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading {
 		supervise.After(ctx, offloadBackoff, &offloadRetry{r.incarnation})
 	}
 	r.kvTiers.totals.offloaded += uint64(took)

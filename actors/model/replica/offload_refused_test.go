@@ -39,11 +39,11 @@ func TestFullTierIsAskedOncePerSecond(t *testing.T) {
 		}
 		buildCluster(c, size{64, 8}, size{64, 8})
 		s := c.open(sampled(5, 90, 60))
-		c.waitFor("it ends", s.done)
+		c.waitFor("its end", s.done)
 		before := asked.Load()
 		time.Sleep(5500 * time.Millisecond)
 		if n := asked.Load() - before; n < 4 || n > 6 {
-			t.Errorf("it was asked %d times in five seconds and a half, and %d times before", n, before)
+			t.Errorf("%d requests in 5.5 s, after %d before", n, before)
 		}
 	})
 }

@@ -77,7 +77,7 @@ func TestStepsDoNotWaitForOffload(t *testing.T) {
 		buildCluster(c, size{64, 8}, size{64, 8})
 		began := time.Now()
 		s := c.open(sampled(5, 90, 60))
-		c.waitFor("it ends", s.done)
+		c.waitFor("its end", s.done)
 		return time.Since(began)
 	}
 	fresh := func(t *testing.T) *cluster {
@@ -92,13 +92,13 @@ func TestStepsDoNotWaitForOffload(t *testing.T) {
 		defer open()
 		took := run(c)
 		if store.waiting.Load() == 0 {
-			t.Error("nothing was to be offloaded: this shows nothing")
+			t.Error("no block was offloaded: the test shows nothing")
 		}
 		if took != alone {
 			t.Errorf("it took %v, without tiers %v", took, alone)
 		}
 		open()
-		c.waitFor("blocks to go down", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
+		c.waitFor("an offload", func() bool { return c.status(c.a).GetKvOffloaded() > 0 })
 		c.checkEmpty()
 	})
 }

@@ -56,7 +56,7 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 		start := sampled(5, 90, 1)
 		start.Prompt = start.Prompt[:8*below+1]
 		c := r.open(start)
-		r.waitFor("the start of it ends", c.done)
+		r.waitFor("the first blocks' end", c.done)
 		r.a, r.b = r.b, r.a
 		r.offloadAll()
 		r.a, r.b = r.b, r.a
@@ -65,7 +65,7 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 	r.checkOutcome(r.open(seq), want)
 	r.routeTo = r.b
 	with := r.open(beside)
-	r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
+	r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
 	before := r.status(r.b)
 	prepare(r.bulk.sent + 1)
 	got := r.open(seq)
@@ -93,7 +93,7 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 // needs them starts before the last layer, also if the leading blocks are in a local tier.
 func TestFetchOverlapsPrefill(t *testing.T) {
 	for _, below := range []int{0, 2, fetchable - 1} {
-		t.Run(fmt.Sprint(below, " in the tier here"), func(t *testing.T) {
+		t.Run(fmt.Sprint(below, " blocks in the local tier"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waited atomic.Bool // a step with a gate started while chunks were missing
 				var r *tierCluster
@@ -107,14 +107,15 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 				remote, first := uint64(fetchable-below), 0
 				s := r.runFetched("undisturbed", below, func(n int) {
 					first = n
-					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers) // as long as a step sleeps before it computes
+					// A step sleeps for half of the transfer before it computes.
+					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers)
 				})
 				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
-					t.Errorf("it overlapped: %v, %v", waited.Load(), s)
+					t.Errorf("overlapped: %v, %v", waited.Load(), s)
 				}
 				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) ||
 					r.bulk.sent+1-first != int(remote)*modelLayers {
-					t.Errorf("%d chunks were sent: %v", r.bulk.sent+1-first, s)
+					t.Errorf("%d chunks sent: %v", r.bulk.sent+1-first, s)
 				}
 				r.checkUnlocked()
 				r.checkEmpty()
@@ -179,7 +180,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 				}
 			}
 		},
-		"another layer comes": func(r *tierCluster, at int) {
+		"the wrong layer is sent": func(r *tierCluster, at int) {
 			var before []byte
 			r.bulk.damage = func(n int, chunk []byte) {
 				if n == at && before != nil {
@@ -214,7 +215,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 							t.Errorf("layer %d of block %d of %d: the step waited for %v", layer, block, remote, waited)
 						}
 						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
-							t.Errorf("layer %d of block %d of %d: %d tokens were there, not %d", layer, block,
+							t.Errorf("layer %d of block %d of %d: %d cached tokens, want %d", layer, block,
 								remote, s.GetTokensCached(), cached)
 						}
 						r.checkUnlocked()
@@ -232,7 +233,7 @@ func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLayeredCluster(t, true, nil)
 		first := 0
-		s := r.runFetched("damage below", 3, func(n int) {
+		s := r.runFetched("damage in the local tier", 3, func(n int) {
 			first = n
 			r.store.set(func(_ context.Context, b, l int) error {
 				if b == 1 && l == 2 {
@@ -245,7 +246,7 @@ func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 			t.Errorf("%v", s)
 		}
 		if sent := r.bulk.sent + 1 - first; sent >= (fetchable-3)*modelLayers {
-			t.Errorf("all %d chunks were sent, though they are of no use", sent)
+			t.Errorf("all %d chunks were sent, although they are useless", sent)
 		}
 		r.checkUnlocked()
 		r.checkEmpty()
@@ -259,7 +260,7 @@ func TestFetchOverlapCrashes(t *testing.T) {
 		on    string
 		sends bool // the holder is stopped
 	}{
-		"the sender is killed":     {sends: true},
+		"the sender stops":     {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},
 		"the receiver, restored":   {on: "*replica.restoreDone"},
 		"the remote tier, leased":  {on: "*kvblock.leaseDone"},

@@ -51,7 +51,7 @@ func (c *cluster) runFetched(prepare func()) *messages.ReplicaStatus {
 	c.t.Helper()
 	seq := sampled(5, 90, 12)
 	want := c.open(seq)
-	c.waitFor("the first run ends", want.done)
+	c.waitFor("the end of the first run", want.done)
 	if prepare != nil {
 		prepare()
 	}
@@ -101,7 +101,7 @@ func TestFetchFaults(t *testing.T) {
 	}{
 		{name: "the sender fails", prepare: failing(4, errors.New("gone")), fetched: 3},
 		{name: "the sender stalls", prepare: failing(4, errStall), fetched: 3},
-		{name: "the sender is killed", prepare: func(c *cluster) {
+		{name: "the sender stops", prepare: func(c *cluster) {
 			first := c.bulk.sent
 			c.bulk.fail = func(n int) error {
 				if n-first == 4 {
@@ -119,7 +119,7 @@ func TestFetchFaults(t *testing.T) {
 				}
 			}
 		}, fetched: 5},
-		{name: "a block comes for another", prepare: func(c *cluster) {
+		{name: "the wrong block is sent", prepare: func(c *cluster) {
 			var before []byte
 			c.bulk.damage = func(_ int, chunk []byte) {
 				if before != nil {
@@ -129,17 +129,23 @@ func TestFetchFaults(t *testing.T) {
 			}
 		}, fetched: 1},
 		{name: "other weights", spaces: map[string]string{"m-0": "one", "m-1": "other"}},
-		{name: "the holder crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks",
-			Times: 1}).Middleware}, lives: 2},
-		{name: "the holder crashes after it",
+		{name: "the holder crashes",
+			mw:    []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware},
+			lives: 2},
+		{name: "the holder crashes after the transfer",
 			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware},
 			fetched: fetchable, lives: 2},
-		{name: "the remote tier crashes", mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
-		{name: "the remote tier crashes after it",
+		{name: "the remote tier crashes",
+			mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
+		{name: "the remote tier crashes after the transfer",
 			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*kvblock.leaseDone", Times: 1}).Middleware},
 			fetched: fetchable},
-		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1}).middleware}},
-		{name: "the lease comes twice", mw: []actor.ReceiverMiddleware{(&messageFault{messageType: "*messages.LeaseBlocks", times: 1, double: true}).middleware}, fetched: fetchable},
+		{name: "the lease is lost", mw: []actor.ReceiverMiddleware{
+			(&messageFault{messageType: "*messages.LeaseBlocks", times: 1}).middleware,
+		}},
+		{name: "the lease is duplicated", mw: []actor.ReceiverMiddleware{
+			(&messageFault{messageType: "*messages.LeaseBlocks", times: 1, double: true}).middleware,
+		}, fetched: fetchable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,11 +156,11 @@ func TestFetchFaults(t *testing.T) {
 					}
 				})
 				if s.GetKvFetched() != tc.fetched || s.GetKvFetched()+s.GetKvFetchFailed() != fetchable {
-					t.Errorf("%d fetched and %d not, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(),
+					t.Errorf("%d fetched and %d failed, want %d of %d fetched", s.GetKvFetched(), s.GetKvFetchFailed(),
 						tc.fetched, fetchable)
 				}
 				if !c.a.gone && c.status(c.a).GetIncarnation() != max(tc.lives, 1) {
-					t.Errorf("the holder is in life %d", c.status(c.a).GetIncarnation())
+					t.Errorf("incarnation %d of the holder", c.status(c.a).GetIncarnation())
 				}
 				c.checkEmpty()
 			})
@@ -169,7 +175,7 @@ func TestFetchReceiverCrash(t *testing.T) {
 		crash := &testkit.Crash{On: "*replica.restoreDone", Times: 1}
 		c := newRemoteCluster(t, nil, crash.Middleware)
 		if c.runFetched(nil); crash.Crashed() == 0 {
-			t.Error("it did not crash")
+			t.Error("no actor crashed")
 		}
 		c.checkEmpty()
 	})
@@ -182,7 +188,7 @@ func TestBlockLeaseExpires(t *testing.T) {
 		c := newRemoteCluster(t, nil)
 		seq := greedy(1, 90, 4)
 		first := c.open(seq)
-		c.waitFor("it ends", first.done)
+		c.waitFor("its end", first.done)
 		c.bulk.fail = func(int) error { return errStall }
 		locked := func() uint32 { s := c.status(c.a); return s.GetKvBlocks() - s.GetKvBlocksFree() }
 		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
@@ -194,26 +200,26 @@ func TestBlockLeaseExpires(t *testing.T) {
 			c.operator.Send(c.a.PID, c.leaseRequest(id, seq, ticket, d))
 			synctest.Wait()
 			if n := locked(); n != fetchable {
-				t.Errorf("%d blocks are locked", n)
+				t.Errorf("%d blocks are leased", n)
 			}
 		}
 		lease("expires", 3*time.Second)
 		time.Sleep(2900 * time.Millisecond)
 		if locked() != fetchable {
-			t.Error("it ended early")
+			t.Error("the lease expired early")
 		}
 		time.Sleep(200 * time.Millisecond)
 		if n := locked(); n != 0 {
-			t.Errorf("%d blocks are locked after its end", n)
+			t.Errorf("%d blocks are leased after the expiry", n)
 		}
 		lease("released", 3*time.Second)
 		c.operator.Send(c.a.PID, &messages.ReleaseBlocks{RequestId: "released"})
 		if synctest.Wait(); locked() != 0 {
-			t.Error("blocks are locked though they were released")
+			t.Error("blocks are leased after the release")
 		}
 		lease("endless", 1000*time.Hour)
 		if time.Sleep(11 * time.Second); locked() != 0 {
-			t.Error("a lease without end has none")
+			t.Error("a lease of 1000 h has no limit")
 		}
 	})
 }
@@ -224,7 +230,7 @@ func TestBlockLeaseRefused(t *testing.T) {
 		c := newRemoteCluster(t, nil)
 		seq := greedy(1, 90, 4)
 		first := c.open(seq)
-		c.waitFor("it ends", first.done)
+		c.waitFor("its end", first.done)
 		c.bulk.fail = func(int) error { return errStall }
 		ticket, err := c.bulk.Expect(c.a.blockBytes+8, fetchable, func(uint32, []byte) error { return nil })
 		if err != nil {
@@ -259,7 +265,7 @@ func TestBlockLeaseRefused(t *testing.T) {
 			}
 		}
 		if got := ask("ninth", nil); got != messages.Reason_REASON_QUEUE_FULL {
-			t.Errorf("a ninth: %v", got)
+			t.Errorf("ninth lease: %v", got)
 		}
 		c.bulk.Drop(ticket)
 		c.checkEmpty()

@@ -90,7 +90,7 @@ func TestSubmitContinuesFromOutput(t *testing.T) {
 		synctest.Wait()
 		first := testkit.Got[*messages.TokensEmitted](s.client)[0]
 		if first.GetFirstIndex() != 3 || first.GetTokens()[0] != 6 {
-			t.Errorf("goes on with %v", first)
+			t.Errorf("continued with %v", first)
 		}
 		s.submit("whole", spec(3, 2), 3, 4)
 		if _, done := s.output("whole"); !done {
@@ -115,7 +115,7 @@ func TestEngineCrashIsInvisible(t *testing.T) {
 		s.checkServed("a", 3, 10)
 		s.checkServed("b", 5, 10)
 		if c.overlapped {
-			t.Error("two engines were open at once")
+			t.Error("two engines were open at the same time")
 		}
 	})
 }
@@ -169,14 +169,14 @@ func TestReplicaCrashKeepsWeightsAndBlocks(t *testing.T) {
 		synctest.Wait()
 		s.checkServed("r", 9, 20)
 		if c.overlapped {
-			t.Error("two engines were open at once")
+			t.Error("two engines were open at the same time")
 		}
 		cached := uint32(0)
 		for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
 			cached = max(cached, m.GetCachedTokens())
 		}
 		if cached < 8 {
-			t.Errorf("%d prompt tokens were found in the blocks of the life before", cached)
+			t.Errorf("%d prompt tokens were found in the previous incarnation's blocks", cached)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestCancelFreesBlocks(t *testing.T) {
 		status := testkit.Got[*messages.ReplicaChanged](s.deploy)
 		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 ||
 			last.GetKvBlocksFree() != last.GetKvBlocks() {
-			t.Errorf("%d run, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
+			t.Errorf("%d running, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
 		}
 	})
 }
@@ -228,7 +228,9 @@ func TestCancelFreesBlocks(t *testing.T) {
 func TestLoadRefusedFailsReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHarness(t, &positionEngine{}, func(int) *messages.LoadModelResult {
-			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"}}}
+			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{
+				Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"},
+			}}
 		})
 		changes := testkit.Got[*messages.ReplicaChanged](s.deploy)
 		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().

@@ -24,20 +24,20 @@ func TestStatusListsFewRequestIDs(t *testing.T) {
 				t.Errorf("%s: %q, want %q", what, got, want)
 			}
 		}
-		named("at first")
+		named("at the start")
 		submit("q")
 		s.send(s.offer("come", 5))
-		s.waitFor("room", func() bool { _, n := s.lastOffer(); return n == 1 })
-		named("one runs, and one comes", "come", "q")
+		s.waitFor("the offer's answer", func() bool { _, n := s.lastOffer(); return n == 1 })
+		named("one running, one incoming", "come", "q")
 		s.send(&messages.AbandonSequence{RequestId: "come", Attempt: 5})
-		named("one runs", "q")
+		named("one running", "q")
 		for i := range 3 {
 			submit(fmt.Sprint(i))
 		}
-		named("four run", "0", "1", "2", "q")
+		named("four running", "0", "1", "2", "q")
 		submit("3")
-		named("five run")
+		named("five running")
 		s.waitFor("their end", func() bool { return s.freeBlocks() == 80 })
-		named("at last")
+		named("at the end")
 	})
 }

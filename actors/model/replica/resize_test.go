@@ -16,7 +16,8 @@ func TestShrinkStopsSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &positionEngine{delay: 10 * time.Millisecond}
 		s := newHarness(t, c, loaded)
-		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 15, Attempt: 1}) // a sequence of full length takes 16
+		// A sequence of full length takes 16 blocks.
+		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 15, Attempt: 1})
 		synctest.Wait()
 		if got := testkit.Got[*messages.KVShrunk](s.gpu); len(got) != 1 || got[0].GetRefused() == nil {
 			t.Fatalf("%v", got)
@@ -120,7 +121,7 @@ func (c *cluster) shrinkTo(n *testNode, blocks uint32) {
 	c.t.Helper()
 	before := len(testkit.Got[*messages.KVShrunk](n.gpu))
 	attempt := uint64(1)
-	c.waitFor("it shrinks", func() bool {
+	c.waitFor("the shrink", func() bool {
 		n.gpu.Send(n.PID, &messages.ShrinkKV{Lease: n.name, Blocks: blocks, Attempt: attempt})
 		all := testkit.Got[*messages.KVShrunk](n.gpu)
 		return len(all) > before && all[len(all)-1].GetRefused() == nil
@@ -147,7 +148,8 @@ func TestShrinkWhileMigrating(t *testing.T) {
 				time.Sleep(6 * time.Millisecond) // a chunk is being sent
 				c.shrinkTo(which(c), 130)
 				c.waitFor("its end", got.done)
-				c.checkOutcome(got, c.reference(seq)) // run afterwards, since it would have left its prompt in the first blocks
+				// The reference runs last, since it leaves its prompt in the first blocks.
+				c.checkOutcome(got, c.reference(seq))
 				c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 				if s := c.status(which(c)); s.GetKvBlocks() != 130 {
 					t.Errorf("%d blocks", s.GetKvBlocks())
@@ -176,7 +178,7 @@ func TestShrinkWaitsForReaders(t *testing.T) {
 		got := c.open(seq)
 		c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
 		c.migrate(c.a, c.b, got.id)
-		c.waitFor("a block is read that is to go", func() bool { return begun.Load() > 0 })
+		c.waitFor("a read of a block beyond the limit", func() bool { return begun.Load() > 0 })
 		c.shrinkTo(c.a, 130)
 		time.Sleep(time.Second)
 		if late.Load() > 0 {
@@ -203,7 +205,7 @@ func TestShrinkReplicaCrash(t *testing.T) {
 				c.shrinkTo(c.a, 130)
 				c.checkOutcome(got, want)
 				if crash.Crashed() == 0 {
-					t.Error("nothing crashed")
+					t.Error("no actor crashed")
 				}
 				c.checkEmpty()
 			})

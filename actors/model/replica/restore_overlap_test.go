@@ -44,7 +44,7 @@ func TestRestoreOverlapFaults(t *testing.T) {
 			true},
 		"very slow": {func(context.Context) error { time.Sleep(stepTime + 50*time.Millisecond); return nil }, true,
 			true},
-		"never over": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
+		"endless": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -64,14 +64,14 @@ func TestRestoreOverlapFaults(t *testing.T) {
 						if !tc.comes {
 							all = uint64(block)
 						}
-						if name == "never over" {
+						if name == "endless" {
 							all = 0 // parts of all blocks were missing at the timeout
 							if layer == modelLayers-1 {
 								all = uint64(block)
 							}
 						}
 						if (void == 1) != tc.void || void > 1 || came != all || (overlapped > 0) == tc.void {
-							t.Errorf("layer %d of block %d: %d void steps, %d restored, %d overlapped", layer,
+							t.Errorf("layer %d of block %d: %d aborted steps, %d restored, %d overlapped", layer,
 								block, void, came, overlapped)
 						}
 						last = s
@@ -87,7 +87,8 @@ func TestRestoreOverlapFaults(t *testing.T) {
 // TestRestoreOverlapCrashes crashes the engine or the replica while a step waits for a restore, or
 // at the end of a restore. No sequence must be lost or computed wrong, and nothing must leak.
 func TestRestoreOverlapCrashes(t *testing.T) {
-	hold := func(r *tierCluster) { // the last layer of the last block takes longer than a step and less than gateTimeout
+	// hold delays the last layer of the last block for longer than a step and less than gateTimeout.
+	hold := func(r *tierCluster) {
 		r.store.set(func(_ context.Context, b, l int) error {
 			if l == modelLayers-1 && b == restorable-1 {
 				time.Sleep(stepTime + 15*time.Millisecond)
@@ -179,11 +180,11 @@ func TestRestoreOverlapInterrupted(t *testing.T) {
 			r.sys.Root.Stop(c.session)
 		},
 		"moved":            moveDuringRestore,
-		"moved, then void": moveDuringRestore,
+		"migrated, step aborted": moveDuringRestore,
 		"shrunk": func(r *tierCluster, c *testClient) {
 			want := r.reference(sampled(5, 40, 4))
 			r.a.gpu.Send(r.a.PID, &messages.ShrinkKV{Lease: r.a.name, Blocks: 63, Attempt: 1})
-			r.waitFor("it has shrunk", func() bool { return len(testkit.Got[*messages.KVShrunk](r.a.gpu)) > 0 })
+			r.waitFor("the shrink", func() bool { return len(testkit.Got[*messages.KVShrunk](r.a.gpu)) > 0 })
 			r.a.gpu.Send(r.a.PID, &messages.GrowKV{Lease: r.a.name, Blocks: 64})
 			r.checkOutcome(c, want)
 		},
@@ -201,7 +202,7 @@ func TestRestoreOverlapInterrupted(t *testing.T) {
 				r.offloadAll()
 				r.store.set(func(_ context.Context, b, l int) error {
 					if l == modelLayers-1 && b == restorable-1 {
-						if time.Sleep(stepTime + 15*time.Millisecond); name == "moved, then void" {
+						if time.Sleep(stepTime + 15*time.Millisecond); name == "migrated, step aborted" {
 							return errDamage
 						}
 					}
@@ -229,7 +230,7 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 				stepped.CompareAndSwap(nil, &now)
 			})
 			first := r.open(greedy(5, 40, 2))
-			r.waitFor("the first one's end", first.done)
+			r.waitFor("the end of the first sequence", first.done)
 			r.offloadAll()
 			r.store.set(nil)
 			r.store.took = func(bytes int) { time.Sleep(each * time.Duration(bytes/layerBytes)) }
@@ -245,11 +246,11 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 	}
 	whole, s := begins(1 << 30)
 	if whole != modelLayers*restorable*each || s.GetKvRestoresOverlapped() != 0 {
-		t.Errorf("whole: it begins after %v; %v", whole, s)
+		t.Errorf("whole blocks: it starts after %v; %v", whole, s)
 	}
 	rising, s := begins(1)
 	if rising != restorable*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
-		t.Errorf("by layers: it begins after %v, where blocks come whole after %v; %v", rising, whole, s)
+		t.Errorf("layers: it starts after %v, with whole blocks after %v; %v", rising, whole, s)
 	}
 }
 
@@ -265,12 +266,12 @@ func TestRestoreOverlapWithoutStep(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault error
 		came  uint64
-	}{"it comes": {nil, restorable}, "damage": {errDamage, 1}} {
+	}{"success": {nil, restorable}, "damage": {errDamage, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) {
 					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
-						t.Error("a step waits: this shows nothing")
+						t.Error("a step waits: the test shows nothing")
 					}
 				})
 				want, first := r.reference(seq), r.reference(ahead)

@@ -31,15 +31,15 @@ func TestLookupWhileStepInFlight(t *testing.T) {
 		}
 		buildCluster(c, size{64, 8}, size{64, 8})
 		first := c.open(sampled(5, 20, 4))
-		c.waitFor("a step is in flight", func() bool { return inFlight.Load() == 1 })
+		c.waitFor("a step in flight", func() bool { return inFlight.Load() == 1 })
 		before := lookups.Load()
 		second := c.open(sampled(6, 20, 4))
 		c.settle()
 		if lookups.Load() == before {
-			t.Error("nothing was looked up while the step is in flight")
+			t.Error("no lookup while the step is in flight")
 		}
 		close(gate)
-		c.waitFor("both end", func() bool { return first.done() && second.done() })
+		c.waitFor("both ends", func() bool { return first.done() && second.done() })
 		c.checkEmpty()
 	})
 }

@@ -23,14 +23,14 @@ func TestSamePrefixIsRestoredOnce(t *testing.T) {
 		first   func(r *tierCluster, c *testClient) // applied to the sequence that the others wait for
 		came    [2]uint64                           // minimum and maximum number of restored blocks
 	}{
-		"it comes": {came: [2]uint64{restorable, restorable}},
-		"the first one is cancelled": {
+		"success": {came: [2]uint64{restorable, restorable}},
+		"first sequence cancelled": {
 			first: func(r *tierCluster, c *testClient) {
 				r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id})
 			},
 			came: [2]uint64{restorable, restorable},
 		},
-		"nothing comes": {prepare: func(r *tierCluster) {
+		"failure": {prepare: func(r *tierCluster) {
 			r.store.set(func(context.Context, int, int) error { return errDisk })
 		}},
 	} {
@@ -79,7 +79,7 @@ func TestSamePrefixIsFetchedOnce(t *testing.T) {
 		c := newRemoteCluster(t, nil)
 		seq := sampled(5, 90, 12)
 		want := c.open(seq)
-		c.waitFor("the first run ends", want.done)
+		c.waitFor("the end of the first run", want.done)
 		c.routeTo = c.b
 		settle := c.settle
 		c.settle = func() {}
@@ -111,7 +111,7 @@ func TestSlowTierIsAvoidedAndRetried(t *testing.T) {
 		r.store.set(func(ctx context.Context, _, _ int) error { <-ctx.Done(); return ctx.Err() })
 		for i := range 4 {
 			if s := again(); s.GetKvRestores() != 1 || s.GetKvRestoresAvoided() != uint64(i) {
-				t.Fatalf("after %d times: %v", i+1, s)
+				t.Fatalf("after %d runs: %v", i+1, s)
 			}
 		}
 		r.store.set(nil)
@@ -119,7 +119,7 @@ func TestSlowTierIsAvoidedAndRetried(t *testing.T) {
 		for ; again().GetKvRestores() == 1 && tries < 400; tries++ {
 		}
 		if tries == 0 || tries == 400 {
-			t.Errorf("it was tried again after %d times", tries)
+			t.Errorf("the tier was tried again after %d runs", tries)
 		}
 		r.checkUnlocked()
 		r.checkEmpty()
@@ -144,13 +144,13 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 				r.checkOutcome(r.open(seq), want)
 				r.offloadAll()
 				with := r.open(beside) // so that a step is in flight when the note arrives
-				r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
+				r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
 				note.armed.Store(true)
 				got := r.open(seq)
 				r.checkOutcome(got, want)
 				r.checkOutcome(with, other)
 				if !note.fired.Load() || step.fired.Load() != (name == "crash after the note") {
-					t.Error("it did not happen")
+					t.Error("the fault was not injected")
 				}
 				r.checkUnlocked()
 				r.checkEmpty()

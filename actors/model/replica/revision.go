@@ -98,7 +98,8 @@ func (r *replica) checkBase(spec *messages.AdapterSpec) *messages.Refused {
 	own := r.model.GetWeightsDigest()
 	if base := spec.GetBaseDigest(); base != "" && own != "" && base != own {
 		return refusal(messages.Reason_REASON_WEIGHTS_DIFFER, "adapter "+spec.GetName()+" was registered for weights "+
-			digest.Short(base)+" of model "+r.Spec.GetModel()+", which has "+digest.Short(own)+" now; register it again", 0)
+			digest.Short(base)+" of model "+r.Spec.GetModel()+", which now has "+digest.Short(own)+
+			"; register it again", 0)
 	}
 	return nil
 }

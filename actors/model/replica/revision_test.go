@@ -168,7 +168,7 @@ func TestReportsFolderFault(t *testing.T) {
 			bulk: &bulk{chunkTime: time.Millisecond},
 			checkFolder: func(revision string) string {
 				if revision != sameRevision {
-					t.Errorf("asked about revision %q", revision)
+					t.Errorf("checked revision %q", revision)
 				}
 				return fault.Load().(string)
 			}}, roomy, roomy)

@@ -30,9 +30,10 @@ var errDisk = errors.New("input/output error")
 type faultyStore struct {
 	kvstore.Store
 	mu    sync.Mutex
-	reads map[int]int                                       // number of blocks read, by the offset of the part
-	fault func(ctx context.Context, block, layer int) error // called before a part of a block is read; nil: no calls. errDamage flips a bit
-	took  func(bytes int)                                   // called before each read
+	reads map[int]int // number of blocks read, by the offset of the part
+	// fault is called before a part of a block is read. errDamage flips a bit. Nil: no calls.
+	fault func(ctx context.Context, block, layer int) error
+	took  func(bytes int) // called before each read
 }
 
 func newFaulty(t *testing.T) *faultyStore {
@@ -141,7 +142,9 @@ func (r *tierCluster) checkUnlocked() {
 		r.operator.Send(r.tierPID, &messages.FlushBlocks{RequestId: fmt.Sprint("empty-", flushes)})
 		got := len(testkit.Got[*messages.SlotsStatus](r.operator))
 		r.operator.Send(r.tierPID, &messages.GetSlots{RequestId: "after"})
-		r.waitFor("status of the tier", func() bool { return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got })
+		r.waitFor("status of the tier", func() bool {
+			return len(testkit.Got[*messages.SlotsStatus](r.operator)) > got
+		})
 		return testkit.Got[*messages.SlotsStatus](r.operator)[got]
 	}
 	r.waitFor("an empty tier", func() bool { s := status(); return s.GetTakenBytes() == 0 && s.GetResident() == 0 })
@@ -157,7 +160,7 @@ func (r *tierCluster) runRestored(what string, prepare func()) *messages.Replica
 	r.checkOutcome(r.open(seq), want)
 	r.offloadAll()
 	with := r.open(beside)
-	r.waitFor("it decodes", func() bool { return len(with.Output()) > 2 })
+	r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
 	prepare()
 	got := r.open(seq)
 	r.checkOutcome(got, want)
