@@ -260,7 +260,7 @@ func TestFetchOverlapCrashes(t *testing.T) {
 		on    string
 		sends bool // the holder is stopped
 	}{
-		"the sender stops":     {sends: true},
+		"the sender stops":         {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},
 		"the receiver, restored":   {on: "*replica.restoreDone"},
 		"the remote tier, leased":  {on: "*kvblock.leaseDone"},

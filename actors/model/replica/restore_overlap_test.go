@@ -179,7 +179,7 @@ func TestRestoreOverlapInterrupted(t *testing.T) {
 			r.operator.Send(r.a.PID, &messages.CancelSequence{RequestId: c.id})
 			r.sys.Root.Stop(c.session)
 		},
-		"moved":            moveDuringRestore,
+		"moved":                  moveDuringRestore,
 		"migrated, step aborted": moveDuringRestore,
 		"shrunk": func(r *tierCluster, c *testClient) {
 			want := r.reference(sampled(5, 40, 4))
