@@ -88,9 +88,9 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 
 // betweenSteps performs the work that waited for the end of a step.
 func (r *replica) betweenSteps(ctx actor.Context) {
-	for _, d := range r.outgoing {
-		if d.stage == pausing {
-			r.sendLast(ctx, d)
+	for _, out := range r.outgoing {
+		if out.stage == pausing {
+			r.sendLast(ctx, out)
 		}
 	}
 	r.startMigrations(ctx)
@@ -109,10 +109,10 @@ func (r *replica) inFlight(id string) bool {
 }
 
 func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
-	for _, o := range r.migrations {
-		if o.command.GetRequestId() == msg.GetRequestId() {
-			if o.requester = ctx.Sender(); o.done {
-				ctx.Respond(o.result)
+	for _, m := range r.migrations {
+		if m.command.GetRequestId() == msg.GetRequestId() {
+			if m.requester = ctx.Sender(); m.done {
+				ctx.Respond(m.result)
 			}
 			return
 		}
@@ -122,24 +122,24 @@ func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
 		return
 	}
 	r.maxTerm = max(r.maxTerm, msg.GetTerm())
-	o := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()),
+	m := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()),
 		result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
-	if len(o.waiting) == 0 {
+	if len(m.waiting) == 0 {
 		for id := range r.sequences {
-			o.waiting = append(o.waiting, id)
+			m.waiting = append(m.waiting, id)
 		}
-		slices.Sort(o.waiting)
+		slices.Sort(m.waiting)
 	}
 	if len(r.migrations) == maxMigrations {
 		r.migrations = r.migrations[1:]
 	}
-	r.migrations = append(r.migrations, o)
+	r.migrations = append(r.migrations, m)
 	r.startMigrations(ctx)
 	r.advance(ctx)
 }
 
 func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
-	full := func(o *migration) bool { return !o.done }
+	full := func(m *migration) bool { return !m.done }
 	switch {
 	case r.batch == nil:
 		return refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
@@ -161,25 +161,25 @@ func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences
 // startMigrations starts as many outgoing migrations as the limit allows, and answers the commands
 // that are done.
 func (r *replica) startMigrations(ctx actor.Context) {
-	for _, o := range r.migrations {
-		o.waiting = slices.DeleteFunc(o.waiting, func(id string) bool {
+	for _, m := range r.migrations {
+		m.waiting = slices.DeleteFunc(m.waiting, func(id string) bool {
 			switch _, here := r.sequences[id]; {
 			case !here:
-				o.addReport(&messages.SequenceMigration{RequestId: id,
+				m.addReport(&messages.SequenceMigration{RequestId: id,
 					Detail: "not on this replica, or finished"})
 			case r.outgoing[id] != nil:
-				o.addReport(&messages.SequenceMigration{RequestId: id, Detail: "already migrating"})
-			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, o, id):
+				m.addReport(&messages.SequenceMigration{RequestId: id, Detail: "already migrating"})
+			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, m, id):
 				return false
 			}
 			return true
 		})
-		if !o.done && len(o.waiting) == 0 && o.active == 0 {
-			o.done = true
-			slices.SortFunc(o.result.GetSequences(),
+		if !m.done && len(m.waiting) == 0 && m.active == 0 {
+			m.done = true
+			slices.SortFunc(m.result.GetSequences(),
 				func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
-			if o.requester != nil {
-				ctx.Send(o.requester, o.result)
+			if m.requester != nil {
+				ctx.Send(m.requester, m.result)
 			}
 		}
 	}
@@ -187,21 +187,21 @@ func (r *replica) startMigrations(ctx actor.Context) {
 
 // addReport adds the result of one sequence. The command's result is sent once it is complete, and
 // does not change afterwards.
-func (o *migration) addReport(m *messages.SequenceMigration) {
-	o.result.Sequences = append(o.result.Sequences, m)
+func (m *migration) addReport(seq *messages.SequenceMigration) {
+	m.result.Sequences = append(m.result.Sequences, seq)
 }
 
 // abortMigrations ends everything that this incarnation has started. When it returns, no write to
 // its blocks is in progress.
 func (r *replica) abortMigrations(ctx actor.Context) {
 	r.cancel()
-	for _, d := range r.outgoing {
-		ctx.Send(d.target, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
-		ctx.Unwatch(d.target)
+	for _, out := range r.outgoing {
+		ctx.Send(out.target, &messages.AbandonSequence{RequestId: out.id, Attempt: out.attempt})
+		ctx.Unwatch(out.target)
 	}
-	for _, a := range r.incoming {
-		r.closeSink(a)
-		ctx.Unwatch(a.source)
+	for _, in := range r.incoming {
+		r.closeSink(in)
+		ctx.Unwatch(in.source)
 	}
 	if r.blocks != nil {
 		_ = r.blocks.Close() // the content of the blocks belongs to the lease
@@ -214,14 +214,14 @@ func (r *replica) abortMigrations(ctx actor.Context) {
 // onPeerLost handles the loss of another replica: sequences that were migrating to it continue
 // here, and reservations for sequences from it are released.
 func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.outgoing {
-		if d.target.Equal(who) {
-			r.abortMigration(ctx, d, "replica "+d.migration.command.GetTarget()+" is gone")
+	for _, out := range r.outgoing {
+		if out.target.Equal(who) {
+			r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" is gone")
 		}
 	}
-	for _, a := range r.incoming {
-		if a.source.Equal(who) && !a.adopted() {
-			r.releaseIncoming(ctx, a)
+	for _, in := range r.incoming {
+		if in.source.Equal(who) && !in.adopted() {
+			r.releaseIncoming(ctx, in)
 		}
 	}
 	r.advance(ctx)
@@ -229,13 +229,13 @@ func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
 
 // unwatchUnused stops watching a replica that takes part in no migration.
 func (r *replica) unwatchUnused(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.outgoing {
-		if d.target.Equal(who) {
+	for _, out := range r.outgoing {
+		if out.target.Equal(who) {
 			return
 		}
 	}
-	for _, a := range r.incoming {
-		if a.source.Equal(who) {
+	for _, in := range r.incoming {
+		if in.source.Equal(who) {
 			return
 		}
 	}

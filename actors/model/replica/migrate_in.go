@@ -27,7 +27,9 @@ type incoming struct {
 	claimed     bool // its session has contacted this replica, so the source can no longer abandon it
 }
 
-func (a *incoming) adopted() bool { return a.resumeResult != nil && a.resumeResult.GetRefused() == nil }
+func (in *incoming) adopted() bool {
+	return in.resumeResult != nil && in.resumeResult.GetRefused() == nil
+}
 
 // expireIncoming is a note to self.
 type expireIncoming struct {
@@ -39,17 +41,17 @@ type expireIncoming struct {
 // onOffer reserves blocks for a sequence. That is possible only between two steps, so the offer may
 // be postponed.
 func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
-	if a := r.incoming[msg.GetRequestId()]; a != nil {
-		same := a.source.Equal(ctx.Sender())
-		_, here := r.sequences[a.id]
+	if in := r.incoming[msg.GetRequestId()]; in != nil {
+		same := in.source.Equal(ctx.Sender())
+		_, here := r.sequences[in.id]
 		switch {
-		case same && a.attempt == msg.GetAttempt():
-			ctx.Respond(a.offerResult)
+		case same && in.attempt == msg.GetAttempt():
+			ctx.Respond(in.offerResult)
 			return
-		case same && a.attempt > msg.GetAttempt(): // delayed duplicate
+		case same && in.attempt > msg.GetAttempt(): // delayed duplicate
 			return
-		case same && !a.adopted(), a.adopted() && !here: // a new attempt of the source, or the sequence has ended here
-			r.releaseIncoming(ctx, a)
+		case same && !in.adopted(), in.adopted() && !here: // a new attempt of the source, or the sequence has ended here
+			r.releaseIncoming(ctx, in)
 		}
 	}
 	if r.step == nil && len(r.isolated) == 0 {
@@ -90,69 +92,70 @@ func (r *replica) answerOffers(ctx actor.Context) {
 
 func (r *replica) answerOffer(ctx actor.Context, o pendingOffer) {
 	source, msg := o.source, o.offer
-	if a := r.incoming[msg.GetRequestId()]; a != nil && a.source.Equal(source) && a.attempt == msg.GetAttempt() {
-		ctx.Request(source, a.offerResult) // the offer was repeated during the step
+	if in := r.incoming[msg.GetRequestId()]; in != nil && in.source.Equal(source) && in.attempt == msg.GetAttempt() {
+		ctx.Request(source, in.offerResult) // the offer was repeated during the step
 		return
 	}
-	a := &incoming{id: msg.GetRequestId(), attempt: msg.GetAttempt(), source: source, offer: msg, lastHeard: time.Now()}
-	refused, loading := r.reserve(ctx, a)
+	in := &incoming{id: msg.GetRequestId(), attempt: msg.GetAttempt(), source: source, offer: msg,
+		lastHeard: time.Now()}
+	refused, loading := r.reserve(ctx, in)
 	if loading && time.Since(o.since) < adapterTimeout {
 		r.postponeOffer(o)
 		return
 	}
 	if refused != nil {
-		r.releaseAdapter(a)
+		r.releaseAdapter(in)
 		ctx.Request(source, &messages.OfferSequenceResult{
-			RequestId: a.id, Attempt: a.attempt, Outcome: &messages.OfferSequenceResult_Refused{Refused: refused},
+			RequestId: in.id, Attempt: in.attempt, Outcome: &messages.OfferSequenceResult_Refused{Refused: refused},
 		})
 		return
 	}
-	accepted := &messages.SequenceOffered{Ticket: a.ticket}
-	if a.reservation != nil {
-		for i := a.reservation.Resident; i < len(msg.GetHashes()); i++ {
+	accepted := &messages.SequenceOffered{Ticket: in.ticket}
+	if in.reservation != nil {
+		for i := in.reservation.Resident; i < len(msg.GetHashes()); i++ {
 			accepted.Missing = append(accepted.Missing, uint32(i))
 		}
 	}
-	a.offerResult = &messages.OfferSequenceResult{
-		RequestId: a.id, Attempt: a.attempt, Outcome: &messages.OfferSequenceResult_Accepted{Accepted: accepted},
+	in.offerResult = &messages.OfferSequenceResult{
+		RequestId: in.id, Attempt: in.attempt, Outcome: &messages.OfferSequenceResult_Accepted{Accepted: accepted},
 	}
-	r.incoming[a.id] = a
+	r.incoming[in.id] = in
 	ctx.Watch(source)
-	ctx.Request(source, a.offerResult)
-	supervise.After(ctx, incomingTimeout, &expireIncoming{r.incarnation, a.id, a.attempt})
+	ctx.Request(source, in.offerResult)
+	supervise.After(ctx, incomingTimeout, &expireIncoming{r.incarnation, in.id, in.attempt})
 }
 
 // reserve reserves the blocks of an offer and pins its adapter. If loading is true, it must be
 // called again once the adapter is loaded.
-func (r *replica) reserve(ctx actor.Context, a *incoming) (refused *messages.Refused, loading bool) {
-	if refused := r.checkOffer(a.offer); refused != nil {
+func (r *replica) reserve(ctx actor.Context, in *incoming) (refused *messages.Refused, loading bool) {
+	if refused := r.checkOffer(in.offer); refused != nil {
 		return refused, false
 	}
-	if r.registerAdapter(ctx, a.offer.GetSequence().GetAdapterSpec()); a.offer.GetTokens() == 0 {
+	if r.registerAdapter(ctx, in.offer.GetSequence().GetAdapterSpec()); in.offer.GetTokens() == 0 {
 		return nil, false
 	}
-	room, why := r.batch.Reserve(r.batchRequest(a.id, a.offer.GetSequence(), nil), hashesOf(a.offer.GetHashes()),
-		int(a.offer.GetTokens()))
+	room, why := r.batch.Reserve(r.batchRequest(in.id, in.offer.GetSequence(), nil), hashesOf(in.offer.GetHashes()),
+		int(in.offer.GetTokens()))
 	if why != nil {
 		r.syncPins(ctx)
 		return refusedByBatch(why), why.Reason == batch.AdapterLoading
 	}
 	life, blocks := r.life, r.blocks
 	write := func(index uint32, b []byte) error { return blocks.Write(life, room.Blocks[index], b) }
-	in := &transferSink{write: write, resident: room.Resident, received: make([]bool, len(room.Blocks))}
-	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), in.put)
+	sink := &transferSink{write: write, resident: room.Resident, received: make([]bool, len(room.Blocks))}
+	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), sink.put)
 	if err != nil {
 		r.batch.Abandon(room)
 		return refusal(messages.Reason_REASON_NOT_READY, "data plane: "+err.Error(), retryAfter), false
 	}
-	a.reservation, a.sink, a.ticket = room, in, ticket
+	in.reservation, in.sink, in.ticket = room, sink, ticket
 	return nil, false
 }
 
 // releaseAdapter unpins the adapter of a sequence that does not arrive.
-func (r *replica) releaseAdapter(a *incoming) {
+func (r *replica) releaseAdapter(in *incoming) {
 	if r.batch != nil {
-		r.batch.ReleaseAdapter(r.batchRequest(a.id, a.offer.GetSequence(), nil))
+		r.batch.ReleaseAdapter(r.batchRequest(in.id, in.offer.GetSequence(), nil))
 	}
 }
 
@@ -186,8 +189,8 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 
 // incomingCount returns the number of sequences that are still arriving.
 func (r *replica) incomingCount() (n int) {
-	for _, a := range r.incoming {
-		if a.resumeResult == nil {
+	for _, in := range r.incoming {
+		if in.resumeResult == nil {
 			n++
 		}
 	}

@@ -13,51 +13,51 @@ import (
 
 // onResume continues a sequence here if all of its blocks have arrived.
 func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
-	a := r.incoming[msg.GetRequestId()]
-	if a == nil || a.attempt != msg.GetAttempt() || !a.source.Equal(ctx.Sender()) {
+	in := r.incoming[msg.GetRequestId()]
+	if in == nil || in.attempt != msg.GetAttempt() || !in.source.Equal(ctx.Sender()) {
 		ctx.Respond(&messages.ResumeSequenceResult{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt(),
 			Refused: refusal(
 				messages.Reason_REASON_NOT_FOUND,
 				"replica "+r.Spec.GetName()+" has no reservation for the sequence", 0)})
 		return
 	}
-	a.lastHeard = time.Now()
-	if a.resumeResult == nil {
-		a.resumeResult = &messages.ResumeSequenceResult{
-			RequestId: a.id, Attempt: a.attempt, Refused: r.adoptSequence(a, msg), Incarnation: r.incarnation,
+	in.lastHeard = time.Now()
+	if in.resumeResult == nil {
+		in.resumeResult = &messages.ResumeSequenceResult{
+			RequestId: in.id, Attempt: in.attempt, Refused: r.adoptSequence(in, msg), Incarnation: r.incarnation,
 			Node: r.Spec.GetNode(),
 		}
 	}
-	ctx.Respond(a.resumeResult)
+	ctx.Respond(in.resumeResult)
 	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-func (r *replica) adoptSequence(a *incoming, msg *messages.ResumeSequence) *messages.Refused {
-	r.closeSink(a)
+func (r *replica) adoptSequence(in *incoming, msg *messages.ResumeSequence) *messages.Refused {
+	r.closeSink(in)
 	if r.state != messages.ReplicaState_REPLICA_STATE_SERVING {
-		r.abandonReservation(a)
+		r.abandonReservation(in)
 		return refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)
 	}
-	request, tokens := r.batchRequest(a.id, a.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
+	request, tokens := r.batchRequest(in.id, in.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
 	var why *batch.Refusal
 	switch {
-	case a.reservation == nil:
+	case in.reservation == nil:
 		_, why = r.batch.Submit(request)
-	case !a.sink.complete(tokens, int(r.Spec.GetBlockTokens())):
-		r.abandonReservation(a)
+	case !in.sink.complete(tokens, int(r.Spec.GetBlockTokens())):
+		r.abandonReservation(in)
 		return refusal(messages.Reason_REASON_CONFLICT, "not all blocks have arrived", 0)
 	default:
-		why = r.batch.Adopt(a.reservation, request, tokens)
+		why = r.batch.Adopt(in.reservation, request, tokens)
 	}
 	if why != nil {
 		return refusedByBatch(why)
 	}
-	r.sequences[a.id] = &activeSequence{
-		session: pidOf(a.offer.GetSession()), spec: a.offer.GetSequence(), logprobs: msg.GetLogprobs(),
+	r.sequences[in.id] = &activeSequence{
+		session: pidOf(in.offer.GetSession()), spec: in.offer.GetSequence(), logprobs: msg.GetLogprobs(),
 	}
 	if n := len(msg.GetLogprobs()); n > 0 {
-		r.sequences[a.id].outputBase = len(msg.GetOutput()) - n
+		r.sequences[in.id].outputBase = len(msg.GetOutput()) - n
 	}
 	r.totals.migratedIn++
 	return nil
@@ -65,17 +65,17 @@ func (r *replica) adoptSequence(a *incoming, msg *messages.ResumeSequence) *mess
 
 // onAbandon releases a sequence that the source has taken back or no longer has.
 func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
-	a := r.incoming[msg.GetRequestId()]
-	if a == nil || a.attempt != msg.GetAttempt() {
+	in := r.incoming[msg.GetRequestId()]
+	if in == nil || in.attempt != msg.GetAttempt() {
 		r.withdrawOffer(ctx, msg)
 		return
 	}
-	if _, here := r.sequences[a.id]; here && a.adopted() && !a.claimed {
-		r.abortIfMigrating(ctx, a.id, "the source took it back")
-		r.batch.Drop(a.id)
-		delete(r.sequences, a.id)
+	if _, here := r.sequences[in.id]; here && in.adopted() && !in.claimed {
+		r.abortIfMigrating(ctx, in.id, "the source took it back")
+		r.batch.Drop(in.id)
+		delete(r.sequences, in.id)
 	}
-	r.releaseIncoming(ctx, a)
+	r.releaseIncoming(ctx, in)
 	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
@@ -95,47 +95,47 @@ func (r *replica) withdrawOffer(ctx actor.Context, msg *messages.AbandonSequence
 // onExpire releases the reservation for a sequence if no message or block has arrived within
 // incomingTimeout. It also drops an answer that is no longer requested.
 func (r *replica) onExpire(ctx actor.Context, msg *expireIncoming) {
-	a := r.incoming[msg.id]
-	if msg.incarnation != r.incarnation || a == nil || a.attempt != msg.attempt {
+	in := r.incoming[msg.id]
+	if msg.incarnation != r.incarnation || in == nil || in.attempt != msg.attempt {
 		return
 	}
-	heard := a.lastHeard
-	if a.sink != nil {
-		heard = a.sink.lastChunkAt(heard)
+	heard := in.lastHeard
+	if in.sink != nil {
+		heard = in.sink.lastChunkAt(heard)
 	}
 	if left := incomingTimeout - time.Since(heard); left > 0 {
 		supervise.After(ctx, left, msg)
 		return
 	}
-	r.releaseIncoming(ctx, a)
+	r.releaseIncoming(ctx, in)
 	r.advance(ctx)
 }
 
 // markClaimed records that the session of an incoming sequence has contacted this replica.
 func (r *replica) markClaimed(id string) {
-	if a := r.incoming[id]; a != nil && a.adopted() {
-		a.claimed = true
+	if in := r.incoming[id]; in != nil && in.adopted() {
+		in.claimed = true
 	}
 }
 
 // releaseIncoming forgets an incoming sequence and releases its reservation.
-func (r *replica) releaseIncoming(ctx actor.Context, a *incoming) {
-	r.closeSink(a)
-	r.abandonReservation(a)
-	delete(r.incoming, a.id)
-	r.unwatchUnused(ctx, a.source)
+func (r *replica) releaseIncoming(ctx actor.Context, in *incoming) {
+	r.closeSink(in)
+	r.abandonReservation(in)
+	delete(r.incoming, in.id)
+	r.unwatchUnused(ctx, in.source)
 }
 
 // closeSink rejects further blocks. It waits for a write in progress, so that the blocks can be
 // used by others afterwards.
-func (r *replica) closeSink(a *incoming) {
-	if a.sink != nil && a.sink.close() {
-		r.Bulk.Drop(a.ticket)
+func (r *replica) closeSink(in *incoming) {
+	if in.sink != nil && in.sink.close() {
+		r.Bulk.Drop(in.ticket)
 	}
 }
 
-func (r *replica) abandonReservation(a *incoming) {
-	if a.reservation != nil {
-		r.batch.Abandon(a.reservation)
+func (r *replica) abandonReservation(in *incoming) {
+	if in.reservation != nil {
+		r.batch.Abandon(in.reservation)
 	}
 }

@@ -61,7 +61,7 @@ type (
 
 // offerSequence starts an outgoing migration. It reports false for a sequence in its first step,
 // which must end before.
-func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool {
+func (r *replica) offerSequence(ctx actor.Context, m *migration, id string) bool {
 	c := r.sequences[id]
 	p, _ := r.batch.Progress(id)
 	if state, _ := r.batch.State(id); state != batch.Running {
@@ -70,8 +70,8 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 		return false
 	}
 	r.lastAttempt++
-	d := &outgoing{
-		id: id, attempt: r.lastAttempt, migration: o, target: pidOf(o.command.GetTargetActor()), stage: offering,
+	out := &outgoing{
+		id: id, attempt: r.lastAttempt, migration: m, target: pidOf(m.command.GetTargetActor()), stage: offering,
 		startedAt: time.Now(), cancelSend: func() {},
 		accounted: len(p.Hashes), report: &messages.SequenceMigration{RequestId: id},
 	}
@@ -80,50 +80,50 @@ func (r *replica) offerSequence(ctx actor.Context, o *migration, id string) bool
 	most := uint32(r.context - len(sequence.GetPrompt()))
 	sequence.Sampling.MaxTokens = min(sequence.GetSampling().GetMaxTokens(), most)
 	offer := &messages.OfferSequence{
-		RequestId: id, Attempt: d.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
+		RequestId: id, Attempt: out.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
 		BlockTokens: r.Spec.GetBlockTokens(), BlockBytes: uint64(r.blocks.BlockBytes()), Layout: r.blocks.Layout(),
 		Hashes:         bytesOf(p.Hashes),
 		RevisionDigest: r.model.GetRevisionDigest(),
 	}
-	r.outgoing[id] = d
-	o.active++
-	ctx.Watch(d.target)
-	r.sendCommand(ctx, d, offer)
-	supervise.After(ctx, resendEvery, &resendTick{r.incarnation, id, d.attempt})
+	r.outgoing[id] = out
+	m.active++
+	ctx.Watch(out.target)
+	r.sendCommand(ctx, out, offer)
+	supervise.After(ctx, resendEvery, &resendTick{r.incarnation, id, out.attempt})
 	return true
 }
 
 // sendCommand sends a message to the target, to be repeated until it is answered.
-func (r *replica) sendCommand(ctx actor.Context, d *outgoing, command proto.Message) {
-	d.command, d.resends = command, 0
-	ctx.Request(d.target, command)
+func (r *replica) sendCommand(ctx actor.Context, out *outgoing, command proto.Message) {
+	out.command, out.resends = command, 0
+	ctx.Request(out.target, command)
 }
 
 // findOutgoing returns the outgoing migration of an attempt, or nil if it has ended.
 func (r *replica) findOutgoing(id string, attempt uint64) *outgoing {
-	if d := r.outgoing[id]; d != nil && d.attempt == attempt {
-		return d
+	if out := r.outgoing[id]; out != nil && out.attempt == attempt {
+		return out
 	}
 	return nil
 }
 
 // onResendTick repeats unanswered messages and enforces the timeouts of a migration.
 func (r *replica) onResendTick(ctx actor.Context, msg *resendTick) {
-	d := r.findOutgoing(msg.id, msg.attempt)
-	if msg.incarnation != r.incarnation || d == nil {
+	out := r.findOutgoing(msg.id, msg.attempt)
+	if msg.incarnation != r.incarnation || out == nil {
 		return
 	}
-	answered := d.stage != offering && d.stage != resuming
-	switch d.resends++; {
-	case !answered && d.resends > maxResends:
-		r.abortMigration(ctx, d, "replica "+d.migration.command.GetTarget()+" does not answer")
-	case d.stage == finishing && time.Since(d.pausedAt) > pauseTimeout:
-		r.abortMigration(ctx, d, "its last blocks were not sent within "+pauseTimeout.String())
-	case time.Since(d.startedAt) > migrateTimeout:
-		r.abortMigration(ctx, d, "its blocks were not sent within "+migrateTimeout.String())
+	answered := out.stage != offering && out.stage != resuming
+	switch out.resends++; {
+	case !answered && out.resends > maxResends:
+		r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" does not answer")
+	case out.stage == finishing && time.Since(out.pausedAt) > pauseTimeout:
+		r.abortMigration(ctx, out, "its last blocks were not sent within "+pauseTimeout.String())
+	case time.Since(out.startedAt) > migrateTimeout:
+		r.abortMigration(ctx, out, "its blocks were not sent within "+migrateTimeout.String())
 	default:
 		if !answered {
-			ctx.Request(d.target, d.command)
+			ctx.Request(out.target, out.command)
 		}
 		supervise.After(ctx, resendEvery, msg)
 		return
@@ -132,45 +132,45 @@ func (r *replica) onResendTick(ctx actor.Context, msg *resendTick) {
 }
 
 func (r *replica) onOffered(ctx actor.Context, msg *messages.OfferSequenceResult) {
-	d := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
+	out := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
 	accepted := msg.GetAccepted()
 	switch {
-	case d == nil:
+	case out == nil:
 		if accepted != nil && ctx.Sender() != nil { // too late: the attempt has ended
 			ctx.Send(ctx.Sender(), &messages.AbandonSequence{RequestId: msg.GetRequestId(), Attempt: msg.GetAttempt()})
 		}
 		return
-	case d.stage != offering:
+	case out.stage != offering:
 		return
 	case accepted == nil:
-		r.abortMigration(ctx, d, msg.GetRefused().GetDetail())
+		r.abortMigration(ctx, out, msg.GetRefused().GetDetail())
 	default:
-		d.ticket, d.unsent = accepted.GetTicket(), slices.Clone(accepted.GetMissing())
-		d.report.ReusedBlocks = uint32(d.accounted - len(d.unsent))
-		r.copyRound(ctx, d)
+		out.ticket, out.unsent = accepted.GetTicket(), slices.Clone(accepted.GetMissing())
+		out.report.ReusedBlocks = uint32(out.accounted - len(out.unsent))
+		r.copyRound(ctx, out)
 	}
 	r.advance(ctx)
 }
 
 // copyRound sends the missing full blocks while the sequence continues. It pauses the sequence if
 // no more than one step's worth is left.
-func (r *replica) copyRound(ctx actor.Context, d *outgoing) {
-	p, _ := r.batch.Progress(d.id)
-	d.addFullBlocks(p)
-	if len(d.unsent) > r.stepBlocks(p) {
-		d.stage = copying
-		r.sendBlocks(ctx, d, p)
+func (r *replica) copyRound(ctx actor.Context, out *outgoing) {
+	p, _ := r.batch.Progress(out.id)
+	out.addFullBlocks(p)
+	if len(out.unsent) > r.stepBlocks(p) {
+		out.stage = copying
+		r.sendBlocks(ctx, out, p)
 		return
 	}
-	r.batch.Hold(d.id)
-	d.stage = pausing
-	r.sendLast(ctx, d)
+	r.batch.Hold(out.id)
+	out.stage = pausing
+	r.sendLast(ctx, out)
 }
 
 // addFullBlocks adds the blocks that have become full to the unsent ones.
-func (d *outgoing) addFullBlocks(p batch.Progress) {
-	for ; d.accounted < len(p.Hashes); d.accounted++ {
-		d.unsent = append(d.unsent, uint32(d.accounted))
+func (out *outgoing) addFullBlocks(p batch.Progress) {
+	for ; out.accounted < len(p.Hashes); out.accounted++ {
+		out.unsent = append(out.unsent, uint32(out.accounted))
 	}
 }
 
@@ -183,43 +183,43 @@ func (r *replica) stepBlocks(p batch.Progress) int {
 }
 
 // sendLast sends the remaining blocks once no step computes the sequence.
-func (r *replica) sendLast(ctx actor.Context, d *outgoing) {
-	if r.inFlight(d.id) {
+func (r *replica) sendLast(ctx actor.Context, out *outgoing) {
+	if r.inFlight(out.id) {
 		return
 	}
-	d.pausedAt = time.Now()
-	p, _ := r.batch.Progress(d.id)
-	d.addFullBlocks(p)
+	out.pausedAt = time.Now()
+	p, _ := r.batch.Progress(out.id)
+	out.addFullBlocks(p)
 	if p.Tokens%int(r.Spec.GetBlockTokens()) > 0 {
-		d.unsent = append(d.unsent, uint32(len(p.Hashes)))
+		out.unsent = append(out.unsent, uint32(len(p.Hashes)))
 	}
-	d.report.Blocks = uint32((p.Tokens + int(r.Spec.GetBlockTokens()) - 1) / int(r.Spec.GetBlockTokens()))
-	d.stage = finishing
-	if len(d.unsent) > 0 {
-		r.sendBlocks(ctx, d, p)
+	out.report.Blocks = uint32((p.Tokens + int(r.Spec.GetBlockTokens()) - 1) / int(r.Spec.GetBlockTokens()))
+	out.stage = finishing
+	if len(out.unsent) > 0 {
+		r.sendBlocks(ctx, out, p)
 		return
 	}
-	r.commit(ctx, d)
+	r.commit(ctx, out)
 }
 
 // sendBlocks sends the unsent blocks. They are referenced until the send has ended, even if the
 // sequence ends before.
-func (r *replica) sendBlocks(ctx actor.Context, d *outgoing, p batch.Progress) {
-	indices, blocks, bulk, ticket, table := d.unsent, r.blocks, r.Bulk, d.ticket, p.Blocks
+func (r *replica) sendBlocks(ctx actor.Context, out *outgoing, p batch.Progress) {
+	indices, blocks, bulk, ticket, table := out.unsent, r.blocks, r.Bulk, out.ticket, p.Blocks
 	size := blocks.BlockBytes()
 	if last := uint64(indices[len(indices)-1]); (last+1)*uint64(size) > ticket.GetBytes() {
-		r.abortMigration(ctx, d, "it grew beyond the blocks of the transfer")
+		r.abortMigration(ctx, out, "it grew beyond the blocks of the transfer")
 		return
 	}
-	note := sendDone{incarnation: r.incarnation, id: d.id, attempt: d.attempt}
+	note := sendDone{incarnation: r.incarnation, id: out.id, attempt: out.attempt}
 	for _, i := range indices {
 		note.pinned = append(note.pinned, table[i])
 	}
 	r.pool.Retain(note.pinned)
-	d.unsent = nil
-	d.report.Bytes += uint64(len(indices) * size)
+	out.unsent = nil
+	out.report.Bytes += uint64(len(indices) * size)
 	var life context.Context
-	life, d.cancelSend = context.WithCancel(r.life)
+	life, out.cancelSend = context.WithCancel(r.life)
 	supervise.Job(ctx, life, func(life context.Context) (struct{}, error) {
 		return struct{}{}, bulk.Send(life, ticket, indices, func(index uint32, into []byte) (int, error) {
 			return size, blocks.Read(life, table[index], into[:size])
@@ -235,80 +235,81 @@ func (r *replica) onSendDone(ctx actor.Context, msg *sendDone) {
 		return
 	}
 	r.pool.Release(msg.pinned)
-	d := r.findOutgoing(msg.id, msg.attempt)
+	out := r.findOutgoing(msg.id, msg.attempt)
 	switch {
-	case d == nil:
+	case out == nil:
 	case msg.err != nil:
-		r.abortMigration(ctx, d, "data plane: "+msg.err.Error())
-	case d.stage == copying:
-		r.copyRound(ctx, d)
+		r.abortMigration(ctx, out, "data plane: "+msg.err.Error())
+	case out.stage == copying:
+		r.copyRound(ctx, out)
 	default:
-		r.commit(ctx, d)
+		r.commit(ctx, out)
 	}
 	r.advance(ctx)
 }
 
 // commit asks the target to resume the sequence, which may run there from now on.
-func (r *replica) commit(ctx actor.Context, d *outgoing) {
-	p, _ := r.batch.Progress(d.id)
-	_, output, _ := r.batch.Sequence(d.id)
-	d.stage = resuming
-	r.sendCommand(ctx, d, &messages.ResumeSequence{
-		RequestId: d.id, Attempt: d.attempt, Output: output, Hashes: bytesOf(p.Hashes), Tokens: uint32(p.Tokens),
-		Logprobs: slices.Clip(r.sequences[d.id].logprobs),
+func (r *replica) commit(ctx actor.Context, out *outgoing) {
+	p, _ := r.batch.Progress(out.id)
+	_, output, _ := r.batch.Sequence(out.id)
+	out.stage = resuming
+	r.sendCommand(ctx, out, &messages.ResumeSequence{
+		RequestId: out.id, Attempt: out.attempt, Output: output, Hashes: bytesOf(p.Hashes), Tokens: uint32(p.Tokens),
+		Logprobs: slices.Clip(r.sequences[out.id].logprobs),
 	})
 }
 
 // onResumed ends a migration: the sequence runs at the target, and its session is redirected.
 func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResult) {
-	d := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
-	if d == nil || d.stage != resuming {
+	out := r.findOutgoing(msg.GetRequestId(), msg.GetAttempt())
+	if out == nil || out.stage != resuming {
 		return
 	}
 	if refused := msg.GetRefused(); refused != nil {
-		r.abortMigration(ctx, d, refused.GetDetail())
+		r.abortMigration(ctx, out, refused.GetDetail())
 		r.advance(ctx)
 		return
 	}
-	d.report.Moved, d.report.PauseSeconds = true, time.Since(d.pausedAt).Seconds()
-	ctx.Request(r.sequences[d.id].session, &messages.SequenceMoved{
-		RequestId: d.id, Replica: d.migration.command.GetTarget(), Actor: refOf(d.target),
+	out.report.Moved, out.report.PauseSeconds = true, time.Since(out.pausedAt).Seconds()
+	ctx.Request(r.sequences[out.id].session, &messages.SequenceMoved{
+		RequestId: out.id, Replica: out.migration.command.GetTarget(), Actor: refOf(out.target),
 		Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
-		From: r.Spec.GetName(), Cause: d.migration.command.GetCause(), Report: proto.CloneOf(d.report),
+		From: r.Spec.GetName(), Cause: out.migration.command.GetCause(), Report: proto.CloneOf(out.report),
 	})
-	r.batch.Drop(d.id)
-	delete(r.sequences, d.id)
+	r.batch.Drop(out.id)
+	delete(r.sequences, out.id)
 	r.totals.migratedOut++
-	r.endMigration(ctx, d)
+	r.endMigration(ctx, out)
 	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
 // abortMigration ends a migration. The sequence continues here if it still exists.
-func (r *replica) abortMigration(ctx actor.Context, d *outgoing, why string) {
-	d.report.Detail = why
-	r.batch.Resume(d.id)
-	ctx.Send(d.target, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
-	r.endMigration(ctx, d)
+func (r *replica) abortMigration(ctx actor.Context, out *outgoing, why string) {
+	out.report.Detail = why
+	r.batch.Resume(out.id)
+	ctx.Send(out.target, &messages.AbandonSequence{RequestId: out.id, Attempt: out.attempt})
+	r.endMigration(ctx, out)
 }
 
 // abortIfMigrating aborts the migration of a sequence, if there is one.
 func (r *replica) abortIfMigrating(ctx actor.Context, id, why string) {
-	if d := r.outgoing[id]; d != nil {
-		r.abortMigration(ctx, d, why)
+	if out := r.outgoing[id]; out != nil {
+		r.abortMigration(ctx, out, why)
 	}
 }
 
 // endMigration ends a migration and starts the next one.
-func (r *replica) endMigration(ctx actor.Context, d *outgoing) {
-	d.cancelSend()
-	d.report.Seconds = time.Since(d.startedAt).Seconds()
-	r.Log.Info().Str("request", d.id).Str("target", d.migration.command.GetTarget()).Bool("moved", d.report.GetMoved()).
-		Str("why", d.report.GetDetail()).Float64("pause_seconds", d.report.GetPauseSeconds()).
+func (r *replica) endMigration(ctx actor.Context, out *outgoing) {
+	out.cancelSend()
+	out.report.Seconds = time.Since(out.startedAt).Seconds()
+	r.Log.Info().Str("request", out.id).Str("target", out.migration.command.GetTarget()).
+		Bool("moved", out.report.GetMoved()).
+		Str("why", out.report.GetDetail()).Float64("pause_seconds", out.report.GetPauseSeconds()).
 		Msg("sequence migration ended")
-	delete(r.outgoing, d.id)
-	d.migration.active--
-	d.migration.addReport(d.report)
-	r.unwatchUnused(ctx, d.target)
+	delete(r.outgoing, out.id)
+	out.migration.active--
+	out.migration.addReport(out.report)
+	r.unwatchUnused(ctx, out.target)
 	r.startMigrations(ctx)
 }

@@ -37,7 +37,8 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 					// At most one step, and one chunk for each block that a step can fill,
 					// including the partial one.
 					if most := (stepTime + 2*c.bulk.chunkTime).Seconds(); m[0].GetPauseSeconds() > most {
-						t.Errorf("after %d tokens: a pause of %v s, want at most %v s", at, m[0].GetPauseSeconds(), most)
+						t.Errorf("after %d tokens: a pause of %v s, want at most %v s", at, m[0].GetPauseSeconds(),
+							most)
 					}
 					c.checkOutcome(got, want)
 					told := testkit.Got[*messages.SequenceMoved](c.router)

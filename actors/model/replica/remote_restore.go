@@ -87,19 +87,19 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 	f.wanted, f.BlockBytes = len(run), c.to.BlockBytes()
 	hashes, began := c.lookup.hashes[i:i+len(run)], time.Now()
 	chunks := kvstore.Chunks{Blocks: len(run), BlockBytes: f.BlockBytes, PartBytes: c.restore.PartBytes()}
-	in := &transferSink{received: make([]bool, chunks.Count()), write: func(index uint32, sealed []byte) error {
+	sink := &transferSink{received: make([]bool, chunks.Count()), write: func(index uint32, sealed []byte) error {
 		return c.putChunk(ctx, i, chunks, index, sealed)
 	}}
 	ticket, err := c.bulk.ExpectSealed(chunks.Bytes(), uint32(chunks.Count()), func(index uint32, _ int) hash.Hash64 {
 		block, part := chunks.BlockPart(index)
 		return chunks.SealHash(hashes[block].Namespaced(c.lookup.namespace), part)
-	}, in.put)
+	}, sink.put)
 	if err == nil {
 		err = c.requestFetch(ctx, from, fmt.Sprintf("%s-%d", c.lookup.request, i), hashes, ticket)
-		in.close()
+		sink.close()
 		c.bulk.Drop(ticket)
 	}
-	in.sample(&f.FetchSample, began)
+	sink.sample(&f.FetchSample, began)
 	for moves := c.restore.Moves()[i:]; f.Blocks < f.wanted && moves[f.Blocks].Done; {
 		f.Blocks++
 	}
@@ -157,13 +157,13 @@ func (c restoreCopy) requestFetch(ctx context.Context, from remoteHolder, id str
 }
 
 // sample records the bytes received since began and when they arrived.
-func (in *transferSink) sample(f *kv.FetchSample, began time.Time) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	f.Bytes, f.FirstBytes = int64(in.bytes), int64(in.firstBytes)
+func (s *transferSink) sample(f *kv.FetchSample, began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f.Bytes, f.FirstBytes = int64(s.bytes), int64(s.firstBytes)
 	f.First, f.All = time.Since(began), time.Since(began)
 	if f.Bytes > 0 {
-		f.First, f.All = in.firstAt.Sub(began), in.lastAt.Sub(began)
+		f.First, f.All = s.firstAt.Sub(began), s.lastAt.Sub(began)
 	}
 }
 

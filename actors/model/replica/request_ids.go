@@ -17,8 +17,8 @@ func (r *replica) requestIDs() []string {
 	for id := range r.sequences {
 		ids = append(ids, id)
 	}
-	for id, a := range r.incoming {
-		if a.resumeResult == nil {
+	for id, in := range r.incoming {
+		if in.resumeResult == nil {
 			ids = append(ids, id)
 		}
 	}

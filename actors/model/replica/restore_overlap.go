@@ -63,36 +63,36 @@ func (r *replica) planRestore(ctx actor.Context, found *lookupDone, c *restoreCo
 		return nil
 	}
 	l.lastGate++
-	up := &overlap{gate: l.lastGate, id: found.id, begin: begin, blocks: c.blocks, ready: l.Early}
+	o := &overlap{gate: l.lastGate, id: found.id, begin: begin, blocks: c.blocks, ready: l.Early}
 	note := &overlapReady{incarnation: r.incarnation, gate: l.lastGate}
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.OverlapEstimate{Prefill: l.prefillRate,
+	estimate := kv.OverlapEstimate{Prefill: l.prefillRate,
 		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1),
 			int(r.Spec.GetStepTokens()))}
-	began, told := time.Now(), l.Early
-	c.restore = c.newLayerRestore(parts, func(came int) {
-		if q.Arrived, q.Elapsed = came, time.Since(began); came == 1 {
-			q.FirstAfter = q.Elapsed
+	began, started := time.Now(), l.Early
+	c.restore = c.newLayerRestore(parts, func(arrived int) {
+		if estimate.Arrived, estimate.Elapsed = arrived, time.Since(began); arrived == 1 {
+			estimate.FirstAfter = estimate.Elapsed
 		}
-		if choice := q.Decide(); choice.Start && !told {
-			told, note.why = true, choice.Why
+		if choice := estimate.Decide(); choice.Start && !started {
+			started, note.why = true, choice.Why
 			root.Send(self, note)
 		}
 	})
-	q.Parts = c.restore.Parts()
-	up.restore = c.restore
-	l.overlaps[up.gate] = up
-	return up
+	estimate.Parts = c.restore.Parts()
+	o.restore = c.restore
+	l.overlaps[o.gate] = o
+	return o
 }
 
 func (r *replica) onOverlapReady(ctx actor.Context, msg *overlapReady) {
 	if r.kvTiers == nil || msg.incarnation != r.incarnation {
 		return
 	}
-	if up := r.kvTiers.overlaps[msg.gate]; up != nil {
-		r.Log.Debug().Str("request", up.id).Str("why", msg.why).Msg("prefill may begin while blocks are restored")
-		up.ready = true
+	if o := r.kvTiers.overlaps[msg.gate]; o != nil {
+		r.Log.Debug().Str("request", o.id).Str("why", msg.why).Msg("prefill may begin while blocks are restored")
+		o.ready = true
 		r.advance(ctx)
 	}
 }
@@ -100,13 +100,13 @@ func (r *replica) onOverlapReady(ctx actor.Context, msg *overlapReady) {
 // startReady starts sequences whose remaining blocks will arrive before they are read.
 func (r *replica) startReady() {
 	for _, gate := range slices.Sorted(maps.Keys(r.kvTiers.overlaps)) {
-		up := r.kvTiers.overlaps[gate]
-		if !up.ready || up.started || up.id == "" || r.outgoing[up.id] != nil {
+		o := r.kvTiers.overlaps[gate]
+		if !o.ready || o.started || o.id == "" || r.outgoing[o.id] != nil {
 			continue
 		}
-		if up.started = r.batch.StartRestoring(up.id, append(up.begin[:len(up.begin):len(up.begin)], up.blocks...),
-			len(up.begin)); up.started {
-			r.gates.put(up.gate, &timedGate{restore: up.restore, left: gateTimeout})
+		if o.started = r.batch.StartRestoring(o.id, append(o.begin[:len(o.begin):len(o.begin)], o.blocks...),
+			len(o.begin)); o.started {
+			r.gates.put(o.gate, &timedGate{restore: o.restore, left: gateTimeout})
 		}
 	}
 }
@@ -116,8 +116,8 @@ func (r *replica) gateOf(e batch.Entry) uint64 {
 	if !e.Restoring {
 		return 0
 	}
-	for gate, up := range r.kvTiers.overlaps {
-		if up.id == e.ID && up.started && !up.stepDone {
+	for gate, o := range r.kvTiers.overlaps {
+		if o.id == e.ID && o.started && !o.stepDone {
 			return gate
 		}
 	}
@@ -131,9 +131,9 @@ func (r *replica) finishOverlapped(entries []batch.Entry) {
 		if p, _ := r.batch.Progress(e.ID); !e.Restoring || !p.Restoring {
 			continue // dropped, or not restoring
 		}
-		up := r.kvTiers.overlaps[r.gateOf(e)]
-		up.stepDone = true
-		delete(r.kvTiers.held, up.id)
+		o := r.kvTiers.overlaps[r.gateOf(e)]
+		o.stepDone = true
+		delete(r.kvTiers.held, o.id)
 		r.kvTiers.totals.overlapped++
 	}
 }
@@ -154,21 +154,21 @@ func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 
 // endOverlap ends the overlap of a restore that has ended. It reports whether the sequence has all
 // its blocks. If all is true, every block was restored.
-func (r *replica) endOverlap(up *overlap, all bool) (landed bool) {
-	if up == nil {
+func (r *replica) endOverlap(o *overlap, all bool) (complete bool) {
+	if o == nil {
 		return false
 	}
-	delete(r.kvTiers.overlaps, up.gate)
-	r.gates.drop(up.gate)
-	if p, _ := r.batch.Progress(up.id); up.started && !up.stepDone && p.Restoring {
-		if up.stepDone = all; all {
-			r.batch.RestoreDone(up.id)
-			delete(r.kvTiers.held, up.id)
+	delete(r.kvTiers.overlaps, o.gate)
+	r.gates.drop(o.gate)
+	if p, _ := r.batch.Progress(o.id); o.started && !o.stepDone && p.Restoring {
+		if o.stepDone = all; all {
+			r.batch.RestoreDone(o.id)
+			delete(r.kvTiers.held, o.id)
 		} else {
-			r.batch.RestoreFailed(up.id)
+			r.batch.RestoreFailed(o.id)
 		}
 	}
-	return up.stepDone
+	return o.stepDone
 }
 
 func (r *replica) onRestoreDone(ctx actor.Context, msg *restoreDone) {
@@ -195,9 +195,9 @@ func (r *replica) applyRestore(ctx actor.Context, msg *restoreDone) {
 	if msg.err != nil {
 		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("not all blocks were restored")
 	}
-	landed := r.endOverlap(msg.overlap, msg.result.blocks == len(msg.blocks))
+	complete := r.endOverlap(msg.overlap, msg.result.blocks == len(msg.blocks))
 	for i, b := range msg.blocks[:msg.result.blocks] {
-		if !landed { // otherwise the sequence has committed the full blocks, and may be writing to the last one
+		if !complete { // otherwise the sequence has committed the full blocks, and may be writing to the last one
 			r.pool.Commit(b, msg.hashes[i])
 		}
 		if msg.locations[i].tier < len(l.Lower) {
@@ -213,7 +213,7 @@ func (r *replica) applyRestore(ctx actor.Context, msg *restoreDone) {
 	}
 	msg.command.answer(ctx, r, msg.result.blocks, "")
 	r.scheduleReport(ctx)
-	if !landed {
+	if !complete {
 		r.unhold(msg.id)
 	}
 	if msg.command == nil {

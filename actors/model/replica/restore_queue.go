@@ -32,8 +32,8 @@ func (r *replica) lookupNext(ctx actor.Context) {
 		delete(l.pendingLookup, id)
 		r.batch.Hold(id)
 		next := hashes[have]
-		if behind, sought := l.waiters[next]; sought {
-			l.waiters[next] = append(behind, id)
+		if waiting, found := l.waiters[next]; found {
+			l.waiters[next] = append(waiting, id)
 			continue
 		}
 		l.held[id], l.waiters[next] = true, nil
@@ -74,9 +74,9 @@ func (r *replica) unhold(id string) {
 
 // wakeWaiters re-queues the sequences that waited for the same block.
 func (r *replica) wakeWaiters(next kv.Hash) {
-	behind := r.kvTiers.waiters[next]
+	waiting := r.kvTiers.waiters[next]
 	delete(r.kvTiers.waiters, next)
-	for _, id := range behind {
+	for _, id := range waiting {
 		if _, known := r.batch.State(id); known {
 			r.kvTiers.pendingLookup[id] = true
 			r.unhold(id)
@@ -87,12 +87,12 @@ func (r *replica) wakeWaiters(next kv.Hash) {
 // forget removes a sequence that no longer exists.
 func (l *kvTiers) forget(id string) {
 	delete(l.pendingLookup, id)
-	for next, behind := range l.waiters {
-		l.waiters[next] = slices.DeleteFunc(behind, func(other string) bool { return other == id })
+	for next, waiting := range l.waiters {
+		l.waiters[next] = slices.DeleteFunc(waiting, func(other string) bool { return other == id })
 	}
-	for _, up := range l.overlaps {
-		if up.id == id {
-			up.id = ""
+	for _, o := range l.overlaps {
+		if o.id == id {
+			o.id = ""
 			delete(l.held, id)
 		}
 	}

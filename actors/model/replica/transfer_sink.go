@@ -22,44 +22,44 @@ type transferSink struct {
 }
 
 // put writes a chunk. It returns an error if the chunk is not expected, or after close.
-func (in *transferSink) put(index uint32, b []byte) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.closed || int(index) < in.resident || int(index) >= len(in.received) {
+func (s *transferSink) put(index uint32, b []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || int(index) < s.resident || int(index) >= len(s.received) {
 		return fmt.Errorf("unexpected chunk %d", index)
 	}
-	if err := in.write(index, b); err != nil {
+	if err := s.write(index, b); err != nil {
 		return err
 	}
-	in.received[index], in.lastAt = true, time.Now()
-	in.bytes += len(b)
-	if in.firstAt.IsZero() {
-		in.firstAt, in.firstBytes = in.lastAt, len(b)
+	s.received[index], s.lastAt = true, time.Now()
+	s.bytes += len(b)
+	if s.firstAt.IsZero() {
+		s.firstAt, s.firstBytes = s.lastAt, len(b)
 	}
 	return nil
 }
 
 // close ends the transfer and reports whether it was open. No chunk is being written when it
 // returns.
-func (in *transferSink) close() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	was := !in.closed
-	in.closed = true
-	return was
+func (s *transferSink) close() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wasOpen := !s.closed
+	s.closed = true
+	return wasOpen
 }
 
 // complete reports whether all blocks with the given number of tokens have arrived, one block per
 // chunk.
-func (in *transferSink) complete(tokens, blockTokens int) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
+func (s *transferSink) complete(tokens, blockTokens int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	need := (tokens + blockTokens - 1) / blockTokens
-	if need > len(in.received) {
+	if need > len(s.received) {
 		return false
 	}
-	for i := in.resident; i < need; i++ {
-		if !in.received[i] {
+	for i := s.resident; i < need; i++ {
+		if !s.received[i] {
 			return false
 		}
 	}
@@ -67,11 +67,11 @@ func (in *transferSink) complete(tokens, blockTokens int) bool {
 }
 
 // lastChunkAt returns the later of heard and the arrival of the last chunk.
-func (in *transferSink) lastChunkAt(heard time.Time) time.Time {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.lastAt.After(heard) {
-		return in.lastAt
+func (s *transferSink) lastChunkAt(heard time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lastAt.After(heard) {
+		return s.lastAt
 	}
 	return heard
 }
