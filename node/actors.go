@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
 	"troupe/actors/planner"
@@ -65,7 +66,7 @@ func (n *Node) nodeProps() *actor.Props {
 }
 
 func (n *Node) replicasProps() *actor.Props {
-	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Fence: n.terms, Strategy: n.strategy(),
+	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: n.fence, Strategy: n.strategy(),
 		Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {

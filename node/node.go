@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
-	"troupe/actors/model/replica"
+	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/supervise"
 	"troupe/cluster/backup"
@@ -48,7 +48,7 @@ type Node struct {
 	shares     *gateway.Shares
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
-	terms      *replica.Fence
+	fence      *replicaset.Fence
 	stored     router.Stored
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
@@ -96,7 +96,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(), shares: gateway.NewShares(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
+		fence: &replicaset.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool), known: make(map[string]bool),
 		routed: make(chan struct{}), informed: make(chan struct{}), serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinned{byName: make(map[string]*messages.PinnedPrefix)},
 	}

@@ -15,6 +15,12 @@ import (
 // hbmTier is the name of HBM in metrics and messages, next to the names of tiers.
 const hbmTier = "hbm"
 
+// requester is the sender of a request that is answered later.
+type requester struct {
+	requestID string
+	replyTo   *actor.PID
+}
+
 // offloadCommand is an OffloadBlocks command: offload all blocks.
 type offloadCommand struct {
 	requesters []requester

@@ -242,6 +242,8 @@ func (r *replica) unwatchUnused(ctx actor.Context, who *actor.PID) {
 	ctx.Unwatch(who)
 }
 
+func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
+
 func refOf(pid *actor.PID) *messages.ActorRef {
 	return &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}
 }

@@ -50,7 +50,7 @@ func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
 			return
 		case same && in.attempt > msg.GetAttempt(): // delayed duplicate
 			return
-		case same && !in.adopted(), in.adopted() && !here: // a new attempt of the source, or the sequence has ended here
+		case same && !in.adopted(), in.adopted() && !here: // a new attempt, or the sequence has ended here
 			r.releaseIncoming(ctx, in)
 		}
 	}

@@ -1,20 +1,26 @@
-package replica
+package replicaset
 
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
-// GroupConfig is fixed for the life of the group and shared by its restarts.
-type GroupConfig struct {
-	Node string // its name
-	// Replica returns the recipe of a child. The group stands for its deployment, wherever that lives.
+// retryAfter is the RetryAfter of refusals that end soon.
+const retryAfter = 20 * time.Millisecond
+
+// Config configures the group. It is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Node string // name of the node
+	// Replica returns the props of a replica. Its deployment is the group, which forwards reports
+	// to the deployment's current location.
 	Replica  func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props
 	GPU      func(gpu string) *actor.PID
 	Fence    *Fence
@@ -22,19 +28,16 @@ type GroupConfig struct {
 	Log      zerolog.Logger
 }
 
-// GroupProps returns the recipe for the group that supervises a node's replicas. It starts and stops them by the
-// deployments' command and does nothing else, so that it has little to crash on. It refuses a command of an older reign
-// than it has heard of. What it knows of its children is what the deployments asked for; after a crash of the group, which
-// stops all replicas, they ask again.
-func GroupProps(cfg GroupConfig) *actor.Props {
-	return supervise.Props(func() actor.Actor { return &group{GroupConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
+// Props returns the props of the group that supervises a node's replicas.
+func Props(cfg Config) *actor.Props {
+	return supervise.Props(func() actor.Actor { return &group{Config: cfg} }, actor.WithSupervisor(cfg.Strategy))
 }
 
 type group struct {
-	GroupConfig
-	replicas    map[string]*child           // name -> the replica
-	stopping    map[string]*stoppingReplica // name -> who waits for it to be gone
-	deployments map[string]*actor.PID       // model -> who is told of everything that happens to its replicas
+	Config
+	replicas    map[string]*child           // by name
+	stopping    map[string]*stoppingReplica // by name
+	deployments map[string]*actor.PID       // by model: receives the reports of its replicas
 }
 
 type child struct {
@@ -42,7 +45,7 @@ type child struct {
 	pid  *actor.PID
 }
 
-// leaver is a replica that is being stopped; then its lease is given back.
+// stoppingReplica is a replica that stops; afterwards its lease is released.
 type stoppingReplica struct {
 	gpu        string
 	requesters []requester
@@ -80,10 +83,10 @@ func (g *group) Receive(ctx actor.Context) {
 	}
 }
 
-// pass gives a replica's report on to its deployment.
+// forward forwards a replica's report to its deployment.
 func (g *group) forward(ctx actor.Context, replica string) {
-	if m := g.replicas[replica]; m != nil {
-		if to := g.deployments[m.spec.GetModel()]; to != nil {
+	if c := g.replicas[replica]; c != nil {
+		if to := g.deployments[c.spec.GetModel()]; to != nil {
 			ctx.Forward(to)
 		}
 	}
@@ -101,7 +104,7 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 		return
 	}
 	g.deployments[spec.GetModel()] = pidOf(msg.GetDeployment())
-	m, ok := g.replicas[spec.GetName()]
+	c, ok := g.replicas[spec.GetName()]
 	if !ok {
 		pid, err := ctx.SpawnNamed(g.Replica(spec, ctx.Self()), spec.GetName())
 		if err != nil {
@@ -109,79 +112,80 @@ func (g *group) onStart(ctx actor.Context, msg *messages.StartReplica) {
 				"replica "+spec.GetName()+": "+err.Error(), retryAfter)))
 			return
 		}
-		m = &child{spec: spec, pid: pid}
-		g.replicas[spec.GetName()] = m
+		c = &child{spec: spec, pid: pid}
+		g.replicas[spec.GetName()] = c
 	}
 	ctx.Respond(&messages.StartReplicaResult{RequestId: id,
-		Outcome: &messages.StartReplicaResult_Started{Started: m.started()}})
+		Outcome: &messages.StartReplicaResult_Started{Started: c.started()}})
 }
 
-func (m *child) started() *messages.ReplicaStarted {
+func (c *child) started() *messages.ReplicaStarted {
 	return &messages.ReplicaStarted{
-		Replica: m.spec.GetName(), Spec: m.spec, Actor: &messages.ActorRef{Address: m.pid.GetAddress(),
-			Id: m.pid.GetId()},
+		Replica: c.spec.GetName(), Spec: c.spec,
+		Actor: &messages.ActorRef{Address: c.pid.GetAddress(), Id: c.pid.GetId()},
 	}
 }
 
 func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
-	if m := g.replicas[msg.GetReplica()]; m != nil && g.Fence.Check(m.spec.GetModel(), msg.GetTerm()) == nil {
-		ctx.Request(m.pid, msg)
+	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
+		ctx.Request(c.pid, msg)
 	}
 }
 
-// onStop stops a replica, then gives its lease back. Both are done again when asked again.
+// onStop stops a replica and then releases its lease. A repeated request repeats both.
 func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
 	if stale := g.Fence.Check(msg.GetModel(), msg.GetTerm()); stale != nil {
 		ctx.Respond(&messages.StopReplicaResult{RequestId: msg.GetRequestId(),
 			Outcome: &messages.StopReplicaResult_Refused{Refused: stale}})
 		return
 	}
-	l := g.stopping[msg.GetReplica()]
-	if l == nil {
-		l = &stoppingReplica{gpu: msg.GetGpu()}
-		g.stopping[msg.GetReplica()] = l
+	s := g.stopping[msg.GetReplica()]
+	if s == nil {
+		s = &stoppingReplica{gpu: msg.GetGpu()}
+		g.stopping[msg.GetReplica()] = s
 	}
-	l.addRequester(requester{msg.GetRequestId(), ctx.Sender()})
-	if m := g.replicas[msg.GetReplica()]; m != nil {
-		l.gpu = m.spec.GetGpu()
-		ctx.Stop(m.pid)
+	s.addRequester(requester{msg.GetRequestId(), ctx.Sender()})
+	if c := g.replicas[msg.GetReplica()]; c != nil {
+		s.gpu = c.spec.GetGpu()
+		ctx.Stop(c.pid)
 		return
 	}
-	g.unload(ctx, msg.GetReplica(), l)
+	g.unload(ctx, msg.GetReplica(), s)
 }
 
-// join adds one who waits; asking again replaces the first.
-func (l *stoppingReplica) addRequester(who requester) {
-	for i, a := range l.requesters {
-		if a.requestID == who.requestID {
-			l.requesters[i] = who
+// addRequester adds a requester. A repeated request replaces the earlier one.
+func (s *stoppingReplica) addRequester(who requester) {
+	for i, known := range s.requesters {
+		if known.requestID == who.requestID {
+			s.requesters[i] = who
 			return
 		}
 	}
-	l.requesters = append(l.requesters, who)
+	s.requesters = append(s.requesters, who)
 }
 
-func (g *group) unload(ctx actor.Context, replica string, l *stoppingReplica) {
-	ctx.Request(g.GPU(l.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica})
+func (g *group) unload(ctx actor.Context, replica string, s *stoppingReplica) {
+	ctx.Request(g.GPU(s.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica})
 }
 
 func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
-	l := g.stopping[msg.GetRequestId()]
-	if l == nil || msg.GetUnloaded() == nil {
-		return // it is asked again
+	s := g.stopping[msg.GetRequestId()]
+	if s == nil || msg.GetUnloaded() == nil {
+		return // the requester repeats StopReplica
 	}
 	delete(g.stopping, msg.GetRequestId())
-	for _, a := range l.requesters {
-		ctx.Send(a.replyTo, &messages.StopReplicaResult{RequestId: a.requestID,
+	for _, who := range s.requesters {
+		ctx.Send(who.replyTo, &messages.StopReplicaResult{RequestId: who.requestID,
 			Outcome: &messages.StopReplicaResult_Stopped{
 				Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
 			}})
 	}
 }
 
-// onRestart restarts a replica as a crash would: its sessions are told, its weights stay.
+// onRestart restarts a replica as after a crash: its sequences are interrupted, its weights stay
+// loaded.
 func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
-	m, ok := g.replicas[msg.GetReplica()]
+	c, ok := g.replicas[msg.GetReplica()]
 	if !ok || g.stopping[msg.GetReplica()] != nil {
 		ctx.Respond(&messages.RestartReplicaResult{RequestId: msg.GetRequestId(),
 			Outcome: &messages.RestartReplicaResult_Refused{
@@ -190,26 +194,28 @@ func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
 			}})
 		return
 	}
-	ctx.(actor.Supervisor).RestartChildren(m.pid)
+	ctx.(actor.Supervisor).RestartChildren(c.pid)
 	ctx.Respond(&messages.RestartReplicaResult{
-		RequestId: msg.GetRequestId(), Outcome: &messages.RestartReplicaResult_Started{Started: m.started()},
+		RequestId: msg.GetRequestId(), Outcome: &messages.RestartReplicaResult_Started{Started: c.started()},
 	})
 }
 
-// onTerminated: a replica is gone, as asked or because it crashed too often. Its deployment watches it and decides.
+// onTerminated removes a replica that was stopped or has crashed too often. Its deployment watches
+// the replica too, and decides what follows.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
-	for name, m := range g.replicas {
-		if !m.pid.Equal(msg.GetWho()) {
+	for name, c := range g.replicas {
+		if !c.pid.Equal(msg.GetWho()) {
 			continue
 		}
 		delete(g.replicas, name)
-		if l := g.stopping[name]; l != nil {
-			g.unload(ctx, name, l)
+		if s := g.stopping[name]; s != nil {
+			g.unload(ctx, name, s)
 		}
 	}
 }
 
-// onList answers with the replicas of a model, or all. A deployment that asks takes them over.
+// onList answers with the replicas of a model, or with all. A deployment that asks for its replicas
+// receives their reports from then on.
 func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
 	result := &messages.ListReplicasResult{Node: g.Node}
 	if msg.GetDeployment() != nil {
@@ -219,14 +225,13 @@ func (g *group) onList(ctx actor.Context, msg *messages.ListReplicas) {
 		}
 		g.deployments[msg.GetModel()] = pidOf(msg.GetDeployment())
 	}
-	for name, m := range g.replicas {
-		if g.stopping[name] == nil && (msg.GetModel() == "" || m.spec.GetModel() == msg.GetModel()) {
-			result.Replicas = append(result.Replicas, m.started())
+	for name, c := range g.replicas {
+		if g.stopping[name] == nil && (msg.GetModel() == "" || c.spec.GetModel() == msg.GetModel()) {
+			result.Replicas = append(result.Replicas, c.started())
 		}
 	}
 	slices.SortFunc(result.Replicas, func(a, b *messages.ReplicaStarted) int {
-		return cmp.Compare(a.GetReplica(),
-			b.GetReplica())
+		return cmp.Compare(a.GetReplica(), b.GetReplica())
 	})
 	ctx.Respond(result)
 }
@@ -235,4 +240,8 @@ func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddre
 
 func startRefused(id string, r *messages.Refused) *messages.StartReplicaResult {
 	return &messages.StartReplicaResult{RequestId: id, Outcome: &messages.StartReplicaResult_Refused{Refused: r}}
+}
+
+func refusal(reason messages.Reason, detail string, after time.Duration) *messages.Refused {
+	return &messages.Refused{Reason: reason, Detail: detail, RetryAfter: durationpb.New(after)}
 }
