@@ -45,8 +45,8 @@ const (
 	maxMigrations  = 16                     // commands whose results are kept
 	resendEvery    = 250 * time.Millisecond // between two sends of an unanswered message to the target
 	maxResends     = 8                      // then the target counts as lost
-	migrateTimeout = 2 * time.Minute        // from the offer to the pause
-	pauseTimeout   = 2 * time.Second        // from the pause to the end; then the sequence continues here
+	migrateTimeout = 2 * time.Minute        // from the offer; then the sequence continues here
+	pauseTimeout   = 2 * time.Second        // from the pause; likewise
 	// adapterTimeout is the maximum time that an offer waits for its adapter. It is shorter than
 	// the time after which the source gives up.
 	adapterTimeout  = 1500 * time.Millisecond
@@ -86,7 +86,7 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 	}
 }
 
-// betweenSteps performs the work that waited for the end of a step.
+// betweenSteps does the work that waited for the end of a step.
 func (r *replica) betweenSteps(ctx actor.Context) {
 	for _, out := range r.outgoing {
 		if out.stage == pausing {

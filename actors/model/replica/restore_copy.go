@@ -33,8 +33,8 @@ type (
 		id          string
 		begin       []int32 // blocks before the restored ones
 		blocks      []int32
-		hashes      []kv.Hash       // by block of blocks
-		locations   []blockLocation // by block of blocks
+		hashes      []kv.Hash       // of blocks[i]
+		locations   []blockLocation // of blocks[i]
 		result      restoreResult
 		overlap     *overlap // nil: no sequence could start before the end
 		command     *restoreCommand

@@ -11,9 +11,9 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// revisionConfirmed reports whether the loaded files are those that the deployment serves: either
-// they were requested by digest, or the deployment has confirmed them. Until then the replica does
-// not serve.
+// revisionConfirmed reports whether the loaded files are those that the deployment serves: they
+// were requested by digest, the deployment has confirmed them, or they have no digest. Until then
+// the replica does not serve.
 func (r *replica) revisionConfirmed() bool {
 	d := r.model.GetRevisionDigest()
 	return d == "" || d == r.Spec.GetRevisionDigest() || d == *r.confirmedRevision

@@ -40,7 +40,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	}
 	ahead, refused := r.submit(ctx, r.batchRequest(id, seq, msg.GetOutput()))
 	switch {
-	case refused != nil && refused.Reason == batch.Finished: // its Finish was lost
+	case refused != nil && refused.Reason == batch.Finished: // the message with its Finish was lost
 		ctx.Respond(r.accept(id, 0))
 		ctx.Request(ctx.Sender(), &messages.TokensEmitted{
 			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())),

@@ -54,8 +54,8 @@ func (r *replica) onIdle(ctx actor.Context) {
 	}
 }
 
-// runStep reports the blocks that the step overwrites to the HBM tier, then sends the step to the
-// engine.
+// runStep sends a step to the engine, after it has published the block changes: the step
+// overwrites evicted blocks.
 func (r *replica) runStep(ctx actor.Context, entries []batch.Entry) {
 	r.publishBlocks(ctx)
 	r.steps++

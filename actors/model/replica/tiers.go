@@ -159,7 +159,7 @@ func (r *replica) markPending(id string) {
 	}
 }
 
-// tickTiers performs the tiers' work between two steps.
+// tickTiers does the tiers' work between two steps.
 func (r *replica) tickTiers(ctx actor.Context) {
 	l := r.kvTiers
 	if l == nil || !l.ready {
