@@ -105,7 +105,7 @@ func lenders(t *testing.T, change func(i int, c *node.Config), wrap func(i int, 
 	t.Helper()
 	both := []*lender{{t: t}, {t: t}}
 	nodes := together(t, 2, func(i int, c *node.Config) {
-		c.Tiers.RestoreAlways = true
+		c.Tiers.Restore = kv.RestoreAlways
 		if change != nil {
 			change(i, c)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/node"
 )
@@ -72,7 +73,7 @@ func TestParkedSequenceIsNotComputedAgain(t *testing.T) {
 			done := &work{}
 			n, g := gated(t, 95, func(c *node.Config) {
 				roomy(t)(c)
-				if c.Tiers.RestoreAlways = true; name == "nvme" {
+				if c.Tiers.Restore = kv.RestoreAlways; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
 				}
 				c.Deployments[0].MaxSequences = new(uint32(1))

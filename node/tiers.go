@@ -27,8 +27,8 @@ type TiersConfig struct {
 	Policy    string  // which block leaves a tier first: one of kv.PolicyNames; default kv.DefaultPolicy
 	// DRAMOptional goes without that tier, with a warning, where the memory can not be had.
 	DRAMOptional bool
-	// RestoreAlways restores blocks also where recomputing them would be faster, and where they are long looked for. For tests and measurements.
-	RestoreAlways bool
+	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
+	Restore kv.RestorePolicy
 	// PartBytes is the least of a block that is copied at once on the way up, so that prefill can begin before the rest; default 256 KiB. RestoreEarly begins
 	// it with the restore, whatever that takes, and waits for it. For tests and measurements.
 	PartBytes    int
@@ -145,7 +145,7 @@ func (n *Node) tiersProps() *actor.Props {
 
 // lower is what a replica is told of the tiers.
 func (n *Node) lower() replica.Tiers {
-	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, OnCopied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
+	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, OnCopied: n.copies.copied, Restore: n.cfg.Tiers.Restore,
 		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote, t.RemoteAvailable = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/node"
 	"troupe/testkit"
@@ -23,7 +24,8 @@ import (
 func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		small(8, 400, 70)(c)
-		c.Tiers = node.TiersConfig{DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
+		c.Tiers = node.TiersConfig{DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5,
+			Restore: kv.RestoreAlways}
 		for _, change := range more {
 			change(c)
 		}

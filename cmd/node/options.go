@@ -47,6 +47,7 @@ type Options struct {
 	KVNVMePath  string `group:"KV tiers" name:"kv-nvme-path" yaml:"kv_nvme_path" env:"TROUPE_KV_NVME_PATH" placeholder:"FILE" type:"path" help:"The file for that (default: kv in the data folder)."`
 	KVRemote    string `group:"KV tiers" name:"kv-remote" yaml:"kv_remote" env:"TROUPE_KV_REMOTE" placeholder:"SIZE" help:"KV blocks that may be on their way here from other nodes at once; 0: none are fetched from others, nor sent to them (default: ${kvremote})." validate:"omitempty,room"`
 	KVWatermark string `group:"KV tiers" name:"kv-watermark" yaml:"kv_watermark" env:"TROUPE_KV_WATERMARK" placeholder:"SHARE" help:"How full GPU memory and tiers may be before blocks leave ahead of need (default: ${kvwatermark})." validate:"omitempty,share"`
+	KVRestore   string `group:"KV tiers" name:"kv-restore" yaml:"kv_restore" env:"TROUPE_KV_RESTORE" placeholder:"auto|always" help:"When KV blocks are restored from lower tiers and other nodes: auto, if that is faster than recomputing them; always, whenever they are found (default: ${kvrestore})." validate:"omitempty,restore"`
 	KVPolicy    string `group:"KV tiers" name:"kv-policy" yaml:"kv_policy" env:"TROUPE_KV_POLICY" placeholder:"NAME" help:"Which blocks leave first: ${kvpolicies} (default: ${kvpolicy})." validate:"omitempty,policy"`
 
 	AdapterDRAM string `group:"Adapters" name:"adapter-dram" yaml:"adapter_dram" env:"TROUPE_ADAPTER_DRAM" placeholder:"SIZE" help:"Host memory, for each replica, in which adapters stay that were read from disk: 1GiB, or 0 for none (default: ${adapterdram})." validate:"omitempty,size"`
@@ -90,7 +91,7 @@ const (
 func helpVars() kong.Vars {
 	return kong.Vars{
 		"http": defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster, "drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
-		"kvdram": units.FormatBytes(mostDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
+		"kvdram": units.FormatBytes(mostDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes), "kvwatermark": defaultWatermark(), "kvrestore": string(kv.RestoreAuto), "kvpolicy": kv.DefaultPolicy, "kvpolicies": strings.Join(kv.PolicyNames(), ", "),
 		"kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }
@@ -158,7 +159,7 @@ func completed(flags Options, path string) (settings, error) {
 	if err := s.clash(); err != nil {
 		return s, err
 	}
-	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM})
+	s.Options = s.given.or(Options{Name: machineName(), HTTP: defaultHTTP, Devices: automatic, CUBLAS: driver.AnyBLAS, DrainTimeout: defaultDrain, LogLevel: "info", KVWatermark: defaultWatermark(), KVRestore: string(kv.RestoreAuto), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM})
 	if err := s.network(); err != nil {
 		return s, err
 	}

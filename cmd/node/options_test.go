@@ -61,7 +61,7 @@ func TestPrecedence(t *testing.T) {
 		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
 		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
-		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
+		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-restore": {"auto", "always", "auto"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
 		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
 		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
@@ -109,7 +109,7 @@ func TestDefaults(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", "/data")
 	want := Options{
 		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222", Devices: "auto", LogLevel: "info",
-		CUBLAS: "auto", DrainTimeout: "30s", ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0", KVWatermark: "0.9", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
+		CUBLAS: "auto", DrainTimeout: "30s", ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0", KVWatermark: "0.9", KVRestore: "auto", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
 	}
 	if diff := cmp.Diff(want, settled(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)

@@ -25,6 +25,7 @@ const (
 func (s *settings) tiers(cfg *node.Config) {
 	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
+		Restore:  kv.RestorePolicy(s.KVRestore),
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
 		RemoteBytes: bytesOf(s.KVRemote),
 	}
@@ -70,6 +71,11 @@ func checkShare(s string) error {
 
 func checkPolicy(s string) error {
 	_, err := kv.NewPolicy(s, 1)
+	return err
+}
+
+func checkRestore(s string) error {
+	_, err := kv.ParseRestorePolicy(s)
 	return err
 }
 

@@ -36,7 +36,7 @@ func (l *kvTiers) hasRemote() bool { return l.Remote != nil && l.RemoteAvailable
 func (r *replica) newLookup(ctx actor.Context, hashes []kv.Hash) tierLookup {
 	s := tierLookup{request: r.tierRequest(), root: ctx.ActorSystem().Root, tiers: r.kvTiers.Lower, hashes: hashes,
 		namespace: r.kvTiers.namespace, timeout: lookupTimeout}
-	if r.kvTiers.Always {
+	if r.kvTiers.Restore == kv.RestoreAlways {
 		s.timeout = tierTimeout
 	}
 	if r.kvTiers.hasRemote() {

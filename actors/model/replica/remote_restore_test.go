@@ -32,7 +32,7 @@ func unbuiltRemoteCluster(t *testing.T, spaces map[string]string, mw ...actor.Re
 		c.revisions = spaces
 		remote := testkit.Spawn(t, c.sys, name+"-remote", supervise.Strategy(nil),
 			kvblock.RemoteProps(kvblock.RemoteConfig{Router: c.router.PID, Log: zerolog.Nop()}), mw...)
-		return replica.Tiers{Always: true, Remote: remote, RemoteAvailable: func() bool { return true }}
+		return replica.Tiers{Restore: kv.RestoreAlways, Remote: remote, RemoteAvailable: func() bool { return true }}
 	}
 	c.findBlocks = func(q *messages.FindBlocks) proto.Message {
 		r := &messages.FindBlocksResult{RequestId: q.GetRequestId()}

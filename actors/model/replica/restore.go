@@ -78,7 +78,7 @@ func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 	if state, known := r.batch.State(found.id); !known || state == batch.Running {
 		return kv.RestoreDecision{Why: "the sequence no longer waits"}
 	}
-	if l.Always {
+	if l.Restore == kv.RestoreAlways {
 		return all
 	}
 	prompt, output, _ := r.batch.Sequence(found.id)

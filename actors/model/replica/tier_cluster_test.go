@@ -16,6 +16,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
+	"troupe/core/kv"
 	"troupe/cuda/host"
 	"troupe/engine"
 	"troupe/engine/kvstore"
@@ -94,7 +95,7 @@ type tierCluster struct {
 func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
-	return newTierClusterWith(t, replica.Tiers{Always: true, PartBytes: partBytes, Early: early}, before, mw...)
+	return newTierClusterWith(t, replica.Tiers{Restore: kv.RestoreAlways, PartBytes: partBytes, Early: early}, before, mw...)
 }
 
 // newTierClusterWith is newTierCluster with other options.

@@ -18,9 +18,9 @@ type Tiers struct {
 	// kv.DefaultWatermark.
 	Watermark float64
 	IdleSteps uint64 // steps after which an unreferenced block is offloaded; default 100
-	// Always restores all found blocks, also if recomputing would be faster, and waits longer for
-	// lookups. For tests and measurements.
-	Always bool
+	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
+	// kv.RestoreAlways also waits up to tierTimeout for lookups and restores.
+	Restore kv.RestorePolicy
 	// Remote is the tier that fetches blocks from other replicas and nodes. Nil: no blocks are
 	// fetched. RemoteAvailable reports whether there are other replicas or nodes.
 	Remote          *actor.PID
