@@ -29,10 +29,9 @@ type TiersConfig struct {
 	DRAMOptional bool
 	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
 	Restore kv.RestorePolicy
-	// PartBytes is the least of a block that is copied at once on the way up, so that prefill can begin before the rest; default 256 KiB. RestoreEarly begins
-	// it with the restore, whatever that takes, and waits for it. For tests and measurements.
-	PartBytes    int
-	RestoreEarly bool
+	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
+	// can start before the rest; default 256 KiB.
+	PartBytes int
 	// RemoteBytes of blocks may be on their way from other nodes at once; default kvblock.DefaultRemoteBytes.
 	RemoteBytes int64
 	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
@@ -146,7 +145,7 @@ func (n *Node) tiersProps() *actor.Props {
 // lower is what a replica is told of the tiers.
 func (n *Node) lower() replica.Tiers {
 	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, OnCopied: n.copies.copied, Restore: n.cfg.Tiers.Restore,
-		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
+		PartBytes: n.cfg.Tiers.PartBytes}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote, t.RemoteAvailable = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
 	}

@@ -32,8 +32,8 @@ func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// byLayers has blocks come up layer by layer, and what reads them run meanwhile.
-func byLayers(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
+// byLayers restores blocks layer by layer, so that prefill can overlap with the restore.
+func byLayers(c *node.Config) { c.Tiers.PartBytes = 1 }
 
 // conversations asks for texts that share beginnings, in two rounds, so that what the first computed is wanted again.
 func conversations(t *testing.T, n *node.Node, many int) []string {
@@ -43,16 +43,7 @@ func conversations(t *testing.T, n *node.Node, many int) []string {
 
 func conversationsWith(t *testing.T, n *node.Node, model string, many int) []string {
 	t.Helper()
-	texts := make([]string, 2*many)
-	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
-	prompts := make([]string, many)
-	for i := range prompts {
-		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
-		for range 20 + r.IntN(60) {
-			prompts[i] += words[r.IntN(len(words))] + " "
-		}
-	}
+	texts, prompts := make([]string, 2*many), conversationPrompts(many)
 	for round := range 2 {
 		var wait sync.WaitGroup
 		turns := make(chan struct{}, 8)
@@ -60,7 +51,7 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 			turns <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-turns }()
-				ask := map[string]any{"model": model, "prompt": prompts[i], "max_tokens": 12, "temperature": 0.8, "seed": i, "ignore_eos": true}
+				ask := conversationRequest(model, prompts[i], i)
 				if round == 1 {
 					ask["prompt"] = prompts[i] + texts[i] + " And"
 				}
@@ -78,6 +69,26 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 	return texts
 }
 
+// conversationPrompts returns random prompts. Each four of them share their beginning.
+func conversationPrompts(many int) []string {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things " +
+		"which came to pass before")
+	prompts := make([]string, many)
+	for i := range prompts {
+		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
+		for range 20 + r.IntN(60) {
+			prompts[i] += words[r.IntN(len(words))] + " "
+		}
+	}
+	return prompts
+}
+
+func conversationRequest(model, prompt string, seed int) map[string]any {
+	return map[string]any{"model": model, "prompt": prompt, "max_tokens": 12, "temperature": 0.8, "seed": seed,
+		"ignore_eos": true}
+}
+
 // TestTiersChangeNoToken: with room for few blocks in HBM, so that most travel down and up, all goldens and 200 random prompts give the tokens of a
 // run with room for everything.
 func TestTiersChangeNoToken(t *testing.T) {
@@ -92,6 +103,12 @@ func TestTiersChangeNoToken(t *testing.T) {
 			for i := range want {
 				if got[i] != want[i] || want[i] == "" {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
+				}
+			}
+			// One by one, so that no step delays the start of a sequence until its restore has ended.
+			for i, prompt := range conversationPrompts(50) {
+				if c := complete(t, n, conversationRequest("kjv", prompt, i)); c.Choices[0].Text != want[i] {
+					t.Errorf("prompt %d alone: got %q, want %q", i, c.Choices[0].Text, want[i])
 				}
 			}
 			for _, g := range goldens(t) {

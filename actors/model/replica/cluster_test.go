@@ -36,12 +36,24 @@ const stepTime = 10 * time.Millisecond
 // slowEngine is an engine whose steps take time in a synctest bubble.
 type slowEngine struct {
 	engine.Engine
-	time   time.Duration
-	before func(batch []engine.Sequence) // called before each step; nil: no calls
+	time    time.Duration
+	prefill time.Duration                 // added to steps that prefill without a gate
+	before  func(batch []engine.Sequence) // called before each step; nil: no calls
 }
+
+// slowPrefill is a prefill time from which a replica measures a rate so low that a sequence starts
+// as soon as the first part of its blocks is restored.
+const slowPrefill = time.Second
+
+func prefills(s engine.Sequence) bool { return len(s.Tokens) > 1 }
+
+func gated(s engine.Sequence) bool { return s.Gate != nil }
 
 func (s slowEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	time.Sleep(s.time)
+	if slices.ContainsFunc(batch, prefills) && !slices.ContainsFunc(batch, gated) {
+		time.Sleep(s.prefill)
+	}
 	if s.before != nil {
 		s.before(batch)
 	}
@@ -97,6 +109,7 @@ type cluster struct {
 	t           testing.TB
 	settle      func()        // waits until all actors are idle
 	stepTime    time.Duration // added to the computation
+	prefillTime time.Duration // added to the prefill, without a gate
 	beforeStep  func(batch []engine.Sequence)
 	sys         *actor.ActorSystem
 	bulk        *bulk
@@ -216,7 +229,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
-				return slowEngine{e, c.stepTime, c.beforeStep}, err
+				return slowEngine{e, c.stepTime, c.prefillTime, c.beforeStep}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {
 				store, err := holder.Adapters(lease)
 				if err != nil {

@@ -107,8 +107,8 @@ func TestStepsDoNotWaitForOffload(t *testing.T) {
 // tier by then, whatever the watermark.
 func TestBurstOffloadsBeforeEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newTierCluster(t, 1<<20, false, nil) // the watermark and the idle steps offload nothing
-		for salt := range uint32(6) {             // each takes 25 of 64 blocks within seven steps
+		r := newTierCluster(t, 1<<20, 0, nil) // the watermark and the idle steps offload nothing
+		for salt := range uint32(6) {         // each takes 25 of 64 blocks within seven steps
 			seq := sampled(salt, 200, 4)
 			r.checkOutcome(r.open(seq), r.reference(seq))
 		}

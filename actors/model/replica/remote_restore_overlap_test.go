@@ -24,14 +24,13 @@ import (
 
 // newLayeredCluster is newRemoteCluster with restores by single layers and a tier at the second
 // replica.
-func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
-	mw ...actor.ReceiverMiddleware) *tierCluster {
+func newLayeredCluster(t *testing.T, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	r := &tierCluster{store: newFaulty(t), cluster: unbuiltRemoteCluster(t, nil, mw...)}
 	remote := r.tiers
 	r.tiers = func(name string) replica.Tiers {
 		tiers := remote(name)
-		tiers.PartBytes, tiers.Early, tiers.Watermark, tiers.IdleSteps = 1, early, 1, 1<<40
+		tiers.PartBytes, tiers.Watermark, tiers.IdleSteps = 1, 1, 1<<40
 		if name == "m-1" {
 			r.tierPID = testkit.Spawn(t, r.sys, "dram", supervise.Strategy(nil),
 				kvblock.TierProps(kvblock.TierConfig{Name: "dram", Store: r.store, Log: zerolog.Nop()}))
@@ -39,7 +38,7 @@ func newLayeredCluster(t *testing.T, early bool, before func([]engine.Sequence),
 		}
 		return tiers
 	}
-	r.beforeStep, r.bulk.chunkTime = before, 100*time.Microsecond
+	r.prefillTime, r.beforeStep, r.bulk.chunkTime = slowPrefill, before, 100*time.Microsecond
 	buildCluster(r.cluster, size{64, 8}, size{64, 8}, mw...)
 	return r
 }
@@ -89,6 +88,12 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 	}
 }
 
+// spreadTransfer spreads the transfer of blocks over three steps. The sequence starts with the
+// second step, which thus waits for the last third.
+func (r *tierCluster) spreadTransfer(blocks int) {
+	r.bulk.chunkTime = 3 * stepTime / time.Duration(blocks*modelLayers)
+}
+
 // TestFetchOverlapsPrefill checks that fetched blocks arrive layer by layer and that the step that
 // needs them starts before the last layer, also if the leading blocks are in a local tier.
 func TestFetchOverlapsPrefill(t *testing.T) {
@@ -97,8 +102,8 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var waited atomic.Bool // a step with a gate started while chunks were missing
 				var r *tierCluster
-				r = newLayeredCluster(t, true, func(batch []engine.Sequence) {
-					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+				r = newLayeredCluster(t, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, gated) {
 						r.bulk.mu.Lock()
 						defer r.bulk.mu.Unlock()
 						waited.Store(waited.Load() || len(r.bulk.open) > 0)
@@ -107,8 +112,7 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 				remote, first := uint64(fetchable-below), 0
 				s := r.runFetched("undisturbed", below, func(n int) {
 					first = n
-					// A step sleeps for half of the transfer before it computes.
-					r.bulk.chunkTime = 2 * stepTime / time.Duration(remote*modelLayers)
+					r.spreadTransfer(int(remote))
 				})
 				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
 					t.Errorf("overlapped: %v, %v", waited.Load(), s)
@@ -140,10 +144,12 @@ func (w *gateTimer) step(batch []engine.Sequence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }):
+	case slices.ContainsFunc(batch, gated):
 		w.gated = time.Now()
 	case !w.gated.IsZero() && w.next.IsZero():
-		w.next = time.Now()
+		if w.next = time.Now(); slices.ContainsFunc(batch, prefills) {
+			w.next = w.next.Add(-slowPrefill)
+		}
 	}
 }
 
@@ -156,10 +162,14 @@ func (w *gateTimer) waited() time.Duration {
 // TestFetchOverlapFaults injects faults into fetches that a step waits for. All sequences must get
 // their tokens, and the blocks that arrived must be used.
 func TestFetchOverlapFaults(t *testing.T) {
+	// The fetch starts together with a step. A fault comes after the sequence has started with the
+	// next step, and before that step computes.
+	delay := func() { time.Sleep(stepTime + 2*time.Millisecond) }
 	for name, fault := range map[string]func(r *tierCluster, at int){
 		"the sender fails": func(r *tierCluster, at int) {
 			r.bulk.fail = func(n int) error {
 				if n == at {
+					delay()
 					return errors.New("gone")
 				}
 				return nil
@@ -176,6 +186,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 		"a byte is flipped": func(r *tierCluster, at int) {
 			r.bulk.damage = func(n int, chunk []byte) {
 				if n == at {
+					delay()
 					chunk[len(chunk)/2] ^= 4
 				}
 			}
@@ -184,6 +195,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 			var before []byte
 			r.bulk.damage = func(n int, chunk []byte) {
 				if n == at && before != nil {
+					delay()
 					copy(chunk, before)
 				}
 				before = slices.Clone(chunk)
@@ -192,26 +204,29 @@ func TestFetchOverlapFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				for below, layers := range map[int][]int{0: {0, modelLayers - 1}, 3: {3}} {
+				for below, layers := range map[int][]int{0: {0, 1, modelLayers - 1}, 3: {3}} {
 					remote := fetchable - below
 					for _, layer := range layers {
 						block := 1 + layer%(remote-1)
 						w := &gateTimer{}
-						r := newLayeredCluster(t, true, w.step)
+						r := newLayeredCluster(t, w.step)
 						s := r.runFetched(fmt.Sprintf("layer %d of block %d of %d", layer, block, remote), below,
 							func(first int) {
 								w.reset()
 								fault(r, first+layer*remote+block)
 							})
-						came := 0
+						aborted, came := uint64(1), 0
+						if layer == 0 {
+							aborted = 0 // the sequence starts once the first layer has arrived
+						}
 						if layer == modelLayers-1 {
 							came = block
 						}
 						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) ||
-							s.GetKvStepsVoid() != 1 || s.GetKvRestoresOverlapped() != 0 {
+							s.GetKvStepsVoid() != aborted || s.GetKvRestoresOverlapped() != 0 {
 							t.Errorf("layer %d of block %d of %d: %v", layer, block, remote, s)
 						}
-						if waited := w.waited(); (waited > 0) != (name == "the sender stalls") {
+						if waited := w.waited(); (waited > 0) != (name == "the sender stalls" && layer > 0) {
 							t.Errorf("layer %d of block %d of %d: the step waited for %v", layer, block, remote, waited)
 						}
 						if cached := 8 * uint64(below+came); s.GetTokensCached() != cached {
@@ -231,12 +246,14 @@ func TestFetchOverlapFaults(t *testing.T) {
 // of the blocks after it, which are useless.
 func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newLayeredCluster(t, true, nil)
+		r := newLayeredCluster(t, nil)
 		first := 0
 		s := r.runFetched("damage in the local tier", 3, func(n int) {
 			first = n
+			r.spreadTransfer(fetchable - 3)
 			r.store.set(func(_ context.Context, b, l int) error {
 				if b == 1 && l == 2 {
+					time.Sleep(stepTime + 2*time.Millisecond) // the sequence has started
 					return errDamage
 				}
 				return nil
@@ -269,8 +286,15 @@ func TestFetchOverlapCrashes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				crash := &trigger{on: tc.on}
-				r := newLayeredCluster(t, true, nil, crash.middleware)
+				var prepared atomic.Bool
+				arm := func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, gated) && prepared.CompareAndSwap(true, false) {
+						crash.armed.Store(true)
+					}
+				}
+				r := newLayeredCluster(t, arm, crash.middleware)
 				r.runFetched(name, 2, func(first int) {
+					r.spreadTransfer(fetchable - 2)
 					if tc.sends {
 						r.bulk.fail = func(n int) error {
 							if n == first+20 {
@@ -280,7 +304,7 @@ func TestFetchOverlapCrashes(t *testing.T) {
 							return nil
 						}
 					}
-					crash.armed.Store(tc.on != "")
+					prepared.Store(tc.on != "")
 				})
 				if crash.fired.Load() != (tc.on != "") {
 					t.Errorf("crashed: %v", crash.fired.Load())

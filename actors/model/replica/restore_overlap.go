@@ -63,14 +63,14 @@ func (r *replica) planRestore(ctx actor.Context, found *lookupDone, c *restoreCo
 		return nil
 	}
 	l.lastGate++
-	o := &overlap{gate: l.lastGate, id: found.id, begin: begin, blocks: c.blocks, ready: l.Early}
+	o := &overlap{gate: l.lastGate, id: found.id, begin: begin, blocks: c.blocks}
 	note := &overlapReady{incarnation: r.incarnation, gate: l.lastGate}
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	prompt, output, _ := r.batch.Sequence(found.id)
 	estimate := kv.OverlapEstimate{Prefill: l.prefillRate,
 		Tokens: min(max(len(prompt)+len(output)-(len(begin)+len(c.blocks))*r.pool.BlockTokens(), 1),
 			int(r.Spec.GetStepTokens()))}
-	began, started := time.Now(), l.Early
+	began, started := time.Now(), false
 	c.restore = c.newLayerRestore(parts, func(arrived int) {
 		if estimate.Arrived, estimate.Elapsed = arrived, time.Since(began); arrived == 1 {
 			estimate.FirstAfter = estimate.Elapsed

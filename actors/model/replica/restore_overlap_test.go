@@ -33,22 +33,25 @@ func TestRestoreOverlapFaults(t *testing.T) {
 			return nil
 		}
 	}
+	// A restore starts together with a step. The sequence starts with the next step, which computes
+	// two steps after the restore started.
+	late := func(after time.Duration, err error) func(context.Context) error {
+		return func(context.Context) error { time.Sleep(after); return err }
+	}
 	for name, tc := range map[string]struct {
 		do    func(ctx context.Context) error
 		void  bool // the waiting step is aborted
 		comes bool // the restore succeeds in the end
 	}{
-		"damage": {func(context.Context) error { return errDamage }, true, false},
-		"disk":   {func(context.Context) error { return errDisk }, true, false},
-		"slow": {func(context.Context) error { time.Sleep(stepTime + 5*time.Millisecond); return nil }, false,
-			true},
-		"very slow": {func(context.Context) error { time.Sleep(stepTime + 50*time.Millisecond); return nil }, true,
-			true},
-		"endless": {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
+		"damage":    {late(stepTime+2*time.Millisecond, errDamage), true, false},
+		"disk":      {late(stepTime+2*time.Millisecond, errDisk), true, false},
+		"slow":      {late(2*stepTime+5*time.Millisecond, nil), false, true},
+		"very slow": {late(2*stepTime+50*time.Millisecond, nil), true, true},
+		"endless":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newTierCluster(t, 1, true, nil)
+				r := newTierCluster(t, 1, slowPrefill, nil)
 				last := r.status(r.a)
 				for layer := range modelLayers {
 					for block := range restorable {
@@ -70,7 +73,9 @@ func TestRestoreOverlapFaults(t *testing.T) {
 								all = uint64(block)
 							}
 						}
-						if (void == 1) != tc.void || void > 1 || came != all || (overlapped > 0) == tc.void {
+						starts := layer > 0 // the sequence starts once the first layer is restored
+						if (void == 1) != (tc.void && starts) || void > 1 || came != all ||
+							(overlapped > 0) != (!tc.void && starts) {
 							t.Errorf("layer %d of block %d: %d aborted steps, %d restored, %d overlapped", layer,
 								block, void, came, overlapped)
 						}
@@ -87,11 +92,12 @@ func TestRestoreOverlapFaults(t *testing.T) {
 // TestRestoreOverlapCrashes crashes the engine or the replica while a step waits for a restore, or
 // at the end of a restore. No sequence must be lost or computed wrong, and nothing must leak.
 func TestRestoreOverlapCrashes(t *testing.T) {
-	// hold delays the last layer of the last block for longer than a step and less than gateTimeout.
+	// hold delays the last layer of the last block until a step waits for it, for less than
+	// gateTimeout.
 	hold := func(r *tierCluster) {
 		r.store.set(func(_ context.Context, b, l int) error {
 			if l == modelLayers-1 && b == restorable-1 {
-				time.Sleep(stepTime + 15*time.Millisecond)
+				time.Sleep(2*stepTime + 15*time.Millisecond)
 			}
 			return nil
 		})
@@ -99,7 +105,7 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 	var waits atomic.Pointer[func(batch []engine.Sequence)] // called at the start of each step
 	once := func(times int, do func()) func([]engine.Sequence) {
 		return func(batch []engine.Sequence) {
-			if times > 0 && slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+			if times > 0 && slices.ContainsFunc(batch, gated) {
 				times--
 				do()
 			}
@@ -119,7 +125,7 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 				crash := &trigger{on: tc.replica}
 				set := func(f func([]engine.Sequence)) { waits.Store(&f) }
 				set(func([]engine.Sequence) {})
-				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) { (*waits.Load())(batch) },
+				r := newTierCluster(t, 1, slowPrefill, func(batch []engine.Sequence) { (*waits.Load())(batch) },
 					crash.middleware)
 				s := r.runRestored(name, func() {
 					hold(r)
@@ -192,8 +198,8 @@ func TestRestoreOverlapInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				waits := make(chan struct{}, 8)
-				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) {
-					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+				r := newTierCluster(t, 1, slowPrefill, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, gated) {
 						waits <- struct{}{}
 					}
 				})
@@ -225,7 +231,7 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 	begins := func(partBytes int) (after time.Duration, s *messages.ReplicaStatus) {
 		synctest.Test(t, func(t *testing.T) {
 			var stepped atomic.Pointer[time.Time] // start of the first step
-			r := newTierCluster(t, partBytes, false, func([]engine.Sequence) {
+			r := newTierCluster(t, partBytes, 0, func([]engine.Sequence) {
 				now := time.Now().Add(-stepTime)
 				stepped.CompareAndSwap(nil, &now)
 			})
@@ -259,7 +265,7 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 func TestRestoreOverlapWithoutStep(t *testing.T) {
 	seq, ahead := sampled(5, 40, 4), sampled(7, 200, 2) // its prefill fills whole steps
 	synctest.Test(t, func(t *testing.T) {               // in another cluster, so that its blocks are not in the tier
-		r := newTierCluster(t, 1, true, nil)
+		r := newTierCluster(t, 1, slowPrefill, nil)
 		r.reference(seq)
 		r.reference(ahead)
 	})
@@ -269,8 +275,8 @@ func TestRestoreOverlapWithoutStep(t *testing.T) {
 	}{"success": {nil, restorable}, "damage": {errDamage, 1}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newTierCluster(t, 1, true, func(batch []engine.Sequence) {
-					if slices.ContainsFunc(batch, func(s engine.Sequence) bool { return s.Gate != nil }) {
+				r := newTierCluster(t, 1, slowPrefill, func(batch []engine.Sequence) {
+					if slices.ContainsFunc(batch, gated) {
 						t.Error("a step waits: the test shows nothing")
 					}
 				})
@@ -279,6 +285,7 @@ func TestRestoreOverlapWithoutStep(t *testing.T) {
 				r.offloadAll()
 				r.store.set(func(_ context.Context, b, l int) error {
 					if b == 1 && l == modelLayers-1 {
+						time.Sleep(slowPrefill * 3 / 2) // the sequence starts meanwhile
 						return tc.fault
 					}
 					return nil

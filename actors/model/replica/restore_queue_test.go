@@ -36,7 +36,7 @@ func TestSamePrefixIsRestoredOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newTierCluster(t, 1<<20, false, nil)
+				r := newTierCluster(t, 1<<20, 0, nil)
 				wants := make([]*testClient, many)
 				for i, seq := range prompts {
 					wants[i] = r.reference(seq)
@@ -99,7 +99,7 @@ func TestSamePrefixIsFetchedOnce(t *testing.T) {
 // retried eventually.
 func TestSlowTierIsAvoidedAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newTierClusterWith(t, replica.Tiers{}, nil)
+		r := newTierClusterWith(t, replica.Tiers{}, 0, nil)
 		seq := sampled(5, 40, 1)
 		want := r.reference(seq)
 		again := func() *messages.ReplicaStatus {
@@ -133,7 +133,7 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				note, step := &trigger{on: "*replica.lookupDone"}, &trigger{on: "*messages.RunStepResult"}
-				r := newTierCluster(t, 1<<20, false, nil, step.middleware, note.middleware)
+				r := newTierCluster(t, 1<<20, 0, nil, step.middleware, note.middleware)
 				note.instead = map[string]func(func()){
 					"crash on the note":    nil,
 					"crash after the note": func(take func()) { take(); step.armed.Store(true) },

@@ -92,19 +92,19 @@ type tierCluster struct {
 	tierPID *actor.PID
 }
 
-func newTierCluster(t *testing.T, partBytes int, early bool, before func([]engine.Sequence),
+func newTierCluster(t *testing.T, partBytes int, prefill time.Duration, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
-	return newTierClusterWith(t, replica.Tiers{Restore: kv.RestoreAlways, PartBytes: partBytes, Early: early}, before, mw...)
+	return newTierClusterWith(t, replica.Tiers{Restore: kv.RestoreAlways, PartBytes: partBytes}, prefill, before, mw...)
 }
 
 // newTierClusterWith is newTierCluster with other options.
-func newTierClusterWith(t *testing.T, tiers replica.Tiers, before func([]engine.Sequence),
+func newTierClusterWith(t *testing.T, tiers replica.Tiers, prefill time.Duration, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	r := &tierCluster{store: newFaulty(t),
-		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
-			beforeStep: before}}
+		cluster: &cluster{t: t, settle: synctest.Wait, stepTime: stepTime, prefillTime: prefill,
+			bulk: &bulk{chunkTime: time.Millisecond}, beforeStep: before}}
 	r.tiers = func(name string) replica.Tiers {
 		tiers := tiers
 		tiers.Watermark, tiers.IdleSteps = 1, 1<<40

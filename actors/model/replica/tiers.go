@@ -26,10 +26,8 @@ type Tiers struct {
 	Remote          *actor.PID
 	RemoteAvailable func() bool
 	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
-	// can start before the rest; default 256 KiB. Early starts prefill together with the restore,
-	// and waits for it: for tests.
+	// can start before the rest; default 256 KiB.
 	PartBytes int
-	Early     bool
 	// OnCopied is called for each copy of a block between HBM and a tier, failed ones included.
 	// Nil: no calls.
 	OnCopied kvstore.Report
