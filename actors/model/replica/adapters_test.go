@@ -40,7 +40,7 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 		if slices.Equal(want.Output(), plain.Output()) {
 			t.Fatal("the adapter does not change the output")
 		}
-		got, beside := c.open(withAdapter("psalms", sampled(1, 30, 60))), c.open(sampled(1, 30, 60))
+		got, companion := c.open(withAdapter("psalms", sampled(1, 30, 60))), c.open(sampled(1, 30, 60))
 		c.waitFor("tokens", func() bool { return len(got.Output()) > 20 })
 		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
 			t.Fatalf("not moved: %s", r[0].GetDetail())
@@ -50,7 +50,7 @@ func TestMigrateLoadsAdapterFirst(t *testing.T) {
 			t.Errorf("on the target: %v", a)
 		}
 		c.checkOutcome(got, want)
-		c.checkOutcome(beside, plain)
+		c.checkOutcome(companion, plain)
 		c.checkEmpty()
 		for _, n := range []*testNode{c.a, c.b} {
 			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE ||
@@ -121,9 +121,9 @@ func TestOperatorPinLoadsAdapter(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		apply := func(pinned bool) {
-			told := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(),
+			update := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(),
 				Path: spec.GetPath(), Pinned: pinned}
-			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: told})
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: update})
 		}
 		apply(true)
 		c.waitFor("the adapter on the device", func() bool {

@@ -163,8 +163,8 @@ func blocksMoved(id string, moved *messages.KvMoved) *messages.BlocksMoved {
 }
 
 // prefetch restores a prefix that no sequence is waiting for.
-func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, who requester) {
-	order := &restoreCommand{requester: who, began: time.Now(), inHBM: r.pool.Match(hashes)}
+func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, from requester) {
+	order := &restoreCommand{requester: from, began: time.Now(), inHBM: r.pool.Match(hashes)}
 	if order.inHBM == len(hashes) {
 		order.answer(ctx, r, 0, "")
 		return

@@ -213,14 +213,14 @@ func (r *replica) abortMigrations(ctx actor.Context) {
 
 // onPeerLost handles the loss of another replica: sequences that were migrating to it continue
 // here, and reservations for sequences from it are released.
-func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
+func (r *replica) onPeerLost(ctx actor.Context, peer *actor.PID) {
 	for _, out := range r.outgoing {
-		if out.target.Equal(who) {
+		if out.target.Equal(peer) {
 			r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" is gone")
 		}
 	}
 	for _, in := range r.incoming {
-		if in.source.Equal(who) && !in.adopted() {
+		if in.source.Equal(peer) && !in.adopted() {
 			r.releaseIncoming(ctx, in)
 		}
 	}
@@ -228,18 +228,18 @@ func (r *replica) onPeerLost(ctx actor.Context, who *actor.PID) {
 }
 
 // unwatchUnused stops watching a replica that takes part in no migration.
-func (r *replica) unwatchUnused(ctx actor.Context, who *actor.PID) {
+func (r *replica) unwatchUnused(ctx actor.Context, peer *actor.PID) {
 	for _, out := range r.outgoing {
-		if out.target.Equal(who) {
+		if out.target.Equal(peer) {
 			return
 		}
 	}
 	for _, in := range r.incoming {
-		if in.source.Equal(who) {
+		if in.source.Equal(peer) {
 			return
 		}
 	}
-	ctx.Unwatch(who)
+	ctx.Unwatch(peer)
 }
 
 func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }

@@ -14,7 +14,7 @@ func BenchmarkMove(b *testing.B) {
 		return c.status(c.a).GetState() == serving && c.status(c.b).
 			GetState() == serving
 	})
-	var pause, whole float64
+	var pause, total float64
 	var bytes uint64
 	moves := 0
 	from, to := c.a, c.b
@@ -34,14 +34,14 @@ func BenchmarkMove(b *testing.B) {
 			continue
 		}
 		from, to = to, from
-		pause, whole, bytes, moves = pause+m.GetPauseSeconds(), whole+m.GetSeconds(), bytes+m.GetBytes(), moves+1
+		pause, total, bytes, moves = pause+m.GetPauseSeconds(), total+m.GetSeconds(), bytes+m.GetBytes(), moves+1
 	}
 	begun, steps := time.Now(), c.status(c.a).GetSteps()
 	rest := c.open(greedy(uint32(c.requests), 60, 150))
 	c.waitFor("the sequence's end", rest.done)
 	step := time.Since(begun).Seconds() / float64(c.status(c.a).GetSteps()-steps)
 	b.ReportMetric(1e6*pause/float64(moves), "us-pause/move")
-	b.ReportMetric(1e6*whole/float64(moves), "us/move")
+	b.ReportMetric(1e6*total/float64(moves), "us/move")
 	b.ReportMetric(1e6*step, "us/step")
 	b.ReportMetric(float64(bytes)/float64(moves), "B/move")
 	b.ReportMetric(float64(moves)/float64(b.N), "moved/op")

@@ -41,10 +41,10 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 							most)
 					}
 					c.checkOutcome(got, want)
-					told := testkit.Got[*messages.SequenceMoved](c.router)
-					if last := told[len(told)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" ||
+					received := testkit.Got[*messages.SequenceMoved](c.router)
+					if last := received[len(received)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" ||
 						last.GetReplica() != "m-1" ||
-						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().
+						last.GetCause() != fmt.Sprint("the test's order-", len(received)) || last.GetReport().
 						GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
 						t.Errorf("the router received %v", last)
 					}
@@ -292,16 +292,16 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 		c.router.Send(c.a.PID, &messages.GetReplica{})
 		synctest.Wait()
 		known, lives := map[uint64]bool{}, map[uint64]bool{}
-		var told []*messages.ReplicaAnnounced
+		var received []*messages.ReplicaAnnounced
 		for _, m := range testkit.Got[*messages.ReplicaAnnounced](c.router) {
 			if m.GetStatus().GetName() == c.a.name {
-				told = append(told, m)
+				received = append(received, m)
 				lives[m.GetStatus().GetIncarnation()] = true
 			}
 		}
-		last := told[len(told)-1]
+		last := received[len(received)-1]
 		evictions := 0
-		for _, m := range told[:len(told)-1] {
+		for _, m := range received[:len(received)-1] {
 			if m.GetSnapshot() {
 				clear(known)
 			}
@@ -322,7 +322,7 @@ func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 			t.Errorf("increments have %d blocks, the snapshot %d; %d evictions, %d incarnations", len(known),
 				len(snapshot), evictions, len(lives))
 		}
-		if told[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
+		if received[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
 			t.Errorf("%v", last.GetStatus())
 		}
 	})

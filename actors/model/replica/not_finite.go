@@ -27,17 +27,17 @@ func (r *replica) dropNotFinite(ctx actor.Context, entries []batch.Entry, tokens
 }
 
 func (r *replica) endNotFinite(ctx actor.Context, id string, adapter *messages.AdapterSpec) {
-	who := "model " + r.Spec.GetModel()
+	subject := "model " + r.Spec.GetModel()
 	if adapter != nil {
-		who = "adapter " + adapter.Key() + " of " + who
+		subject = "adapter " + adapter.Key() + " of " + subject
 	}
 	r.totals.notFinite++
-	r.lastNotFinite = who + " at " + time.Now().UTC().Format(time.RFC3339)
+	r.lastNotFinite = subject + " at " + time.Now().UTC().Format(time.RFC3339)
 	r.Log.Error().Str("request", id).Str("model", r.Spec.GetModel()).Str("adapter", adapter.Key()).
 		Msg("sequence ended: its logits are NaN or infinite; check the weights")
 	r.interrupt(ctx, id, &messages.Refused{
 		Reason: messages.Reason_REASON_NUMERIC,
-		Detail: who + " computed NaN or infinity for this request; check its weights, or run it without the adapter",
+		Detail: subject + " computed NaN or infinity for this request; check its weights, or run it without the adapter",
 	})
 	r.batch.Discard(id)
 	r.drop(ctx, id, "its logits are not finite")

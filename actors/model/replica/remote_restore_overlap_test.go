@@ -49,8 +49,8 @@ func newLayeredCluster(t *testing.T, before func([]engine.Sequence), mw ...actor
 // replica's counters.
 func (r *tierCluster) runFetched(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
 	r.t.Helper()
-	seq, beside := sampled(5, 90, 4), sampled(9, 7, 40) // the second one has no full block at the start
-	want, other := r.reference(seq), r.reference(beside)
+	seq, companionSeq := sampled(5, 90, 4), sampled(9, 7, 40) // the second one has no full block at the start
+	want, other := r.reference(seq), r.reference(companionSeq)
 	if r.routeTo = r.b; below > 0 {
 		start := sampled(5, 90, 1)
 		start.Prompt = start.Prompt[:8*below+1]
@@ -63,13 +63,13 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 	r.routeTo = r.a
 	r.checkOutcome(r.open(seq), want)
 	r.routeTo = r.b
-	with := r.open(beside)
-	r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
+	companion := r.open(companionSeq)
+	r.waitFor("the second sequence to decode", func() bool { return len(companion.Output()) > 2 })
 	before := r.status(r.b)
 	prepare(r.bulk.sent + 1)
 	got := r.open(seq)
 	r.checkOutcome(got, want)
-	r.checkOutcome(with, other)
+	r.checkOutcome(companion, other)
 	if r.t.Failed() {
 		r.t.Error(what)
 	}

@@ -139,16 +139,16 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 					"crash after the note": func(take func()) { take(); step.armed.Store(true) },
 					"stop":                 func(take func()) { take(); r.routeTo = r.b; r.stop(r.a) },
 				}[name]
-				seq, beside := sampled(5, 40, 4), sampled(9, 8, 25)
-				want, other := r.reference(seq), r.reference(beside)
+				seq, companionSeq := sampled(5, 40, 4), sampled(9, 8, 25)
+				want, other := r.reference(seq), r.reference(companionSeq)
 				r.checkOutcome(r.open(seq), want)
 				r.offloadAll()
-				with := r.open(beside) // so that a step is in flight when the note arrives
-				r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
+				companion := r.open(companionSeq) // so that a step is in flight when the note arrives
+				r.waitFor("the second sequence to decode", func() bool { return len(companion.Output()) > 2 })
 				note.armed.Store(true)
 				got := r.open(seq)
 				r.checkOutcome(got, want)
-				r.checkOutcome(with, other)
+				r.checkOutcome(companion, other)
 				if !note.fired.Load() || step.fired.Load() != (name == "crash after the note") {
 					t.Error("the fault was not injected")
 				}

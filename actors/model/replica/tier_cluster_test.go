@@ -155,17 +155,17 @@ func (r *tierCluster) checkUnlocked() {
 // checks the tokens of both.
 func (r *tierCluster) runRestored(what string, prepare func()) *messages.ReplicaStatus {
 	r.t.Helper()
-	seq, beside := sampled(5, 40, 4), sampled(9, 8, 25) // the second one has no full block at the start
-	want, other := r.reference(seq), r.reference(beside)
+	seq, companionSeq := sampled(5, 40, 4), sampled(9, 8, 25) // the second one has no full block at the start
+	want, other := r.reference(seq), r.reference(companionSeq)
 	r.store.set(nil)
 	r.checkOutcome(r.open(seq), want)
 	r.offloadAll()
-	with := r.open(beside)
-	r.waitFor("the second sequence to decode", func() bool { return len(with.Output()) > 2 })
+	companion := r.open(companionSeq)
+	r.waitFor("the second sequence to decode", func() bool { return len(companion.Output()) > 2 })
 	prepare()
 	got := r.open(seq)
 	r.checkOutcome(got, want)
-	r.checkOutcome(with, other)
+	r.checkOutcome(companion, other)
 	if r.t.Failed() {
 		r.t.Fatal(what)
 	}

@@ -154,14 +154,14 @@ func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
 }
 
 // addRequester adds a requester. A repeated request replaces the earlier one.
-func (s *stoppingReplica) addRequester(who requester) {
+func (s *stoppingReplica) addRequester(from requester) {
 	for i, known := range s.requesters {
-		if known.requestID == who.requestID {
-			s.requesters[i] = who
+		if known.requestID == from.requestID {
+			s.requesters[i] = from
 			return
 		}
 	}
-	s.requesters = append(s.requesters, who)
+	s.requesters = append(s.requesters, from)
 }
 
 func (g *group) unload(ctx actor.Context, replica string, s *stoppingReplica) {
@@ -174,8 +174,8 @@ func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {
 		return // the requester repeats StopReplica
 	}
 	delete(g.stopping, msg.GetRequestId())
-	for _, who := range s.requesters {
-		ctx.Send(who.replyTo, &messages.StopReplicaResult{RequestId: who.requestID,
+	for _, from := range s.requesters {
+		ctx.Send(from.replyTo, &messages.StopReplicaResult{RequestId: from.requestID,
 			Outcome: &messages.StopReplicaResult_Stopped{
 				Stopped: &messages.ReplicaStopped{Replica: msg.GetRequestId()},
 			}})
