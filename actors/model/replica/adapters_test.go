@@ -196,8 +196,8 @@ func TestBlocksAreSharedPerAdapter(t *testing.T) {
 		if n := c.status(c.a).GetTokensCached(); n != 0 {
 			t.Errorf("%d tokens were reused from blocks of another adapter", n)
 		}
-		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).
-			GetTokensCached() == 0 {
+		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) ||
+			c.status(c.a).GetTokensCached() == 0 {
 			t.Errorf("again: got %v, want %v, %d tokens cached", got, want, c.status(c.a).GetTokensCached())
 		}
 	})

@@ -26,8 +26,8 @@ func TestFullQueueAdmitsOtherClient(t *testing.T) {
 		other.Client = "other"
 		s.submit("other", other)
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
-		if len(lost) != 1 || lost[0].GetRequestId() != "greedy5" || lost[0].GetRefused().
-			GetReason() != messages.Reason_REASON_QUEUE_FULL {
+		if len(lost) != 1 || lost[0].GetRequestId() != "greedy5" ||
+			lost[0].GetRefused().GetReason() != messages.Reason_REASON_QUEUE_FULL {
 			t.Fatalf("interrupted: %v", lost)
 		}
 		time.Sleep(60 * time.Millisecond)

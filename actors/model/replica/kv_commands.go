@@ -164,13 +164,13 @@ func blocksMoved(id string, moved *messages.KvMoved) *messages.BlocksMoved {
 
 // prefetch restores a prefix that no sequence is waiting for.
 func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, from requester) {
-	order := &restoreCommand{requester: from, began: time.Now(), inHBM: r.pool.Match(hashes)}
-	if order.inHBM == len(hashes) {
-		order.answer(ctx, r, 0, "")
+	command := &restoreCommand{requester: from, began: time.Now(), inHBM: r.pool.Match(hashes)}
+	if command.inHBM == len(hashes) {
+		command.answer(ctx, r, 0, "")
 		return
 	}
-	s := r.newLookup(ctx, hashes[order.inHBM:])
-	note := &lookupDone{incarnation: r.incarnation, hashes: hashes, have: order.inHBM, lookup: s, command: order}
+	s := r.newLookup(ctx, hashes[command.inHBM:])
+	note := &lookupDone{incarnation: r.incarnation, hashes: hashes, have: command.inHBM, lookup: s, command: command}
 	supervise.Job(ctx, r.life, s.run, func(findings lookupResult, err error) any {
 		note.lookupResult = findings
 		return note

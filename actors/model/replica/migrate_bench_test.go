@@ -11,8 +11,7 @@ func BenchmarkMove(b *testing.B) {
 	c := buildCluster(&cluster{t: b, settle: func() { time.Sleep(100 * time.Microsecond) }, bulk: &bulk{}}, roomy,
 		roomy)
 	c.waitFor("both replicas to serve", func() bool {
-		return c.status(c.a).GetState() == serving && c.status(c.b).
-			GetState() == serving
+		return c.status(c.a).GetState() == serving && c.status(c.b).GetState() == serving
 	})
 	var pause, total float64
 	var bytes uint64

@@ -134,21 +134,22 @@ func (r *replica) reserve(ctx actor.Context, in *incoming) (refused *messages.Re
 	if r.registerAdapter(ctx, in.offer.GetSequence().GetAdapterSpec()); in.offer.GetTokens() == 0 {
 		return nil, false
 	}
-	room, why := r.batch.Reserve(r.batchRequest(in.id, in.offer.GetSequence(), nil), hashesOf(in.offer.GetHashes()),
+	reservation, why := r.batch.Reserve(r.batchRequest(in.id, in.offer.GetSequence(), nil),
+		hashesOf(in.offer.GetHashes()),
 		int(in.offer.GetTokens()))
 	if why != nil {
 		r.syncPins(ctx)
 		return refusedByBatch(why), why.Reason == batch.AdapterLoading
 	}
 	life, blocks := r.life, r.blocks
-	write := func(index uint32, b []byte) error { return blocks.Write(life, room.Blocks[index], b) }
-	sink := &transferSink{write: write, resident: room.Resident, received: make([]bool, len(room.Blocks))}
-	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(room.Blocks)), sink.put)
+	write := func(index uint32, b []byte) error { return blocks.Write(life, reservation.Blocks[index], b) }
+	sink := &transferSink{write: write, resident: reservation.Resident, received: make([]bool, len(reservation.Blocks))}
+	ticket, err := r.Bulk.Expect(r.blocks.BlockBytes(), uint32(len(reservation.Blocks)), sink.put)
 	if err != nil {
-		r.batch.Abandon(room)
+		r.batch.Abandon(reservation)
 		return refusal(messages.Reason_REASON_NOT_READY, "data plane: "+err.Error(), retryAfter), false
 	}
-	in.reservation, in.sink, in.ticket = room, sink, ticket
+	in.reservation, in.sink, in.ticket = reservation, sink, ticket
 	return nil, false
 }
 

@@ -95,14 +95,14 @@ func TestTargetKeepsReservationWhileBlocksArrive(t *testing.T) {
 		if n != 2 || fmt.Sprint(o.GetAccepted().GetMissing()) != "[0 1]" || len(s.bulk.open) != 1 {
 			t.Fatalf("%d answers, the last %v; %d transfers", n, o, len(s.bulk.open))
 		}
-		room := s.freeBlocks()
+		free := s.freeBlocks()
 		time.Sleep(4 * time.Second)
 		if err := s.fill(0); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(4 * time.Second)
-		if s.freeBlocks() != room || room >= 40-2 {
-			t.Errorf("%d blocks free while a sequence arrives, want %d", s.freeBlocks(), room)
+		if s.freeBlocks() != free || free >= 40-2 {
+			t.Errorf("%d blocks free while a sequence arrives, want %d", s.freeBlocks(), free)
 		}
 		time.Sleep(4 * time.Second)
 		if s.freeBlocks() != 40 || len(s.bulk.open) != 0 {
@@ -165,8 +165,8 @@ func TestTargetAdoptsOnce(t *testing.T) {
 				t.Fatalf("%d answers, the last %v", n, r)
 			}
 			if spoken {
-				s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: "r", Sequence: s.offer("r", 5).
-					GetSequence()})
+				s.session.Send(s.b.PID, &messages.SubmitSequence{RequestId: "r",
+					Sequence: s.offer("r", 5).GetSequence()})
 				synctest.Wait()
 				first := testkit.Got[*messages.TokensEmitted](s.session)[0]
 				if first.GetFirstIndex() != 0 || first.GetTokens()[0] != 7 ||

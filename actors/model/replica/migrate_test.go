@@ -44,8 +44,9 @@ func TestMigrateAfterEveryToken(t *testing.T) {
 					received := testkit.Got[*messages.SequenceMoved](c.router)
 					if last := received[len(received)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" ||
 						last.GetReplica() != "m-1" ||
-						last.GetCause() != fmt.Sprint("the test's order-", len(received)) || last.GetReport().
-						GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
+						last.GetCause() != fmt.Sprint("the test's order-", len(received)) ||
+						last.GetReport().GetBytes() != m[0].GetBytes() ||
+						last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
 						t.Errorf("the router received %v", last)
 					}
 				}

@@ -37,7 +37,8 @@ func (r *replica) endNotFinite(ctx actor.Context, id string, adapter *messages.A
 		Msg("sequence ended: its logits are NaN or infinite; check the weights")
 	r.interrupt(ctx, id, &messages.Refused{
 		Reason: messages.Reason_REASON_NUMERIC,
-		Detail: subject + " computed NaN or infinity for this request; check its weights, or run it without the adapter",
+		Detail: subject + " computed NaN or infinity for this request; " +
+			"check its weights, or run it without the adapter",
 	})
 	r.batch.Discard(id)
 	r.drop(ctx, id, "its logits are not finite")

@@ -33,8 +33,8 @@ func TestFullTierIsAskedOncePerSecond(t *testing.T) {
 		}
 		c.tiers = func(name string) replica.Tiers {
 			return replica.Tiers{
-				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).
-					PID, Store: store}}, Watermark: 0.1,
+				Lower: []replica.Tier{{Name: "dram", Actor: testkit.NewPeer(c.t, c.sys, name+"-dram", answer).PID,
+					Store: store}}, Watermark: 0.1,
 			}
 		}
 		buildCluster(c, size{64, 8}, size{64, 8})

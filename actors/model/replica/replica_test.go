@@ -142,8 +142,8 @@ func TestPoisonSequenceIsDropped(t *testing.T) {
 		s.checkServed("a", 3, 10)
 		s.checkServed("b", 5, 10)
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
-		if len(lost) != 1 || lost[0].GetRequestId() != "bad" || lost[0].GetRefused().
-			GetReason() != messages.Reason_REASON_ENGINE_FAILED {
+		if len(lost) != 1 || lost[0].GetRequestId() != "bad" ||
+			lost[0].GetRefused().GetReason() != messages.Reason_REASON_ENGINE_FAILED {
 			t.Errorf("interrupted: %v", lost)
 		}
 	})
@@ -233,8 +233,8 @@ func TestLoadRefusedFailsReplica(t *testing.T) {
 			}}
 		})
 		changes := testkit.Got[*messages.ReplicaChanged](s.deploy)
-		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().
-			GetDetail() != "short" {
+		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed ||
+			last.GetFailure().GetDetail() != "short" {
 			t.Errorf("%v", last)
 		}
 	})

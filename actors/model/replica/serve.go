@@ -108,8 +108,8 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
-		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().
-				Key(), seq.GetCacheSalt()),
+		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(),
+			seq.GetCacheSalt()),
 		Prompt: seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()),
 		Stops:  r.stopTokens(seq),
