@@ -56,7 +56,7 @@ const (
 	requestRetryAfter = time.Second            // after an unanswered request of the startup
 	reportEvery       = 100 * time.Millisecond // minimum time between two load reports to the deployment
 	checkFolderEvery  = 5 * time.Second        // between two checks of the model folder
-	retryAfter        = 20 * time.Millisecond  // for the session of an interrupted sequence
+	retryAfter        = 20 * time.Millisecond  // RetryAfter of refusals that end soon
 )
 
 type replica struct {

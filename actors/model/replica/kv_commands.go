@@ -171,20 +171,20 @@ func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, from requester) 
 	}
 	s := r.newLookup(ctx, hashes[command.inHBM:])
 	note := &lookupDone{incarnation: r.incarnation, hashes: hashes, have: command.inHBM, lookup: s, command: command}
-	supervise.Job(ctx, r.life, s.run, func(findings lookupResult, err error) any {
-		note.lookupResult = findings
+	supervise.Job(ctx, r.life, s.run, func(result lookupResult, _ error) any {
+		note.lookupResult = result
 		return note
 	})
 }
 
 // answer sends the result to the requester, if there is one.
-func (o *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detail string) {
-	if o == nil || o.replyTo == nil {
+func (c *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detail string) {
+	if c == nil || c.replyTo == nil {
 		return
 	}
-	moved := r.kvMoved(blocks, o.began, detail)
-	moved.There = uint32(o.inHBM)
-	ctx.Send(o.replyTo, blocksMoved(o.requestID, moved))
+	moved := r.kvMoved(blocks, c.began, detail)
+	moved.There = uint32(c.inHBM)
+	ctx.Send(c.replyTo, blocksMoved(c.requestID, moved))
 }
 
 // syncKVPins applies changed pins: it pins the blocks in HBM and restores the missing ones. It then

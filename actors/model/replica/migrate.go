@@ -35,8 +35,8 @@ type Bulk interface {
 	Drop(*messages.BulkTicket)
 	// Send returns when the receiver has stored all chunks or the context ends. It may be called
 	// more than once for a ticket.
-	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int,
-		error)) error
+	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
+		read func(index uint32, into []byte) (int, error)) error
 }
 
 const (
@@ -139,7 +139,6 @@ func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
 }
 
 func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
-	full := func(m *migration) bool { return !m.done }
 	switch {
 	case r.batch == nil:
 		return refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
@@ -151,7 +150,7 @@ func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences
 			msg.GetTerm(), r.Spec.GetName(), r.maxTerm), 0)
 	case msg.GetTarget() == "" || msg.GetTargetActor() == nil || pidOf(msg.GetTargetActor()).Equal(ctx.Self()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "name another replica of the model as the target", 0)
-	case len(r.migrations) == maxMigrations && full(r.migrations[0]):
+	case len(r.migrations) == maxMigrations && !r.migrations[0].done:
 		return refusal(messages.Reason_REASON_QUEUE_FULL,
 			"replica "+r.Spec.GetName()+" has the maximum number of migrations in progress", retryQueueFull)
 	}
@@ -216,7 +215,7 @@ func (r *replica) abortMigrations(ctx actor.Context) {
 func (r *replica) onPeerLost(ctx actor.Context, peer *actor.PID) {
 	for _, out := range r.outgoing {
 		if out.target.Equal(peer) {
-			r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" is gone")
+			r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" has stopped")
 		}
 	}
 	for _, in := range r.incoming {

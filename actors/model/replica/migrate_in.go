@@ -135,8 +135,7 @@ func (r *replica) reserve(ctx actor.Context, in *incoming) (refused *messages.Re
 		return nil, false
 	}
 	reservation, why := r.batch.Reserve(r.batchRequest(in.id, in.offer.GetSequence(), nil),
-		hashesOf(in.offer.GetHashes()),
-		int(in.offer.GetTokens()))
+		hashesOf(in.offer.GetHashes()), int(in.offer.GetTokens()))
 	if why != nil {
 		r.syncPins(ctx)
 		return refusedByBatch(why), why.Reason == batch.AdapterLoading

@@ -26,8 +26,7 @@ func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 		blocks: blocks, namespace: l.namespace, copied: l.OnCopied}
 	incarnation := r.incarnation
 	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any {
-		return &offloadDone{incarnation, blocks,
-			below, err}
+		return &offloadDone{incarnation, blocks, below, err}
 	})
 }
 
@@ -43,7 +42,7 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 		}
 	}
 	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
+		r.Log.Warn().Err(msg.err).Msg("offload failed")
 	}
 	// An immediate retry would fail the same way.
 	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading {

@@ -125,7 +125,7 @@ func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chu
 	b := chunks.Trim(part, sealed)
 	switch {
 	case b == nil:
-		return fmt.Errorf("chunk %d has %d bytes", index, len(sealed))
+		return fmt.Errorf("chunk %d has an unexpected size of %d bytes", index, len(sealed))
 	case !c.restore.Wanted(first):
 		return fmt.Errorf("block %d is no longer needed: %w", first, c.restore.Err())
 	}

@@ -86,8 +86,8 @@ func (r *replica) onShrink(ctx actor.Context, msg *messages.ShrinkKV) {
 	switch {
 	case r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease():
 	case int(msg.GetBlocks()) < r.minBlocks():
-		ctx.Request(r.GPU, &messages.KVShrunk{Lease: msg.GetLease(), Attempt: msg.GetAttempt(), Refused: refusal(
-			messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" needs more KV blocks", 0)})
+		ctx.Request(r.GPU, &messages.KVShrunk{Lease: msg.GetLease(), Attempt: msg.GetAttempt(),
+			Refused: refusal(messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" needs more KV blocks", 0)})
 	case r.shrink == nil || r.shrink.command.GetAttempt() != msg.GetAttempt():
 		r.shrink = &shrink{command: msg}
 		r.pool.Resize(int(msg.GetBlocks()))

@@ -41,12 +41,12 @@ func (r *replica) restore(ctx actor.Context, found *lookupDone) {
 		c.blocks = append(c.blocks, b)
 	}
 	r.publishBlocks(ctx) // before the evicted blocks are overwritten
-	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
+	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("restoring blocks")
 	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin,
 		blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
 	note.overlap = r.planRestore(ctx, found, &c, begin)
-	supervise.Job(ctx, r.life, c.run, func(climbed restoreResult, err error) any {
-		note.result, note.err = climbed, err
+	supervise.Job(ctx, r.life, c.run, func(result restoreResult, err error) any {
+		note.result, note.err = result, err
 		return note
 	})
 }

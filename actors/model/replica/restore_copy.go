@@ -80,22 +80,22 @@ func (c restoreCopy) run(life context.Context) (done restoreResult, err error) {
 	defer func() { c.lookup.unlock(damaged) }()
 	runs := c.remoteRuns()
 	done.rates, done.fetches = make([]kv.Rate, len(c.lookup.tiers)), make([]remoteFetch, len(runs))
-	var sides sync.WaitGroup
+	var fetches sync.WaitGroup
 	for k, i := range runs {
-		sides.Go(func() { done.fetches[k] = c.fetchRun(ctx, i) })
+		fetches.Go(func() { done.fetches[k] = c.fetchRun(ctx, i) })
 	}
 	took := c.restore.Run(ctx)
-	sides.Wait()
+	fetches.Wait()
 	damaged = c.collect(&done, took)
 	return done, c.restore.Err()
 }
 
 // collect records the results and returns the locations of damaged blocks.
 func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged []blockLocation) {
-	size, leads, came, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
+	size, contiguous, copied, late := c.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
 	for i, m := range c.restore.Moves() {
 		p := c.locations[i]
-		if leads = leads && m.Done; leads {
+		if contiguous = contiguous && m.Done; contiguous {
 			done.blocks++
 		}
 		if errors.Is(m.Err, kvstore.ErrDamaged) {
@@ -107,13 +107,14 @@ func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged
 		if m.From != kvstore.RemoteSource {
 			c.copied(c.lookup.tiers[m.From].Name, hbmTier, size, m.Move)
 			if m.Done {
-				came[m.From]++
+				copied[m.From]++
 			}
 		}
 	}
-	for i, n := range came {
+	for i, n := range copied {
 		if late[i] {
-			n = max(n, 1) // one block took longer than this; without it, a tier that became slow would keep its rate
+			// One block took longer than this. Without it, a tier that became slow would keep its rate.
+			n = max(n, 1)
 		}
 		done.rates[i].Add(float64(n*size), took[i])
 	}
@@ -130,7 +131,7 @@ func (c restoreCopy) collect(done *restoreResult, took []time.Duration) (damaged
 }
 
 // newLayerRestore returns the restore of all blocks in the given number of parts.
-func (c restoreCopy) newLayerRestore(parts int, opened func(came int)) *kvstore.LayerRestore {
+func (c restoreCopy) newLayerRestore(parts int, opened func(arrived int)) *kvstore.LayerRestore {
 	stores := make([]kvstore.Store, len(c.lookup.tiers))
 	for i, t := range c.lookup.tiers {
 		stores[i] = t.Store

@@ -91,7 +91,7 @@ func (r *replica) onOverlapReady(ctx actor.Context, msg *overlapReady) {
 		return
 	}
 	if o := r.kvTiers.overlaps[msg.gate]; o != nil {
-		r.Log.Debug().Str("request", o.id).Str("why", msg.why).Msg("prefill may begin while blocks are restored")
+		r.Log.Debug().Str("request", o.id).Str("why", msg.why).Msg("prefill can overlap with the restore")
 		o.ready = true
 		r.advance(ctx)
 	}
@@ -152,8 +152,8 @@ func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
 	r.advance(ctx)
 }
 
-// endOverlap ends the overlap of a restore that has ended. It reports whether the sequence has all
-// its blocks. If all is true, every block was restored.
+// endOverlap handles the end of a restore that may have overlapped with prefill, of which all or
+// not all blocks were restored. It reports whether the sequence has all its blocks.
 func (r *replica) endOverlap(o *overlap, all bool) (complete bool) {
 	if o == nil {
 		return false
@@ -193,7 +193,7 @@ func (r *replica) applyRestores(ctx actor.Context) {
 func (r *replica) applyRestore(ctx actor.Context, msg *restoreDone) {
 	l := r.kvTiers
 	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("not all blocks were restored")
+		r.Log.Warn().Err(msg.err).Str("request", msg.id).Msg("restore incomplete")
 	}
 	complete := r.endOverlap(msg.overlap, msg.result.blocks == len(msg.blocks))
 	for i, b := range msg.blocks[:msg.result.blocks] {

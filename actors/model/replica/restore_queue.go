@@ -39,8 +39,8 @@ func (r *replica) lookupNext(ctx actor.Context) {
 		l.held[id], l.waiters[next] = true, nil
 		s := r.newLookup(ctx, hashes[have:])
 		note := &lookupDone{incarnation: r.incarnation, id: id, hashes: hashes, have: have, lookup: s}
-		supervise.Job(ctx, r.life, s.run, func(findings lookupResult, err error) any {
-			note.lookupResult = findings
+		supervise.Job(ctx, r.life, s.run, func(result lookupResult, _ error) any {
+			note.lookupResult = result
 			return note
 		})
 	}

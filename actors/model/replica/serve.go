@@ -80,8 +80,8 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 }
 
 // reattach assigns a running sequence to the sender and repeats the tokens that the client has not
-// seen. If the session has more output than the replica, reattach drops the sequence and reports
-// false.
+// seen. If the session has more output than the replica, or less than it submitted at first, reattach
+// drops the sequence and reports false.
 func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen int) bool {
 	_, output, _ := r.batch.Sequence(id)
 	if seen > len(output) || seen < c.outputBase {
@@ -108,9 +108,9 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
-		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(),
-			seq.GetCacheSalt()),
-		Prompt: seq.GetPrompt(), Output: output,
+		Adapter: seq.GetAdapterSpec().Key(),
+		Root:    kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
+		Prompt:  seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()),
 		Stops:  r.stopTokens(seq),
 		Client: seq.GetClient(), Weight: seq.GetWeight(),

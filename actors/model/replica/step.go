@@ -85,7 +85,6 @@ func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
 		Adapter: e.Adapter, Gate: r.gateOf(e)}
 	c, ok := r.sequences[e.ID]
 	if !e.Sample || !ok { // a cancelled sequence is computed to the end of the step, without a session
-		s.Sample = e.Sample
 		return s
 	}
 	s.Sampling = c.spec.GetSampling()

@@ -58,15 +58,15 @@ func (s tierLookup) run(life context.Context) (lookupResult, error) {
 			}
 		}
 	}
-	var places []blockLocation
+	var locations []blockLocation
 	for _, h := range wanted {
 		p, ok := below[kv.Hash(h)]
 		if !ok {
 			break
 		}
-		places = append(places, p)
+		locations = append(locations, p)
 	}
-	all := lookupResult{locations: places}
+	all := lookupResult{locations: locations}
 	s.findRemote(&all)
 	all.claim = context.AfterFunc(life, func() { s.unlock(nil) })
 	return all, nil

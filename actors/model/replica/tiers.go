@@ -61,7 +61,7 @@ type kvTiers struct {
 	offloading    bool
 	offloadAll    *offloadCommand      // nil: no OffloadBlocks command
 	pendingLookup map[string]bool      // waiting sequences that have not been looked up since they were queued
-	held          map[string]bool      // sequences that are held until their blocks are restored
+	held          map[string]bool      // sequences held for their own lookup and restore
 	waiters       map[kv.Hash][]string // by first missing block: sequences held for another one's lookup
 	lookupsDone   []*lookupDone        // to be applied between two steps
 	restoresDone  []*restoreDone       // to be applied between two steps
