@@ -73,6 +73,9 @@ var optionDocs = map[string]optionDoc{
 	"kv_watermark": {groupKVTiers, "SHARE",
 		"How full GPU memory and tiers may be before blocks are offloaded or demoted " +
 			"ahead of need, above 0 and at most 1 (default: ${kvwatermark})."},
+	"kv_restore": {groupKVTiers, "auto|always",
+		"When blocks are restored from lower tiers and other nodes. auto: if that is faster than " +
+			"recomputing them; always: whenever they are found (default: ${kvrestore})."},
 	"kv_policy": {groupKVTiers, "POLICY", "Eviction policy: ${kvpolicies} (default: ${kvpolicy})."},
 
 	"model_roots": {groupModels, "DIR,...",
@@ -170,7 +173,7 @@ func helpVars() kong.Vars {
 		"http":        defaultHTTP, "nats": defaultNATS, "natscluster": defaultNATSCluster,
 		"drain": defaultDrain, "grace": defaultGrace.String(), "adapterdram": defaultAdapterDRAM,
 		"kvdram": units.FormatBytes(maxDefaultDRAM), "kvremote": units.FormatBytes(kvblock.DefaultRemoteBytes),
-		"kvwatermark": defaultWatermark(), "kvpolicy": kv.DefaultPolicy,
+		"kvwatermark": defaultWatermark(), "kvrestore": string(kv.RestoreAuto), "kvpolicy": kv.DefaultPolicy,
 		"kvpolicies": strings.Join(kv.PolicyNames(), ", "), "kvreserve": fmt.Sprint(hbm.DefaultKVReserve),
 	}
 }

@@ -36,6 +36,7 @@ type Options struct {
 	KVNVMePath  string `name:"kv-nvme-path" yaml:"kv_nvme_path" type:"path"`
 	KVRemote    string `name:"kv-remote" yaml:"kv_remote" validate:"omitempty,tiersize"`
 	KVWatermark string `name:"kv-watermark" yaml:"kv_watermark" validate:"omitempty,share"`
+	KVRestore   string `name:"kv-restore" yaml:"kv_restore" validate:"omitempty,restore"`
 	KVPolicy    string `name:"kv-policy" yaml:"kv_policy" validate:"omitempty,policy"`
 
 	ModelRoots  string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
@@ -154,7 +155,8 @@ func resolveUnchecked(flags Options, path string) (settings, error) {
 	s.Options = s.given.withDefaults(Options{
 		Name: machineName(), HTTP: defaultHTTP, LogLevel: "info", DrainTimeout: defaultDrain,
 		Devices: autoDevices, CUBLAS: driver.AnyBLAS,
-		KVWatermark: defaultWatermark(), KVPolicy: kv.DefaultPolicy, AdapterDRAM: defaultAdapterDRAM,
+		KVWatermark: defaultWatermark(), KVRestore: string(kv.RestoreAuto), KVPolicy: kv.DefaultPolicy,
+		AdapterDRAM: defaultAdapterDRAM,
 	})
 	if err := s.setListenAddresses(); err != nil {
 		return s, err

@@ -64,6 +64,7 @@ func TestPrecedence(t *testing.T) {
 		"kv-reserve": {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"}, "cublas": {"auto", "off", "libcublas.so"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
 		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"},
+		"kv-restore":   {"auto", "always", "auto"},
 		"kv-policy":    {"lru", "s3-fifo", "w-tinylfu"},
 		"model-roots":  {folder, folder + "/," + folder, folder + "/."},
 		"adapter-dram": {"0", "1GiB", "2GiB"},
@@ -123,7 +124,7 @@ func TestDefaults(t *testing.T) {
 		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222",
 		Devices: "auto", LogLevel: "info", CUBLAS: "auto", DrainTimeout: "30s",
 		ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0",
-		KVWatermark: "0.9", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
+		KVWatermark: "0.9", KVRestore: "auto", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
 	}
 	if diff := cmp.Diff(want, resolved(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)

@@ -60,7 +60,8 @@ func newChecker(base string) *checker {
 				_, err := parseReserve(s)
 				return err
 			},
-			"policy": checkPolicy,
+			"policy":  checkPolicy,
+			"restore": checkRestore,
 			"networks": func(s string) error {
 				_, err := parseNetworks(s)
 				return err

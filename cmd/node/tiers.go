@@ -26,6 +26,7 @@ const (
 func (s *settings) setTiers(cfg *node.Config) {
 	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
+		Restore:  kv.RestorePolicy(s.KVRestore),
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
 		RemoteBytes: bytesOf(s.KVRemote),
 	}
@@ -72,6 +73,12 @@ func checkShare(s string) error {
 
 func checkPolicy(s string) error {
 	_, err := kv.NewPolicy(s, 1)
+	return err
+}
+
+// checkRestore reports an unknown restore policy.
+func checkRestore(s string) error {
+	_, err := kv.ParseRestorePolicy(s)
 	return err
 }
 
