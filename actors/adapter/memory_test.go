@@ -36,7 +36,8 @@ type fakeStore struct {
 func newMemory(pages int) *fakeStore {
 	return &fakeStore{
 		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{},
-		held: map[string]residency.ResidentAdapter{}, staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
+		held:   map[string]residency.ResidentAdapter{},
+		staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
 	}
 }
 

@@ -132,7 +132,8 @@ func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node
 	if err := s.pickAddresses(ctx, login); err != nil {
 		return cfg, err
 	}
-	cfg.HTTP, cfg.HTTPListener, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.httpListener, s.ClusterListen, s.DataListen
+	cfg.HTTP, cfg.HTTPListener = s.HTTP, s.httpListener
+	cfg.ClusterListen, cfg.DataListen = s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = urlStrings(s.Join), s.NATSListen, s.NATSUsers
 	cfg.NATSInboxPrefixes = elements(s.NATSInboxPrefixes)
 	cfg.TrustAccounts = s.NATSTrustAccounts != nil && *s.NATSTrustAccounts
