@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"troupe/docs"
@@ -41,20 +43,20 @@ func (g *Gateway) front(w http.ResponseWriter, r *http.Request) {
 // docsIndex lists the documentation.
 func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 	a := askedBy(r, "docs")
-	names, err := fs.Glob(docs.Pages, "*.md")
-	if err != nil {
-		g.fail(w, a, asError(err))
-		return
-	}
-	decisions, err := fs.Glob(docs.Pages, "adr/*.md")
-	if err != nil {
-		g.fail(w, a, asError(err))
-		return
-	}
 	var links []frontLink
-	for _, name := range append(names, decisions...) {
-		links = append(links, frontLink{"/docs/" + name, docTitle(name)})
+	err := fs.WalkDir(docs.Pages, ".", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".md" {
+			links = append(links, frontLink{"/docs/" + name, docTitle(name)})
+		}
+		return err
+	})
+	if err != nil {
+		g.fail(w, a, asError(err))
+		return
 	}
+	slices.SortStableFunc(links, func(a, b frontLink) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
 	if !wantsHTML(r) {
 		g.answer(w, a, http.StatusOK, map[string]any{"name": "troupe", "links": links})
 		return

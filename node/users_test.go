@@ -34,7 +34,7 @@ type example struct {
 	log   *journal
 }
 
-// startExample starts a node with the users of a file that docs/operations.md shows, under other
+// startExample starts a node with the users of a file that docs/howto/security.md shows, under other
 // keys.
 func startExample(t *testing.T, file string, change func(*node.Config)) *example {
 	t.Helper()
@@ -42,12 +42,12 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))
+	docs, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "howto", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(docs), "    "+strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n"))) {
-		t.Errorf("docs/operations.md does not show examples/%s as it is", file)
+		t.Errorf("docs/howto/security.md does not show examples/%s as it is", file)
 	}
 	public, seeds := people(t, "node", "anna", "guest")
 	config := string(text)
