@@ -35,8 +35,8 @@ var natsCalls = map[string]map[string]string{
 	},
 	"Publish": {"control/events.go send": "the kinds of events are constants, and checked"},
 	"PublishMsg": {
-		"cluster/members/wire.go write":    "keys are names of nodes and roles",
-		"cluster/store/restore.go restore": "keys were keys of the store before",
+		"cluster/members/bucket_client.go write": "keys are names of nodes and roles",
+		"cluster/store/restore.go restore":       "keys were keys of the store before",
 	},
 	"ChanSubscribe":              {},
 	"AddService":                 {},

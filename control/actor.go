@@ -15,36 +15,39 @@ import (
 	"troupe/internal/audit"
 )
 
-// Endpoint is one more subject of the service.
+// Endpoint is an additional subject that the service answers.
 type Endpoint struct {
 	Name, Subject, Description string
 	Handler                    Handler
 }
 
-// Config is fixed for the life of the actor and shared by its restarts.
+// Config is fixed for the life of the actor. All its incarnations share it.
 type Config struct {
 	Conn    *nats.Conn
 	Backend Backend
-	Version string // semantic, as NATS asks for
+	Version string // a semantic version, as NATS requires
 	Node    string
 	Extra   []Endpoint
-	// Guard decides which reply subjects are answered. Nil: those that need no configuration.
+	// Guard decides which reply subjects are answered. If nil, only those that need no
+	// configuration are.
 	Guard *reply.Guard
-	// TrustAccounts is as of service.Config.
+	// TrustAccounts is passed to service.Config.
 	TrustAccounts bool
-	Timeout       time.Duration // of a request; default 5 s
-	// Informed is closed once the backend knows of the cluster what other nodes know. Until then the service answers what is about this
-	// node alone, and leaves the rest to them. Nil: it knows.
-	Informed <-chan struct{}
-	// Leaving is closed once other nodes are to answer: from then on the service answers what is about this node alone. Nil: never.
+	Timeout       time.Duration // of a request; the default is 5 s
+	// Synced is closed once the backend knows the state of the cluster. Until then the service
+	// answers only requests about this node; other nodes answer the rest. Nil means synced from the
+	// start.
+	Synced <-chan struct{}
+	// Leaving is closed when the node starts to leave. From then on the service answers only
+	// requests about this node, as before Synced. If nil, the node never leaves.
 	Leaving <-chan struct{}
-	// Serving is called each time the service has begun to take all requests. Nil: nobody waits for that.
-	Serving func()
-	Audit   *audit.Log // of requests that change something; nil: none
-	Log     zerolog.Logger
+	// OnServing is called each time the service starts to answer all requests; it may be nil.
+	OnServing func()
+	Audit     *audit.Log // records requests that change something; nil disables it
+	Log       zerolog.Logger
 }
 
-// Props returns the recipe for the control actor.
+// Props returns the props of the control actor.
 func Props(cfg Config) *actor.Props {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
@@ -52,18 +55,22 @@ func Props(cfg Config) *actor.Props {
 	if cfg.Guard == nil {
 		cfg.Guard = reply.NewGuard(reply.Rule{}, nil, cfg.Log)
 	}
-	if cfg.Serving == nil {
-		cfg.Serving = func() {}
+	if cfg.OnServing == nil {
+		cfg.OnServing = func() {}
 	}
-	if cfg.Informed == nil {
+	if cfg.Synced == nil {
 		informed := make(chan struct{})
 		close(informed)
-		cfg.Informed = informed
+		cfg.Synced = informed
 	}
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &control{Config: cfg, incarnation: incarnation, view: &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node}}
+		return &control{
+			Config:      cfg,
+			incarnation: incarnation,
+			view:        &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node},
+		}
 	})
 }
 
@@ -72,37 +79,38 @@ type control struct {
 	incarnation uint64
 	view        *View
 	service     *service.Service
-	rest        []Endpoint // those that are not served yet
+	deferred    []Endpoint // endpoints to add once the node is synced
 	leaving     bool
-	end         context.CancelFunc
+	cancel      context.CancelFunc
 }
 
-// informed is a note to self.
-type informed struct{ incarnation uint64 }
+// synced is a note that Config.Synced was closed.
+type synced struct{ incarnation uint64 }
 
-// leave is a note to self.
-type leave struct{ incarnation uint64 }
+// leaving is a note that Config.Leaving was closed.
+type leaving struct{ incarnation uint64 }
 
 func (c *control) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.onStarted(ctx)
-	case *informed:
-		c.onInformed(msg)
-	case *leave:
-		c.onLeave(msg)
+	case *synced:
+		c.onSynced(msg)
+	case *leaving:
+		c.onLeaving(msg)
 	case *actor.Restarting, *actor.Stopping:
-		c.onEnding()
+		c.onStopping()
 	}
 }
 
 func (c *control) onStarted(ctx actor.Context) {
 	var life context.Context
-	life, c.end = context.WithCancel(context.Background())
+	life, c.cancel = context.WithCancel(context.Background())
 	started, err := service.Start(c.Conn, service.Config{
-		Name: "troupe", Version: c.Version, Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
-		Metadata: map[string]string{"node": c.Node},
-		Guard:    c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
+		Name: "troupe", Version: c.Version,
+		Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
+		Metadata:    map[string]string{"node": c.Node},
+		Guard:       c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
 	})
 	if err != nil {
 		panic(err)
@@ -112,13 +120,13 @@ func (c *control) onStarted(ctx actor.Context) {
 		if strings.HasPrefix(e.Subject, nodeSubject) {
 			c.add(e)
 		} else {
-			c.rest = append(c.rest, e)
+			c.deferred = append(c.deferred, e)
 		}
 	}
 	incarnation := c.incarnation
-	supervise.Job(ctx, life, until(c.Informed), func(struct{}, error) any { return &informed{incarnation} })
+	supervise.Job(ctx, life, waitClosed(c.Synced), func(struct{}, error) any { return &synced{incarnation} })
 	if c.Leaving != nil {
-		supervise.Job(ctx, life, until(c.Leaving), func(struct{}, error) any { return &leave{incarnation} })
+		supervise.Job(ctx, life, waitClosed(c.Leaving), func(struct{}, error) any { return &leaving{incarnation} })
 	}
 }
 
@@ -128,8 +136,8 @@ func (c *control) add(e Endpoint) {
 	}
 }
 
-// until returns a job that ends when a channel is closed.
-func until(closed <-chan struct{}) func(context.Context) (struct{}, error) {
+// waitClosed returns a job that ends when a channel is closed.
+func waitClosed(closed <-chan struct{}) func(context.Context) (struct{}, error) {
 	return func(ctx context.Context) (none struct{}, err error) {
 		select {
 		case <-closed:
@@ -140,47 +148,48 @@ func until(closed <-chan struct{}) func(context.Context) (struct{}, error) {
 	}
 }
 
-func (c *control) onInformed(msg *informed) {
+// onSynced adds the endpoints that concern the whole cluster.
+func (c *control) onSynced(msg *synced) {
 	if msg.incarnation != c.incarnation {
 		return
 	}
 	if !c.leaving {
-		for _, e := range c.rest {
+		for _, e := range c.deferred {
 			c.add(e)
 		}
 	}
-	c.rest = nil
+	c.deferred = nil
 	if err := c.Conn.FlushTimeout(c.Timeout); err != nil {
-		c.Log.Warn().Err(err).Msg("NATS is away; the control service begins when it is back")
+		c.Log.Warn().Err(err).Msg("NATS disconnected; the control service starts when it is back")
 	}
-	c.Serving()
+	c.OnServing()
 }
 
-// onLeave leaves requests to other nodes, but for those about this node.
-func (c *control) onLeave(msg *leave) {
+// onLeaving stops answering requests that other nodes can answer.
+func (c *control) onLeaving(msg *leaving) {
 	if msg.incarnation != c.incarnation {
 		return
 	}
 	c.leaving = true
 	err := c.service.Withdraw(func(subject string) bool { return !strings.HasPrefix(subject, nodeSubject) })
 	if err != nil {
-		c.Log.Warn().Err(err).Msg("control service not withdrawn; requests are still answered here")
+		c.Log.Warn().Err(err).Msg("withdraw control service failed; this node still answers all requests")
 	}
 }
 
-func (c *control) onEnding() {
-	c.end()
+func (c *control) onStopping() {
+	c.cancel()
 	if c.service != nil {
 		if err := c.service.Stop(); err != nil {
-			c.Log.Warn().Err(err).Msg("control service not stopped cleanly")
+			c.Log.Warn().Err(err).Msg("stop control service failed")
 		}
 	}
 }
 
-// Handler answers a request; see service.Handler.
+// Handler answers a request. See service.Handler.
 type Handler = service.Handler
 
-// guarded runs a handler in a goroutine of its own.
-func guarded(handler Handler) Handler {
+// async returns a handler that runs the given one in a new goroutine.
+func async(handler Handler) Handler {
 	return func(r *service.Request) { go handler(r) }
 }

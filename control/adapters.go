@@ -10,40 +10,45 @@ import (
 	"troupe/messages"
 )
 
-// mostListed is how many adapters fit an answer well.
-const mostListed = 1000
+// maxListed is the largest number of adapters in one answer.
+const maxListed = 1000
 
-// validAdapter leaves out what can not be a key of the store, and ':', which is between model and adapter.
-var validAdapter = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
+// adapterPattern excludes names that cannot be keys of the store, and ':', which separates model
+// and adapter.
+var adapterPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
 
-const longestAdapter = 128
+const maxAdapterName = 128
 
-// NormalizeAdapter checks what can be checked of an adapter without its files, and returns it without what they tell. A name
-// "<model>:<adapter>" says the model too.
+// NormalizeAdapter checks what can be checked of an adapter without its files, and returns it
+// without the fields that come from the files. A name "<model>:<adapter>" also sets the model.
 func NormalizeAdapter(spec *messages.AdapterSpec) (*messages.AdapterSpec, error) {
-	s := &messages.AdapterSpec{Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned()}
-	if err := split(&s.Model, &s.Name); err != nil {
+	s := &messages.AdapterSpec{
+		Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned(),
+	}
+	if err := splitAdapterName(&s.Model, &s.Name); err != nil {
 		return nil, err
 	}
 	switch {
 	case s.Name == "":
 		return nil, fmt.Errorf(`adapter.name is missing; send {"adapter": {"name": "…", "path": "…"}}`)
-	case len(s.Name) > longestAdapter || !validAdapter.MatchString(s.Name):
-		return nil, fmt.Errorf("adapter.name %q: letters, digits, '_' and '-' are allowed, '.' and '/' between them, %d at most", s.Name, longestAdapter)
+	case len(s.Name) > maxAdapterName || !adapterPattern.MatchString(s.Name):
+		return nil, fmt.Errorf(
+			"adapter.name %q: use at most %d letters, digits, '_' and '-', with '.' and '/' between them",
+			s.Name, maxAdapterName)
 	case s.Path == "":
-		return nil, fmt.Errorf("adapter.path is missing: the folder of a PEFT adapter, the same on every node")
+		return nil, fmt.Errorf("adapter.path is missing; send the folder of a PEFT adapter, the same on every node")
 	}
 	return s, nil
 }
 
-// split moves the model out of a name "<model>:<adapter>".
-func split(model, name *string) error {
+// splitAdapterName moves the model out of a name "<model>:<adapter>".
+func splitAdapterName(model, name *string) error {
 	of, rest, both := strings.Cut(*name, ":")
 	if !both {
 		return nil
 	}
 	if *model != "" && *model != of {
-		return fmt.Errorf("the adapter's name is %q, and its model %q; say one of them", *name, *model)
+		return fmt.Errorf("the adapter's name %q contradicts its model %q; leave one of them out", *name, *model)
 	}
 	*model, *name = of, rest
 	return nil
@@ -52,41 +57,55 @@ func split(model, name *string) error {
 func (c *control) adapterEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
 		serve(c, life, "adapters-register", "adapters.register",
-			`make a LoRA known: {"adapter": {"name": "psalms", "model": "kjv", "path": "/folder/of/a/PEFT/adapter"}}, also "pinned"`, c.register),
-		serve(c, life, "adapters-list", "adapters.list", `all adapters, or of one model: {"model": "kjv"}`, c.adapters),
-		serve(c, life, "adapters-get", "adapters.get", `one adapter: {"name": "psalms"} or {"name": "kjv:psalms"}`, c.adapter),
-		serve(c, life, "adapters-delete", "adapters.delete", `refuse new requests, let running ones finish: {"name": "psalms"}`, c.deleteAdapter),
-		serve(c, life, "adapters-pin", "adapters.pin", `keep it on the device of every replica: {"name": "psalms"}`, c.pin(true)),
-		serve(c, life, "adapters-unpin", "adapters.unpin", `let it be evicted again: {"name": "psalms"}`, c.pin(false)),
-		serve(c, life, "adapters-stats", "adapters.stats", `which replicas have which adapters, and where: {"model": "kjv"} or all`, c.adapterStats),
+			`register a LoRA: {"adapter": {"name": "psalms", "model": "kjv", "path": "/srv/psalms"}}, also "pinned"`,
+			c.registerAdapter),
+		serve(c, life, "adapters-list", "adapters.list",
+			`all adapters, or those of one model: {"model": "kjv"}`, c.listAdapters),
+		serve(c, life, "adapters-get", "adapters.get",
+			`one adapter: {"name": "psalms"} or {"name": "kjv:psalms"}`, c.getAdapter),
+		serve(c, life, "adapters-delete", "adapters.delete",
+			`refuse new requests, let running ones finish: {"name": "psalms"}`, c.deleteAdapter),
+		serve(c, life, "adapters-pin", "adapters.pin",
+			`keep an adapter on the device of every replica: {"name": "psalms"}`, c.pinAdapter(true)),
+		serve(c, life, "adapters-unpin", "adapters.unpin",
+			`let a pinned adapter be evicted again: {"name": "psalms"}`, c.pinAdapter(false)),
+		serve(c, life, "adapters-stats", "adapters.stats",
+			`where adapters are loaded, of all models or of one: {"model": "kjv"}`, c.adapterStats),
 	}
 }
 
-func (c *control) register(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.RegisterAdapterResponse, error) {
+func (c *control) registerAdapter(
+	ctx context.Context,
+	req *messages.RegisterAdapterRequest,
+) (*messages.RegisterAdapterResponse, error) {
 	stored, err := c.Backend.RegisterAdapter(ctx, req)
 	return &messages.RegisterAdapterResponse{Adapter: stored}, err
 }
 
-func (c *control) adapters(_ context.Context, req *messages.ListAdaptersRequest) (*messages.ListAdaptersResponse, error) {
+func (c *control) listAdapters(
+	_ context.Context,
+	req *messages.ListAdaptersRequest,
+) (*messages.ListAdaptersResponse, error) {
 	all := c.Backend.Adapters(req.GetModel())
 	if after := req.GetAfter(); after != "" {
 		model, name := "", after
-		if err := split(&model, &name); err != nil || model == "" {
-			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, fmt.Sprintf(`after is %q; it must be "<model>:<name>" of the last adapter of the answer before`, after))
+		if err := splitAdapterName(&model, &name); err != nil || model == "" {
+			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+				fmt.Sprintf(`after is %q; send "<model>:<name>" of the last adapter in the previous answer`, after))
 		}
 		all = slices.DeleteFunc(all, func(a *messages.AdapterSpec) bool {
 			return a.GetModel() < model || a.GetModel() == model && a.GetName() <= name
 		})
 	}
-	limit := mostListed
+	limit := maxListed
 	if n := int(req.GetLimit()); n > 0 {
 		limit = min(n, limit)
 	}
 	return &messages.ListAdaptersResponse{Adapters: all[:min(limit, len(all))], More: len(all) > limit}, nil
 }
 
-func (c *control) adapter(_ context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
-	name, err := adapterOf(req)
+func (c *control) getAdapter(_ context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+	name, err := adapterName(req)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +114,7 @@ func (c *control) adapter(_ context.Context, req *messages.AdapterRequest) (*mes
 }
 
 func (c *control) deleteAdapter(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
-	name, err := adapterOf(req)
+	name, err := adapterName(req)
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +122,11 @@ func (c *control) deleteAdapter(ctx context.Context, req *messages.AdapterReques
 	return &messages.AdapterResponse{Adapter: a}, err
 }
 
-func (c *control) pin(pinned bool) func(context.Context, *messages.AdapterRequest) (*messages.AdapterResponse, error) {
+func (c *control) pinAdapter(
+	pinned bool,
+) func(context.Context, *messages.AdapterRequest) (*messages.AdapterResponse, error) {
 	return func(ctx context.Context, req *messages.AdapterRequest) (*messages.AdapterResponse, error) {
-		name, err := adapterOf(req)
+		name, err := adapterName(req)
 		if err != nil {
 			return nil, err
 		}
@@ -114,17 +135,21 @@ func (c *control) pin(pinned bool) func(context.Context, *messages.AdapterReques
 	}
 }
 
-func (c *control) adapterStats(ctx context.Context, req *messages.AdapterStatsRequest) (*messages.AdapterStatsResponse, error) {
+func (c *control) adapterStats(
+	ctx context.Context,
+	req *messages.AdapterStatsRequest,
+) (*messages.AdapterStatsResponse, error) {
 	return c.Backend.AdapterStats(ctx, req.GetModel())
 }
 
-// adapterOf is the adapter that a request is about, as the catalogue finds it.
-func adapterOf(req *messages.AdapterRequest) (string, error) {
-	if err := named(req); err != nil {
+// adapterName returns the name of the adapter that a request is about, in the form that the
+// catalogue accepts.
+func adapterName(req *messages.AdapterRequest) (string, error) {
+	if err := requireName(req); err != nil {
 		return "", err
 	}
 	model, name := req.GetModel(), req.GetName()
-	if err := split(&model, &name); err != nil {
+	if err := splitAdapterName(&model, &name); err != nil {
 		return "", Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
 	if model == "" {

@@ -13,28 +13,29 @@ import (
 	"troupe/messages"
 )
 
-// reads are the endpoints that change nothing. Their requests are not audited.
-var reads = map[string]bool{
+// readOnly holds the endpoints that change nothing. Their requests are not audited.
+var readOnly = map[string]bool{
 	"models-list": true, "models-get": true,
 	"adapters-list": true, "adapters-get": true, "adapters-stats": true,
 	"replicas-list": true, "keys-list": true, "explain": true, "kv-stats": true,
 	"nodes-list": true, "gpus-list": true, "tree": true, "node-status": true, "node-tree": true, "node-model": true,
 }
 
-// audited records a request to an endpoint.
-func (c *control) audited(
+// auditRequest records a request to an endpoint and its outcome, unless the request changes
+// nothing.
+func (c *control) auditRequest(
 	r *service.Request,
 	endpoint string,
 	req proto.Message,
 	outcome messages.Reason,
 	began time.Time,
 ) {
-	if !changes(endpoint, req) {
+	if !isChange(endpoint, req) {
 		return
 	}
 	e := audit.Entry{
-		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."), Subject: r.Subject(), Object: objectOf(req),
-		Result: audit.Done, Millis: time.Since(began).Milliseconds(),
+		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."),
+		Subject: r.Subject(), Object: objectOf(req), Result: audit.Done, Millis: time.Since(began).Milliseconds(),
 	}
 	switch outcome {
 	case messages.Reason_REASON_UNSPECIFIED:
@@ -46,7 +47,7 @@ func (c *control) audited(
 	c.Audit.Record(e)
 }
 
-// identifying are the fields of requests that say what a request is about. Prompts and texts are
+// identifying are the request fields that identify the object of a request. Prompts and texts are
 // not among them.
 var identifying = []protoreflect.Name{
 	"name",
@@ -63,7 +64,7 @@ var identifying = []protoreflect.Name{
 	"untested",
 }
 
-// objectOf returns what a request is about: "name=kjv replicas=3".
+// objectOf returns the object of a request in the form "name=kjv replicas=3".
 func objectOf(m proto.Message) string {
 	var parts []string
 	var add func(prefix string, m protoreflect.Message)

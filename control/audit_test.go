@@ -10,36 +10,39 @@ import (
 	"troupe/messages"
 )
 
-// TestAuditedEndpoints: each endpoint reads, or is audited. One that is new must be said to be one
-// of them.
+// TestAuditedEndpoints checks that each endpoint is either read-only or audited. A new endpoint
+// must be listed in readOnly or here.
 func TestAuditedEndpoints(t *testing.T) {
 	changes := []string{
-		"models-deploy", "models-scale", "models-delete", "adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
+		"models-deploy", "models-scale", "models-delete",
+		"adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
 		"replicas-restart", "replicas-migrate", "nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
 		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv",
 	}
 	c := &control{Config: Config{Node: "n1", Backend: backend{}}}
 	for _, e := range c.endpoints(t.Context()) {
-		if reads[e.Name] == slices.Contains(changes, e.Name) {
-			t.Errorf("%s: it reads: %t; say which in reads, or here", e.Name, reads[e.Name])
+		if readOnly[e.Name] == slices.Contains(changes, e.Name) {
+			t.Errorf("%s: read-only is %t; list it in readOnly or in this test", e.Name, readOnly[e.Name])
 		}
 	}
 }
 
-// backend is never asked.
+// backend is a Backend that is never called.
 type backend struct{ Backend }
 
-// TestObjectOf: an entry names what a request is about, and nothing of a prompt.
+// TestObjectOf checks that the object of a request contains no prompt.
 func TestObjectOf(t *testing.T) {
 	const prompt = "PROMPT"
+	restore := &messages.KvRestoreRequest{Model: "kjv", Prompt: prompt}
 	for _, tc := range []struct {
 		request proto.Message
 		want    string
 	}{
 		{&messages.ScaleModelRequest{Name: "kjv", Replicas: new(uint32(3))}, "name=kjv replicas=3"},
-		{&messages.DeployModelRequest{Deployment: &messages.DeploymentSpec{Name: "kjv", Path: "/m"}}, "deployment.name=kjv deployment.path=/m"},
+		{&messages.DeployModelRequest{Deployment: &messages.DeploymentSpec{Name: "kjv", Path: "/m"}},
+			"deployment.name=kjv deployment.path=/m"},
 		{&messages.KvPinRequest{Model: "kjv", Prompt: prompt, Tokens: []uint32{1}}, "model=kjv"},
-		{&messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{Model: "kjv", Prompt: prompt}}}, "restore.model=kjv"},
+		{&messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: restore}}, "restore.model=kjv"},
 		{&messages.QuarantineGpuRequest{Node: "n1", Name: "gpu-0", Detail: prompt}, "name=gpu-0 node=n1"},
 	} {
 		got := objectOf(tc.request)

@@ -9,16 +9,18 @@ import (
 	"troupe/messages"
 )
 
-// Backend answers for the cluster, and for the node it is on. Its errors are Refusals where the reason is known.
+// Backend answers requests about the cluster and about the node it runs on. Its errors are Refusals
+// if the reason is known.
 type Backend interface {
-	// Model reads a model's headers on this node alone and says what is wrong with them, or that the folder is
-	// missing, and the digests of its files where they are known.
+	// Model reads a model's headers on this node only. It returns the digests of the files if they
+	// are known, or reports that the folder is missing. An invalid model is an error.
 	Model(path string) (*messages.NodeModelResponse, error)
-	// Update stores what change makes of the stored deployment, which is nil where there is none. Where the deployment was
-	// changed meanwhile, change is called again. With ifRevision not 0 the stored revision must be that one.
+	// Update applies change to the stored deployment, which is nil if there is none, and stores the
+	// result. If another writer was faster, it calls change again. If ifRevision is not 0, it must
+	// equal the stored revision.
 	Update(ctx context.Context, name string, ifRevision uint64, change Change) (Updated, error)
-	// Revise decides which files a deployment is to have that replaces the stored one, which may be nil. The
-	// deployment has the digests of its files where they are known.
+	// Revise decides which revision of its files spec is to serve. spec replaces the stored
+	// deployment, which may be nil, and has the digests of its files if they are known.
 	Revise(spec, stored *messages.DeploymentSpec)
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
@@ -26,52 +28,59 @@ type Backend interface {
 	RestartReplica(ctx context.Context, name string) error
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
-	// DrainNode stores whether a node is to be empty, and returns how far it is.
+	// DrainNode stores the decision to drain a node, or to stop draining it, and returns the node's
+	// status.
 	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
 
-	// RegisterAdapter checks an adapter with NormalizeAdapter and against its base model, stores it, and returns what is stored.
+	// RegisterAdapter checks an adapter with NormalizeAdapter and against its base model, stores it
+	// and returns what it stored.
 	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
-	// Adapter, PinAdapter and DeleteAdapter name one "<adapter>" or "<model>:<adapter>".
+	// Adapter returns an adapter. Like PinAdapter and DeleteAdapter, it takes "<adapter>" or
+	// "<model>:<adapter>".
 	Adapter(name string) (*messages.AdapterSpec, error)
 	PinAdapter(ctx context.Context, name string, pinned bool) (*messages.AdapterSpec, error)
 	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
-	// Adapters are those of a model, or all, in the order of model and name.
+	// Adapters returns the adapters of a model, or of all models if model is empty, ordered by
+	// model and name.
 	Adapters(model string) []*messages.AdapterSpec
 	AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error)
 
-	// QuarantineGpu and ReleaseGpu ask a GPU of any node.
+	// QuarantineGpu and ReleaseGpu send the request to a GPU of any node.
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
 
-	// Prefix is how prompts of a model begin, in tokens, which it checks where they are given; blockTokens is how many of them are a block.
+	// Prefix returns the tokens of a prompt's prefix, which it checks if the request has tokens,
+	// and the number of tokens in a block.
 	Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error)
 	Pin(ctx context.Context, pin *messages.PinnedPrefix) error
 	Unpin(ctx context.Context, name string) error
 	Pins() []*messages.PinnedPrefix
-	// KV carries a request out on this node alone.
+	// KV carries out a request on this node only.
 	KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error)
 
-	// Keys are the API keys, without their secrets, and what they use in the cluster.
+	// Keys returns the API keys without their secrets, with their usage in the cluster.
 	Keys(ctx context.Context) ([]*messages.KeyStatus, error)
 
-	// Members are the nodes of the cluster as this one knows them, itself among them.
+	// Members returns the nodes of the cluster as this node knows them, itself included.
 	Members() []*messages.Member
-	// Departed are the nodes that were lost, or left, not long ago.
+	// Departed returns the nodes that recently left or were lost.
 	Departed() []*messages.NodeStatus
-	// LastSeen returns when the membership of a node was renewed last, nil where that is not known.
+	// LastSeen returns the time at which a node's membership was last renewed, or nil if it is
+	// unknown.
 	LastSeen(node string) *timestamppb.Timestamp
-	// StoreProblem returns why changes of the store are refused now; nil: they are taken. It asks no other node.
+	// StoreProblem returns why the store refuses changes at the moment, or nil if it accepts them.
+	// It asks no other node.
 	StoreProblem() *messages.Refused
-	// NodeStatus is this node alone.
+	// NodeStatus returns the status of this node only.
 	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
-	// Tree are this node's actors that have no parent.
+	// Tree returns the root actors of this node.
 	Tree() []*messages.ActorNode
 }
 
-// Change makes a deployment of the stored one.
+// Change returns the deployment that replaces the stored one, which is nil if there is none.
 type Change func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error)
 
-// Updated is a change of a deployment that was stored.
+// Updated is the result of Backend.Update.
 type Updated struct {
 	Before, After *messages.DeploymentSpec // Before is nil for a new deployment
 	Revision      uint64                   // of After
@@ -87,7 +96,7 @@ func Refuse(reason messages.Reason, detail string) error {
 	return Refusal{&messages.Refused{Reason: reason, Detail: detail}}
 }
 
-// reasonOf returns the reason of an error.
+// reasonOf returns the reason of an error, or REASON_INTERNAL if it has none.
 func reasonOf(err error) messages.Reason {
 	var r interface{ GetReason() messages.Reason }
 	switch {

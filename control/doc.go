@@ -1,10 +1,13 @@
-// Package control is the operator's side of Troupe: the NATS micro service `troupe`, and the events it publishes.
+// Package control is the operator interface of Troupe: the NATS micro service `troupe` and the
+// events that it publishes.
 //
-// Every node runs the service. What is about the cluster is answered by any of them, in a queue group; what is about one
-// node is answered by that node, under troupe.v1.node.<name>. A View puts the answers of all nodes together. A node that has just started answers only the latter until it
-// knows what the others know: a command about the cluster goes to one of them meanwhile.
+// Every node runs the service. Requests about the cluster go to a queue group, so any node answers
+// them. Requests about one node go to that node, at troupe.v1.node.<name>. A View combines the
+// answers of all nodes. A node that has just started answers only requests about itself until it
+// has learned the state of the cluster; meanwhile the other nodes answer requests about the cluster.
 //
-// The control actor owns the service for as long as it lives. Parent: node. Children: none. Requests are handled on
-// goroutines of NATS and ask a Backend, which asks actors, each within a deadline. A crash loses the requests under way,
-// whose callers see a time-out and ask again: all of them may be repeated.
+// The control actor owns the service. Its parent is node, and it has no children. The service
+// handles requests on goroutines, which ask a Backend, which asks actors; each request has a
+// deadline. After a crash the requests in flight are lost and their clients time out. They may
+// send the requests again: all of them can be repeated safely.
 package control

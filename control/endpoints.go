@@ -21,7 +21,14 @@ import (
 )
 
 func (c *control) endpoints(life context.Context) []Endpoint {
-	return slices.Concat(c.modelEndpoints(life), c.adapterEndpoints(life), c.replicaEndpoints(life), c.nodeEndpoints(life), c.kvEndpoints(life), c.Extra)
+	return slices.Concat(
+		c.modelEndpoints(life),
+		c.adapterEndpoints(life),
+		c.replicaEndpoints(life),
+		c.nodeEndpoints(life),
+		c.kvEndpoints(life),
+		c.Extra,
+	)
 }
 
 // message is a pointer to a protobuf message.
@@ -30,50 +37,61 @@ type message[T any] interface {
 	proto.Message
 }
 
-// serve makes an endpoint of a function from request to response.
+// serve returns an endpoint that answers requests with handle.
 func serve[Req, Res any, PReq message[Req], PRes message[Res]](
-	c *control, life context.Context, name, subject, description string, handle func(context.Context, PReq) (PRes, error),
+	c *control,
+	life context.Context,
+	name, subject, description string,
+	handle func(context.Context, PReq) (PRes, error),
 ) Endpoint {
-	return Endpoint{Name: name, Subject: "troupe.v1." + subject, Description: description, Handler: guarded(func(r *service.Request) {
-		req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
-		defer func() {
-			if p := recover(); p != nil {
-				c.Log.Error().Str("panic", supervise.PanicText(p)).Str("endpoint", name).Msg("control request crashed")
-				Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
+	return Endpoint{
+		Name:        name,
+		Subject:     "troupe.v1." + subject,
+		Description: description,
+		Handler: async(func(r *service.Request) {
+			req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
+			defer func() {
+				if p := recover(); p != nil {
+					c.Log.Error().
+						Str("panic", supervise.PanicText(p)).
+						Str("endpoint", name).
+						Msg("control request crashed")
+					Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
+				}
+				c.auditRequest(r, name, req, outcome, began)
+			}()
+			if err := decodeRequest(r, req); err != nil {
+				outcome = messages.Reason_REASON_INVALID_ARGUMENT
+				Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+				return
 			}
-			c.audited(r, name, req, outcome, began)
-		}()
-		if err := read(r, req); err != nil {
-			outcome = messages.Reason_REASON_INVALID_ARGUMENT
-			Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
-			return
-		}
-		ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.within(name))
-		defer cancel()
-		var res PRes
-		err := c.refuseAtOnce(name)
-		if err == nil {
-			res, err = handle(ctx, req)
-		}
-		if err != nil {
-			var text string
-			outcome, text = failure(name, req, err)
-			Fail(r, outcome, text)
-			return
-		}
-		outcome = messages.Reason_REASON_UNSPECIFIED
-		body, err := Encode(res)
-		if err == nil {
-			err = r.Respond(body)
-		}
-		if err != nil { // it is too long for one message, above all
-			Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
-		}
-	})}
+			ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.timeout(name))
+			defer cancel()
+			var res PRes
+			err := c.checkStore(name)
+			if err == nil {
+				res, err = handle(ctx, req)
+			}
+			if err != nil {
+				var text string
+				outcome, text = errorReply(name, req, err)
+				Fail(r, outcome, text)
+				return
+			}
+			outcome = messages.Reason_REASON_UNSPECIFIED
+			body, err := Encode(res)
+			if err == nil {
+				err = r.Respond(body)
+			}
+			if err != nil { // most likely the answer is too long for one message
+				Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
+			}
+		}),
+	}
 }
 
-// read decodes a request. One that is about a request may say so in its subject alone.
-func read(r *service.Request, into proto.Message) error {
+// decodeRequest decodes a request. An explain request may carry its request ID in the subject only.
+func decodeRequest(r *service.Request, into proto.Message) error {
 	if err := Decode(r.Data(), into); err != nil {
 		return err
 	}
@@ -83,7 +101,7 @@ func read(r *service.Request, into proto.Message) error {
 	return nil
 }
 
-// Decode reads a request: JSON in the form of its message; nothing at all is the empty request.
+// Decode decodes the JSON form of a request message. Empty data is an empty request.
 func Decode(data []byte, into proto.Message) error {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
@@ -91,7 +109,7 @@ func Decode(data []byte, into proto.Message) error {
 	if err := protojson.Unmarshal(data, into); err != nil {
 		detail := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
 		if strings.Contains(detail, "unknown field") {
-			detail += "; " + takes(into)
+			detail += "; " + acceptedFields(into)
 		}
 		return fmt.Errorf("request: %s", detail)
 	}
@@ -101,8 +119,8 @@ func Decode(data []byte, into proto.Message) error {
 	return nil
 }
 
-// resetNulls adds the fields of a deployment that are null to those that are to be reset: protojson takes null for
-// absent.
+// resetNulls adds the null fields of a deployment to the fields to reset, because protojson treats
+// null as absent.
 func resetNulls(data []byte, into *messages.DeployModelRequest) error {
 	var raw struct {
 		Deployment map[string]json.RawMessage `json:"deployment"`
@@ -119,16 +137,16 @@ func resetNulls(data []byte, into *messages.DeployModelRequest) error {
 		if f == nil {
 			f = fields.ByTextName(key)
 		}
-		into.ResetFields = append(into.ResetFields, string(f.Name())) // protojson knows the field
+		into.ResetFields = append(into.ResetFields, string(f.Name())) // not nil, since protojson rejects unknown fields
 	}
 	return nil
 }
 
-// takes says which fields a request has.
-func takes(m proto.Message) string {
+// acceptedFields lists the fields of a request for an error text.
+func acceptedFields(m proto.Message) string {
 	fields := m.ProtoReflect().Descriptor().Fields()
 	if fields.Len() == 0 {
-		return "the request takes none: send {}"
+		return "the request takes no fields: send {}"
 	}
 	names := make([]string, fields.Len())
 	for i := range names {
@@ -137,7 +155,7 @@ func takes(m proto.Message) string {
 	return "the request takes " + strings.Join(names, ", ")
 }
 
-// Encode writes a message as JSON with stable white space.
+// Encode returns a message as JSON with stable white space.
 func Encode(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 	if err != nil {
@@ -148,13 +166,14 @@ func Encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Fail answers a request with an error: in the headers of the micro protocol, and as JSON.
+// Fail answers a request with an error, in the headers of the micro protocol and as JSON.
 func Fail(r *service.Request, reason messages.Reason, detail string) {
 	body, err := Encode(&messages.ErrorResponse{Reason: reason, Error: detail})
 	if err != nil {
 		body = nil
 	}
 	_ = r.Respond(body, micro.WithHeaders(micro.Headers{
-		micro.ErrorHeader: {strings.ReplaceAll(detail, "\n", " ")}, micro.ErrorCodeHeader: {strconv.Itoa(reason.HTTPStatus())},
-	})) // the asker may be gone
+		micro.ErrorHeader:     {strings.ReplaceAll(detail, "\n", " ")},
+		micro.ErrorCodeHeader: {strconv.Itoa(reason.HTTPStatus())},
+	})) // the client may have disconnected
 }

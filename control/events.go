@@ -12,10 +12,10 @@ import (
 	"troupe/messages"
 )
 
-// queued is how many events wait for NATS before new ones are dropped.
-const queued = 1024
+// maxQueuedEvents is the number of events that can wait for NATS. Publish drops any beyond it.
+const maxQueuedEvents = 1024
 
-// Events publishes life-cycle events under troupe.v1.events.<kind>. It never blocks who tells it.
+// Events publishes life-cycle events to troupe.v1.events.<kind>. Publish never blocks.
 type Events struct {
 	conn    *nats.Conn
 	node    string
@@ -25,16 +25,22 @@ type Events struct {
 	done    sync.WaitGroup
 }
 
-// NewEvents starts a publisher; Stop ends it.
+// NewEvents starts a publisher, which runs until Stop.
 func NewEvents(conn *nats.Conn, node string) *Events {
-	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, queued), stop: make(chan struct{})}
+	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, maxQueuedEvents), stop: make(chan struct{})}
 	e.done.Go(e.publish)
 	return e
 }
 
-// Publish announces an event, or drops it where too many wait.
+// Publish queues an event, or drops it if the queue is full.
 func (e *Events) Publish(kind, subject, detail string) {
-	event := &messages.Event{Kind: kind, Time: timestamppb.New(time.Now()), Subject: subject, Detail: detail, Node: e.node}
+	event := &messages.Event{
+		Kind:    kind,
+		Time:    timestamppb.New(time.Now()),
+		Subject: subject,
+		Detail:  detail,
+		Node:    e.node,
+	}
 	select {
 	case e.queue <- event:
 	default:
@@ -42,7 +48,7 @@ func (e *Events) Publish(kind, subject, detail string) {
 	}
 }
 
-// Dropped is how many events were dropped.
+// Dropped returns the number of dropped events.
 func (e *Events) Dropped() uint64 { return e.dropped.Load() }
 
 func (e *Events) publish() {
@@ -59,17 +65,18 @@ func (e *Events) publish() {
 	}
 }
 
-// kindForm is that of an event's kind, which is part of the subject that it is published to.
-var kindForm = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
+// kindPattern matches valid event kinds. The kind is part of the subject.
+var kindPattern = regexp.MustCompile(`^[a-z_]+(\.[a-z_]+)*$`)
 
 func (e *Events) send(event *messages.Event) {
 	body, err := Encode(event)
-	if err != nil || !kindForm.MatchString(event.GetKind()) || e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
+	if err != nil || !kindPattern.MatchString(event.GetKind()) ||
+		e.conn.Publish("troupe.v1.events."+event.GetKind(), body) != nil {
 		e.dropped.Add(1)
 	}
 }
 
-// Stop publishes what waits and ends. What is published afterwards is lost.
+// Stop publishes the queued events and ends the publisher. Events published afterwards are lost.
 func (e *Events) Stop() {
 	close(e.stop)
 	e.done.Wait()

@@ -11,22 +11,22 @@ import (
 	"troupe/messages"
 )
 
-// answer is what a node says of a model's folder.
-type answer struct {
+// modelAnswer is a node's answer about a model's folder.
+type modelAnswer struct {
 	node  string
-	model *messages.NodeModelResponse // nil with err
+	model *messages.NodeModelResponse // nil if err is set
 	err   error
 }
 
-// inspect has a model's folder checked by this node, or where it has none, by the others. It returns the
-// digests of its files where they are known, and does not wait for files to be read.
-func (v *View) inspect(ctx context.Context, path string) (weights, revision string, err error) {
+// digests returns the digests of the files in a model's folder if they are known. It does not wait
+// for files to be read. An error reports an invalid model or a folder that no node has.
+func (v *View) digests(ctx context.Context, path string) (weights, revision string, err error) {
 	found, err := v.Model(ctx, path)
 	return found.GetWeightsDigest(), found.GetRevisionDigest(), err
 }
 
-// Model says what a model's folder is: as this node has it, and where that has none, or has not loaded its
-// files, as the others do.
+// Model describes a model's folder as this node sees it. If this node does not have the folder, or
+// has not loaded its files, Model asks the other nodes.
 func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelResponse, error) {
 	own, err := v.Backend.Model(path)
 	if err != nil || own.GetChanged() || own.GetRevisionDigest() != "" {
@@ -35,20 +35,21 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	answers := each(ctx, v.members(), func(ctx context.Context, m *messages.Member) answer {
-		a := answer{node: m.GetName(), model: own}
+	answers := askAll(ctx, v.members(), func(ctx context.Context, m *messages.Member) modelAnswer {
+		a := modelAnswer{node: m.GetName(), model: own}
 		if m.GetName() != v.Node {
 			a.model = &messages.NodeModelResponse{}
 			a.err = v.ask(ctx, m.GetName()+".model", &messages.NodeModelRequest{Path: path}, a.model)
 		}
 		return a
 	})
-	return weigh(path, answers)
+	return mergeAnswers(path, answers)
 }
 
-// weigh makes one answer of those of all nodes. Of files that some node has seen change, or that differ
-// from node to node, nothing is known: the first replica that loads them says what they are.
-func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
+// mergeAnswers combines the answers of all nodes into one. If a node has seen the files change, or
+// if they differ between nodes, their digests are unknown: the first replica that loads the files
+// determines them.
+func mergeAnswers(path string, all []modelAnswer) (*messages.NodeModelResponse, error) {
 	var found *messages.NodeModelResponse
 	var asked, faults []string
 	missing := path + ": no such folder"
@@ -56,7 +57,7 @@ func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 		asked = append(asked, a.node)
 		switch m := a.model; {
 		case a.err != nil:
-			faults = append(faults, fmt.Sprintf("%s: %s", a.node, why(a.err)))
+			faults = append(faults, fmt.Sprintf("%s: %s", a.node, unreachableReason(a.err)))
 		case m.GetMissing():
 			missing = cmp.Or(m.GetDetail(), missing)
 		case found == nil:
@@ -72,7 +73,7 @@ func weigh(path string, all []answer) (*messages.NodeModelResponse, error) {
 	if found != nil {
 		return found, nil
 	}
-	detail := missing + "; no node has this folder, or may read it: asked were " + strings.Join(asked, ", ")
+	detail := missing + "; no node has this folder or may read it; asked: " + strings.Join(asked, ", ")
 	if len(faults) > 0 {
 		detail += " (" + strings.Join(faults, "; ") + ")"
 	}

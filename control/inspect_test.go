@@ -8,36 +8,38 @@ import (
 	"troupe/messages"
 )
 
-// TestWeigh makes one answer of what nodes say of a folder.
-func TestWeigh(t *testing.T) {
-	says := func(node, revision string, changed bool) answer {
-		return answer{node: node, model: &messages.NodeModelResponse{RevisionDigest: revision, Changed: changed}}
+// TestMergeAnswers checks how the answers of all nodes about one folder are combined.
+func TestMergeAnswers(t *testing.T) {
+	says := func(node, revision string, changed bool) modelAnswer {
+		return modelAnswer{node: node, model: &messages.NodeModelResponse{RevisionDigest: revision, Changed: changed}}
 	}
-	missing := func(node string) answer {
-		return answer{node: node, model: &messages.NodeModelResponse{Missing: true}}
+	missing := func(node string) modelAnswer {
+		return modelAnswer{node: node, model: &messages.NodeModelResponse{Missing: true}}
 	}
-	silent := answer{node: "d", model: &messages.NodeModelResponse{}, err: errors.New("no answer within 1s")}
+	silent := modelAnswer{node: "d", model: &messages.NodeModelResponse{}, err: errors.New("no answer within 1s")}
 	for _, tc := range []struct {
 		name     string
-		all      []answer
+		all      []modelAnswer
 		revision string
 		changed  bool
 	}{
-		{"one has it", []answer{missing("a"), says("b", "", false)}, "", false},
-		{"one knows it", []answer{says("a", "", false), says("b", "x", false), missing("c"), silent}, "x", false},
-		{"two know it", []answer{says("a", "x", false), says("b", "x", false)}, "x", false},
-		{"they differ", []answer{says("a", "x", false), says("b", "y", false), says("c", "x", false)}, "", true},
-		{"one has seen it change", []answer{says("a", "", true), says("b", "x", false)}, "", true},
-		{"another one has", []answer{says("a", "x", false), says("b", "", true)}, "", true},
+		{"one node has it", []modelAnswer{missing("a"), says("b", "", false)}, "", false},
+		{"one node knows the digest",
+			[]modelAnswer{says("a", "", false), says("b", "x", false), missing("c"), silent}, "x", false},
+		{"two nodes know the digest", []modelAnswer{says("a", "x", false), says("b", "x", false)}, "x", false},
+		{"digests differ",
+			[]modelAnswer{says("a", "x", false), says("b", "y", false), says("c", "x", false)}, "", true},
+		{"one node saw a change", []modelAnswer{says("a", "", true), says("b", "x", false)}, "", true},
+		{"the other node saw a change", []modelAnswer{says("a", "x", false), says("b", "", true)}, "", true},
 	} {
-		got, err := weigh("/m", tc.all)
+		got, err := mergeAnswers("/m", tc.all)
 		if err != nil || got.GetRevisionDigest() != tc.revision || got.GetChanged() != tc.changed || got.GetMissing() {
 			t.Errorf("%s: %v, %v", tc.name, got, err)
 		}
 	}
-	_, err := weigh("/m", []answer{missing("a"), silent})
+	_, err := mergeAnswers("/m", []modelAnswer{missing("a"), silent})
 	if err == nil || !strings.Contains(err.Error(),
-		"/m: no such folder; no node has this folder, or may read it: asked were a, d (d: no answer within 1s)") {
+		"/m: no such folder; no node has this folder or may read it; asked: a, d (d: no answer within 1s)") {
 		t.Error(err)
 	}
 }

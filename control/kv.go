@@ -19,38 +19,45 @@ const (
 	kvOffloadEndpoint = "kv-offload"
 	kvRestoreEndpoint = "kv-restore"
 	kvNodeEndpoint    = "node-kv"
-	// kvWithin is how long blocks may take to be copied that an operator wants elsewhere.
-	kvWithin = time.Minute
-	// maxTenant is the length of the longest name of a tenant, in bytes.
+	// kvTimeout bounds the time to copy blocks on an operator's request.
+	kvTimeout = time.Minute
+	// maxTenant is the maximum length of a tenant's name in bytes.
 	maxTenant = 256
 )
 
 func (c *control) kvEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
-		serve(c, life, "kv-stats", "kv.stats", "the KV tiers of all nodes, and what has moved between them", c.kvStats),
-		serve(c, life, kvOffloadEndpoint, "kv.offload", `copy KV blocks down from HBM now: {"model": "kjv"}, also "node", "replica"`, c.kvOffload),
+		serve(c, life, "kv-stats", "kv.stats", "the KV tiers of all nodes and their traffic", c.kvStats),
+		serve(c, life, kvOffloadEndpoint, "kv.offload",
+			`offload KV blocks from HBM now: {"model": "kjv"}, also "node", "replica"`, c.kvOffload),
 		serve(c, life, kvRestoreEndpoint, "kv.restore",
-			`copy the blocks of a prefix up to HBM: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "replica", "tenant"`, c.kvRestore),
-		serve(c, life, "kv-flush", "kv.flush", `drop KV blocks that nobody reads: {"tier": "dram"}, also "node"`, c.kvFlush),
+			`restore the blocks of a prefix to HBM: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; `+
+				`also "replica", "tenant"`, c.kvRestore),
+		serve(c, life, "kv-flush", "kv.flush",
+			`drop KV blocks without readers: {"tier": "dram"}, also "node"`, c.kvFlush),
 		serve(c, life, "kv-pin", "kv.pin",
-			`keep the blocks of a prefix: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; also "name", "adapter", "tenant"`, c.kvPin),
-		serve(c, life, "kv-unpin", "kv.unpin", `keep them no more: {"name": "…"}; kv.stats names them`, c.kvUnpin),
-		serve(c, life, kvNodeEndpoint, "node."+c.Node+".kv", "any of these on this node alone", c.Backend.KV),
+			`keep the blocks of a prefix: {"model": "kjv", "prompt": "…"}, or "messages", "tokens"; `+
+				`also "name", "adapter", "tenant"`, c.kvPin),
+		serve(c, life, "kv-unpin", "kv.unpin", `remove a pin that kv.stats lists: {"name": "…"}`, c.kvUnpin),
+		serve(c, life, kvNodeEndpoint, "node."+c.Node+".kv", "any KV request, for this node only", c.Backend.KV),
 	}
 }
 
 func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*messages.KvStatsResponse, error) {
-	members, err := c.view.named(req.GetNode())
+	members, err := c.view.membersNamed(req.GetNode())
 	if err != nil {
 		return nil, err
 	}
-	res := &messages.KvStatsResponse{Nodes: each(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
-		answer, err := c.view.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}})
-		if err != nil {
-			return &messages.KvNode{Node: m.GetName(), Unreachable: why(err)}
-		}
-		return answer.GetNode()
-	})}
+	stats := &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}}
+	res := &messages.KvStatsResponse{
+		Nodes: askAll(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
+			answer, err := c.view.askKV(ctx, m, stats)
+			if err != nil {
+				return &messages.KvNode{Node: m.GetName(), Unreachable: unreachableReason(err)}
+			}
+			return answer.GetNode()
+		}),
+	}
 	for _, p := range c.Backend.Pins() {
 		shown := proto.CloneOf(p)
 		shown.Tokens = nil
@@ -60,33 +67,39 @@ func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*m
 }
 
 func (c *control) kvOffload(ctx context.Context, req *messages.KvOffloadRequest) (*messages.KvOffloadResponse, error) {
-	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: req}})
+	offload := &messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: req}}
+	moved, err := c.view.moveKV(ctx, req.GetNode(), offload)
 	if err == nil && len(moved) == 0 {
-		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
+		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica; see replicas.list")
 	}
 	return &messages.KvOffloadResponse{Moved: moved}, err
 }
 
 func (c *control) kvRestore(ctx context.Context, req *messages.KvRestoreRequest) (*messages.KvRestoreResponse, error) {
 	tokens, _, err := c.prefix(ctx, &messages.KvPinRequest{
-		Model: req.GetModel(), Adapter: req.GetAdapter(), Prompt: req.GetPrompt(), Messages: req.GetMessages(), Tokens: req.GetTokens(), Tenant: req.GetTenant(),
+		Model: req.GetModel(), Adapter: req.GetAdapter(), Tenant: req.GetTenant(),
+		Prompt: req.GetPrompt(), Messages: req.GetMessages(), Tokens: req.GetTokens(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	moved, err := c.view.move(ctx, "", &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
-		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(), Tokens: tokens, Tenant: req.GetTenant(),
-	}}})
+	restore := &messages.KvNodeRequest{What: &messages.KvNodeRequest_Restore{Restore: &messages.KvRestoreRequest{
+		Model: req.GetModel(), Replica: req.GetReplica(), Adapter: req.GetAdapter(),
+		Tokens: tokens, Tenant: req.GetTenant(),
+	}}}
+	moved, err := c.view.moveKV(ctx, "", restore)
 	if err == nil && len(moved) == 0 {
-		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica is there; replicas.list names them")
+		err = Refuse(messages.Reason_REASON_NOT_FOUND, "no such replica; see replicas.list")
 	}
 	return &messages.KvRestoreResponse{Moved: moved}, err
 }
 
 func (c *control) kvFlush(ctx context.Context, req *messages.KvFlushRequest) (*messages.KvFlushResponse, error) {
-	moved, err := c.view.move(ctx, req.GetNode(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: req}})
+	flush := &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: req}}
+	moved, err := c.view.moveKV(ctx, req.GetNode(), flush)
 	if err == nil && len(moved) == 0 {
-		err = Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no tier %q is there; kv.stats names them, and HBM is hbm", req.GetTier()))
+		err = Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("no tier %q; use hbm or a tier that kv.stats lists", req.GetTier()))
 	}
 	return &messages.KvFlushResponse{Moved: moved}, err
 }
@@ -97,8 +110,8 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 		return nil, err
 	}
 	pin := &messages.PinnedPrefix{
-		Name: req.GetName(), Model: req.GetModel(), Adapter: req.GetAdapter(), Tokens: tokens[:len(tokens)/block*block], Blocks: uint32(len(tokens) / block),
-		Tenant: req.GetTenant(),
+		Name: req.GetName(), Model: req.GetModel(), Adapter: req.GetAdapter(), Tenant: req.GetTenant(),
+		Tokens: tokens[:len(tokens)/block*block], Blocks: uint32(len(tokens) / block),
 	}
 	if pin.GetTenant() == kv.SharedTenant {
 		pin.Tenant = ""
@@ -107,18 +120,18 @@ func (c *control) kvPin(ctx context.Context, req *messages.KvPinRequest) (*messa
 		pin.Name = pinName(pin)
 	}
 	switch {
-	case !validName.MatchString(pin.GetName()):
+	case !namePattern.MatchString(pin.GetName()):
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-			fmt.Sprintf("name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most; or leave it out",
-				pin.GetName()))
+			fmt.Sprintf("name %q: use at most 63 letters, digits, '.', '_' and '-', or leave it out", pin.GetName()))
 	case pin.GetBlocks() == 0:
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-			fmt.Sprintf("the prefix has %d tokens, and a KV block of %s has %d: there is nothing to keep; pin a longer one", len(tokens), req.GetModel(), block))
+			fmt.Sprintf("the prefix has %d tokens, fewer than the %d of a KV block of %s; pin a longer prefix",
+				len(tokens), block, req.GetModel()))
 	}
 	return &messages.KvPinResponse{Pin: pin}, c.Backend.Pin(ctx, pin)
 }
 
-// pinName is the same for the same prefix.
+// pinName returns a name that depends only on the prefix.
 func pinName(p *messages.PinnedPrefix) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\x00%s\x00", p.GetModel(), p.GetAdapter())
@@ -126,20 +139,24 @@ func pinName(p *messages.PinnedPrefix) string {
 		fmt.Fprintf(sum, "%s\x00", p.GetTenant())
 	}
 	for _, t := range p.GetTokens() {
-		_ = binary.Write(sum, binary.LittleEndian, t) // a hash takes everything
+		_ = binary.Write(sum, binary.LittleEndian, t) // a hash never fails
 	}
 	return fmt.Sprintf("%.40s-%x", p.GetModel(), sum.Sum(nil)[:4])
 }
 
 func (c *control) kvUnpin(ctx context.Context, req *messages.KvUnpinRequest) (*messages.KvUnpinResponse, error) {
-	if err := named(req); err != nil {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	return &messages.KvUnpinResponse{Name: req.GetName()}, c.Backend.Unpin(ctx, req.GetName())
 }
 
-// prefix checks that one was given, in one of its three forms, and the name of its tenant.
-func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
+// prefix checks that the request has exactly one of the three forms of a prefix, and a valid tenant
+// name. It returns the tokens of the prefix and the number of tokens in a block.
+func (c *control) prefix(
+	ctx context.Context,
+	req *messages.KvPinRequest,
+) (tokens []uint32, blockTokens int, err error) {
 	forms := 0
 	for _, given := range []bool{req.GetPrompt() != "", len(req.GetMessages()) > 0, len(req.GetTokens()) > 0} {
 		if given {
@@ -148,17 +165,24 @@ func (c *control) prefix(ctx context.Context, req *messages.KvPinRequest) (token
 	}
 	if req.GetModel() == "" || forms != 1 {
 		return nil, 0, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-			`send a model and one of prompt, messages and tokens: {"model": "…", "messages": [{"role": "system", "content": "…"}]}`)
+			`send a model and one of prompt, messages and tokens: `+
+				`{"model": "…", "messages": [{"role": "system", "content": "…"}]}`)
 	}
-	if len(req.GetTenant()) > maxTenant || strings.ContainsFunc(req.GetTenant(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if len(req.GetTenant()) > maxTenant ||
+		strings.ContainsFunc(req.GetTenant(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return nil, 0, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
-			fmt.Sprintf("tenant is up to %d bytes that can be printed, as in the file of --api-keys; or leave it out", maxTenant))
+			fmt.Sprintf("tenant: use at most %d printable bytes, as in the file of --api-keys, or leave it out",
+				maxTenant))
 	}
 	return c.Backend.Prefix(ctx, req)
 }
 
-// kv asks one node.
-func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
+// askKV sends a KV request to one node.
+func (v *View) askKV(
+	ctx context.Context,
+	m *messages.Member,
+	req *messages.KvNodeRequest,
+) (*messages.KvNodeResponse, error) {
 	if m.GetName() == v.Node {
 		return v.Backend.KV(ctx, req)
 	}
@@ -166,28 +190,33 @@ func (v *View) kv(ctx context.Context, m *messages.Member, req *messages.KvNodeR
 	return answer, v.ask(ctx, m.GetName()+".kv", req, answer)
 }
 
-// answers finds out with patience whether a node does, before it is asked for what takes long.
-func (v *View) answers(ctx context.Context, m *messages.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// ping checks that a node answers within nodeTimeout, before it is sent a request that takes long.
+func (v *View) ping(ctx context.Context, m *messages.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	_, err := v.kv(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	_, err := v.askKV(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
 	return err
 }
 
-// move has blocks moved on all nodes, or the one that is named, and returns what became of them everywhere.
-func (v *View) move(ctx context.Context, node string, req *messages.KvNodeRequest) (all []*messages.KvMoved, err error) {
-	members, err := v.named(node)
+// moveKV sends a request that moves blocks to all nodes, or to the named one, and returns the
+// results of all.
+func (v *View) moveKV(
+	ctx context.Context,
+	node string,
+	req *messages.KvNodeRequest,
+) (all []*messages.KvMoved, err error) {
+	members, err := v.membersNamed(node)
 	if err != nil {
 		return nil, err
 	}
-	for _, moved := range askAll(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
-		err := v.answers(ctx, m)
+	for _, moved := range fanOut(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
+		err := v.ping(ctx, m)
 		var answer *messages.KvNodeResponse
 		if err == nil {
-			answer, err = v.kv(ctx, m, req)
+			answer, err = v.askKV(ctx, m, req)
 		}
 		if err != nil {
-			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: why(err)}}
+			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: unreachableReason(err)}}
 		}
 		return answer.GetMoved()
 	}) {

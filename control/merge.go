@@ -11,16 +11,17 @@ import (
 	"troupe/messages"
 )
 
-// kept are the fields of a deployment that a change of it does not touch: the name says which one it is, and nodes set
-// the others.
-var kept = map[protoreflect.Name]bool{
+// immutable are the deployment fields that a change cannot set: name selects the deployment, and
+// the nodes set the others.
+var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
 }
 
-// Merge returns what a change makes of a stored deployment. A field that the change has replaces the stored one, a
-// field named in reset gets its default, and all others keep their values. Where min_replicas and max_replicas leave no
-// choice, they follow replicas. Stored is nil for a new deployment. The result is to be normalized.
+// Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
+// the change replaces the stored value, a field in reset gets its default, and all others keep
+// their values. If the stored min_replicas and max_replicas are equal, both follow a new value of
+// replicas other than 0. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
 	if stored != nil {
@@ -31,10 +32,14 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	for _, name := range reset {
 		f := fields.ByName(protoreflect.Name(name))
 		switch {
-		case f == nil || kept[f.Name()]:
-			return nil, fmt.Errorf("deployment.%s cannot be reset; these can: %s", name, strings.Join(resettable(fields), ", "))
+		case f == nil || immutable[f.Name()]:
+			return nil, fmt.Errorf(
+				"deployment.%s cannot be reset; these can: %s",
+				name,
+				strings.Join(resettable(fields), ", "),
+			)
 		case from.Has(f):
-			return nil, fmt.Errorf("deployment.%s has a value and is to be reset; send one of them", name)
+			return nil, fmt.Errorf("deployment.%s has a value and is to be reset; send only one of the two", name)
 		}
 	}
 	starts := change.GetReplicas() > 0 || slices.Contains(reset, "replicas")
@@ -43,7 +48,7 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	}
 	for i := range fields.Len() {
 		switch f := fields.Get(i); {
-		case kept[f.Name()]:
+		case immutable[f.Name()]:
 		case slices.Contains(reset, string(f.Name())):
 			to.Clear(f)
 		case from.Has(f):
@@ -55,21 +60,21 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 
 func resettable(fields protoreflect.FieldDescriptors) (names []string) {
 	for i := range fields.Len() {
-		if name := fields.Get(i).Name(); !kept[name] {
+		if name := fields.Get(i).Name(); !immutable[name] {
 			names = append(names, string(name))
 		}
 	}
 	return names
 }
 
-// unlisted are the fields that Changes leaves out: nodes count with them. A change of files shows as revision_digest, which
-// is empty until the first replica has read the new ones.
-var unlisted = map[protoreflect.Name]bool{
+// hidden are the fields that Changes leaves out: the name, and fields that nodes maintain. A change
+// of files shows as revision_digest, which is empty until the first replica has read the new files.
+var hidden = map[protoreflect.Name]bool{
 	"name": true, "applied": true, "weights_digest": true, "deploy": true, "asked_revision": true,
 }
 
-// Changes lists the fields in which two normalized deployments differ. Before is nil for a new one; then these are the
-// fields that do not have their default.
+// Changes lists the fields in which two normalized deployments differ. For a new deployment before
+// is nil; Changes then lists the fields that differ from their defaults.
 func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChange) {
 	created := before == nil
 	if created {
@@ -79,10 +84,10 @@ func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChang
 	fields := to.Descriptor().Fields()
 	for i := range fields.Len() {
 		f := fields.Get(i)
-		if unlisted[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
+		if hidden[f.Name()] || from.Has(f) == to.Has(f) && from.Get(f).Equal(to.Get(f)) {
 			continue
 		}
-		change := &messages.FieldChange{Field: string(f.Name()), From: textOf(f, from), To: textOf(f, to)}
+		change := &messages.FieldChange{Field: string(f.Name()), From: fieldText(f, from), To: fieldText(f, to)}
 		if created {
 			change.From = ""
 		}
@@ -91,8 +96,8 @@ func Changes(before, after *messages.DeploymentSpec) (all []*messages.FieldChang
 	return all
 }
 
-// textOf is a field's value in words; empty: it has none.
-func textOf(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
+// fieldText returns a field's value as text, or "" if the field is not set.
+func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 	if !m.Has(f) {
 		return ""
 	}
@@ -104,7 +109,7 @@ func textOf(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 	return m.Get(f).String()
 }
 
-// ChangesText puts changes into words: "replicas from 2 to 3, max_waiting from 1024 to 9".
+// ChangesText formats changes as "replicas from 2 to 3, max_waiting from 1024 to 9".
 func ChangesText(all []*messages.FieldChange) string {
 	var parts []string
 	for _, c := range all {

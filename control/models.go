@@ -9,40 +9,47 @@ import (
 
 func (c *control) modelEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
-		serve(c, life, "models-deploy", "models.deploy", `deploy a model, or change it, where fields that are left out keep their values and null resets them: {"deployment": {"name": "kjv", "path": "models/kjv-2m"}}`, c.deploy),
-		serve(c, life, "models-list", "models.list", "all deployments and how they are", c.list),
-		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.get),
-		serve(c, life, "models-scale", "models.scale", `how many replicas, from now on; 0 stops the model: {"name": "kjv", "replicas": 3}`, c.scale),
-		serve(c, life, "models-delete", "models.delete", `delete a deployment: {"name": "kjv"}`, c.remove),
+		serve(c, life, "models-deploy", "models.deploy",
+			`deploy or change a model; absent fields keep their values, null resets them: `+
+				`{"deployment": {"name": "kjv", "path": "models/kjv-2m"}}`, c.deployModel),
+		serve(c, life, "models-list", "models.list", "all deployments and their states", c.listModels),
+		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.getModel),
+		serve(c, life, "models-scale", "models.scale",
+			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}`, c.scaleModel),
+		serve(c, life, "models-delete", "models.delete", `delete a deployment: {"name": "kjv"}`, c.deleteModel),
 	}
 }
 
-// named refuses a request that does not say what it is about.
-func named(req interface{ GetName() string }) error {
+// requireName refuses a request without a name.
+func requireName(req interface{ GetName() string }) error {
 	if req.GetName() == "" {
 		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `name is missing; send {"name": "…"}`)
 	}
 	return nil
 }
 
-// deploy changes a deployment, or makes one: see Merge.
-func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) (*messages.DeployModelResponse, error) {
+// deployModel creates or changes a deployment. See Merge.
+func (c *control) deployModel(
+	ctx context.Context,
+	req *messages.DeployModelRequest,
+) (*messages.DeployModelResponse, error) {
 	if req.GetDeployment() == nil {
 		_, err := Normalize(nil)
 		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 	}
 	name := req.GetDeployment().GetName()
-	done, err := c.Backend.Update(ctx, name, req.GetIfRevision(), func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
-		spec, err := change(stored, req.GetDeployment(), req.GetResetFields())
+	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		spec, err := applyChange(stored, req.GetDeployment(), req.GetResetFields())
 		if err != nil {
 			return nil, err
 		}
-		if spec.WeightsDigest, spec.RevisionDigest, err = c.view.inspect(ctx, spec.GetPath()); err != nil {
+		if spec.WeightsDigest, spec.RevisionDigest, err = c.view.digests(ctx, spec.GetPath()); err != nil {
 			return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 		}
 		c.Backend.Revise(spec, stored)
 		return spec, nil
-	})
+	}
+	done, err := c.Backend.Update(ctx, name, req.GetIfRevision(), change)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +58,9 @@ func (c *control) deploy(ctx context.Context, req *messages.DeployModelRequest) 
 	}, nil
 }
 
-// change merges and normalizes.
-func change(stored, said *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
-	merged, err := Merge(stored, said, reset)
+// applyChange merges a change into a stored deployment and normalizes the result.
+func applyChange(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
+	merged, err := Merge(stored, change, reset)
 	if err == nil {
 		merged, err = Normalize(merged)
 	}
@@ -63,33 +70,38 @@ func change(stored, said *messages.DeploymentSpec, reset []string) (*messages.De
 	return merged, nil
 }
 
-func (c *control) list(ctx context.Context, _ *messages.ListModelsRequest) (*messages.ListModelsResponse, error) {
+func (c *control) listModels(ctx context.Context, _ *messages.ListModelsRequest) (*messages.ListModelsResponse, error) {
 	all, err := c.Backend.Deployments(ctx)
 	return &messages.ListModelsResponse{Models: all}, err
 }
 
-func (c *control) get(ctx context.Context, req *messages.GetModelRequest) (*messages.GetModelResponse, error) {
-	if err := named(req); err != nil {
+func (c *control) getModel(ctx context.Context, req *messages.GetModelRequest) (*messages.GetModelResponse, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	one, err := c.Backend.Deployment(ctx, req.GetName())
 	return &messages.GetModelResponse{Model: one}, err
 }
 
-func (c *control) scale(ctx context.Context, req *messages.ScaleModelRequest) (*messages.ScaleModelResponse, error) {
-	if err := named(req); err != nil {
+func (c *control) scaleModel(
+	ctx context.Context,
+	req *messages.ScaleModelRequest,
+) (*messages.ScaleModelResponse, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	if req.Replicas == nil {
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `replicas is missing; send {"name": "…", "replicas": 2}, or 0 to stop the model`)
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`replicas is missing; send {"name": "…", "replicas": 2}, or 0 to stop the model`)
 	}
-	said := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
-	done, err := c.Backend.Update(ctx, req.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+	spec := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
+	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		if stored == nil {
 			return nil, Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", req.GetName()))
 		}
-		return change(stored, said, nil)
-	})
+		return applyChange(stored, spec, nil)
+	}
+	done, err := c.Backend.Update(ctx, req.GetName(), 0, change)
 	if err != nil {
 		return nil, err
 	}
@@ -98,8 +110,11 @@ func (c *control) scale(ctx context.Context, req *messages.ScaleModelRequest) (*
 	}, nil
 }
 
-func (c *control) remove(ctx context.Context, req *messages.DeleteModelRequest) (*messages.DeleteModelResponse, error) {
-	if err := named(req); err != nil {
+func (c *control) deleteModel(
+	ctx context.Context,
+	req *messages.DeleteModelRequest,
+) (*messages.DeleteModelResponse, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	return &messages.DeleteModelResponse{Name: req.GetName()}, c.Backend.DeleteDeployment(ctx, req.GetName())

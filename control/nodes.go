@@ -7,7 +7,7 @@ import (
 	"troupe/observe/tree"
 )
 
-// nodeSubject begins the subjects that one node alone answers.
+// nodeSubject is the prefix of the subjects that a single node answers.
 const nodeSubject = "troupe.v1.node."
 
 const releaseEndpoint = "gpus-release"
@@ -15,83 +15,104 @@ const releaseEndpoint = "gpus-release"
 func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 	own := "node." + c.Node
 	return []Endpoint{
-		serve(c, life, "nodes-list", "nodes.list", "all nodes, and what runs there", c.nodes),
-		serve(c, life, "nodes-drain", "nodes.drain", `empty a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drain),
-		serve(c, life, "nodes-undrain", "nodes.undrain", `let a node be used again: {"name": "`+c.Node+`"}`, c.undrain),
-		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and who holds it", c.gpus),
-		serve(c, life, "gpus-quarantine", "gpus.quarantine", `use a GPU no more: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantine),
+		serve(c, life, "nodes-list", "nodes.list", "all nodes and what runs on them", c.listNodes),
+		serve(c, life, "nodes-drain", "nodes.drain",
+			`drain a node, so that it can be stopped: {"name": "`+c.Node+`"}`, c.drainNode),
+		serve(c, life, "nodes-undrain", "nodes.undrain",
+			`let a drained node be used again: {"name": "`+c.Node+`"}`, c.undrainNode),
+		serve(c, life, "gpus-list", "gpus.list", "all GPUs, their memory and its owners", c.listGpus),
+		serve(c, life, "gpus-quarantine", "gpus.quarantine",
+			`stop using a GPU: {"node": "`+c.Node+`", "name": "gpu-0", "detail": "why"}`, c.quarantineGpu),
 		serve(c, life, releaseEndpoint, "gpus.release",
-			`use it again, after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`, c.release),
-		serve(c, life, "keys-list", "keys.list", "API keys by name, their limits, and what they use in the cluster", c.keys),
-		serve(c, life, "tree", "tree", `the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
-		serve(c, life, "node-status", own+".status", "this node alone", c.nodeStatus),
-		serve(c, life, "node-model", own+".model", "a model's folder as this node has it", c.nodeModel),
-		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node alone", c.nodeTree),
+			`use a GPU again after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`,
+			c.releaseGpu),
+		serve(c, life, "keys-list", "keys.list",
+			"API keys by name, with their limits and their usage in the cluster", c.listKeys),
+		serve(c, life, "tree", "tree",
+			`the supervision tree: {"format": "text", "node": "`+c.Node+`"}`, c.tree),
+		serve(c, life, "node-status", own+".status", "the status of this node only", c.nodeStatus),
+		serve(c, life, "node-model", own+".model", "a model's folder as this node sees it", c.nodeModel),
+		serve(c, life, "node-tree", own+".tree", "the supervision tree of this node only", c.nodeTree),
 	}
 }
 
-func (c *control) nodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
+func (c *control) listNodes(ctx context.Context, _ *messages.ListNodesRequest) (*messages.ListNodesResponse, error) {
 	return &messages.ListNodesResponse{Nodes: c.view.Nodes(ctx), Store: c.Backend.StoreProblem()}, nil
 }
 
-func (c *control) keys(ctx context.Context, _ *messages.ListKeysRequest) (*messages.ListKeysResponse, error) {
+func (c *control) listKeys(ctx context.Context, _ *messages.ListKeysRequest) (*messages.ListKeysResponse, error) {
 	keys, err := c.Backend.Keys(ctx)
 	return &messages.ListKeysResponse{Keys: keys}, err
 }
 
-func (c *control) drain(ctx context.Context, req *messages.DrainNodeRequest) (*messages.DrainNodeResponse, error) {
+func (c *control) drainNode(ctx context.Context, req *messages.DrainNodeRequest) (*messages.DrainNodeResponse, error) {
 	node, err := c.setDraining(ctx, req, true)
 	return &messages.DrainNodeResponse{Node: node}, err
 }
 
-func (c *control) undrain(ctx context.Context, req *messages.UndrainNodeRequest) (*messages.UndrainNodeResponse, error) {
+func (c *control) undrainNode(
+	ctx context.Context,
+	req *messages.UndrainNodeRequest,
+) (*messages.UndrainNodeResponse, error) {
 	node, err := c.setDraining(ctx, req, false)
 	return &messages.UndrainNodeResponse{Node: node}, err
 }
 
-// setDraining returns the node as it says it is, but for what was just decided: word of that may not have reached it.
-func (c *control) setDraining(ctx context.Context, req interface{ GetName() string }, draining bool) (*messages.NodeStatus, error) {
-	if err := named(req); err != nil {
+// setDraining returns the node's own status with the new decision in it, which may not have reached
+// the node yet.
+func (c *control) setDraining(
+	ctx context.Context,
+	req interface{ GetName() string },
+	draining bool,
+) (*messages.NodeStatus, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
-	told, err := c.Backend.DrainNode(ctx, req.GetName(), draining)
+	decided, err := c.Backend.DrainNode(ctx, req.GetName(), draining)
 	if err != nil {
 		return nil, err
 	}
-	node := c.view.one(ctx, told.GetMember())
+	node := c.view.node(ctx, decided.GetMember())
 	if node.GetDraining() != draining {
-		node.Draining, node.Detail = draining, told.GetDetail()
+		node.Draining, node.Detail = draining, decided.GetDetail()
 	}
 	return node, nil
 }
 
-func (c *control) gpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {
+func (c *control) listGpus(ctx context.Context, _ *messages.ListGpusRequest) (*messages.ListGpusResponse, error) {
 	return &messages.ListGpusResponse{Gpus: c.view.Gpus(ctx)}, nil
 }
 
-func (c *control) quarantine(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.QuarantineGpuResponse, error) {
-	if err := gpuNamed(req); err != nil {
+func (c *control) quarantineGpu(
+	ctx context.Context,
+	req *messages.QuarantineGpuRequest,
+) (*messages.QuarantineGpuResponse, error) {
+	if err := requireGpu(req); err != nil {
 		return nil, err
 	}
 	gpu, err := c.Backend.QuarantineGpu(ctx, req)
 	return &messages.QuarantineGpuResponse{Gpu: gpu}, err
 }
 
-func (c *control) release(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.ReleaseGpuResponse, error) {
-	if err := gpuNamed(req); err != nil {
+func (c *control) releaseGpu(
+	ctx context.Context,
+	req *messages.ReleaseGpuRequest,
+) (*messages.ReleaseGpuResponse, error) {
+	if err := requireGpu(req); err != nil {
 		return nil, err
 	}
 	gpu, err := c.Backend.ReleaseGpu(ctx, req)
 	return &messages.ReleaseGpuResponse{Gpu: gpu}, err
 }
 
-// gpuNamed refuses a request that does not say which GPU it is about.
-func gpuNamed(req interface {
+// requireGpu refuses a request without the node or the name of a GPU.
+func requireGpu(req interface {
 	GetName() string
 	GetNode() string
 }) error {
 	if req.GetName() == "" || req.GetNode() == "" {
-		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `node or name is missing; send {"node": "…", "name": "gpu-0"}; gpus.list has them`)
+		return Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`node or name is missing; send {"node": "…", "name": "gpu-0"}, as listed by gpus.list`)
 	}
 	return nil
 }
@@ -110,7 +131,7 @@ func (c *control) tree(ctx context.Context, req *messages.TreeRequest) (*message
 	case "dot":
 		return &messages.TreeResponse{Text: tree.DOT(roots)}, nil
 	}
-	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "format "+format+" is not known; json, text and dot are")
+	return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "unknown format "+format+"; use json, text or dot")
 }
 
 func (c *control) nodeStatus(ctx context.Context, _ *messages.NodeStatusRequest) (*messages.NodeStatusResponse, error) {
@@ -119,5 +140,5 @@ func (c *control) nodeStatus(ctx context.Context, _ *messages.NodeStatusRequest)
 }
 
 func (c *control) nodeTree(_ context.Context, req *messages.NodeTreeRequest) (*messages.NodeTreeResponse, error) {
-	return &messages.NodeTreeResponse{Root: c.view.ownTree(req.GetWhole())}, nil
+	return &messages.NodeTreeResponse{Root: c.view.localTree(req.GetWhole())}, nil
 }

@@ -7,10 +7,10 @@ import (
 	"troupe/messages"
 )
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
+var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 
-// mostReplicas is how many replicas a deployment may have.
-const mostReplicas = 1000
+// maxReplicas is the largest number of replicas of a deployment.
+const maxReplicas = 1000
 
 // Normalize checks a deployment and fills in defaults.
 func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
@@ -18,7 +18,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		return nil, fmt.Errorf(`deployment is missing; send {"deployment": {"name": "…", "path": "…"}}`)
 	}
 	s := spec.Complete()
-	if !validName.MatchString(s.GetName()) {
+	if !namePattern.MatchString(s.GetName()) {
 		return nil, fmt.Errorf(
 			"deployment.name %q: letters, digits, '.', '_' and '-' are allowed, 63 at most, a letter or digit first",
 			s.GetName())
@@ -27,7 +27,10 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		return nil, fmt.Errorf("deployment.path is missing: the model's folder on the node")
 	}
 	if _, known := messages.PriorityClass_name[int32(s.GetPriority())]; !known {
-		return nil, fmt.Errorf("deployment.priority is %d; there are PRIORITY_CLASS_BATCH, _STANDARD and _INTERACTIVE", s.GetPriority())
+		return nil, fmt.Errorf(
+			"deployment.priority is %d; send PRIORITY_CLASS_BATCH, _STANDARD or _INTERACTIVE",
+			s.GetPriority(),
+		)
 	}
 	for _, f := range []struct {
 		name              string
@@ -41,30 +44,42 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		{"adapter_pages", s.GetAdapterPages(), 0, 1 << 20},
 		{"max_adapters", s.GetMaxAdapters(), 1, 1 << 12},
 		{"max_adapter_rank", s.GetMaxAdapterRank(), 1, 256},
-		{"replicas", s.GetReplicas(), 0, mostReplicas},
-		{"min_replicas", s.GetMinReplicas(), 0, mostReplicas},
-		{"max_replicas", s.GetMaxReplicas(), 0, mostReplicas},
+		{"replicas", s.GetReplicas(), 0, maxReplicas},
+		{"min_replicas", s.GetMinReplicas(), 0, maxReplicas},
+		{"max_replicas", s.GetMaxReplicas(), 0, maxReplicas},
 	} {
 		if f.value > f.max {
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, f.value, f.max)
 		}
 		if f.value < f.least {
-			return nil, fmt.Errorf("deployment.%s is %d; at least %d is needed; leave it out to keep its value, or send null for the default",
-				f.name, f.value, f.least)
+			return nil, fmt.Errorf(
+				"deployment.%s is %d; at least %d is needed; "+
+					"leave it out to keep its value, or send null for the default",
+				f.name,
+				f.value,
+				f.least,
+			)
 		}
 	}
-	return s, inBounds(s)
+	return s, checkBounds(s)
 }
 
-// inBounds checks replicas, min_replicas and max_replicas. A model that is stopped keeps its bounds.
-func inBounds(s *messages.DeploymentSpec) error {
+// checkBounds checks replicas, min_replicas and max_replicas. A stopped model, with 0 replicas,
+// keeps its bounds.
+func checkBounds(s *messages.DeploymentSpec) error {
 	replicas, low, high := s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()
 	if low > high {
 		return fmt.Errorf("deployment %s: min_replicas is %d, more than max_replicas %d", s.GetName(), low, high)
 	}
 	if replicas != 0 && (replicas < low || replicas > high) {
-		return fmt.Errorf("deployment %s: replicas is %d, and must be within min_replicas %d and max_replicas %d; deploy it with other bounds, or stay within them",
-			s.GetName(), replicas, low, high)
+		return fmt.Errorf(
+			"deployment %s: replicas is %d, and must be within min_replicas %d and max_replicas %d; "+
+				"deploy it with other bounds, or stay within them",
+			s.GetName(),
+			replicas,
+			low,
+			high,
+		)
 	}
 	return nil
 }

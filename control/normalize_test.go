@@ -7,7 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// bounds are replicas, min_replicas and max_replicas; below 0: absent.
+// bounds holds replicas, min_replicas and max_replicas. A negative value means that the field is
+// absent.
 type bounds [3]int
 
 const none = -1
@@ -53,8 +54,8 @@ func TestNormalizeBounds(t *testing.T) {
 	}
 }
 
-// TestZeroIsZero: a number that is 0 is not taken for one that is absent.
-func TestZeroIsZero(t *testing.T) {
+// TestZeroIsNotAbsent checks that a field with value 0 is not treated as absent.
+func TestZeroIsNotAbsent(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"max_sequences": 0}`:        "deployment.max_sequences is 0; at least 1 is needed",
 		`{"step_tokens": 0}`:          "deployment.step_tokens is 0",
@@ -67,8 +68,8 @@ func TestZeroIsZero(t *testing.T) {
 		`{"adapter_pages": 0}`:        "",
 		`{"replicas": 0, "path": ""}`: "",
 	} {
-		said := said(t, body)
-		merged, err := Merge(bounds{2, 1, 4}.spec(), said.GetDeployment(), said.GetResetFields())
+		req := decodeDeploy(t, body)
+		merged, err := Merge(bounds{2, 1, 4}.spec(), req.GetDeployment(), req.GetResetFields())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,25 +96,31 @@ func check(t *testing.T, given bounds, got *messages.DeploymentSpec, err error, 
 	}
 }
 
-func TestPair(t *testing.T) {
+func TestMigrationPair(t *testing.T) {
 	serving := messages.ReplicaState_REPLICA_STATE_SERVING
 	replica := func(name string, state messages.ReplicaState, running uint32) *messages.ReplicaStatus {
 		return &messages.ReplicaStatus{Name: name, Model: name[:1], State: state, Running: running}
 	}
 	all := []*messages.DeploymentStatus{
-		{Replicas: []*messages.ReplicaStatus{replica("a-0", serving, 0), replica("a-1", serving, 7), replica("a-2", serving, 3),
-			replica("a-3", messages.ReplicaState_REPLICA_STATE_LOADING, 0)}},
+		{
+			Replicas: []*messages.ReplicaStatus{
+				replica("a-0", serving, 0),
+				replica("a-1", serving, 7),
+				replica("a-2", serving, 3),
+				replica("a-3", messages.ReplicaState_REPLICA_STATE_LOADING, 0),
+			},
+		},
 		{Replicas: []*messages.ReplicaStatus{replica("b-0", serving, 0)}},
 	}
 	for _, tc := range []struct{ from, to, want, refused string }{
 		{from: "a-0", want: "a-2"},
 		{from: "a-0", to: "a-1", want: "a-1"},
 		{from: "c-0", refused: "no replica c-0"},
-		{from: "a-0", to: "a-3", refused: "no replica a-3 of model a serves"},
-		{from: "a-0", to: "b-0", refused: "no replica b-0 of model a serves"},
-		{from: "b-0", refused: "no other replica of model b serves"},
+		{from: "a-0", to: "a-3", refused: "no serving replica a-3 of model a"},
+		{from: "a-0", to: "b-0", refused: "no serving replica b-0 of model a"},
+		{from: "b-0", refused: "model b has no other serving replica"},
 	} {
-		from, to, err := Pair(all, tc.from, tc.to)
+		from, to, err := MigrationPair(all, tc.from, tc.to)
 		switch {
 		case tc.refused == "" && (err != nil || from.GetName() != tc.from || to.GetName() != tc.want):
 			t.Errorf("%s to %q: %v, %v, %v", tc.from, tc.to, from, to, err)

@@ -9,34 +9,36 @@ import (
 	"troupe/messages"
 )
 
-// stored are the endpoints that change what the store holds.
-var stored = map[string]bool{
+// changesStore holds the endpoints that change the store.
+var changesStore = map[string]bool{
 	"models-deploy": true, "models-scale": true, "models-delete": true,
 	"adapters-register": true, "adapters-delete": true, "adapters-pin": true, "adapters-unpin": true,
 	"nodes-drain": true, "nodes-undrain": true,
 	"kv-pin": true, "kv-unpin": true,
 }
 
-// shownBy names the endpoint that shows what became of a change, by the first part of the changing endpoint's name.
-var shownBy = map[string]string{
-	"models":   "models.get shows the deployment in force, and its revision",
-	"adapters": "adapters.get shows the adapter in force, and its revision",
-	"replicas": "replicas.list shows where replicas and their sequences are",
+// verifyHints tells the client how to find out whether a change was made. The key is the first part
+// of the endpoint's name.
+var verifyHints = map[string]string{
+	"models":   "models.get shows the current deployment and its revision",
+	"adapters": "adapters.get shows the current adapter and its revision",
+	"replicas": "replicas.list shows the replicas and their sequences",
 	"nodes":    "nodes.list shows which nodes are drained",
 	"gpus":     "gpus.list shows the states of GPUs",
-	"kv":       "kv.stats shows pins, and what the tiers hold",
-	"node":     "kv.stats shows what the tiers hold",
+	"kv":       "kv.stats shows the pins and the contents of the tiers",
+	"node":     "kv.stats shows the contents of the tiers",
 }
 
-// changes reports whether a request to an endpoint changes something.
-func changes(endpoint string, req proto.Message) bool {
+// isChange reports whether a request to an endpoint changes something.
+func isChange(endpoint string, req proto.Message) bool {
 	kv, ok := req.(*messages.KvNodeRequest)
-	return !reads[endpoint] && !(ok && kv.GetStats() != nil)
+	return !readOnly[endpoint] && !(ok && kv.GetStats() != nil)
 }
 
-// refuseAtOnce returns why a request to an endpoint cannot be carried out, before anything is sent.
-func (c *control) refuseAtOnce(endpoint string) error {
-	if !stored[endpoint] {
+// checkStore returns why the store cannot carry out a request to an endpoint now, or nil. It sends
+// nothing.
+func (c *control) checkStore(endpoint string) error {
+	if !changesStore[endpoint] {
 		return nil
 	}
 	if problem := c.Backend.StoreProblem(); problem != nil {
@@ -45,21 +47,22 @@ func (c *control) refuseAtOnce(endpoint string) error {
 	return nil
 }
 
-// failure returns the reason and the text of an answer that is an error. A change that was not confirmed in time may be
-// carried out later, and the text says how to find out.
-func failure(endpoint string, req proto.Message, err error) (messages.Reason, string) {
+// errorReply returns the reason and the text of an error reply. A change that was not confirmed in
+// time may still be carried out; the text then says how to find out.
+func errorReply(endpoint string, req proto.Message, err error) (messages.Reason, string) {
 	reason := reasonOf(err)
-	if !changes(endpoint, req) {
+	if !isChange(endpoint, req) {
 		return reason, err.Error()
 	}
 	first, _, _ := strings.Cut(endpoint, "-")
-	var told interface{ GetReason() messages.Reason }
-	switch known := errors.As(err, &told); {
+	var reasoned interface{ GetReason() messages.Reason }
+	switch known := errors.As(err, &reasoned); {
 	case reason == messages.Reason_REASON_DEADLINE && !known:
 		return messages.Reason_REASON_OUTCOME_UNKNOWN,
-			"outcome unknown: " + err.Error() + "; the change may have been made, or be made later; " + shownBy[first]
+			"outcome unknown: " + err.Error() +
+				"; the change may have been made or may still be made; " + verifyHints[first]
 	case reason == messages.Reason_REASON_OUTCOME_UNKNOWN:
-		return reason, err.Error() + "; " + shownBy[first]
+		return reason, err.Error() + "; " + verifyHints[first]
 	}
 	return reason, err.Error()
 }

@@ -13,49 +13,51 @@ import (
 	"troupe/messages"
 )
 
-// troubled is a backend whose store has a problem. Anything else that is asked of it panics.
-type troubled struct{ Backend }
+// noQuorumBackend is a backend whose store has lost its quorum. All methods but those below panic.
+type noQuorumBackend struct{ Backend }
 
-func (troubled) StoreProblem() *messages.Refused {
+func (noQuorumBackend) StoreProblem() *messages.Refused {
 	return &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "1 of 3"}
 }
 
-func (troubled) Members() []*messages.Member      { return nil }
-func (troubled) Departed() []*messages.NodeStatus { return nil }
+func (noQuorumBackend) Members() []*messages.Member      { return nil }
+func (noQuorumBackend) Departed() []*messages.NodeStatus { return nil }
 
-// TestNodesSayProblem: nodes.list says why changes are refused.
-func TestNodesSayProblem(t *testing.T) {
-	c := &control{view: &View{Backend: troubled{}}, Config: Config{Backend: troubled{}}}
-	res, err := c.nodes(t.Context(), nil)
-	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM || s.GetDetail() != "1 of 3" {
+// TestListNodesShowsStoreProblem checks that nodes.list shows why changes are refused.
+func TestListNodesShowsStoreProblem(t *testing.T) {
+	c := &control{view: &View{Backend: noQuorumBackend{}}, Config: Config{Backend: noQuorumBackend{}}}
+	res, err := c.listNodes(t.Context(), nil)
+	if s := res.GetStore(); err != nil || s.GetReason() != messages.Reason_REASON_NO_QUORUM ||
+		s.GetDetail() != "1 of 3" {
 		t.Errorf("%v, %v", res, err)
 	}
 }
 
-// TestChangesAreClassified: each endpoint reads, changes the store, or changes what runs, and a change has words for
-// how to find out what became of it.
-func TestChangesAreClassified(t *testing.T) {
-	c := &control{Config: Config{Backend: troubled{}, Node: "n", Timeout: time.Second}}
-	running := map[string]bool{ // nothing of these is in the store
+// TestEndpointsAreClassified checks that each endpoint is read-only, changes the store, or changes
+// only what runs. An endpoint that changes something needs a hint on how to verify the change.
+func TestEndpointsAreClassified(t *testing.T) {
+	c := &control{Config: Config{Backend: noQuorumBackend{}, Node: "n", Timeout: time.Second}}
+	running := map[string]bool{ // these change nothing in the store
 		"replicas-restart": true, "replicas-migrate": true, "gpus-quarantine": true, "gpus-release": true,
 		"kv-offload": true, "kv-restore": true, "kv-flush": true, "node-kv": true,
 	}
 	for _, e := range c.endpoints(t.Context()) {
 		kinds := 0
-		for _, kind := range []map[string]bool{reads, stored, running} {
+		for _, kind := range []map[string]bool{readOnly, changesStore, running} {
 			if kind[e.Name] {
 				kinds++
 			}
 		}
 		if kinds != 1 {
-			t.Errorf("%s is of %d kinds; list it in one of reads, stored and, in this test, running", e.Name, kinds)
+			t.Errorf("%s is listed in %d maps; list it in one of readOnly, changesStore and, in this test, running",
+				e.Name, kinds)
 		}
 		first, _, _ := strings.Cut(e.Name, "-")
-		if !reads[e.Name] && shownBy[first] == "" {
-			t.Errorf("%s: shownBy does not say how to find out what became of it", e.Name)
+		if !readOnly[e.Name] && verifyHints[first] == "" {
+			t.Errorf("%s: no hint in verifyHints", e.Name)
 		}
-		if err := c.refuseAtOnce(e.Name); (err != nil) != stored[e.Name] {
-			t.Errorf("%s, without a quorum: %v", e.Name, err)
+		if err := c.checkStore(e.Name); (err != nil) != changesStore[e.Name] {
+			t.Errorf("%s, without quorum: %v", e.Name, err)
 		} else if err != nil && reasonOf(err) != messages.Reason_REASON_NO_QUORUM {
 			t.Errorf("%s: reason %s", e.Name, reasonOf(err))
 		}
@@ -67,8 +69,9 @@ type withReason struct{ *messages.Refused }
 
 func (withReason) Error() string { return "the store has not confirmed it" }
 
-// TestFailure: a change whose time is up has an unknown outcome; a question whose time is up has none.
-func TestFailure(t *testing.T) {
+// TestErrorReply checks that a change that times out has an unknown outcome, and that a read does
+// not.
+func TestErrorReply(t *testing.T) {
 	late := fmt.Errorf("deployment kjv: %w", context.DeadlineExceeded)
 	unconfirmed := withReason{&messages.Refused{Reason: messages.Reason_REASON_OUTCOME_UNKNOWN}}
 	const deadline, unknown = messages.Reason_REASON_DEADLINE, messages.Reason_REASON_OUTCOME_UNKNOWN
@@ -93,7 +96,7 @@ func TestFailure(t *testing.T) {
 		{"models-scale", nil, Refuse(messages.Reason_REASON_CONFLICT, "no"), messages.Reason_REASON_CONFLICT, ""},
 		{"models-scale", nil, errors.New("x"), messages.Reason_REASON_INTERNAL, ""},
 	} {
-		reason, text := failure(c.endpoint, c.req, c.err)
+		reason, text := errorReply(c.endpoint, c.req, c.err)
 		if reason != c.want || !strings.Contains(text, c.err.Error()) || !strings.Contains(text, c.hint) {
 			t.Errorf("%s, %v: %s, %q; want %s and %q", c.endpoint, c.err, reason, text, c.want, c.hint)
 		}

@@ -10,39 +10,45 @@ import (
 
 const (
 	migrateEndpoint = "replicas-migrate"
-	// explainSubject is followed by the id of a request.
+	// explainSubject precedes the request ID in the subjects of explain requests.
 	explainSubject = "troupe.v1.explain."
 )
 
 func (c *control) replicaEndpoints(life context.Context) []Endpoint {
 	return []Endpoint{
-		serve(c, life, "replicas-list", "replicas.list", `all replicas, or of one model: {"model": "kjv"}`, c.replicas),
-		serve(c, life, "replicas-restart", "replicas.restart", `restart a replica, no stream lost: {"name": "kjv-0"}`, c.restart),
+		serve(c, life, "replicas-list", "replicas.list",
+			`all replicas, or those of one model: {"model": "kjv"}`, c.listReplicas),
+		serve(c, life, "replicas-restart", "replicas.restart",
+			`restart a replica without losing streams: {"name": "kjv-0"}`, c.restartReplica),
 		serve(c, life, migrateEndpoint, "replicas.migrate",
-			`move running sequences: {"from": "kjv-0"}, also "to", "request_ids"`, c.migrate),
-		serve(c, life, "explain", "explain.>", "why a request went where it went: troupe.v1.explain.<request_id>", c.explain),
+			`migrate running sequences: {"from": "kjv-0"}, also "to", "request_ids"`, c.migrate),
+		serve(c, life, "explain", "explain.>",
+			"how a request was routed: troupe.v1.explain.<request_id>", c.explain),
 	}
 }
 
 const (
-	migrateWithin = time.Minute // as long as the blocks of its sequences need
-	releaseWithin = 30 * time.Second
+	migrateTimeout = time.Minute // long enough to copy the blocks of the sequences
+	releaseTimeout = 30 * time.Second
 )
 
-// within is how long a request to an endpoint may take.
-func (c *control) within(endpoint string) time.Duration {
+// timeout returns how long a request to an endpoint may take.
+func (c *control) timeout(endpoint string) time.Duration {
 	switch endpoint {
 	case migrateEndpoint:
-		return max(migrateWithin, c.Timeout)
+		return max(migrateTimeout, c.Timeout)
 	case kvOffloadEndpoint, kvRestoreEndpoint, kvNodeEndpoint:
-		return max(kvWithin, c.Timeout)
+		return max(kvTimeout, c.Timeout)
 	case releaseEndpoint:
-		return max(releaseWithin, c.Timeout)
+		return max(releaseTimeout, c.Timeout)
 	}
 	return c.Timeout
 }
 
-func (c *control) replicas(ctx context.Context, req *messages.ListReplicasRequest) (*messages.ListReplicasResponse, error) {
+func (c *control) listReplicas(
+	ctx context.Context,
+	req *messages.ListReplicasRequest,
+) (*messages.ListReplicasResponse, error) {
 	all, err := c.Backend.Deployments(ctx)
 	res := &messages.ListReplicasResponse{}
 	for _, d := range all {
@@ -53,24 +59,33 @@ func (c *control) replicas(ctx context.Context, req *messages.ListReplicasReques
 	return res, err
 }
 
-func (c *control) restart(ctx context.Context, req *messages.RestartReplicaRequest) (*messages.RestartReplicaResponse, error) {
-	if err := named(req); err != nil {
+func (c *control) restartReplica(
+	ctx context.Context,
+	req *messages.RestartReplicaRequest,
+) (*messages.RestartReplicaResponse, error) {
+	if err := requireName(req); err != nil {
 		return nil, err
 	}
 	return &messages.RestartReplicaResponse{Name: req.GetName()}, c.Backend.RestartReplica(ctx, req.GetName())
 }
 
-func (c *control) migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
+func (c *control) migrate(
+	ctx context.Context,
+	req *messages.MigrateReplicaRequest,
+) (*messages.MigrateReplicaResponse, error) {
 	switch req.GetFrom() {
 	case "":
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `from is missing; send {"from": "…"}, the replica to move sequences off`)
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`from is missing; send {"from": "…"}, the replica to migrate sequences from`)
 	case req.GetTo():
-		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "from and to are both "+req.GetTo()+"; name two replicas, or no target")
+		return nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			"from and to are both "+req.GetTo()+"; name two replicas, or leave to out")
 	}
 	return c.Backend.Migrate(ctx, req)
 }
 
-// explain takes the id as people find it: in an answer, and in the tree.
+// explain returns how a request was routed. It also accepts the prefixed IDs that users see in
+// answers and in the actor tree.
 func (c *control) explain(ctx context.Context, req *messages.ExplainRequest) (*messages.ExplainResponse, error) {
 	id := req.GetRequestId()
 	for _, prefix := range []string{"chatcmpl-", "cmpl-", "session-"} {

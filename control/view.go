@@ -20,87 +20,98 @@ import (
 	"troupe/observe/tree"
 )
 
-// patience is how long a node may take to answer another one. Beyond that it is shown as unreachable.
-const patience = time.Second
+// nodeTimeout is how long a node waits for the answer of another node, which it otherwise shows as
+// unreachable.
+const nodeTimeout = time.Second
 
-// View sees the whole cluster from one node: it asks all nodes at once, itself directly and the others at
-// troupe.v1.node.<name>. A node that does not answer is shown with the reason, and is no error of the whole. It is safe for
-// concurrent use.
+// View shows the whole cluster from one node. It asks all nodes concurrently: the local node
+// directly and the others at troupe.v1.node.<name>. A node that does not answer is shown with the
+// reason, and does not make the whole request fail. View is safe for concurrent use.
 type View struct {
 	Conn    *nats.Conn
 	Backend Backend
 	Node    string
 }
 
-// Nodes returns every member and what runs there, in the order of their names, and then the nodes that were lost, or
-// left, not long ago.
+// Nodes returns the status of every member, ordered by name, followed by the nodes that recently
+// left or were lost.
 func (v *View) Nodes(ctx context.Context) []*messages.NodeStatus {
-	return append(each(ctx, v.members(), v.nodeStatus), v.Backend.Departed()...)
+	return append(askAll(ctx, v.members(), v.nodeStatus), v.Backend.Departed()...)
 }
 
-// one returns one member and what runs there.
-func (v *View) one(ctx context.Context, m *messages.Member) *messages.NodeStatus {
-	return each(ctx, []*messages.Member{m}, v.nodeStatus)[0]
+// node returns the status of one member.
+func (v *View) node(ctx context.Context, m *messages.Member) *messages.NodeStatus {
+	return askAll(ctx, []*messages.Member{m}, v.nodeStatus)[0]
 }
 
-// Gpus returns every GPU, in the order of nodes.
+// Gpus returns every GPU, ordered by node.
 func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
-	for _, n := range each(ctx, v.members(), v.nodeStatus) {
+	for _, n := range askAll(ctx, v.members(), v.nodeStatus) {
 		all = append(all, n.GetGpus()...)
 		if n.GetUnreachable() != "" {
 			for _, name := range n.GetMember().GetGpus() {
-				all = append(all, &messages.GpuStatus{Name: name, Node: n.GetMember().GetName(), Unreachable: n.GetUnreachable()})
+				all = append(
+					all,
+					&messages.GpuStatus{Name: name, Node: n.GetMember().GetName(), Unreachable: n.GetUnreachable()},
+				)
 			}
 		}
 	}
 	return all
 }
 
-// Tree returns a root for every node, or for the one that is named. Unless whole, sessions that run well are folded.
+// Tree returns the actor tree of every node, or of the named one. Unless whole is set, healthy
+// sessions are folded.
 func (v *View) Tree(ctx context.Context, node string, whole bool) ([]*messages.ActorNode, error) {
-	members, err := v.named(node)
+	members, err := v.membersNamed(node)
 	if err != nil {
 		return nil, err
 	}
-	return each(ctx, members, func(ctx context.Context, m *messages.Member) *messages.ActorNode {
+	return askAll(ctx, members, func(ctx context.Context, m *messages.Member) *messages.ActorNode {
 		return v.nodeTree(ctx, m.GetName(), whole)
 	}), nil
 }
 
-// named are the members, or the one of that name.
-func (v *View) named(node string) ([]*messages.Member, error) {
+// membersNamed returns the member with a name, or all members if the name is empty.
+func (v *View) membersNamed(node string) ([]*messages.Member, error) {
 	members := v.members()
 	if node == "" {
 		return members, nil
 	}
 	i := slices.IndexFunc(members, func(m *messages.Member) bool { return m.GetName() == node })
 	if i < 0 {
-		return nil, v.noNode(node)
+		return nil, v.unknownNode(node)
 	}
 	return members[i : i+1], nil
 }
 
-func (v *View) noNode(name string) error {
+func (v *View) unknownNode(name string) error {
 	var names []string
 	for _, m := range v.members() {
 		names = append(names, m.GetName())
 	}
-	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("node %q is not in the cluster; there are: %s", name, strings.Join(names, ", ")))
+	return Refuse(
+		messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("node %q is not in the cluster; its members are: %s", name, strings.Join(names, ", ")),
+	)
 }
 
 func (v *View) members() []*messages.Member {
-	return slices.SortedFunc(slices.Values(v.Backend.Members()), func(a, b *messages.Member) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return slices.SortedFunc(
+		slices.Values(v.Backend.Members()),
+		func(a, b *messages.Member) int { return cmp.Compare(a.GetName(), b.GetName()) },
+	)
 }
 
-// each asks all members at once, with patience.
-func each[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return askAll(ctx, members, ask)
-}
-
-// askAll asks all members at once, as long as ctx.
+// askAll is fanOut with a timeout of nodeTimeout.
 func askAll[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return fanOut(ctx, members, ask)
+}
+
+// fanOut calls ask for all members concurrently and returns the answers in the order of members.
+func fanOut[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
 	answers := make([]A, len(members))
 	var asked sync.WaitGroup
 	for i, m := range members {
@@ -121,24 +132,28 @@ func (v *View) nodeStatus(ctx context.Context, m *messages.Member) *messages.Nod
 		status = answer.GetNode()
 	}
 	if err != nil {
-		return &messages.NodeStatus{Member: m, Unreachable: why(err), LastSeen: v.Backend.LastSeen(m.GetName())}
+		return &messages.NodeStatus{
+			Member:      m,
+			Unreachable: unreachableReason(err),
+			LastSeen:    v.Backend.LastSeen(m.GetName()),
+		}
 	}
 	return status
 }
 
 func (v *View) nodeTree(ctx context.Context, name string, whole bool) *messages.ActorNode {
 	if name == v.Node {
-		return v.ownTree(whole)
+		return v.localTree(whole)
 	}
 	answer := &messages.NodeTreeResponse{}
 	if err := v.ask(ctx, name+".tree", &messages.NodeTreeRequest{Whole: whole}, answer); err != nil {
-		return &messages.ActorNode{Name: name, Id: "node", Kind: "node", Unreachable: why(err)}
+		return &messages.ActorNode{Name: name, Id: "node", Kind: "node", Unreachable: unreachableReason(err)}
 	}
 	return answer.GetRoot()
 }
 
-// ownTree is the tree of this node.
-func (v *View) ownTree(whole bool) *messages.ActorNode {
+// localTree returns the actor tree of this node.
+func (v *View) localTree(whole bool) *messages.ActorNode {
 	root := tree.Root(v.Node, v.Backend.Tree())
 	if !whole {
 		tree.Fold(root)
@@ -162,13 +177,13 @@ func (v *View) ask(ctx context.Context, subject string, request, answer proto.Me
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(answered.Data, answer)
 }
 
-// why says for people what kept a node from answering.
-func why(err error) string {
+// unreachableReason returns why a node did not answer, as text for people.
+func unreachableReason(err error) string {
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return "not connected to NATS"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return fmt.Sprintf("no answer within %s", patience)
+		return fmt.Sprintf("no answer within %s", nodeTimeout)
 	}
 	return err.Error()
 }

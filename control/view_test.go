@@ -23,7 +23,8 @@ import (
 	"troupe/observe/tree"
 )
 
-// node is one of a cluster of four: a and b answer, c hangs, d is not there.
+// node is the backend of one node of a cluster of four: a and b answer, c hangs, d is not
+// connected.
 type node struct {
 	control.Backend
 	name     string
@@ -35,11 +36,14 @@ func (n node) Members() []*messages.Member {
 }
 
 func (n node) NodeStatus(context.Context) (*messages.NodeStatus, error) {
-	return &messages.NodeStatus{Member: &messages.Member{Name: n.name}, Gpus: []*messages.GpuStatus{{Name: "gpu-0", Node: n.name}}}, nil
+	return &messages.NodeStatus{
+		Member: &messages.Member{Name: n.name},
+		Gpus:   []*messages.GpuStatus{{Name: "gpu-0", Node: n.name}},
+	}, nil
 }
 
 func (n node) DrainNode(_ context.Context, name string, _ bool) (*messages.NodeStatus, error) {
-	return &messages.NodeStatus{Member: &messages.Member{Name: name}, Detail: "told"}, nil
+	return &messages.NodeStatus{Member: &messages.Member{Name: name}, Detail: "decided"}, nil
 }
 
 func (n node) Departed() []*messages.NodeStatus {
@@ -59,12 +63,14 @@ func (n node) Pins() []*messages.PinnedPrefix {
 
 func (n node) KV(_ context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
 	if req.GetFlush() != nil {
-		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{Node: n.name, Tier: req.GetFlush().GetTier(), Blocks: 3}}}, nil
+		return &messages.KvNodeResponse{
+			Moved: []*messages.KvMoved{{Node: n.name, Tier: req.GetFlush().GetTier(), Blocks: 3}},
+		}, nil
 	}
 	return &messages.KvNodeResponse{Node: &messages.KvNode{Node: n.name}}, nil
 }
 
-// longName makes few sessions more than fit into a message.
+// longName is so long that the tree of a few thousand sessions exceeds the size of a message.
 var longName = "session-" + strings.Repeat("1", 512)
 
 func (n node) Tree() []*messages.ActorNode {
@@ -75,10 +81,13 @@ func (n node) Tree() []*messages.ActorNode {
 	return []*messages.ActorNode{{Name: "node", Id: "node", Children: []*messages.ActorNode{gateway}}}
 }
 
-// cluster starts the control services of a and b, and returns a connection to their NATS.
+// cluster starts the control services of a and b and returns a connection to their NATS server.
 func cluster(t *testing.T) *nats.Conn {
 	t.Helper()
-	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	server, err := natsd.Start(
+		t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +100,9 @@ func cluster(t *testing.T) *nats.Conn {
 	if _, err := conn.SubscribeSync("troupe.v1.node.c.*"); err != nil {
 		t.Fatal(err)
 	}
-	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	sys := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	for name, sessions := range map[string]int{"a": 10, "b": 3000} {
 		pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
 			Conn: conn, Backend: node{name: name, sessions: sessions}, Version: "0.0.0", Node: name, Log: zerolog.Nop(),
@@ -101,7 +112,7 @@ func cluster(t *testing.T) *nats.Conn {
 		}
 		t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
 		for _, endpoint := range []string{".status", ".tree", ".kv"} {
-			for { // until it is there
+			for { // until the endpoint answers
 				if _, err := conn.Request("troupe.v1.node."+name+endpoint, nil, time.Second); err == nil {
 					break
 				}
@@ -122,8 +133,9 @@ func ask(t *testing.T, conn *nats.Conn, subject, body string, into proto.Message
 	}
 }
 
-// TestUnreachable: whoever answers shows all nodes in order, also those that do not answer it.
-func TestUnreachable(t *testing.T) {
+// TestViewShowsUnreachableNodes checks that each node shows all nodes in order, unreachable ones
+// included.
+func TestViewShowsUnreachableNodes(t *testing.T) {
 	conn := cluster(t)
 	for _, from := range []string{"a", "b"} {
 		view := &control.View{Conn: conn, Backend: node{name: from}, Node: from}
@@ -145,13 +157,15 @@ func TestUnreachable(t *testing.T) {
 	for _, g := range gpus.GetGpus() {
 		got = append(got, g.GetNode()+"/"+g.GetName()+":"+g.GetUnreachable())
 	}
-	if s := strings.Join(got, " "); s != "a/gpu-0: b/gpu-0: d/gpu-0:not connected to NATS d/gpu-1:not connected to NATS" {
+	want := "a/gpu-0: b/gpu-0: d/gpu-0:not connected to NATS d/gpu-1:not connected to NATS"
+	if s := strings.Join(got, " "); s != want {
 		t.Error(s)
 	}
 }
 
-// TestKVOfAllNodes: each is asked, and whoever does not answer is shown; a node that hangs does not keep the others' answers back.
-func TestKVOfAllNodes(t *testing.T) {
+// TestKVAsksAllNodes checks that KV requests go to all nodes and that unreachable nodes are shown.
+// A node that hangs does not delay the answers of the others.
+func TestKVAsksAllNodes(t *testing.T) {
 	conn := cluster(t)
 	var stats messages.KvStatsResponse
 	ask(t, conn, "troupe.v1.kv.stats", "", &stats)
@@ -159,7 +173,9 @@ func TestKVOfAllNodes(t *testing.T) {
 	for _, n := range stats.GetNodes() {
 		got = append(got, n.GetNode()+":"+n.GetUnreachable())
 	}
-	if s := strings.Join(got, " "); s != "a: b: c:no answer within 1s d:not connected to NATS" || len(stats.GetPins()) != 1 || len(stats.GetPins()[0].GetTokens()) > 0 {
+	if s := strings.Join(got, " "); s != "a: b: c:no answer within 1s d:not connected to NATS" ||
+		len(stats.GetPins()) != 1 ||
+		len(stats.GetPins()[0].GetTokens()) > 0 {
 		t.Error(s, stats.GetPins())
 	}
 	var flushed messages.KvFlushResponse
@@ -172,22 +188,24 @@ func TestKVOfAllNodes(t *testing.T) {
 		t.Error(s)
 	}
 	var one messages.KvStatsResponse
-	if ask(t, conn, "troupe.v1.kv.stats", `{"node":"b"}`, &one); len(one.GetNodes()) != 1 || one.GetNodes()[0].GetNode() != "b" {
+	if ask(t, conn, "troupe.v1.kv.stats", `{"node":"b"}`, &one); len(one.GetNodes()) != 1 ||
+		one.GetNodes()[0].GetNode() != "b" {
 		t.Errorf("%v", &one)
 	}
 }
 
-// TestDrain answers with what the node says of itself, and what was just decided.
-func TestDrain(t *testing.T) {
+// TestDrainShowsDecision checks that the answer combines the node's own status with the new
+// decision.
+func TestDrainShowsDecision(t *testing.T) {
 	conn := cluster(t)
 	var drained messages.DrainNodeResponse
 	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"b"}`, &drained)
-	if n := drained.GetNode(); !n.GetDraining() || n.GetDetail() != "told" || len(n.GetGpus()) != 1 {
+	if n := drained.GetNode(); !n.GetDraining() || n.GetDetail() != "decided" || len(n.GetGpus()) != 1 {
 		t.Errorf("%v", n)
 	}
-	var away messages.DrainNodeResponse
-	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"d"}`, &away)
-	if n := away.GetNode(); !n.GetDraining() || n.GetUnreachable() != "not connected to NATS" {
+	var unreachable messages.DrainNodeResponse
+	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"d"}`, &unreachable)
+	if n := unreachable.GetNode(); !n.GetDraining() || n.GetUnreachable() != "not connected to NATS" {
 		t.Errorf("%v", n)
 	}
 	var back messages.UndrainNodeResponse
@@ -197,13 +215,16 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestTreeOfAllNodes: sessions are folded where they are, so that even the tree of a node with more of them than fit into
-// a message is shown; asked for whole, that is refused and not met with silence.
+// TestTreeOfAllNodes checks that each node folds its own sessions, so a folded tree always fits
+// into a message. A whole tree that does not fit is refused with an error.
 func TestTreeOfAllNodes(t *testing.T) {
 	conn := cluster(t)
 	var text messages.TreeResponse
 	ask(t, conn, "troupe.v1.tree", `{"format":"text"}`, &text)
-	for _, want := range []string{"\na ", "… 4 more sessions", "\nb ", "… 2994 more sessions", "UNREACHABLE: no answer within 1s", "4 nodes, 3014 actors, 0 restarts, 2 unreachable"} {
+	for _, want := range []string{
+		"\na ", "… 4 more sessions", "\nb ", "… 2994 more sessions", "UNREACHABLE: no answer within 1s",
+		"4 nodes, 3014 actors, 0 restarts, 2 unreachable",
+	} {
 		if !strings.Contains(text.GetText(), want) {
 			t.Errorf("no %q in\n%s", want, text.GetText())
 		}
@@ -219,14 +240,15 @@ func TestTreeOfAllNodes(t *testing.T) {
 	}
 }
 
-// TestPageWithoutNATS: a node that has lost NATS still shows itself.
-func TestPageWithoutNATS(t *testing.T) {
+// TestTreePageWithoutNATS checks that a node without NATS still shows its own tree.
+func TestTreePageWithoutNATS(t *testing.T) {
 	conn := cluster(t)
 	conn.Close()
 	view := &control.View{Conn: conn, Backend: node{name: "a"}, Node: "a"}
 	w := httptest.NewRecorder()
 	tree.Handler(view.Tree).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/tree", nil))
-	if body := w.Body.String(); !strings.Contains(body, "└─ gateway") || strings.Count(body, "UNREACHABLE: nats: connection closed") != 3 {
+	if body := w.Body.String(); !strings.Contains(body, "└─ gateway") ||
+		strings.Count(body, "UNREACHABLE: nats: connection closed") != 3 {
 		t.Error(body)
 	}
 }

@@ -8,7 +8,7 @@ import (
 // KVSize is what the KV blocks of a model depend on when it is loaded.
 func (f Facts) KVSize(s LoadSpec) units.KVSize {
 	return units.KVSize{
-		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences, Asked: s.AskedBlocks,
+		BlockTokens: s.BlockTokens, ContextTokens: f.ContextTokens, MaxSequences: s.Limits.MaxSequences, Requested: s.AskedBlocks,
 	}
 }
 
@@ -16,10 +16,10 @@ func (f Facts) KVSize(s LoadSpec) units.KVSize {
 func (f Facts) Need(s LoadSpec) hbm.Need {
 	size, block := f.KVSize(s), f.KVTokenBytes*int64(s.BlockTokens)
 	return hbm.Need{
-		Fixed: wholePages(f.WeightBytes) + wholePages(f.WorkspaceBytes(s.Limits)) + int64(s.AdapterPages)*hbm.PageBytes,
-		Least: wholePages(int64(size.Least()) * block),
-		Floor: wholePages(int64(size.Floor()) * block),
-		Full:  wholePages(int64(size.Full()) * block),
+		Fixed:    wholePages(f.WeightBytes) + wholePages(f.WorkspaceBytes(s.Limits)) + int64(s.AdapterPages)*hbm.PageBytes,
+		Min:      wholePages(int64(size.Min()) * block),
+		MinAlone: wholePages(int64(size.MinAlone()) * block),
+		Max:      wholePages(int64(size.Max()) * block),
 	}
 }
 

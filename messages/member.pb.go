@@ -99,6 +99,7 @@ type Member struct {
 	Started     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started,proto3" json:"started,omitempty"`
 	// Inbox prefixes of the NATS users that this node knows. All nodes answer below them.
 	InboxPrefixes []string `protobuf:"bytes,13,rep,name=inbox_prefixes,json=inboxPrefixes,proto3" json:"inbox_prefixes,omitempty"`
+	WireVersion   uint32   `protobuf:"varint,14,opt,name=wire_version,json=wireVersion,proto3" json:"wire_version,omitempty"` // of the messages between nodes; 0: before versions were counted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -222,6 +223,13 @@ func (x *Member) GetInboxPrefixes() []string {
 		return x.InboxPrefixes
 	}
 	return nil
+}
+
+func (x *Member) GetWireVersion() uint32 {
+	if x != nil {
+		return x.WireVersion
+	}
+	return 0
 }
 
 // Lease (key leases.<name>) says which member holds a cluster-wide role: "deployment.<model>", "planner". Its revision is
@@ -396,7 +404,7 @@ var File_messages_member_proto protoreflect.FileDescriptor
 
 const file_messages_member_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/member.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x03\n" +
+	"\x15messages/member.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x03\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12 \n" +
@@ -411,7 +419,8 @@ const file_messages_member_proto_rawDesc = "" +
 	" \x03(\tR\x04gpus\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x124\n" +
 	"\astarted\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12%\n" +
-	"\x0einbox_prefixes\x18\r \x03(\tR\rinboxPrefixes\"3\n" +
+	"\x0einbox_prefixes\x18\r \x03(\tR\rinboxPrefixes\x12!\n" +
+	"\fwire_version\x18\x0e \x01(\rR\vwireVersion\"3\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06member\x18\x02 \x01(\tR\x06member\":\n" +

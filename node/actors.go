@@ -122,7 +122,7 @@ func (n *Node) routerProps() *actor.Props {
 		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(),
 		Log:      n.cfg.Log,
-		Adapters: n.catalogue.Reconcile, Stored: &n.stored, Informed: sync.OnceFunc(func() { close(n.routed) }),
+		Adapters: n.catalogue.Reconcile, Cache: &n.stored, OnSynced: sync.OnceFunc(func() { close(n.routed) }),
 	})
 }
 
@@ -163,9 +163,9 @@ func (n *Node) gatewayProps() *actor.Props {
 func (n *Node) controlProps() *actor.Props {
 	return control.Props(control.Config{
 		Conn: n.conn, Backend: n, Version: n.cfg.Version, Node: n.cfg.Name, Audit: n.audit, Log: n.cfg.Log,
-		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Informed: n.informed,
-		Serving: sync.OnceFunc(func() { close(n.serving) }),
-		Leaving: n.leaving,
+		Guard: n.guard, TrustAccounts: n.cfg.TrustAccounts, Synced: n.informed,
+		OnServing: sync.OnceFunc(func() { close(n.serving) }),
+		Leaving:   n.leaving,
 		Extra: []control.Endpoint{{
 			Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { n.gateway.Infer(r) },
 			Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,

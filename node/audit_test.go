@@ -349,7 +349,7 @@ func TestNoSecrets(t *testing.T) {
 	until(
 		t,
 		"word of the broken users",
-		func() bool { return strings.Contains(a.log.String(), "changed NATS users not taken") },
+		func() bool { return strings.Contains(a.log.String(), "loading changed NATS users failed") },
 	)
 	until(
 		t,

@@ -74,7 +74,7 @@ func (n *Node) storeNow() storeView {
 		v.disk = n.nats.Disk()
 		v.connected, v.servers, v.majority = n.nats.Quorum()
 	}
-	if since, ok := n.members.Unanswered(); ok {
+	if since, ok := n.members.RenewalsFailingSince(); ok {
 		v.unanswered = since
 	}
 	return v

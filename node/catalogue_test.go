@@ -114,7 +114,7 @@ func TestAdapterRefusals(t *testing.T) {
 	refused("register", registering("a", testkit.Model()), "400", "no adapter_config.json")
 	refused("register", registering("a b", adapterDir("psalms")), "400", "a b")
 	refused("register", registering("kjv", adapterDir("psalms")), "409", "name of a deployment")
-	refused("register", registering("other:a", adapterDir("psalms")), "400", "say one of them")
+	refused("register", registering("other:a", adapterDir("psalms")), "400", "leave one of them out")
 	refused("register", strings.Replace(registering("a", adapterDir("psalms")), `"model":"kjv"`, `"model":"none"`, 1), "404", "deploy the adapter's base model first")
 	refused("register", `{"adapter":{"name":"a"}}`, "400", "path is missing")
 	refused("register", `{}`, "400", "name is missing")
@@ -127,7 +127,7 @@ func TestAdapterRefusals(t *testing.T) {
 	for _, subject := range []string{"get", "pin", "unpin", "delete"} {
 		refused(subject, `{}`, "400", "name is missing")
 		refused(subject, `{"name":"nobody"}`, "404", "adapters.list")
-		refused(subject, `{"name":"kjv:psalms","model":"other"}`, "400", "say one of them")
+		refused(subject, `{"name":"kjv:psalms","model":"other"}`, "400", "leave one of them out")
 	}
 	for _, name := range []string{"psalms", "kjv:psalms"} { // which inference takes for a model
 		m := request(t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"model":%q,"prompt":"a"}`, name))

@@ -30,13 +30,13 @@ func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err err
 	seen, limit := n.store.Terms()
 	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
 		SeenTerm: seen, TermLimit: limit,
-		Tell: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
+		OnEvent: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
 	if err != nil {
 		return err
 	}
 	n.undo = append(n.undo, n.members.Close)
 	n.inboxes.announceBy(n.members.Describe)
-	return n.store.KeepTerms(ctx, n.members.Highest)
+	return n.store.KeepTerms(ctx, n.members.HighestTerm)
 }
 
 // describe fills in what others should know of this node.

@@ -52,7 +52,7 @@ func (n *Node) devicesProps() *actor.Props {
 		name := gpuName(i)
 		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
-			Source: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
+			Health: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
 			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
 		}))})

@@ -80,7 +80,7 @@ func (n *Node) openInboxes() error {
 
 // readInboxes reads the prefixes of the users there are.
 func (n *Node) readInboxes() error {
-	users, err := natsd.Users(n.cfg.NATSUsers)
+	users, err := natsd.LoadUsers(n.cfg.NATSUsers)
 	if err != nil {
 		return err
 	}

@@ -68,13 +68,13 @@ func (n *Node) watchTLS() {
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, UsersChanged: n.usersChanged(), Refused: n.refusedByNATS,
-		DiskChanged: n.onDisk,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, OnUsersReload: n.usersChanged(), OnRefused: n.refusedByNATS,
+		OnDiskChange: n.onDisk,
 	}
 	if n.cfg.TLS != nil {
 		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys
 	}
-	if cfg.Self, err = n.cfg.Login.PublicKey(); err != nil {
+	if cfg.NodeKey, err = n.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
 	if n.nats, err = recovery.Start(ctx, cfg, opts, n.copied); err != nil {
@@ -86,7 +86,7 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	case err == nil:
 	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before it says why
 		return fmt.Errorf("the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
-			"--nats-creds, or add this one %s", err, n.cfg.NATSUsers, cfg.Self)
+			"--nats-creds, or add this one %s", err, n.cfg.NATSUsers, cfg.NodeKey)
 	default:
 		return fmt.Errorf("connection to the node's own nats-server: %w", err)
 	}

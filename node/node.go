@@ -49,7 +49,7 @@ type Node struct {
 	gateway    *gateway.Gateway
 	metrics    *prometheus.Registry
 	terms      *replica.Terms
-	stored     router.Stored
+	stored     router.DeploymentCache
 	routed     chan struct{} // closed once the router knows what runs on the other nodes
 	informed   chan struct{} // closed once this node is to answer for the cluster
 	serving    chan struct{} // closed once the control service takes requests
@@ -232,7 +232,7 @@ func (n *Node) onFailure(f supervise.Failure) {
 // changes.
 func (n *Node) causes() []gateway.Cause {
 	all := n.storeNow().causes()
-	if (n.store.Lost() || n.members.Lost()) && !slices.Contains(all, gateway.CauseStore) {
+	if (n.store.Lost() || n.members.BucketLost()) && !slices.Contains(all, gateway.CauseStore) {
 		all = append(all, gateway.CauseStore)
 	}
 	return all

@@ -125,7 +125,7 @@ func (n *Node) Migrate(ctx context.Context, req *messages.MigrateReplicaRequest)
 		if err != nil {
 			return nil, err
 		}
-		from, to, err := control.Pair(all, req.GetFrom(), req.GetTo())
+		from, to, err := control.MigrationPair(all, req.GetFrom(), req.GetTo())
 		if err != nil {
 			return nil, err
 		}

@@ -96,7 +96,7 @@ func TestDeviceLost(t *testing.T) {
 		t.Errorf("%v, held: %v", g, n.Holders()[0].Held())
 	}
 	release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
-	if _, err := n.ReleaseGpu(t.Context(), release); err == nil || !strings.Contains(err.Error(), "it has failed its self-test") {
+	if _, err := n.ReleaseGpu(t.Context(), release); err == nil || !strings.Contains(err.Error(), "self-test failed") {
 		t.Errorf("it is lost still, and was released: %v", err)
 	}
 	b.lost.Store(false)
@@ -116,7 +116,7 @@ func TestQuarantine(t *testing.T) {
 	done := make(chan []string)
 	go func() { done <- run(t, n) }()
 	g, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
-	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by the operator's word: it is to be replaced" {
+	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by operator request: it is to be replaced" {
 		t.Fatalf("%v, %v", g, err)
 	}
 	for i, got := range <-done {

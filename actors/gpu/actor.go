@@ -15,8 +15,8 @@ import (
 	"troupe/messages"
 )
 
-// Models is what this actor drives: the models in one device's memory. It is safe for concurrent use,
-// and what it holds survives any actor.
+// Models holds the models in one device's memory. It is safe for concurrent use and survives every
+// actor.
 type Models interface {
 	Inspect(path string) (engine.Facts, error)
 	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
@@ -28,69 +28,70 @@ type Models interface {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node   string // the member that owns it
+	Node   string // the device's node
 	Name   string // "gpu-0"
 	Info   cuda.Info
 	Models Models
-	HBM    *actor.Props // the child
-	Source Source       // observed every second; nil: nobody tells how the device is
+	HBM    *actor.Props // props of the child
+	Health HealthSource // observed every second; nil: the device is not observed
 	Facts  *messages.GpuFacts
-	// KVReserve is the share of the device's memory that is kept for KV blocks.
+	// KVReserve is the share of the device's memory that is reserved for KV blocks.
 	KVReserve float64
-	// SelfTest tries the device; it may hang with it.
+	// SelfTest tests the device. It may hang if the device does.
 	SelfTest func(context.Context) error
-	// Publish announces life-cycle events; it must not block.
+	// Publish publishes life-cycle events; it must not block.
 	Publish  func(kind, subject, detail string)
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a gpu actor.
+// Props returns the props of a gpu actor.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
-	kept := &standing{}
+	kept := &sharedState{}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &device{Config: cfg, standing: kept, incarnation: incarnation}
+		return &device{Config: cfg, sharedState: kept, incarnation: incarnation}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 type device struct {
 	Config
-	*standing
+	*sharedState
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
 
-	hbm      *actor.PID
-	ledger   *hbm.Ledger
-	held     map[string]residency.Loaded // lease -> the model under it
-	loading  map[string]*load            // lease -> the load in flight
-	freeing  map[string][]asker          // lease -> who waits for it to be free
-	users    map[string]user             // lease -> who uses its KV memory, as last heard
-	resizing map[string]*resize          // lease -> its KV memory grows or shrinks
-	fixed    map[string]bool             // leases that cannot be resized
-	adapting map[string]*adapting        // lease -> it gets memory for adapters
-	attempt  uint64                      // of the last resize; unique over all lives
-	busy     time.Time                   // when memory was last wanted for something else than growing
+	hbm           *actor.PID
+	ledger        *hbm.Ledger
+	held          map[string]residency.Loaded // lease -> its model
+	loading       map[string]*load            // lease -> the load in flight
+	freeing       map[string][]requester      // lease -> requesters that wait until it is free
+	kvUsers       map[string]kvUser           // lease -> last report on its KV memory
+	resizing      map[string]*resize          // lease -> resize of its KV memory
+	notResizable  map[string]bool             // leases that cannot be resized
+	adapterLeases map[string]*adapterLease    // lease -> adapter memory being leased for it
+	attempt       uint64                      // number of the last resize; unique over all incarnations
+	lastDemand    time.Time                   // when memory was last wanted for anything but growth
 
-	testing   bool      // a self-test runs
-	tried     time.Time // when the last one began, or the quarantine
-	releasing []asker   // who waits for it
+	selfTesting       bool                 // a self-test is running
+	tested            *messages.Quarantine // what quarantined the device when that self-test started
+	lastSelfTest      time.Time            // start of the last self-test or of the quarantine
+	releaseRequesters []requester          // wait for the self-test
 }
 
-// load is one model on its way to the device.
+// load is a model being loaded to the device.
 type load struct {
-	command *messages.LoadModel // the first that asked
-	askers  []asker
-	began   time.Time
-	facts   engine.Facts // once inspected
-	counts  bool         // there is room for it by the budget
-	waits   bool         // for memory that others give up
-	until   time.Time    // for how long; zero: it has not been short of any
+	command    *messages.LoadModel // of the first request
+	requesters []requester
+	started    time.Time
+	facts      engine.Facts // valid once inspected
+	budgeted   bool         // the budget has room for it
+	waiting    bool         // for memory that other replicas yield
+	deadline   time.Time    // of the wait; zero: it has not waited yet
 }
 
-type asker struct {
+type requester struct {
 	requestID string
 	replyTo   *actor.PID
 }
@@ -122,10 +123,10 @@ func (d *device) Receive(ctx actor.Context) {
 	case *actor.Started:
 		d.onStarted(ctx)
 	case *actor.Restarting:
-		d.onEnding()
+		d.onStopping()
 	case *actor.Stopping:
-		d.onEnding()
-		d.jobs.Wait() // who stops the actor closes the device next
+		d.onStopping()
+		d.jobs.Wait() // the device is closed as soon as the actor has stopped
 	case *messages.LoadModel:
 		d.onLoad(ctx, msg)
 	case *inspected:
@@ -139,7 +140,7 @@ func (d *device) Receive(ctx actor.Context) {
 	case *messages.GetGpu:
 		ctx.Respond(d.status())
 	default:
-		d.receiveResize(ctx)
+		d.receiveMemory(ctx)
 	}
 }
 
@@ -152,7 +153,7 @@ func (d *device) receiveHealth(ctx actor.Context) {
 	case *observed:
 		d.onObserved(ctx, msg)
 	case *messages.DeviceFailed:
-		d.onFailed(msg)
+		d.onDeviceFailed(msg)
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
 	case *messages.ReleaseGpu:
@@ -163,18 +164,18 @@ func (d *device) receiveHealth(ctx actor.Context) {
 }
 
 func (d *device) onStarted(ctx actor.Context) {
-	d.life, d.end = context.WithCancel(context.Background())
+	d.lifetime, d.cancel = context.WithCancel(context.Background())
 	d.held = make(map[string]residency.Loaded)
 	d.loading = make(map[string]*load)
-	d.freeing = make(map[string][]asker)
-	d.users, d.resizing, d.fixed = make(map[string]user), make(map[string]*resize), make(map[string]bool)
-	d.adapting = make(map[string]*adapting)
-	d.attempt, d.busy = uint64(time.Now().UnixNano()), time.Now()
+	d.freeing = make(map[string][]requester)
+	d.kvUsers, d.resizing, d.notResizable = make(map[string]kvUser), make(map[string]*resize), make(map[string]bool)
+	d.adapterLeases = make(map[string]*adapterLease)
+	d.attempt, d.lastDemand = uint64(time.Now().UnixNano()), time.Now()
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
-		if short := d.lease(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
-			panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
+		if short := d.leaseModel(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
+			panic("gpu: " + d.Name + " holds more memory than it has: " + short.Error())
 		}
 	}
 	pid, err := ctx.SpawnNamed(d.HBM, "hbm")
@@ -182,29 +183,30 @@ func (d *device) onStarted(ctx actor.Context) {
 		panic(err)
 	}
 	d.hbm = pid
-	if d.Source != nil {
+	if d.Health != nil {
 		d.observe(ctx)
 	}
-	supervise.After(ctx, spreadEvery, &spread{d.incarnation})
+	supervise.After(ctx, distributeInterval, &distributeTick{d.incarnation})
 }
 
-// onEnding blocks until no memory is being resized: the next life takes what there is for granted.
-func (d *device) onEnding() {
-	d.end()
+// onStopping blocks until no resize is running: the next incarnation rebuilds its ledger from the
+// memory as it is.
+func (d *device) onStopping() {
+	d.cancel()
 	for _, z := range d.resizing {
 		if z.done != nil {
 			<-z.done
 		}
 	}
-	for _, a := range d.adapting {
+	for _, a := range d.adapterLeases {
 		if a.done != nil {
 			<-a.done
 		}
 	}
 }
 
-// lease writes a model into the ledger: all of it, or nothing.
-func (d *device) lease(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
+// leaseModel leases the pages of a model, all or none.
+func (d *device) leaseModel(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
 	for _, part := range []struct {
 		kind  string
 		bytes int64
@@ -244,9 +246,9 @@ func (d *device) status() *messages.GpuStatus {
 		MemoryBytes: uint64(d.ledger.Total()), FreeBytes: uint64(d.ledger.Free()),
 		Quarantine: d.quarantine, Health: d.health(), Facts: d.Facts,
 	}
-	s.Budget = d.budgetStatus()
-	for _, p := range d.pools() {
-		s.YieldableBytes += uint64(max(0, p.Pages-p.Least)) * hbm.PageBytes
+	s.Budget = d.budgetReport()
+	for _, p := range d.resizablePools() {
+		s.YieldableBytes += uint64(max(0, p.Pages-p.Min)) * hbm.PageBytes
 	}
 	for _, l := range d.ledger.Leases() {
 		s.Leases = append(s.Leases, &messages.GpuLease{

@@ -9,12 +9,12 @@ import (
 	"troupe/messages"
 )
 
-// needs are the leases that count in the budget, in order, and what each needs: those that are held, and loads that there
-// is room for.
+// needs returns the leases that count in the budget, sorted, and the memory that each needs. These
+// are the leases that are held and the loads that the budget has room for.
 func (d *device) needs() (leases []string, needs []hbm.Need) {
 	all := make(map[string]hbm.Need)
 	for lease, l := range d.loading {
-		if l.counts {
+		if l.budgeted {
 			all[lease] = l.facts.Need(l.spec())
 		}
 	}
@@ -38,36 +38,36 @@ func (d *device) budget() hbm.Budget {
 	return d.emptyBudget().With(needs...)
 }
 
-// share is what a lease has of the memory for KV blocks, in pages.
+// share is a lease's share of the memory for KV blocks, in pages.
 type share struct {
-	promised int // and does not give up
-	all      int // gets back when there is room
+	guaranteed int // never yielded
+	full       int // restored when there is room
 }
 
 func (d *device) shares() map[string]share {
 	leases, needs := d.needs()
 	b := d.emptyBudget().With(needs...)
-	promised, all := hbm.Shares(b.Promised(), needs), hbm.Shares(b.KV(), needs)
+	guaranteed, full := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
 	shares := make(map[string]share, len(leases))
 	for i, lease := range leases {
-		shares[lease] = share{hbm.PagesOf(promised[i]), hbm.PagesOf(all[i])}
+		shares[lease] = share{hbm.PagesOf(guaranteed[i]), hbm.PagesOf(full[i])}
 	}
 	return shares
 }
 
-// awaitsYield reports whether replicas that do not say yet what they use could give up so many pages: they are loading,
-// or about to report. As long as one loads, the time does not count.
-func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bool {
+// mayYieldLater reports whether replicas without a recent report could yield the missing pages:
+// they are loading, or about to report. While one of them loads, the wait does not time out.
+func (d *device) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Time) bool {
 	shares, loading := d.shares(), false
 	could := make(map[string]int)
 	for _, l := range d.ledger.Leases() {
-		if l.Kind == "kv" && !d.fixed[l.Owner] && d.freeing[l.Owner] == nil {
-			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].promised)
+		if l.Kind == "kv" && !d.notResizable[l.Owner] && d.freeing[l.Owner] == nil {
+			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].guaranteed)
 			loading = loading || d.loading[l.Owner] != nil && could[l.Owner] > 0
 		}
 	}
 	for _, p := range pools {
-		could[p.Owner] = max(0, p.Pages-p.Least)
+		could[p.Owner] = max(0, p.Pages-p.Min)
 	}
 	for _, pages := range could {
 		missing -= pages
@@ -76,27 +76,28 @@ func (d *device) awaitsYield(missing int, pools []hbm.Pool, until *time.Time) bo
 		return false
 	}
 	if loading {
-		*until = time.Time{}
+		*deadline = time.Time{}
 	}
 	return true
 }
 
-// alone is how many KV blocks a model would have as the only one on the device.
-func (d *device) alone(m residency.Loaded) int {
+// blocksAlone returns the number of KV blocks that a model would have as the only one on the
+// device.
+func (d *device) blocksAlone(m residency.Loaded) int {
 	need := m.Facts.Need(m.LoadSpec)
-	return min(m.Facts.KVSize(m.LoadSpec).Full(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	return min(m.Facts.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
-func (d *device) budgetStatus() *messages.MemoryBudget {
+func (d *device) budgetReport() *messages.MemoryBudget {
 	leases, _ := d.needs()
 	b := d.budget()
 	return &messages.MemoryBudget{
-		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Least), Replicas: leases,
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Min), Replicas: leases,
 	}
 }
 
-// overload is the refusal of a load that the budget has no room for.
-func (d *device) overload(l *load, over *hbm.Overload) *messages.Refused {
+// overloadRefusal returns the refusal of a load that does not fit the budget.
+func (d *device) overloadRefusal(l *load, over *hbm.Overload) *messages.Refused {
 	return &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: d.Name + ", " + l.command.GetPath() + ": " + over.Error(),
 		Memory: messages.ShortOfMemory(l.command.GetPath(), over),

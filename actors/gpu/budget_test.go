@@ -15,18 +15,19 @@ import (
 	"troupe/testkit"
 )
 
-// obliging are replicas that give way whenever they are asked, and report each second.
-type obliging struct {
+// yieldingReplicas plays replicas that yield whenever they are asked and report their KV memory
+// continuously.
+type yieldingReplicas struct {
 	*testkit.Peer
-	t     *testing.T
-	pid   *actor.PID
-	shelf *shelf
-	asked int
+	t      *testing.T
+	pid    *actor.PID
+	models *fakeModels
+	asked  int
 }
 
-func (o *obliging) pass(d time.Duration) {
+func (o *yieldingReplicas) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		for _, m := range o.shelf.Held() {
+		for _, m := range o.models.Held() {
 			o.Send(o.pid, &messages.KVReport{Lease: m.Lease, Blocks: uint32(m.KVBlocks), Least: 64})
 		}
 		synctest.Wait()
@@ -39,16 +40,17 @@ func (o *obliging) pass(d time.Duration) {
 	}
 }
 
-// TestTinyReplicasStop: replicas are placed as long as each has its least, and then refused; what was taken from one
-// comes back when the others are gone.
-func TestTinyReplicasStop(t *testing.T) {
+// TestBudgetLimitsReplicas places replicas until they would have less than their minimum, and
+// expects the next one to be refused. The first replica gets its memory back when the others are
+// gone.
+func TestBudgetLimitsReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{context: 1024}
+		s := &fakeModels{context: 1024}
 		p, pid := playWith(t, s, func(c *gpu.Config) { c.Info, c.KVReserve = cuda.Info{MemoryBytes: 64 << 20}, 0.3 })
-		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
+		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		place := func(i int) *messages.LoadModelResult {
 			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), "m")
-			ask.MaxSequences = 16 // 1024 blocks, or 16 MiB, of which 4 MiB at least; and 4 MiB of weights
+			ask.MaxSequences = 16 // at most 1024 blocks (16 MiB), at least 4 MiB of them, and 4 MiB of weights
 			o.Send(pid, ask)
 			o.pass(6 * time.Second)
 			return last[loadResult](t, p)
@@ -60,52 +62,56 @@ func TestTinyReplicasStop(t *testing.T) {
 			}
 			for _, m := range s.Held() {
 				if m.KVBlocks < 256 {
-					t.Errorf("%s has %d KV blocks beside %d others", m.Lease, m.KVBlocks, i)
+					t.Errorf("%s has %d KV blocks next to %d others", m.Lease, m.KVBlocks, i)
 				}
 			}
 		}
 		refused := place(8).GetRefused()
-		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20, Reserve: 18 << 20}
+		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20,
+			Reserve: 18 << 20}
 		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
-			!strings.Contains(refused.GetDetail(), "gpu-0, m: short of memory by 8 MiB: 4 MiB needed, and 4 MiB for KV") {
-			t.Errorf("one more: %v", refused)
+			!strings.Contains(refused.GetDetail(),
+				"gpu-0, m: short of memory by 8 MiB: needs 4 MiB and at least 4 MiB for KV") {
+			t.Errorf("one replica too many: %v", refused)
 		}
 		if got := s.has("m-0").KVBlocks; got != 256 {
-			t.Errorf("the first has %d KV blocks beside seven others", got)
+			t.Errorf("the first replica has %d KV blocks next to seven others", got)
 		}
 		for i := 1; i < 8; i++ {
 			o.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: fmt.Sprint("m-", i)})
 		}
 		o.pass(5 * time.Second)
 		if got := s.has("m-0").KVBlocks; got != 1024 {
-			t.Errorf("alone again, the first has %d KV blocks", got)
+			t.Errorf("the first replica has %d KV blocks on its own", got)
 		}
 	})
 }
 
-// TestWeightsLeaveTheReserve: a model whose weights would leave less than the reserve is refused, though nothing else is
-// there.
-func TestWeightsLeaveTheReserve(t *testing.T) {
-	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4
+// TestWeightsLeaveReserve checks that a model whose weights cut into the reserve is refused, even
+// on an empty device.
+func TestWeightsLeaveReserve(t *testing.T) {
+	for share, fits := range map[float64]bool{0.75: true, 0.9: false} { // of 16 MiB, of which the weights take 4 MiB
 		synctest.Test(t, func(t *testing.T) {
-			p, pid := playWith(t, &shelf{}, func(c *gpu.Config) { c.KVReserve = share })
+			p, pid := playWith(t, &fakeModels{}, func(c *gpu.Config) { c.KVReserve = share })
 			p.Send(pid, load("1", "m-0", "m"))
 			synctest.Wait()
 			got := last[loadResult](t, p)
-			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits || (reserve == 14<<20) == fits {
+			if reserve := got.GetRefused().GetMemory().GetReserve(); (got.GetLoaded() != nil) != fits ||
+				(reserve == 14<<20) == fits {
 				t.Errorf("%g: %v", share, got)
 			}
 		})
 	}
 }
 
-// TestWaitsForOneThatLoads: a load that is short waits for a replica that is still loading, and can give way then.
-func TestWaitsForOneThatLoads(t *testing.T) {
+// TestLoadWaitsForLoadingReplica checks that a load short of memory waits for a replica that can
+// yield once it is loaded.
+func TestLoadWaitsForLoadingReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{context: 4096, delay: time.Minute}
+		s := &fakeModels{context: 4096, delay: time.Minute}
 		p, pid := playWith(t, s, func(*gpu.Config) {})
-		o := &obliging{Peer: p, t: t, pid: pid, shelf: s}
-		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB, of which 4 can be given up
+		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
+		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB and can yield 4 MiB of them
 		synctest.Wait()
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128

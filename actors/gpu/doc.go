@@ -1,25 +1,39 @@
-// Package gpu is the actor of one device: its HBM ledger, the models in it, and whether it may be used at all.
+// Package gpu provides the actor of one device. It owns the HBM ledger and the models in the
+// device's memory, and quarantines the device when it fails.
 //
-// Parent: the devices group. Child: hbm, the KV tier in the device's memory.
-// Accepts: LoadModel, UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed. Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult,
-// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends ShrinkKV, GrowKV.
+// Parent: the devices group. Child: hbm, the KV tier in the device's memory. Accepts: LoadModel,
+// UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed.
+// Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, QuarantineGpuResult and
+// ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
 //
-// Who may have which page is decided by core/hbm, and how many KV blocks fit by core/units. Reading a model is
-// a job; what it read is held by Models, which outlives every actor.
+// core/hbm decides who gets which page, and core/units how many KV blocks fit. A job reads the
+// weights; Models holds them and survives every actor.
 //
-// KV memory is resized while it serves (resize.go). A load that is short waits for what core/hbm has replicas give up: each says that nobody uses it
-// (KVShrunk), a job takes it away, GrowKV says how much is left, and no step runs in between. A replica that is silent or refuses keeps what it has, and
-// a load that got no memory in time is refused. The ledger follows what Models holds.
+// # KV memory
 //
-// A share of the memory, Config.KVReserve, is kept for KV blocks. A load is refused where core/hbm.Budget has no room for
-// it (budget.go); no replica gives up its share of what is promised, and what becomes free goes first to replicas that have
-// less than their share.
+// KV memory is resized while it serves (resize.go). A load that is short of memory waits until
+// replicas yield the pages that core/hbm selects. Each replica confirms that the blocks are unused
+// (KVShrunk), a job frees the memory, and GrowKV reports the new number of blocks. The replica runs
+// no step in between. A replica that is silent or refuses keeps its memory, and a load that gets
+// none in time is refused. The ledger follows Models.
 //
-// Every second a job observes the device, and core/health judges what it saw. A device that is lost, has memory errors or needs a reset is
-// quarantined: it takes no new model, and deployments, which ask, move what is on it elsewhere. What is on a lost device is given
-// up: its leases are freed once nobody uses them. It comes back by ReleaseGpu, after a self-test unless told otherwise; a lost one is
-// tried now and then without being asked.
+// Config.KVReserve is the share of the memory that is reserved for KV blocks. A load that does not
+// fit hbm.Budget is refused (budget.go). No replica yields its guaranteed share, and free memory
+// goes first to replicas below their share.
 //
-// The quarantine outlives the actor, though not the process. State: the ledger is observed, rebuilt at Started from what Models holds. Loads are in flight: a crash cancels
-// them, and whoever asked asks again. Replicas are not children of this actor and go on serving while it restarts.
+// # Health
+//
+// A job observes the device every second, and core/health judges the observation. A device that is
+// lost, has memory errors or needs a reset is quarantined: it takes no new model. Deployments poll
+// the device and move its replicas elsewhere. The models on a lost device are unloaded once no
+// replica uses them. ReleaseGpu ends the quarantine, by default after a self-test. A lost device is
+// also tested at intervals.
+//
+// The quarantine survives the actor, but not the process.
+//
+// # State
+//
+// The ledger is observed: Started rebuilds it from Models. Loads are in flight: a crash cancels
+// them, and their requesters retry. Replicas are not children of this actor and continue to serve
+// while it restarts.
 package gpu

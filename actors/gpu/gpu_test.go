@@ -23,8 +23,8 @@ import (
 	"troupe/testkit"
 )
 
-// shelf holds models without a device.
-type shelf struct {
+// fakeModels implements gpu.Models without a device.
+type fakeModels struct {
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
 	loads      int
@@ -34,14 +34,14 @@ type shelf struct {
 	failResize error
 }
 
-func (s *shelf) Inspect(path string) (engine.Facts, error) {
+func (s *fakeModels) Inspect(path string) (engine.Facts, error) {
 	if path == "missing" {
 		return engine.Facts{}, errors.New("missing: no config.json")
 	}
 	return engine.Facts{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
 }
 
-func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
+func (s *fakeModels) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
 	s.mu.Lock()
 	s.loads++
 	s.mu.Unlock()
@@ -60,14 +60,14 @@ func (s *shelf) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loade
 	return s.held[spec.Lease], nil
 }
 
-func (s *shelf) Unload(lease string) (int64, error) {
+func (s *fakeModels) Unload(lease string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, lease)
 	return 1, nil
 }
 
-func (s *shelf) Resize(lease string, blocks int) (residency.Loaded, error) {
+func (s *fakeModels) Resize(lease string, blocks int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -79,7 +79,7 @@ func (s *shelf) Resize(lease string, blocks int) (residency.Loaded, error) {
 	return m, nil
 }
 
-func (s *shelf) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
+func (s *fakeModels) LeaseAdapters(lease string, pages int) (residency.Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, held := s.held[lease]
@@ -91,7 +91,7 @@ func (s *shelf) LeaseAdapters(lease string, pages int) (residency.Loaded, error)
 	return m, nil
 }
 
-func (s *shelf) Held() (all []residency.Loaded) {
+func (s *fakeModels) Held() (all []residency.Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.held {
@@ -100,27 +100,31 @@ func (s *shelf) Held() (all []residency.Loaded) {
 	return all
 }
 
-func play(t *testing.T, s *shelf, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+func play(t *testing.T, s *fakeModels, mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	return playWith(t, s, func(*gpu.Config) {}, mw...)
 }
 
-func playWith(t *testing.T, s *shelf, change func(*gpu.Config), mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
+func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
+	mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
 	s.held = map[string]residency.Loaded{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{
-		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s, HBM: kvblock.Props(kvblock.Config{Device: "gpu-0"}),
-		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {}, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
+		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s,
+		HBM:      kvblock.Props(kvblock.Config{Device: "gpu-0"}),
+		SelfTest: func(context.Context) error { return nil }, Publish: func(string, string, string) {},
+		Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 	}
 	change(&cfg)
 	pid := testkit.Spawn(t, sys, "gpu-0", supervise.Strategy(nil), gpu.Props(cfg), mw...)
-	return testkit.NewPeer(t, sys, "asker", nil), pid
+	return testkit.NewPeer(t, sys, "peer", nil), pid
 }
 
 func load(id, lease, path string) *messages.LoadModel {
-	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2, StepTokens: 8}
+	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2,
+		StepTokens: 8}
 }
 
-// last is the last answer of a type.
+// last returns the last message of a type that the peer received.
 func last[T proto.Message](t *testing.T, p *testkit.Peer) T {
 	t.Helper()
 	synctest.Wait()
@@ -137,37 +141,42 @@ type (
 	status       = *messages.GpuStatus
 )
 
-func TestLoadsOnceForAllWhoAsk(t *testing.T) {
+func TestConcurrentRequestsShareLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{delay: time.Second}
+		s := &fakeModels{delay: time.Second}
 		p, pid := play(t, s)
 		p.Send(pid, load("1", "m-0", "m"))
 		p.Send(pid, load("2", "m-0", "m"))
 		time.Sleep(2 * time.Second)
-		if got := last[loadResult](t, p); got.GetLoaded() == nil || len(testkit.Got[loadResult](p)) != 2 || s.loads != 1 {
+		if got := last[loadResult](t, p); got.GetLoaded() == nil || len(testkit.Got[loadResult](p)) != 2 ||
+			s.loads != 1 {
 			t.Errorf("%v, %d answers, %d loads", got, len(testkit.Got[loadResult](p)), s.loads)
 		}
 		p.Send(pid, load("3", "m-0", "m"))
 		if got := last[loadResult](t, p); !got.GetLoaded().GetAdopted() || got.GetRequestId() != "3" || s.loads != 1 {
-			t.Errorf("asked again: %v", got)
+			t.Errorf("third request: %v", got)
 		}
 		p.Send(pid, &messages.GetGpu{})
-		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING || got.GetFreeBytes() >= got.GetMemoryBytes()-4<<20 {
+		if got := last[status](t, p); got.GetState() != messages.GpuState_GPU_STATE_SERVING ||
+			got.GetFreeBytes() >= got.GetMemoryBytes()-4<<20 {
 			t.Errorf("%v", got)
 		}
 	})
 }
 
-func TestRefusalsLeaveNothingLeased(t *testing.T) {
+func TestRefusedLoadLeasesNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
-		shelf *shelf
+		shelf *fakeModels
 		ask   *messages.LoadModel
 		want  messages.Reason
 	}{
-		"no such model":  {&shelf{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
-		"does not fit":   {&shelf{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16, KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
-		"damaged":        {&shelf{fail: errors.New("truncated")}, load("1", "m-0", "m"), messages.Reason_REASON_LOAD_FAILED},
-		"device is full": {&shelf{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"), messages.Reason_REASON_NO_MEMORY},
+		"no such model": {&fakeModels{}, load("1", "m-0", "missing"), messages.Reason_REASON_LOAD_FAILED},
+		"does not fit": {&fakeModels{}, &messages.LoadModel{Lease: "m-0", Path: "m", BlockTokens: 16,
+			KvBlocks: 1 << 20}, messages.Reason_REASON_NO_MEMORY},
+		"damaged": {&fakeModels{fail: errors.New("truncated")}, load("1", "m-0", "m"),
+			messages.Reason_REASON_LOAD_FAILED},
+		"device is full": {&fakeModels{fail: cuda.ErrOutOfMemory}, load("1", "m-0", "m"),
+			messages.Reason_REASON_NO_MEMORY},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -177,7 +186,8 @@ func TestRefusalsLeaveNothingLeased(t *testing.T) {
 					t.Errorf("%v", got)
 				}
 				p.Send(pid, &messages.GetGpu{})
-				if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() || got.GetState() != messages.GpuState_GPU_STATE_IDLE {
+				if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() ||
+					got.GetState() != messages.GpuState_GPU_STATE_IDLE {
 					t.Errorf("%v", got)
 				}
 			})
@@ -185,12 +195,12 @@ func TestRefusalsLeaveNothingLeased(t *testing.T) {
 	}
 }
 
-func TestUnload(t *testing.T) {
+func TestUnloadFreesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, pid := play(t, &shelf{})
+		p, pid := play(t, &fakeModels{})
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
-		for range 2 { // what is not held is unloaded too
+		for range 2 { // unloading succeeds if the model is not held
 			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
 			if got := last[unloadResult](t, p); got.GetUnloaded() == nil {
 				t.Errorf("%v", got)
@@ -203,10 +213,11 @@ func TestUnload(t *testing.T) {
 	})
 }
 
-// TestCrash: the next life takes its ledger from what is on the device, and a load that was lost is asked for again.
-func TestCrash(t *testing.T) {
+// TestCrashRebuildsLedger checks that a restart rebuilds the ledger from the models on the device,
+// and that a lost load can be requested again.
+func TestCrashRebuildsLedger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{delay: time.Second}
+		s := &fakeModels{delay: time.Second}
 		crash := &testkit.Crash{On: "*messages.UnloadModel", Times: 1}
 		p, pid := play(t, s, crash.Middleware)
 		p.Send(pid, load("1", "m-0", "m"))
@@ -218,11 +229,11 @@ func TestCrash(t *testing.T) {
 		got := last[status](t, p)
 		for _, l := range got.GetLeases() {
 			if l.GetOwner() != "m-0" {
-				t.Errorf("%s holds memory: its load was lost", l.GetOwner())
+				t.Errorf("%s holds memory, though its load was lost", l.GetOwner())
 			}
 		}
 		if len(got.GetLeases()) == 0 {
-			t.Error("what is on the device is forgotten")
+			t.Error("the model on the device has no lease")
 		}
 		p.Send(pid, load("3", "n-0", "m"))
 		time.Sleep(2 * time.Second)

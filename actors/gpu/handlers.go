@@ -18,58 +18,59 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// retryBusy is when to ask again for a lease that is being freed.
+// retryBusy is the retry delay for a lease that is being freed.
 const retryBusy = 100 * time.Millisecond
 
 func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
-	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
-	if z := d.resizing[lease]; z != nil && z.done != nil && !d.lost() { // how much there is will be known soon
-		z.askers = append(z.askers, who)
+	lease, req := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
+	if z := d.resizing[lease]; z != nil && z.done != nil && !d.isLost() { // answered when the resize ends
+		z.requesters = append(z.requesters, req)
 		return
 	}
-	if m, ok := d.held[lease]; ok && !d.lost() {
-		if other := otherThan(m, msg); other != nil {
-			ctx.Send(who.replyTo, &messages.LoadModelResult{RequestId: who.requestID, FoundRevision: m.Digests.Revision,
-				Outcome: &messages.LoadModelResult_Refused{Refused: other}})
+	if m, ok := d.held[lease]; ok && !d.isLost() {
+		if other := leaseMismatch(m, msg); other != nil {
+			ctx.Send(req.replyTo, &messages.LoadModelResult{RequestId: req.requestID,
+				FoundRevision: m.Digests.Revision,
+				Outcome:       &messages.LoadModelResult_Refused{Refused: other}})
 			return
 		}
-		ctx.Send(who.replyTo, d.granted(who.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
+		ctx.Send(req.replyTo, d.loadedResult(req.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 		return
 	}
 	if _, busy := d.freeing[lease]; busy {
-		ctx.Send(who.replyTo, refusedLoad(who.requestID, &messages.Refused{
+		ctx.Send(req.replyTo, refusedLoad(req.requestID, &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_READY, Detail: "lease " + lease + " is being freed",
 			RetryAfter: durationpb.New(retryBusy),
 		}))
 		return
 	}
 	if d.quarantine != nil {
-		ctx.Send(who.replyTo, refusedLoad(who.requestID, d.refusal(d.quarantine.GetDetail())))
+		ctx.Send(req.replyTo, refusedLoad(req.requestID, d.quarantineRefusal(d.quarantine.GetDetail())))
 		return
 	}
 	if l, ok := d.loading[lease]; ok {
-		l.join(who)
+		l.join(req)
 		return
 	}
-	d.loading[lease] = &load{command: msg, askers: []asker{who}, began: time.Now()}
+	d.loading[lease] = &load{command: msg, requesters: []requester{req}, started: time.Now()}
 	models, path, incarnation := d.Models, msg.GetPath(), d.incarnation
-	supervise.Job(ctx, d.life,
+	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (engine.Facts, error) { return models.Inspect(path) },
 		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
 }
 
-// join adds one who waits; asking again replaces the first.
-func (l *load) join(who asker) {
-	for i, a := range l.askers {
-		if a.requestID == who.requestID {
-			l.askers[i] = who
+// join adds a requester. A repeated request replaces the first one.
+func (l *load) join(req requester) {
+	for i, a := range l.requesters {
+		if a.requestID == req.requestID {
+			l.requesters[i] = req
 			return
 		}
 	}
-	l.askers = append(l.askers, who)
+	l.requesters = append(l.requesters, req)
 }
 
-// onInspected: the sizes are known, and whether there is room.
+// onInspected checks the model's sizes against the budget and starts the load.
 func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	l := d.loading[msg.lease]
 	if msg.incarnation != d.incarnation || l == nil {
@@ -81,35 +82,35 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	}
 	l.facts = msg.facts
 	if _, over := d.budget().Add(l.facts.Need(l.spec())); over != nil {
-		d.refuse(ctx, msg.lease, d.overload(l, over))
+		d.refuse(ctx, msg.lease, d.overloadRefusal(l, over))
 		return
 	}
-	l.counts = true
+	l.budgeted = true
 	d.start(ctx, l)
 }
 
-// start takes the pages and reads the weights, or waits until others have given up as much.
+// start leases the pages and loads the weights, or waits until replicas yield enough memory.
 func (d *device) start(ctx actor.Context, l *load) {
 	lease, fixed := l.command.GetLease(), hbm.PagesOf(l.facts.Need(l.spec()).Fixed)
 	share := d.shares()[lease]
-	if l.waits = !d.room(ctx, lease, fixed+share.promised, &l.until); l.waits {
+	if l.waiting = !d.makeRoom(ctx, lease, fixed+share.guaranteed, &l.deadline); l.waiting {
 		return
 	}
 	free := int(d.ledger.Free()/hbm.PageBytes) - fixed
-	if free < share.promised {
-		d.refuse(ctx, lease, noMemory(d.Name+": the replicas there did not give up KV memory that they can do without; it is tried again"))
+	if free < share.guaranteed {
+		d.refuse(ctx, lease, noMemory(d.Name+": replicas did not yield KV memory in time; the load is retried"))
 		return
 	}
-	load, short := d.reserve(l, int64(min(free, max(share.promised, share.all)))*hbm.PageBytes)
+	load, short := d.leaseForLoad(l, int64(min(free, max(share.guaranteed, share.full)))*hbm.PageBytes)
 	if short != nil {
 		d.refuse(ctx, lease, noMemory(d.Name+": "+short.Error()))
 		return
 	}
-	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
-	busy.Add(1)
-	supervise.Job(ctx, d.life,
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (residency.Loaded, error) {
-			defer busy.Done()
+			defer jobs.Done()
 			return models.Load(life, load)
 		},
 		func(m residency.Loaded, err error) any { return &loaded{incarnation, load.Lease, m, err} })
@@ -119,20 +120,21 @@ func noMemory(detail string) *messages.Refused {
 	return &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: detail}
 }
 
-// reserve leases pages for a model, its workspace and its KV blocks.
-func (d *device) reserve(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage) {
+// leaseForLoad leases pages for a model, its workspace and its KV blocks.
+func (d *device) leaseForLoad(l *load, kv int64) (engine.LoadSpec, *hbm.Shortage) {
 	load := l.spec()
 	blockBytes := max(1, l.facts.KVTokenBytes*int64(load.BlockTokens))
-	load.KVBlocks = max(0, min(l.facts.KVSize(load).Full(), int(kv/blockBytes)))
-	return load, d.lease(load, l.facts, int64(load.KVBlocks)*blockBytes)
+	load.KVBlocks = max(0, min(l.facts.KVSize(load).Max(), int(kv/blockBytes)))
+	return load, d.leaseModel(load, l.facts, int64(load.KVBlocks)*blockBytes)
 }
 
-// spec is what is asked for; how many KV blocks there are is decided last.
+// spec returns the requested load. The number of KV blocks is set later, in leaseForLoad.
 func (l *load) spec() engine.LoadSpec {
 	c := l.command
 	return engine.LoadSpec{
-		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()), AskedBlocks: int(c.GetKvBlocks()),
-		Limits: limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
+		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()),
+		AskedBlocks: int(c.GetKvBlocks()),
+		Limits:      limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
 		Revision: c.GetRevisionDigest(), Deploy: c.GetDeploy(),
 	}
 }
@@ -152,28 +154,31 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	if msg.err != nil {
 		d.ledger.Release(msg.lease)
 		if errors.Is(msg.err, cuda.ErrDeviceLost) {
-			d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
+			d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 		}
 		d.refuseError(ctx, msg.lease, msg.err)
 		return
 	}
 	delete(d.loading, msg.lease)
-	d.held[msg.lease], d.busy = msg.model, time.Now()
-	took := time.Since(l.began)
-	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).Msg("model loaded")
-	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk", Bytes: uint64(msg.model.Facts.WeightBytes)}
-	for _, a := range l.askers {
-		ctx.Send(a.replyTo, d.granted(a.requestID, msg.model, metrics, false))
+	d.held[msg.lease], d.lastDemand = msg.model, time.Now()
+	took := time.Since(l.started)
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).
+		Msg("model loaded")
+	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk",
+		Bytes: uint64(msg.model.Facts.WeightBytes)}
+	for _, a := range l.requesters {
+		ctx.Send(a.replyTo, d.loadedResult(a.requestID, msg.model, metrics, false))
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
-// refuse ends a load and tells everyone who waited for it.
+// refuse ends a load and answers all its requesters.
 func (d *device) refuse(ctx actor.Context, lease string, why *messages.Refused) {
 	d.refuseFound(ctx, lease, why, "")
 }
 
-// refuseError is refuse for a load that failed. It says which revision was found in place of the one asked for.
+// refuseError is refuse for a load that failed. The refusal contains the revision that was found if
+// it is not the requested one.
 func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 	found := ""
 	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
@@ -183,8 +188,9 @@ func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 }
 
 func (d *device) refuseFound(ctx actor.Context, lease string, why *messages.Refused, found string) {
-	d.Log.Warn().Str("lease", lease).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("model refused")
-	for _, a := range d.loading[lease].askers {
+	d.Log.Warn().Str("lease", lease).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).
+		Msg("model refused")
+	for _, a := range d.loading[lease].requesters {
 		refused := refusedLoad(a.requestID, why)
 		refused.FoundRevision = found
 		ctx.Send(a.replyTo, refused)
@@ -193,35 +199,36 @@ func (d *device) refuseFound(ctx actor.Context, lease string, why *messages.Refu
 }
 
 func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
-	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	lease, req := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
 	if _, busy := d.freeing[lease]; busy {
-		d.freeing[lease] = append(d.freeing[lease], who)
+		d.freeing[lease] = append(d.freeing[lease], req)
 		return
 	}
 	if _, busy := d.loading[lease]; busy {
-		ctx.Send(who.replyTo, refusedUnload(who.requestID, messages.Reason_REASON_NOT_READY, "lease "+lease+" is being loaded"))
+		ctx.Send(req.replyTo, refusedUnload(req.requestID, messages.Reason_REASON_NOT_READY,
+			"lease "+lease+" is being loaded"))
 		return
 	}
 	if _, ok := d.held[lease]; !ok {
-		ctx.Send(who.replyTo, freed(who.requestID, lease, 0))
+		ctx.Send(req.replyTo, unloadedResult(req.requestID, lease, 0))
 		return
 	}
-	d.free(ctx, lease, []asker{who})
+	d.unload(ctx, lease, []requester{req})
 }
 
-// free gives a lease's memory back, in a job, and tells who waits for it.
-func (d *device) free(ctx actor.Context, lease string, askers []asker) {
-	d.freeing[lease] = askers
-	models, incarnation, busy := d.Models, d.incarnation, &d.jobs
+// unload starts a job that frees a lease's memory; its end is reported to the requesters.
+func (d *device) unload(ctx actor.Context, lease string, requesters []requester) {
+	d.freeing[lease] = requesters
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
 	var resized <-chan struct{}
 	if z := d.resizing[lease]; z != nil {
 		resized = z.done
 		delete(d.resizing, lease)
 	}
-	busy.Add(1)
-	supervise.Job(ctx, d.life,
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (int64, error) {
-			defer busy.Done()
+			defer jobs.Done()
 			if resized != nil {
 				<-resized
 			}
@@ -234,51 +241,55 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	askers := d.freeing[msg.lease]
+	requesters := d.freeing[msg.lease]
 	delete(d.freeing, msg.lease)
-	d.busy = time.Now()
+	d.lastDemand = time.Now()
 	if msg.err == nil {
 		delete(d.held, msg.lease)
-		delete(d.users, msg.lease)
-		delete(d.fixed, msg.lease)
+		delete(d.kvUsers, msg.lease)
+		delete(d.notResizable, msg.lease)
 		d.ledger.Release(msg.lease)
 		ctx.Send(d.hbm, &messages.BlocksReleased{Lease: msg.lease})
 		d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.bytes).Msg("model unloaded")
 	}
-	for _, a := range askers {
+	for _, a := range requesters {
 		if msg.err != nil {
 			ctx.Send(a.replyTo, refusedUnload(a.requestID, messages.Reason_REASON_CONFLICT, msg.err.Error()))
 			continue
 		}
-		ctx.Send(a.replyTo, freed(a.requestID, msg.lease, msg.bytes))
+		ctx.Send(a.replyTo, unloadedResult(a.requestID, msg.lease, msg.bytes))
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
-func (d *device) granted(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics, adopted bool) *messages.LoadModelResult {
-	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-		Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
-		ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
-		Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages), KvBlocksAlone: uint32(d.alone(m)),
-		WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
-	}}}
+func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *messages.SwitchMetrics,
+	adopted bool) *messages.LoadModelResult {
+	return &messages.LoadModelResult{RequestId: requestID,
+		Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
+			Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
+			ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
+			Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
+			KvBlocksAlone: uint32(d.blocksAlone(m)),
+			WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,
+		}}}
 }
 
-// otherThan says why a lease is not what is asked for: it was loaded from other files, or nobody knows yet
-// whether it was.
-func otherThan(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {
+// leaseMismatch returns the refusal of a request for a held lease whose model was loaded from other
+// files, or from files that may be others. It returns nil if the lease matches.
+func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {
 	switch want := asked.GetRevisionDigest(); {
 	case want != "" && m.Digests.Revision != want:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-			Detail: fmt.Sprintf("lease %s holds revision %s, not %s as asked for; it is loaded again once the lease is given back",
+			Detail: fmt.Sprintf("lease %s holds revision %s, not the requested %s; "+
+				"it is reloaded once the lease is released",
 				m.Lease, digest.Short(m.Digests.Revision), digest.Short(want)),
 		}
 	case want == "" && m.Deploy != asked.GetDeploy():
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_CONFLICT,
 			Detail: "lease " + m.Lease +
-				" was loaded before the last models.deploy; it is loaded again once the lease is given back",
+				" was loaded before the last models.deploy; it is reloaded once the lease is released",
 		}
 	}
 	return nil
@@ -288,7 +299,7 @@ func refusedLoad(requestID string, r *messages.Refused) *messages.LoadModelResul
 	return &messages.LoadModelResult{RequestId: requestID, Outcome: &messages.LoadModelResult_Refused{Refused: r}}
 }
 
-func freed(requestID, lease string, bytes int64) *messages.UnloadModelResult {
+func unloadedResult(requestID, lease string, bytes int64) *messages.UnloadModelResult {
 	return &messages.UnloadModelResult{RequestId: requestID, Outcome: &messages.UnloadModelResult_Unloaded{
 		Unloaded: &messages.ModelUnloaded{Lease: lease, Bytes: uint64(bytes)},
 	}}

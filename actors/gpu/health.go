@@ -19,25 +19,26 @@ import (
 	"troupe/messages"
 )
 
-// Source tells how a device is. It may block.
-type Source interface{ Health() health.Observation }
+// HealthSource observes a device. It may block.
+type HealthSource interface{ Health() health.Observation }
 
 const (
-	observeEvery = time.Second
-	// selfTestEvery is how often a device that was lost is tried. One that has other faults waits for the operator: a copy
-	// that succeeds says nothing about them.
-	selfTestEvery = 30 * time.Second
-	keptEvents    = 16 // in the status
+	observeInterval = time.Second
+	// selfTestInterval is the interval between self-tests of a lost device. Other faults wait for
+	// the operator: a self-test says nothing about them.
+	selfTestInterval = 30 * time.Second
+	maxEvents        = 16 // in the status
 )
 
-// standing is whether the device may be used, and what is known of it. It outlives the actor.
-type standing struct {
-	jobs sync.WaitGroup // loads and unloads in flight, of every incarnation
+// sharedState is shared by all incarnations of the actor: the health of the device, its quarantine,
+// and the jobs that use it.
+type sharedState struct {
+	jobs sync.WaitGroup // loads and unloads in flight, of all incarnations
 
-	quarantine *messages.Quarantine // nil: it may be used
-	seen       *health.Observation  // the last one
-	observed   time.Time            // when
-	events     []*messages.GpuEvent
+	quarantine      *messages.Quarantine // nil: not quarantined
+	lastObservation *health.Observation  // nil before the first
+	observedAt      time.Time            // time of lastObservation
+	events          []*messages.GpuEvent
 }
 
 // observeNow, observed and tested are notes to self.
@@ -54,10 +55,10 @@ type (
 	}
 )
 
-// observe asks the source in a job; the next one is asked a while after the answer.
+// observe starts a job that observes the device. The next one starts observeInterval after it ends.
 func (d *device) observe(ctx actor.Context) {
-	source, incarnation := d.Source, d.incarnation
-	supervise.Job(ctx, d.life,
+	source, incarnation := d.Health, d.incarnation
+	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (health.Observation, error) { return source.Health(), nil },
 		func(o health.Observation, err error) any { return &observed{incarnation, o, err} })
 }
@@ -66,108 +67,114 @@ func (d *device) onObserved(ctx actor.Context, msg *observed) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	supervise.After(ctx, observeEvery, &observeNow{d.incarnation})
+	supervise.After(ctx, observeInterval, &observeNow{d.incarnation})
 	if msg.err != nil {
-		d.Log.Error().Err(msg.err).Msg("device not observed")
+		d.Log.Error().Err(msg.err).Msg("observing the device failed")
 		return
 	}
-	fault, notes := health.Judge(d.seen, msg.seen)
-	d.seen, d.observed = &msg.seen, time.Now()
+	fault, notes := health.Judge(d.lastObservation, msg.seen)
+	d.lastObservation, d.observedAt = &msg.seen, time.Now()
 	for _, note := range notes {
-		d.note(note)
+		d.recordEvent(note)
 	}
 	if fault.Cause != health.None {
-		d.condemn(causes[fault.Cause], fault.Detail)
+		d.startQuarantine(causes[fault.Cause], fault.Detail)
 	}
-	if d.lost() {
-		d.onLost(ctx)
+	if d.isLost() {
+		d.recoverLost(ctx)
 	}
 }
 
 var causes = map[health.Cause]messages.QuarantineCause{
-	health.Operator: messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR, health.Lost: messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
-	health.Memory: messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY, health.XID: messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+	health.Operator: messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR,
+	health.Lost:     messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
+	health.Memory:   messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY,
+	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
 }
 
-// lost reports whether what is on the device is given up.
-func (d *device) lost() bool {
+// isLost reports whether the device is lost, and with it the models on it.
+func (d *device) isLost() bool {
 	return d.quarantine.GetCause() == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST
 }
 
-// onLost frees what nobody uses any more, and tries whether the device is back.
-func (d *device) onLost(ctx actor.Context) {
+// recoverLost unloads the models of a lost device, and tests the device when it is empty.
+func (d *device) recoverLost(ctx actor.Context) {
 	for lease := range d.held {
 		if _, busy := d.freeing[lease]; !busy {
-			d.free(ctx, lease, nil)
+			d.unload(ctx, lease, nil)
 		}
 	}
-	due := len(d.releasing) > 0 || d.seen.Lost == "" && time.Since(d.tried) >= selfTestEvery
-	if due && d.empty() {
-		d.selfTest(ctx)
+	due := len(d.releaseRequesters) > 0 || d.lastObservation.Lost == "" &&
+		time.Since(d.lastSelfTest) >= selfTestInterval
+	if due && d.isEmpty() {
+		d.startSelfTest(ctx)
 	}
 }
 
-// empty reports whether nobody uses the device's memory. A lost one is opened again only then.
-func (d *device) empty() bool { return len(d.held)+len(d.loading)+len(d.freeing) == 0 }
+// isEmpty reports whether no model uses the device's memory. A lost device is reopened only then.
+func (d *device) isEmpty() bool { return len(d.held)+len(d.loading)+len(d.freeing) == 0 }
 
-// note keeps what happened, for people.
-func (d *device) note(detail string) {
+// recordEvent logs, publishes and keeps a device event.
+func (d *device) recordEvent(detail string) {
 	d.Log.Warn().Str("detail", detail).Msg("device event")
 	d.Publish("gpu.event", d.Node+"/"+d.Name, detail)
 	events := append(slices.Clone(d.events), &messages.GpuEvent{Time: timestamppb.Now(), Detail: detail})
-	d.events = events[max(0, len(events)-keptEvents):]
+	d.events = events[max(0, len(events)-maxEvents):]
 }
 
-// condemn quarantines the device. The first cause stays, but for one that turns out to be lost.
-func (d *device) condemn(cause messages.QuarantineCause, detail string) {
-	worse := cause == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST && !d.lost()
+// startQuarantine quarantines the device. The first cause is kept unless the device turns out to be
+// lost.
+func (d *device) startQuarantine(cause messages.QuarantineCause, detail string) {
+	worse := cause == messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST && !d.isLost()
 	if d.quarantine != nil && !worse {
 		return
 	}
 	d.quarantine = &messages.Quarantine{Cause: cause, Detail: detail, Since: timestamppb.Now()}
-	d.tried = time.Now()
+	d.lastSelfTest = time.Now()
 	d.Log.Error().Stringer("cause", cause).Str("detail", detail).Msg("device quarantined")
 	d.Publish("gpu.quarantined", d.Node+"/"+d.Name, detail)
 }
 
-// onFailed: an engine has found the device lost.
-func (d *device) onFailed(msg *messages.DeviceFailed) {
-	d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.GetDetail())
+// onDeviceFailed handles an engine's report that the device is lost.
+func (d *device) onDeviceFailed(msg *messages.DeviceFailed) {
+	d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.GetDetail())
 }
 
 func (d *device) onQuarantine(ctx actor.Context, msg *messages.QuarantineGpu) {
-	detail := "by the operator's word"
+	detail := "by operator request"
 	if msg.GetDetail() != "" {
 		detail += ": " + msg.GetDetail()
 	}
-	d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR, detail)
-	ctx.Respond(&messages.QuarantineGpuResult{RequestId: msg.GetRequestId(), Outcome: &messages.QuarantineGpuResult_Quarantined{Quarantined: d.status()}})
+	d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR, detail)
+	ctx.Respond(&messages.QuarantineGpuResult{RequestId: msg.GetRequestId(),
+		Outcome: &messages.QuarantineGpuResult_Quarantined{Quarantined: d.status()}})
 }
 
-// onRelease ends the quarantine at once, or once the device has passed a self-test.
+// onRelease ends the quarantine: at once, or when the device has passed a self-test.
 func (d *device) onRelease(ctx actor.Context, msg *messages.ReleaseGpu) {
 	if msg.GetUntested() && d.quarantine != nil {
-		d.release("by the operator's word")
+		d.endQuarantine("by operator request")
 	}
 	if d.quarantine == nil {
-		ctx.Respond(d.released(msg.GetRequestId()))
+		ctx.Respond(d.releasedResult(msg.GetRequestId()))
 		return
 	}
-	d.releasing = slices.DeleteFunc(d.releasing, func(a asker) bool { return a.requestID == msg.GetRequestId() }) // it asks again
-	d.releasing = append(d.releasing, asker{msg.GetRequestId(), ctx.Sender()})
-	if !d.lost() || d.empty() { // else once it is
-		d.selfTest(ctx)
+	d.releaseRequesters = slices.DeleteFunc(d.releaseRequesters,
+		func(a requester) bool { return a.requestID == msg.GetRequestId() }) // drop an earlier attempt
+	d.releaseRequesters = append(d.releaseRequesters, requester{msg.GetRequestId(), ctx.Sender()})
+	if !d.isLost() || d.isEmpty() { // a lost device is tested once it is empty
+		d.startSelfTest(ctx)
 	}
 }
 
-// selfTest tries the device in a job, unless one does already.
-func (d *device) selfTest(ctx actor.Context) {
-	if d.testing {
+// startSelfTest starts a job that tests the device, unless one is running.
+func (d *device) startSelfTest(ctx actor.Context) {
+	if d.selfTesting {
 		return
 	}
-	d.testing, d.tried = true, time.Now()
+	d.selfTesting, d.tested, d.lastSelfTest = true, d.quarantine, time.Now()
 	test, incarnation := d.SelfTest, d.incarnation
-	supervise.Job(ctx, d.life,
+	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) { return struct{}{}, test(life) },
 		func(_ struct{}, err error) any { return &tested{incarnation, err} })
 }
@@ -176,44 +183,50 @@ func (d *device) onTested(ctx actor.Context, msg *tested) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	askers := d.releasing
-	d.testing, d.releasing = false, nil
+	requesters := d.releaseRequesters
+	d.selfTesting, d.releaseRequesters = false, nil
+	failure := ""
 	switch {
 	case d.quarantine == nil:
+	case d.quarantine != d.tested:
+		failure = "quarantined again during the self-test: " + d.quarantine.GetDetail()
 	case msg.err == nil:
-		d.release("it has passed a self-test")
+		d.endQuarantine("self-test passed")
 	default:
-		d.Log.Warn().Err(msg.err).Msg("device failed its self-test")
-		d.quarantine = proto.Clone(d.quarantine).(*messages.Quarantine) // the old one was sent
+		failure = "self-test failed: " + msg.err.Error()
+		d.Log.Warn().Err(msg.err).Msg("device self-test failed")
+		d.quarantine = proto.Clone(d.quarantine).(*messages.Quarantine) // the old one is in messages
 		d.quarantine.SelfTest = "failed: " + msg.err.Error()
 	}
-	for _, a := range askers {
-		result := d.released(a.requestID)
+	for _, a := range requesters {
+		result := d.releasedResult(a.requestID)
 		if d.quarantine != nil {
-			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: d.refusal("it has failed its self-test: " + msg.err.Error())}
+			result.Outcome = &messages.ReleaseGpuResult_Refused{Refused: d.quarantineRefusal(failure)}
 		}
 		ctx.Send(a.replyTo, result)
 	}
 }
 
-func (d *device) release(why string) {
+func (d *device) endQuarantine(why string) {
 	d.Log.Info().Str("why", why).Msg("device released")
 	d.Publish("gpu.released", d.Node+"/"+d.Name, why)
 	d.quarantine = nil
 }
 
-func (d *device) released(requestID string) *messages.ReleaseGpuResult {
-	return &messages.ReleaseGpuResult{RequestId: requestID, Outcome: &messages.ReleaseGpuResult_Released{Released: d.status()}}
+func (d *device) releasedResult(requestID string) *messages.ReleaseGpuResult {
+	return &messages.ReleaseGpuResult{RequestId: requestID,
+		Outcome: &messages.ReleaseGpuResult_Released{Released: d.status()}}
 }
 
-// refusal says that the device is quarantined, and why.
-func (d *device) refusal(detail string) *messages.Refused {
+// quarantineRefusal returns the refusal of a request to a quarantined device.
+func (d *device) quarantineRefusal(detail string) *messages.Refused {
 	return &messages.Refused{
-		Reason: messages.Reason_REASON_QUARANTINED, Detail: d.Node + "/" + d.Name + " is quarantined: " + detail + "; gpus.release ends that",
+		Reason: messages.Reason_REASON_QUARANTINED, Detail: d.Node + "/" + d.Name + " is quarantined: " + detail +
+			"; gpus.release ends the quarantine",
 	}
 }
 
-// reasonOf is the reason of a load that failed.
+// reasonOf returns the reason for a failed load.
 func reasonOf(err error) messages.Reason {
 	switch {
 	case errors.Is(err, cuda.ErrOutOfMemory):
@@ -226,28 +239,32 @@ func reasonOf(err error) messages.Reason {
 	return messages.Reason_REASON_LOAD_FAILED
 }
 
-// health is the last observation as a report; nil before the first.
-func (s *standing) health() *messages.GpuHealth {
-	if s.seen == nil {
+// health returns the last observation as a message; nil before the first.
+func (s *sharedState) health() *messages.GpuHealth {
+	if s.lastObservation == nil {
 		return nil
 	}
-	o := s.seen
+	o := s.lastObservation
 	return &messages.GpuHealth{
-		Observed: timestamppb.New(s.observed), MemoryUsedBytes: wide(o.MemoryUsed), UtilisationPercent: narrow(o.Utilisation),
-		MemoryUtilisationPercent: narrow(o.MemoryUtilisation), TemperatureCelsius: narrow(o.Temperature), PowerMilliwatts: narrow(o.Power),
-		EccCorrected: wide(o.Corrected), EccUncorrectable: wide(o.Uncorrectable), RemapPending: o.RemapPending, RemapFailed: o.RemapFailed,
-		PcieGeneration: uint32(o.PCIe.Generation), PcieWidth: uint32(o.PCIe.Width), Nvlinks: uint32(o.NVLinks), Events: s.events,
+		Observed: timestamppb.New(s.observedAt), MemoryUsedBytes: uint64Reading(o.MemoryUsed),
+		UtilisationPercent:       uint32Reading(o.Utilisation),
+		MemoryUtilisationPercent: uint32Reading(o.MemoryUtilisation),
+		TemperatureCelsius:       uint32Reading(o.Temperature), PowerMilliwatts: uint32Reading(o.Power),
+		EccCorrected: uint64Reading(o.Corrected), EccUncorrectable: uint64Reading(o.Uncorrectable),
+		RemapPending: o.RemapPending, RemapFailed: o.RemapFailed,
+		PcieGeneration: uint32(o.PCIe.Generation), PcieWidth: uint32(o.PCIe.Width), Nvlinks: uint32(o.NVLinks),
+		Events: s.events,
 	}
 }
 
-func wide(r health.Reading) *uint64 {
+func uint64Reading(r health.Reading) *uint64 {
 	if !r.Known {
 		return nil
 	}
 	return &r.Value
 }
 
-func narrow(r health.Reading) *uint32 {
+func uint32Reading(r health.Reading) *uint32 {
 	if !r.Known {
 		return nil
 	}

@@ -18,32 +18,32 @@ import (
 )
 
 const (
-	yieldWithin = 5 * time.Second        // for a load to get the memory that others give up
-	askEvery    = 500 * time.Millisecond // a replica to shrink
-	spreadEvery = time.Second            // and after nothing else wanted the memory for as long
-	heardWithin = 3 * time.Second        // of a replica, or nothing is asked of it
+	yieldTimeout        = 5 * time.Second        // for replicas to yield memory to a load
+	shrinkRetryInterval = 500 * time.Millisecond // between ShrinkKV commands to a replica
+	distributeInterval  = time.Second            // and the time without other demand before it
+	reportMaxAge        = 3 * time.Second        // of a report; a replica without a newer one is not asked to shrink
 )
 
-// user is what a replica last said about the KV memory of its lease.
-type user struct {
-	replica *actor.PID
-	report  *messages.KVReport
-	heard   time.Time
+// kvUser is the last report of a replica on the KV memory of its lease.
+type kvUser struct {
+	replica    *actor.PID
+	report     *messages.KVReport
+	reportedAt time.Time
 }
 
-// resize is a lease on its way to another number of blocks.
+// resize is a lease being changed to another number of blocks.
 type resize struct {
-	attempt uint64
-	blocks  int
-	replica *actor.PID
-	until   time.Time
-	done    <-chan struct{} // closed when its job has ended; nil while the replica still uses what it is to give up
-	askers  []asker         // who asked for the model meanwhile
+	attempt    uint64
+	blocks     int
+	replica    *actor.PID
+	deadline   time.Time
+	done       <-chan struct{} // closed when its job ends; nil while the replica still uses the blocks to yield
+	requesters []requester     // requested the model meanwhile
 }
 
-// askShrink, resized and spread are notes to self.
+// retryShrink, resized and distributeTick are notes to self.
 type (
-	askShrink struct {
+	retryShrink struct {
 		incarnation uint64
 		lease       string
 		attempt     uint64
@@ -55,26 +55,27 @@ type (
 		model       residency.Loaded
 		err         error
 	}
-	spread struct{ incarnation uint64 }
+	distributeTick struct{ incarnation uint64 }
 )
 
-func (d *device) receiveResize(ctx actor.Context) {
+func (d *device) receiveMemory(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *messages.KVReport:
 		d.onReport(ctx, msg)
 	case *messages.KVShrunk:
 		d.onShrunk(ctx, msg)
-	case *askShrink:
-		if z := d.resizing[msg.lease]; msg.incarnation == d.incarnation && z != nil && z.attempt == msg.attempt && z.done == nil {
-			d.askShrink(ctx, msg.lease, z)
+	case *retryShrink:
+		if z := d.resizing[msg.lease]; msg.incarnation == d.incarnation && z != nil && z.attempt == msg.attempt &&
+			z.done == nil {
+			d.requestShrink(ctx, msg.lease, z)
 		}
 	case *resized:
 		d.onResized(ctx, msg)
-	case *spread:
+	case *distributeTick:
 		if msg.incarnation == d.incarnation {
-			d.place(ctx)
-			d.spread(ctx)
-			supervise.After(ctx, spreadEvery, msg)
+			d.retryWaiting(ctx)
+			d.distributeFree(ctx)
+			supervise.After(ctx, distributeInterval, msg)
 		}
 	case *messages.LeaseAdapters:
 		d.onLeaseAdapters(ctx, msg)
@@ -85,111 +86,117 @@ func (d *device) receiveResize(ctx actor.Context) {
 	}
 }
 
-// onReport: a replica that knows of fewer blocks than there are is told again.
+// onReport records a replica's report. A replica with a wrong number of blocks is sent the right
+// one.
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	m, held := d.held[msg.GetLease()]
 	if !held || ctx.Sender() == nil {
 		return
 	}
-	d.users[msg.GetLease()] = user{ctx.Sender(), msg, time.Now()}
+	d.kvUsers[msg.GetLease()] = kvUser{ctx.Sender(), msg, time.Now()}
 	if d.resizing[msg.GetLease()] == nil && int(msg.GetBlocks()) != m.KVBlocks {
 		ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
-// room sees to it that so many pages are free for a lease, as far as KV memory can give way. It reports false while that is under way, and
-// notes until when, at most.
-func (d *device) room(ctx actor.Context, lease string, need int, until *time.Time) bool {
+// makeRoom tries to free pages for a lease by having replicas yield KV memory. It reports true if
+// the pages are free, if replicas cannot yield enough, or if the deadline has passed; the caller
+// checks the free pages. It reports false while replicas yield, and sets the deadline of the wait.
+func (d *device) makeRoom(ctx actor.Context, lease string, need int, deadline *time.Time) bool {
 	free := int(d.ledger.Free() / hbm.PageBytes)
-	if need <= free || !until.IsZero() && !time.Now().Before(*until) {
+	if need <= free || !deadline.IsZero() && !time.Now().Before(*deadline) {
 		return true
 	}
-	if until.IsZero() {
-		*until = time.Now().Add(yieldWithin)
+	if deadline.IsZero() {
+		*deadline = time.Now().Add(yieldTimeout)
 	}
 	if len(d.resizing) > 0 {
 		return false
 	}
-	pools := d.pools()
-	gifts, why, ok := hbm.Yield(need, free, pools)
-	if !ok && d.awaitsYield(need-free, pools, until) {
+	pools := d.resizablePools()
+	yields, why, ok := hbm.Yield(need, free, pools)
+	if !ok && d.mayYieldLater(need-free, pools, deadline) {
 		return false
 	}
 	d.Log.Info().Str("lease", lease).Bool("ok", ok).Str("why", why).Msg("short of memory")
 	if !ok {
 		return true
 	}
-	for _, g := range gifts {
+	for _, g := range yields {
 		m := d.held[g.Owner]
 		left := int64(hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes)-g.Pages) * hbm.PageBytes
 		d.attempt++
-		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.users[g.Owner].replica, until: *until}
+		z := &resize{attempt: d.attempt, blocks: int(left / m.KVBlockBytes), replica: d.kvUsers[g.Owner].replica,
+			deadline: *deadline}
 		d.resizing[g.Owner] = z
-		d.askShrink(ctx, g.Owner, z)
+		d.requestShrink(ctx, g.Owner, z)
 	}
 	return false
 }
 
-// pools are those that can be resized now.
-func (d *device) pools() (all []hbm.Pool) {
+// resizablePools returns the pools that can be resized now.
+func (d *device) resizablePools() (all []hbm.Pool) {
 	shares := d.shares()
-	for lease, u := range d.users {
+	for lease, u := range d.kvUsers {
 		m, held := d.held[lease]
-		if !held || d.fixed[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil || time.Since(u.heard) > heardWithin {
+		if !held || d.notResizable[lease] || d.resizing[lease] != nil || d.freeing[lease] != nil ||
+			time.Since(u.reportedAt) > reportMaxAge {
 			continue
 		}
 		pagesOf := func(blocks uint32) int { return hbm.PagesOf(int64(blocks) * m.KVBlockBytes) }
 		pages := pagesOf(uint32(m.KVBlocks))
 		all = append(all, hbm.Pool{
-			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(), Pages: pages,
-			Least: max(pagesOf(u.report.GetLeast()), shares[lease].promised), Share: shares[lease].all,
-			Wants: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(),
+			Pages: pages,
+			Min:   max(pagesOf(u.report.GetLeast()), shares[lease].guaranteed), Share: shares[lease].full,
+			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
 		})
 	}
 	return all
 }
 
-// askShrink asks a replica, again and again, until it answers or time is up.
-func (d *device) askShrink(ctx actor.Context, lease string, z *resize) {
-	if !time.Now().Before(z.until) {
-		d.keepKV(ctx, lease, z, "it did not answer within "+yieldWithin.String())
+// requestShrink asks a replica to shrink, repeatedly until it answers or the deadline passes.
+func (d *device) requestShrink(ctx actor.Context, lease string, z *resize) {
+	if !time.Now().Before(z.deadline) {
+		d.abortShrink(ctx, lease, z, "no answer within "+yieldTimeout.String())
 		return
 	}
 	ctx.Request(z.replica, &messages.ShrinkKV{Lease: lease, Blocks: uint32(z.blocks), Attempt: z.attempt})
-	supervise.After(ctx, askEvery, &askShrink{d.incarnation, lease, z.attempt})
+	supervise.After(ctx, shrinkRetryInterval, &retryShrink{d.incarnation, lease, z.attempt})
 }
 
-// keepKV ends a shrink that came to nothing. Its replica is asked for nothing until it reports again.
-func (d *device) keepKV(ctx actor.Context, lease string, z *resize, why string) {
-	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("KV memory not given up")
+// abortShrink ends a shrink that failed. The replica is not asked again until it reports.
+func (d *device) abortShrink(ctx actor.Context, lease string, z *resize, why string) {
+	d.Log.Warn().Str("lease", lease).Str("why", why).Msg("replica yields no KV memory")
 	delete(d.resizing, lease)
-	delete(d.users, lease)
+	delete(d.kvUsers, lease)
 	ctx.Send(z.replica, &messages.GrowKV{Lease: lease, Blocks: uint32(d.held[lease].KVBlocks)})
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
-// onShrunk: nobody uses those blocks any more, and no step runs. An answer that nobody waits for is told what there is.
+// onShrunk handles a replica's confirmation that it no longer uses the blocks and runs no step. A
+// stale confirmation is answered with the current number of blocks.
 func (d *device) onShrunk(ctx actor.Context, msg *messages.KVShrunk) {
 	lease := msg.GetLease()
 	z := d.resizing[lease]
 	switch {
-	case z != nil && z.done != nil: // it is told when the memory is resized
+	case z != nil && z.done != nil: // the replica learns the result when the resize ends
 	case z == nil || z.attempt != msg.GetAttempt():
 		if m, held := d.held[lease]; held && ctx.Sender() != nil {
 			ctx.Send(ctx.Sender(), &messages.GrowKV{Lease: lease, Blocks: uint32(m.KVBlocks)})
 		}
 	case msg.GetRefused() != nil:
-		d.keepKV(ctx, lease, z, msg.GetRefused().GetDetail())
+		d.abortShrink(ctx, lease, z, msg.GetRefused().GetDetail())
 	default:
-		d.resize(ctx, lease, z)
+		d.startResize(ctx, lease, z)
 	}
 }
 
-// resize has the memory resized, in a job.
-func (d *device) resize(ctx actor.Context, lease string, z *resize) {
+// startResize starts a job that resizes the memory.
+func (d *device) startResize(ctx actor.Context, lease string, z *resize) {
 	models, blocks, note := d.Models, z.blocks, resized{incarnation: d.incarnation, lease: lease, attempt: z.attempt}
-	z.done = supervise.Job(ctx, d.life,
+	z.done = supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (residency.Loaded, error) {
 			if err := life.Err(); err != nil {
 				return residency.Loaded{}, err
@@ -202,7 +209,7 @@ func (d *device) resize(ctx actor.Context, lease string, z *resize) {
 		})
 }
 
-// onResized brings the ledger in line with what is there, and tells everybody.
+// onResized updates the ledger and notifies the replica and the requesters.
 func (d *device) onResized(ctx actor.Context, msg *resized) {
 	z := d.resizing[msg.lease]
 	if msg.incarnation != d.incarnation || z == nil || z.attempt != msg.attempt {
@@ -210,68 +217,68 @@ func (d *device) onResized(ctx actor.Context, msg *resized) {
 	}
 	delete(d.resizing, msg.lease)
 	if msg.err == nil {
-		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // another note tells of those
+		msg.model.AdapterPages = d.held[msg.lease].AdapterPages // changed by adaptersLeased alone
 		d.held[msg.lease] = msg.model
 	} else {
-		d.fixed[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)
-		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("KV memory not resized")
+		d.notResizable[msg.lease] = errors.Is(msg.err, errors.ErrUnsupported)
+		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("resizing KV memory failed")
 	}
 	m := d.held[msg.lease]
 	if _, short := d.ledger.Resize(m.Lease, "kv", int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
-		panic("gpu: " + d.Name + " holds more than it has: " + short.Error())
+		panic("gpu: " + d.Name + " holds more memory than it has: " + short.Error())
 	}
 	ctx.Send(d.hbm, &messages.BlocksResized{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
 	ctx.Send(z.replica, &messages.GrowKV{Lease: m.Lease, Blocks: uint32(m.KVBlocks)})
-	for _, a := range z.askers {
-		ctx.Send(a.replyTo, d.granted(a.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
+	for _, a := range z.requesters {
+		ctx.Send(a.replyTo, d.loadedResult(a.requestID, m, &messages.SwitchMetrics{Source: "device"}, true))
 	}
 	if errors.Is(msg.err, cuda.ErrDeviceLost) {
-		d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
+		d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 	}
-	d.place(ctx)
+	d.retryWaiting(ctx)
 }
 
-// place goes on with the loads that wait for memory, the oldest first, and then with the adapters that do.
-func (d *device) place(ctx actor.Context) {
+// retryWaiting retries the loads that wait for memory, oldest first, then the adapter leases.
+func (d *device) retryWaiting(ctx actor.Context) {
 	var waiting []*load
 	for _, l := range d.loading {
-		if l.waits {
+		if l.waiting {
 			waiting = append(waiting, l)
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *load) int { return a.began.Compare(b.began) })
+	slices.SortFunc(waiting, func(a, b *load) int { return a.started.Compare(b.started) })
 	for _, l := range waiting {
 		d.start(ctx, l)
 	}
-	for _, lease := range slices.Sorted(maps.Keys(d.adapting)) {
-		if a := d.adapting[lease]; a.done == nil {
-			d.adapt(ctx, lease, a)
+	for _, lease := range slices.Sorted(maps.Keys(d.adapterLeases)) {
+		if a := d.adapterLeases[lease]; a.done == nil {
+			d.startAdapterLease(ctx, lease, a)
 		}
 	}
 }
 
-// spread gives free memory back to replicas that have less than their share, and to those that are short of it, once
-// nothing else has wanted it for a while.
-func (d *device) spread(ctx actor.Context) {
+// distributeFree gives free memory to replicas below their share, and then to those that want more,
+// after distributeInterval without other demand.
+func (d *device) distributeFree(ctx actor.Context) {
 	if len(d.loading)+len(d.freeing)+len(d.resizing) > 0 || d.quarantine != nil {
-		d.busy = time.Now()
+		d.lastDemand = time.Now()
 	}
-	if time.Since(d.busy) < spreadEvery {
+	if time.Since(d.lastDemand) < distributeInterval {
 		return
 	}
-	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.pools()) {
-		m, u := d.held[g.Owner], d.users[g.Owner]
+	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.resizablePools()) {
+		m, u := d.held[g.Owner], d.kvUsers[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Full())
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Max())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue
 		}
 		if _, short := d.ledger.Resize(g.Owner, "kv", int64(blocks)*m.KVBlockBytes); short != nil {
-			panic(fmt.Sprintf("gpu: %s grants %d pages that it has not: %v", d.Name, g.Pages, short))
+			panic(fmt.Sprintf("gpu: %s grants %d pages that are not free: %v", d.Name, g.Pages, short))
 		}
 		d.attempt++
 		d.resizing[g.Owner] = &resize{attempt: d.attempt, blocks: blocks, replica: u.replica}
-		d.resize(ctx, g.Owner, d.resizing[g.Owner])
+		d.startResize(ctx, g.Owner, d.resizing[g.Owner])
 	}
 }

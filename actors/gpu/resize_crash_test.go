@@ -11,15 +11,16 @@ import (
 	"troupe/testkit"
 )
 
-// TestCrashWhileShrinking: at whatever message the actor crashes, the replica hears in the end how many blocks there are, the ledger
-// agrees with the device, and who asks for the memory again gets it.
+// TestCrashWhileShrinking crashes the actor at each message of a shrink. In the end the replica
+// knows its number of blocks, the ledger matches the device, and a repeated request gets the
+// memory.
 func TestCrashWhileShrinking(t *testing.T) {
 	for _, on := range []string{"*gpu.inspected", "*messages.KVShrunk", "*gpu.resized"} {
 		t.Run(on, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, crash := &shelf{context: 4096}, &testkit.Crash{On: on, Times: 1}
+				s, crash := &fakeModels{context: 4096}, &testkit.Crash{On: on, Times: 1}
 				if on == "*gpu.inspected" {
-					crash.After = 1 // the first is m-0's
+					crash.After = 1 // skip m-0's
 				}
 				p, pid := play(t, s, crash.Middleware)
 				p.Send(pid, load("1", "m-0", "m"))
@@ -27,7 +28,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 				synctest.Wait()
 				second := load("2", "n-0", "m")
 				second.KvBlocks = 128
-				for range 3 { // asked again and again, as by a deployment; the replica gives way whenever it is asked, and reports
+				for range 3 { // a deployment repeats its request, and the replica yields and reports
 					p.Send(pid, second)
 					synctest.Wait()
 					if asked := testkit.Got[*messages.ShrinkKV](p); len(asked) > 0 {
@@ -43,13 +44,16 @@ func TestCrashWhileShrinking(t *testing.T) {
 				if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
 					t.Errorf("the second model: %v", last[loadResult](t, p))
 				}
-				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks || got.GetBlocks() >= 512 {
-					t.Errorf("the replica has heard of %d blocks, and there are %d", got.GetBlocks(), s.has("m-0").KVBlocks)
+				if got := last[*messages.GrowKV](t, p); int(got.GetBlocks()) != s.has("m-0").KVBlocks ||
+					got.GetBlocks() >= 512 {
+					t.Errorf("the replica knows %d blocks, want %d", got.GetBlocks(),
+						s.has("m-0").KVBlocks)
 				}
 				p.Send(pid, &messages.GetGpu{})
 				for _, l := range last[status](t, p).GetLeases() {
-					if m := s.has(l.GetOwner()); l.GetKind() == "kv" && int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
-						t.Errorf("%v is leased, and there are %d blocks", l, m.KVBlocks)
+					if m := s.has(l.GetOwner()); l.GetKind() == "kv" &&
+						int(l.GetPages()) != hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) {
+						t.Errorf("lease %v does not match %d blocks", l, m.KVBlocks)
 					}
 				}
 			})
@@ -57,8 +61,8 @@ func TestCrashWhileShrinking(t *testing.T) {
 	}
 }
 
-// has is what it holds under a lease.
-func (s *shelf) has(lease string) residency.Loaded {
+// has returns the model held under a lease.
+func (s *fakeModels) has(lease string) residency.Loaded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held[lease]

@@ -12,8 +12,9 @@ import (
 	"troupe/testkit"
 )
 
-// full plays a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which 256 can be given up, and 4 MiB are free.
-func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
+// playFull starts a device of 16 MiB: m-0 has 512 KV blocks of 16 KiB, of which it can yield 256,
+// and 4 MiB are free.
+func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 	s.context = 4096
 	p, pid := playWith(t, s, func(c *gpu.Config) { c.Info = cuda.Info{MemoryBytes: 16 << 20} })
 	send := func(msg any) {
@@ -38,10 +39,10 @@ func full(t *testing.T, s *shelf) (*testkit.Peer, func(msg any)) {
 	return p, send
 }
 
-// TestGivesWay: a load that is short of memory waits until a replica has shrunk.
-func TestGivesWay(t *testing.T) {
+// TestLoadWaitsForShrink checks that a load short of memory waits until a replica has shrunk.
+func TestLoadWaitsForShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
+		p, send := playFull(t, &fakeModels{})
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
 		send(second)
@@ -50,15 +51,16 @@ func TestGivesWay(t *testing.T) {
 			t.Fatalf("%v", ask)
 		}
 		if n := len(testkit.Got[loadResult](p)); n != 1 {
-			t.Errorf("%d loads answered before there was room", n)
+			t.Errorf("%d load answers before there was room", n)
 		}
 		shrunk := &messages.KVShrunk{Lease: "m-0", Attempt: ask.GetAttempt()}
 		send(shrunk)
 		if got := last[loadResult](t, p).GetLoaded(); got.GetLease() != "n-0" || got.GetKvBlocks() != 128 {
 			t.Errorf("%v", got)
 		}
-		send(shrunk) // it has not heard yet
-		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 || got[1].GetBlocks() != 384 {
+		send(shrunk) // the replica repeats its answer
+		if got := testkit.Got[*messages.GrowKV](p); len(got) != 2 || got[0].GetBlocks() != 384 ||
+			got[1].GetBlocks() != 384 {
 			t.Errorf("%v", got)
 		}
 		send(&messages.GetGpu{})
@@ -72,46 +74,49 @@ func TestGivesWay(t *testing.T) {
 	})
 }
 
-// TestTellsAgain: a replica that knows of another number of blocks than there are, as after the loss of a message, is told. It is not while
-// that number changes, nor by a report of a lease that there is not.
-func TestTellsAgain(t *testing.T) {
+// TestWrongBlockCountIsCorrected checks that a replica whose number of blocks is wrong, as after a
+// lost message, is sent the right one. It is not while the number changes, nor for an unknown
+// lease.
+func TestWrongBlockCountIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
-		told := func(n int) {
+		p, send := playFull(t, &fakeModels{})
+		expectGrows := func(n int) {
 			t.Helper()
 			got := testkit.Got[*messages.GrowKV](p)
 			if len(got) != n || n > 0 && (got[n-1].GetLease() != "m-0" || got[n-1].GetBlocks() != 512) {
-				t.Errorf("told %v, want %d times", got, n)
+				t.Errorf("GrowKV messages: %v, want %d", got, n)
 			}
 		}
-		told(0) // its report was right
+		expectGrows(0) // the report was right
 		send(&messages.KVReport{Lease: "m-0", Blocks: 400, Least: 128})
-		told(1)
+		expectGrows(1)
 		send(&messages.KVReport{Lease: "none", Blocks: 400, Least: 128})
-		told(1)
+		expectGrows(1)
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
-		send(second) // m-0 is asked to shrink
+		send(second) // makes m-0 shrink
 		send(&messages.KVReport{Lease: "m-0", Blocks: 384, Least: 128})
-		told(1)
+		expectGrows(1)
 	})
 }
 
-// TestDoesNotGiveWay: a replica that refuses, is silent, or whose memory can not shrink, keeps what it has, and the load is refused.
-func TestDoesNotGiveWay(t *testing.T) {
+// TestFailedShrinkRefusesLoad checks that a replica that refuses, is silent, or cannot shrink keeps
+// its memory, and that the load is refused.
+func TestFailedShrinkRefusesLoad(t *testing.T) {
 	for name, tc := range map[string]struct {
-		shelf  *shelf
+		shelf  *fakeModels
 		answer func(attempt uint64) *messages.KVShrunk
 	}{
-		"silent": {&shelf{}, func(uint64) *messages.KVShrunk { return nil }},
-		"refuses": {&shelf{}, func(a uint64) *messages.KVShrunk {
+		"silent": {&fakeModels{}, func(uint64) *messages.KVShrunk { return nil }},
+		"refuses": {&fakeModels{}, func(a uint64) *messages.KVShrunk {
 			return &messages.KVShrunk{Lease: "m-0", Attempt: a, Refused: &messages.Refused{}}
 		}},
-		"fixed": {&shelf{failResize: errors.ErrUnsupported}, func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
+		"fixed": {&fakeModels{failResize: errors.ErrUnsupported},
+			func(a uint64) *messages.KVShrunk { return &messages.KVShrunk{Lease: "m-0", Attempt: a} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p, send := full(t, tc.shelf)
+				p, send := playFull(t, tc.shelf)
 				second := load("2", "n-0", "m")
 				second.KvBlocks = 128
 				send(second)
@@ -126,7 +131,8 @@ func TestDoesNotGiveWay(t *testing.T) {
 					t.Errorf("%v", got)
 				}
 				send(&messages.GetGpu{})
-				if got := last[status](t, p); got.GetFreeBytes() != 4<<20 || got.GetState() != messages.GpuState_GPU_STATE_SERVING {
+				if got := last[status](t, p); got.GetFreeBytes() != 4<<20 ||
+					got.GetState() != messages.GpuState_GPU_STATE_SERVING {
 					t.Errorf("%v", got)
 				}
 			})
@@ -134,10 +140,10 @@ func TestDoesNotGiveWay(t *testing.T) {
 	}
 }
 
-// TestSpreads: what is free goes to who is short of it.
-func TestSpreads(t *testing.T) {
+// TestFreeMemoryIsDistributed checks that free memory goes to a replica that wants more.
+func TestFreeMemoryIsDistributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, send := full(t, &shelf{})
+		p, send := playFull(t, &fakeModels{})
 		send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128, Wants: 200})
 		time.Sleep(2500 * time.Millisecond)
 		if got := last[*messages.GrowKV](t, p); got.GetBlocks() != 712 {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// report gives median and 99th percentile (of few rounds: the longest), in milliseconds.
+// report reports the median and the 99th percentile of durations in milliseconds. Of few rounds,
+// the 99th percentile is the longest.
 func report(b *testing.B, what string, took []time.Duration) {
 	b.Helper()
 	slices.Sort(took)
@@ -14,10 +15,11 @@ func report(b *testing.B, what string, took []time.Duration) {
 	b.ReportMetric(float64(took[(len(took)*99)/100].Microseconds())/1000, what+"-p99-ms")
 }
 
-// BenchmarkDeath kills one of three members that holds a lease, and measures from its last renewal until both others know that
-// it is dead, and until one of them holds the lease.
-func BenchmarkDeath(b *testing.B) {
-	s := startSite(b)
+// BenchmarkCrashDetection kills one of three members, which holds a lease. It measures the time
+// from its last renewal until both others know that it is dead, and until one of them holds the
+// lease.
+func BenchmarkCrashDetection(b *testing.B) {
+	s := startServer(b)
 	n := s.joinAll("a", "b")
 	var noticed, taken []time.Duration
 	for range b.N {
@@ -26,7 +28,10 @@ func BenchmarkDeath(b *testing.B) {
 			b.Fatal(ok, err)
 		}
 		for _, one := range n {
-			one.until("a planner is known", func() bool { m, _, _ := one.Holder("planner"); return m.GetName() == "victim" })
+			one.until(
+				"a planner is known",
+				func() bool { m, _, _ := one.Holder("planner"); return m.GetName() == "victim" },
+			)
 		}
 		gone := make(chan struct{})
 		cancel := n[0].Subscribe(func(c Change) {
@@ -35,7 +40,7 @@ func BenchmarkDeath(b *testing.B) {
 			}
 		})
 		victim.crash()
-		last := victim.contact.renewed
+		last := victim.health.lastRenewed
 		acquired := make(chan time.Time)
 		go func() {
 			<-gone
@@ -60,9 +65,9 @@ func BenchmarkDeath(b *testing.B) {
 	report(b, "lease-taken-over", taken)
 }
 
-// BenchmarkLeave measures from the call of Leave until another member knows.
+// BenchmarkLeave measures the time from the call of Leave until another member knows.
 func BenchmarkLeave(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.joinAll("a")[0]
 	var took []time.Duration
 	for range b.N {
@@ -85,9 +90,9 @@ func BenchmarkLeave(b *testing.B) {
 	report(b, "noticed", took)
 }
 
-// BenchmarkLease measures taking a lease that is free and giving it back, one server.
+// BenchmarkLease measures an acquisition and a release of a free lease, with one server.
 func BenchmarkLease(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.join("a")
 	for range b.N {
 		term, ok, err := a.Acquire(b.Context(), "planner")
@@ -100,22 +105,22 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// BenchmarkHolder measures what a node asks of what it knows.
+// BenchmarkHolder measures a query of the local view.
 func BenchmarkHolder(b *testing.B) {
-	s := startSite(b)
+	s := startServer(b)
 	a := s.join("a")
 	if _, ok, err := a.Acquire(b.Context(), "planner"); !ok || err != nil {
 		b.Fatal(ok, err)
 	}
 	for b.Loop() {
 		if _, _, ok := a.Holder("planner"); !ok {
-			b.Fatal("nobody holds it")
+			b.Fatal("the lease has no holder")
 		}
 	}
 }
 
-// BenchmarkKilledServer kills one of three nodes together with its NATS server, which leads or does not, and measures from the
-// kill until both others know.
+// BenchmarkKilledServer kills one of three nodes together with its NATS server, which is the leader
+// or a follower. It measures the time until both others know.
 func BenchmarkKilledServer(b *testing.B) {
 	for name, leader := range map[string]string{"leader": "c", "follower": "a"} {
 		b.Run(name, func(b *testing.B) {

@@ -11,25 +11,25 @@ import (
 )
 
 func TestJoin(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	a := s.open("a", func(c *Config) {
 		c.Describe = func(m *messages.Member) { m.HttpUrl, m.Gpus = "http://a", []string{"gpu-0"} }
 	})
 	if a.Self() != nil || len(a.Live()) != 0 {
-		t.Fatal("a node that has not joined is no member")
+		t.Fatal("a node that has not joined is a member")
 	}
 	if err := a.Join(t.Context(), "a:1"); err != nil {
 		t.Fatal(err)
 	}
 	b := s.join("b")
 	b.until("both are known", func() bool { return b.knows("a", "b") })
-	got, ok := b.Address("a:1")
+	got, ok := b.MemberAt("a:1")
 	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
 		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
-		t.Errorf("member a, as b knows it: %v", got)
+		t.Errorf("member a in the view of b: %v", got)
 	}
-	if _, ok := b.Address("c:1"); ok {
-		t.Error("nobody is reached at c:1")
+	if _, ok := b.MemberAt("c:1"); ok {
+		t.Error("a member at c:1 was found")
 	}
 	if err := a.Join(t.Context(), "a:1"); err == nil {
 		t.Error("a node joined twice")
@@ -38,22 +38,23 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("a is leaving", func() bool {
-		m, _ := b.Address("a:1")
+		m, _ := b.MemberAt("a:1")
 		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 	})
 }
 
-// TestRefused: that nobody listens at its address any more tells more than a silence that proves nothing yet.
-func TestRefused(t *testing.T) {
-	s := startSite(t)
-	patient := func(c *Config) { c.SilentFor = time.Hour }
+// TestRefusedConnectionIsDead checks that a silent member whose address refuses connections is
+// deleted at once, and that one whose address accepts them is not.
+func TestRefusedConnectionIsDead(t *testing.T) {
+	s := startServer(t)
+	long := func(c *Config) { c.SilentFor = time.Hour }
 	join := func(name string, listens bool) *node {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = listener.Close() })
-		n := s.open(name, patient)
+		n := s.open(name, long)
 		if err := n.Join(t.Context(), listener.Addr().String()); err != nil {
 			t.Fatal(err)
 		}
@@ -66,19 +67,19 @@ func TestRefused(t *testing.T) {
 	}
 	watcher, stopped, killed := join("a", true), join("b", true), join("c", false)
 	watcher.until("all are known", func() bool { return watcher.knows("a", "b", "c") })
-	stopped.crash() // its address goes on listening, as that of a process that is stopped
+	stopped.crash() // its address still accepts connections, like that of a stopped process
 	killed.crash()
 	watcher.until("c is dead, b may live", func() bool { return watcher.knows("a", "b") })
 }
 
-func TestCrashIsNoticedByAll(t *testing.T) {
-	s := startSite(t)
+func TestCrashIsDetectedByAll(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b", "c")
 	dead := n[2].Self().GetId()
 	n[2].crash()
 	for _, one := range n[:2] {
 		one.until("c is dead", func() bool { return one.knows("a", "b") })
-		one.until("told that c left", func() bool { return one.told(left("c")) })
+		one.until("notification that c left", func() bool { return one.received(left("c")) })
 	}
 	c := s.join("c")
 	if c.Self().GetId() == dead {
@@ -88,7 +89,7 @@ func TestCrashIsNoticedByAll(t *testing.T) {
 }
 
 func TestLeave(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	if _, ok, err := n[0].Acquire(t.Context(), "planner"); err != nil || !ok {
 		t.Fatal(ok, err)
@@ -97,26 +98,27 @@ func TestLeave(t *testing.T) {
 	if err := n[0].Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	e, err := n[1].wire.get(t.Context(), memberKey("a"))
+	e, err := n[1].kv.get(t.Context(), memberKey("a"))
 	if err != nil || e.member != nil {
-		t.Errorf("the record of a node that left: %v, %v", e.member, err)
+		t.Errorf("record of a node that left: %v, %v", e.member, err)
 	}
-	if e, err = n[1].wire.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
+	if e, err = n[1].kv.get(t.Context(), leaseKey("planner")); err != nil || e.lease != nil {
 		t.Errorf("its lease: %v, %v", e.lease, err)
 	}
-	n[1].until("a has left", func() bool { return n[1].told(left("a")) && n[1].knows("b") })
+	n[1].until("a has left", func() bool { return n[1].received(left("a")) && n[1].knows("b") })
 	if _, _, err := n[0].Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
-		t.Errorf("a node that left takes a lease: %v", err)
+		t.Errorf("a node that left acquired a lease: %v", err)
 	}
 	if err := n[0].Join(t.Context(), "a:2"); err != nil {
 		t.Fatal(err)
 	}
-	n[1].until("a is back", func() bool { _, ok := n[1].Address("a:2"); return ok })
+	n[1].until("a is back", func() bool { _, ok := n[1].MemberAt("a:2"); return ok })
 }
 
-// TestStall stops a node's clock, as SIGSTOP would, until it was taken for dead.
-func TestStall(t *testing.T) {
-	s := startSite(t)
+// TestStalledNodeIsFenced stops a node's renewals, as SIGSTOP would, until the others declare it
+// dead.
+func TestStalledNodeIsFenced(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b", "c")
 	a, b := n[0], n[1]
 	old := a.Self()
@@ -124,7 +126,7 @@ func TestStall(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	a.writing.Lock()
+	a.writeMu.Lock()
 	b.until("a is dead", func() bool { return b.knows("b", "c") })
 	newTerm := uint64(0)
 	b.until("b plans", func() bool {
@@ -134,39 +136,41 @@ func TestStall(t *testing.T) {
 	if newTerm <= term {
 		t.Errorf("term %d after %d", newTerm, term)
 	}
-	a.writing.Unlock()
-	a.until("a has joined again", func() bool { return a.told(func(c Change) bool { return c.Rejoined }) })
+	a.writeMu.Unlock()
+	a.until("a has joined again", func() bool { return a.received(func(c Change) bool { return c.Rejoined }) })
 	if self := a.Self(); self.GetId() == old.GetId() || self.GetIncarnation() <= old.GetIncarnation() {
-		t.Errorf("fenced as %s, it came back as %s", old.GetId(), self.GetId())
+		t.Errorf("fenced as %s, rejoined as %s", old.GetId(), self.GetId())
 	}
 	if holder, at, _ := a.Holder("planner"); holder.GetName() != "b" || at != newTerm {
-		t.Errorf("a takes %v for the planner, at term %d", holder, at)
+		t.Errorf("in the view of a, %v is the planner at term %d", holder, at)
 	}
 	if got, ok, err := a.Acquire(t.Context(), "planner"); ok || err != nil {
-		t.Errorf("a takes b's lease: %d, %v", got, err)
+		t.Errorf("a acquired b's lease: %d, %v", got, err)
 	}
-	b.until("a is back", func() bool { m, ok := b.Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
-	if b.told(left("c")) || a.told(left("c")) || a.told(left("b")) {
-		t.Error("a node that stood still must take nobody else for dead")
+	b.until("a is back", func() bool { m, ok := b.MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	if b.received(left("c")) || a.received(left("c")) || a.received(left("b")) {
+		t.Error("a node that stalled must not declare others dead")
 	}
 }
 
 func TestNameConflict(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	s.join("a")
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
 	err := other.Join(t.Context(), "other:1")
-	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") || !strings.Contains(err.Error(), "--name") {
+	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") ||
+		!strings.Contains(err.Error(), "--name") {
 		t.Errorf("a second node named a: %v", err)
 	}
 	if other.Self() != nil {
-		t.Error("it is a member all the same")
+		t.Error("it became a member")
 	}
 }
 
-// TestRestartTakesOver starts a node of the same data folder while the record of its former life is still there.
-func TestRestartTakesOver(t *testing.T) {
-	s := startSite(t)
+// TestRestartTakesOverName starts a node on the same data folder while the record of its previous
+// incarnation still exists.
+func TestRestartTakesOverName(t *testing.T) {
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	was := n[0].Self()
 	n[0].crash()
@@ -174,15 +178,19 @@ func TestRestartTakesOver(t *testing.T) {
 	if a.Self().GetIncarnation() <= was.GetIncarnation() {
 		t.Errorf("incarnation %d after %d", a.Self().GetIncarnation(), was.GetIncarnation())
 	}
-	n[1].until("the new a is known", func() bool { m, ok := n[1].Address("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	n[1].until(
+		"the new a is known",
+		func() bool { m, ok := n[1].MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() },
+	)
 	n[1].until("the old a has left", func() bool {
-		return n[1].told(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
+		return n[1].received(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
 	})
 }
 
-// TestNameOfTheDead joins under the name of another instance that died with nobody there to notice.
-func TestNameOfTheDead(t *testing.T) {
-	s := startSite(t)
+// TestJoinTakesNameOfDeadMember joins under the name of another instance that died without other
+// members to detect it.
+func TestJoinTakesNameOfDeadMember(t *testing.T) {
+	s := startServer(t)
 	s.join("a").crash()
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
 	if err := other.Join(t.Context(), "other:1"); err != nil {
@@ -190,10 +198,10 @@ func TestNameOfTheDead(t *testing.T) {
 	}
 }
 
-func TestServerRestartKillsNobody(t *testing.T) {
+func TestServerRestartKeepsMembers(t *testing.T) {
 	for name, wipe := range map[string]bool{"store kept": false, "store lost": true} {
 		t.Run(name, func(t *testing.T) {
-			s := startSite(t)
+			s := startServer(t)
 			n := s.joinAll("a", "b", "c")
 			ids := map[string]string{}
 			for _, one := range n {
@@ -206,9 +214,12 @@ func TestServerRestartKillsNobody(t *testing.T) {
 			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until("settled again", func() bool { return one.connectedSince(before) && one.settled() && one.knows("a", "b", "c") })
+				one.until(
+					"reconnected and can suspect others",
+					func() bool { return one.connectedSince(before) && one.canSuspect() && one.knows("a", "b", "c") },
+				)
 			}
-			// Who was forgotten would be missed by now; a fourth node sees what the bucket holds.
+			// By now a lost record would have shown. A fourth node reads the bucket itself.
 			d := s.join("d")
 			d.until("all are there", func() bool { return d.knows("a", "b", "c", "d") })
 			for _, m := range d.Live()[:3] {
@@ -217,8 +228,8 @@ func TestServerRestartKillsNobody(t *testing.T) {
 				}
 			}
 			for _, one := range n {
-				if one.told(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
-					t.Errorf("%s was told that somebody left", one.cfg.Name)
+				if one.received(func(c Change) bool { return len(c.Left) > 0 || c.Rejoined }) {
+					t.Errorf("%s was notified that a member left", one.cfg.Name)
 				}
 			}
 			again, ok, err := n[0].Acquire(t.Context(), "planner")
@@ -229,41 +240,41 @@ func TestServerRestartKillsNobody(t *testing.T) {
 	}
 }
 
-// TestPartition cuts one node off from NATS for long enough to be taken for dead.
+// TestPartition disconnects one node from NATS until the others declare it dead.
 func TestPartition(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	p := startProxy(t, s.listen)
-	c := (&site{t: t, listen: p.address()}).join("c")
+	c := (&natsServer{t: t, listen: p.address()}).join("c")
 	for _, one := range append(n, c) {
-		one.until("all are known and settled", func() bool { return one.knows("a", "b", "c") && one.settled() })
+		one.until("knows all and can suspect them", func() bool { return one.knows("a", "b", "c") && one.canSuspect() })
 	}
 	was := c.Self().GetId()
 	p.cut(true)
 	n[0].until("c is dead", func() bool { return n[0].knows("a", "b") })
 	if !c.knows("a", "b", "c") {
-		t.Error("who is cut off takes nobody for dead")
+		t.Error("a disconnected node declared others dead")
 	}
 	p.cut(false)
 	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
-	c.until("it knows that it was fenced", func() bool { return c.told(func(c Change) bool { return c.Rejoined }) })
+	c.until("c was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
 	if c.Self().GetId() == was {
-		t.Error("it kept its id")
+		t.Error("c kept its ID")
 	}
-	if c.told(left("a")) || c.told(left("b")) {
-		t.Error("who was cut off takes others for dead")
+	if c.received(left("a")) || c.received(left("b")) {
+		t.Error("after the partition c declared others dead")
 	}
 }
 
-// TestAcquireWithoutContact: who may have been deleted takes no lease.
-func TestAcquireWithoutContact(t *testing.T) {
-	s := startSite(t)
+// TestAcquireWithoutNATS checks that a node that may have been deleted acquires no lease.
+func TestAcquireWithoutNATS(t *testing.T) {
+	s := startServer(t)
 	a := s.join("a")
 	s.server.Stop()
-	a.until("it is not certain to live", func() bool {
+	a.until("the node may have been deleted", func() bool {
 		a.Members.mu.Lock()
 		defer a.Members.mu.Unlock()
-		return !a.contact.certain(time.Now())
+		return !a.health.leaseValid(time.Now())
 	})
 	if _, _, err := a.Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
 		t.Errorf("got %v", err)

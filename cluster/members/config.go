@@ -11,43 +11,49 @@ import (
 
 // Config is fixed for the life of Members.
 type Config struct {
-	Name     string // of the node; unique among the living
-	Instance string // of its data folder: a node that is started again takes over its own name at once
-	// Describe fills what the cluster should know of the node, before the record of each incarnation is written.
+	Name     string // of the node; unique among live members
+	Instance string // ID of the data folder; a restarted node takes over its own name at once
+	// Describe fills in the description of the node before the record of an incarnation is written.
 	Describe func(*messages.Member)
 
-	RenewEvery time.Duration // default 300 ms
-	SilentFor  time.Duration // without a renewal, until a member counts as dead; default 1.2 s
-	Grace      time.Duration // after a lost connection or a stall, in which nobody is suspected; default 2.4 s
-	Replicas   int           // of the bucket, as of bucket.Config
-	// SeenTerm is the highest term that was known before, and TermLimit is above all that were given.
+	// WireVersion is written into the node's record. Join fails while a live member has another one.
+	// Default messages.WireVersion.
+	WireVersion uint32
+
+	RenewEvery time.Duration // interval between renewals; default 300 ms
+	SilentFor  time.Duration // time without a renewal after which a member is dead; default 1.2 s
+	Grace      time.Duration // time after a lost connection or a stall in which no member is suspected; default 2.4 s
+	Replicas   int           // number of replicas of the bucket; see bucket.Config
+	// SeenTerm is the highest term known before the start. TermLimit is above all terms ever given.
 	SeenTerm, TermLimit uint64
-	// Tell is called when the bucket was deleted, "members.lost", and when the node is a member again, "members.restored".
-	Tell func(kind, detail string)
-	Log  zerolog.Logger
+	// OnEvent is called with kind "members.lost" when the bucket was deleted, and with
+	// "members.restored" when the node is a member again.
+	OnEvent func(kind, detail string)
+	Log     zerolog.Logger
 }
 
 func (c Config) withDefaults() Config {
+	c.WireVersion = cmp.Or(c.WireVersion, messages.WireVersion)
 	c.RenewEvery = cmp.Or(c.RenewEvery, 300*time.Millisecond)
 	c.SilentFor = cmp.Or(c.SilentFor, 4*c.RenewEvery)
 	c.Grace = cmp.Or(c.Grace, 2*c.SilentFor)
 	if c.Describe == nil {
 		c.Describe = func(*messages.Member) {}
 	}
-	if c.Tell == nil {
-		c.Tell = func(string, string) {}
+	if c.OnEvent == nil {
+		c.OnEvent = func(string, string) {}
 	}
 	return c
 }
 
-// Change is what subscribers are told.
+// Change describes a change of the members or the leases to subscribers.
 type Change struct {
-	Live []*messages.Member // by name
-	// Left are the members that are gone since the last change. The node itself is among them when it was fenced; Rejoined
-	// follows as soon as it is back.
+	Live []*messages.Member // ordered by name
+	// Left are the members that were removed since the last change. The node itself is among them
+	// if it was fenced; Rejoined follows when it has joined again.
 	Left []*messages.Member
-	// Leases says that a lease has another holder, or another term, or none.
-	Leases bool
-	// Rejoined says that this node is a new incarnation: what it held as the old one is lost.
+	// LeasesChanged is set if the holder or the term of a lease changed, or if a lease became free.
+	LeasesChanged bool
+	// Rejoined is set if this node has a new incarnation. What it held in the old one is lost.
 	Rejoined bool
 }

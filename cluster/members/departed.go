@@ -10,21 +10,22 @@ import (
 	"troupe/messages"
 )
 
-// departedFor is how long a member that is out of the cluster is remembered.
-const departedFor = 10 * time.Minute
+// departedRetention is how long a departed member is remembered.
+const departedRetention = 10 * time.Minute
 
-// Departed is a member that is out of the cluster. Its state is lost or left.
+// Departed is a member that left the cluster or was lost, as its state shows.
 type Departed struct {
 	Member   *messages.Member
-	LastSeen time.Time // when its record was renewed last, as this node saw it
+	LastSeen time.Time // time of the last renewal that this node saw
 	since    time.Time
 }
 
-// departed are the members that are out of the cluster, by name.
+// departed holds the recently departed members by name.
 type departed map[string]Departed
 
-// note takes in that a key changed from one entry to another. A name that has a live member is forgotten.
-func (d departed) note(before, after entry, now time.Time) {
+// observe records the change of a key from before to after. It forgets a departed member when a
+// live member has its name.
+func (d departed) observe(before, after entry, now time.Time) {
 	if after.member != nil {
 		delete(d, after.member.GetName())
 		return
@@ -38,14 +39,14 @@ func (d departed) note(before, after entry, now time.Time) {
 	} else {
 		m.State = messages.MemberState_MEMBER_STATE_LOST
 	}
-	d[m.GetName()] = Departed{Member: m, LastSeen: before.seen, since: now}
+	d[m.GetName()] = Departed{Member: m, LastSeen: before.firstSeen, since: now}
 }
 
-// list returns those that are still to be shown, by name, and forgets the others.
+// list returns the members within departedRetention, ordered by name, and forgets the others.
 func (d departed) list(now time.Time) []Departed {
 	var all []Departed
 	for name, one := range d {
-		if now.Sub(one.since) >= departedFor {
+		if now.Sub(one.since) >= departedRetention {
 			delete(d, name)
 			continue
 		}
@@ -55,25 +56,27 @@ func (d departed) list(now time.Time) []Departed {
 	return all
 }
 
-// Departed returns the members that were lost, or left, in the last ten minutes, by name, as far as this node saw it.
+// Departed returns the members that left or were lost in the last ten minutes as far as this node
+// saw it, ordered by name.
 func (m *Members) Departed() []Departed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.departed.list(time.Now())
 }
 
-// LastSeen returns when the record of a member was renewed last, as this node saw it.
+// LastSeen returns the time of a member's last renewal that this node saw.
 func (m *Members) LastSeen(name string) (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.view[memberKey(name)]
-	return e.seen, e.member != nil
+	return e.firstSeen, e.member != nil
 }
 
-// apply takes in a revision, and reports whether it says anything new. The caller holds mu.
+// apply applies a revision and reports whether it changes the content of the key. The caller holds
+// mu.
 func (m *Members) apply(e entry) bool {
 	before := m.view[e.key]
-	news := m.view.apply(e)
-	m.departed.note(before, m.view[e.key], time.Now())
-	return news
+	changed := m.view.apply(e)
+	m.departed.observe(before, m.view[e.key], time.Now())
+	return changed
 }

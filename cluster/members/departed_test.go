@@ -15,21 +15,26 @@ func stateOf(all []Departed) (found []string) {
 	return found
 }
 
-// TestDeparted: a member that is gone is known for ten minutes, or until one of its name is back.
-func TestDeparted(t *testing.T) {
+// TestDepartedRetention checks that a departed member is remembered for ten minutes, or until a
+// member of its name joins.
+func TestDepartedRetention(t *testing.T) {
 	d := departed{}
 	now := time.Unix(1000, 0)
 	at := func(name string, state messages.MemberState) entry {
-		return entry{key: memberKey(name), member: &messages.Member{Name: name, State: state}, seen: now.Add(-time.Second)}
+		return entry{
+			key:       memberKey(name),
+			member:    &messages.Member{Name: name, State: state},
+			firstSeen: now.Add(-time.Second),
+		}
 	}
 	up, leaving := messages.MemberState_MEMBER_STATE_UP, messages.MemberState_MEMBER_STATE_LEAVING
 	b := at("b", up)
-	d.note(entry{}, at("a", leaving), now)
-	d.note(at("a", leaving), entry{}, now)
-	d.note(b, entry{}, now.Add(time.Minute))
-	d.note(at("c", up), entry{}, now)
-	d.note(entry{}, at("c", up), now) // it is back
-	d.note(entry{key: leaseKey("x"), lease: &messages.Lease{Name: "x"}}, entry{}, now)
+	d.observe(entry{}, at("a", leaving), now)
+	d.observe(at("a", leaving), entry{}, now)
+	d.observe(b, entry{}, now.Add(time.Minute))
+	d.observe(at("c", up), entry{}, now)
+	d.observe(entry{}, at("c", up), now) // c is back
+	d.observe(entry{key: leaseKey("x"), lease: &messages.Lease{Name: "x"}}, entry{}, now)
 	all := d.list(now.Add(2 * time.Minute))
 	if got, want := stateOf(all), []string{"a MEMBER_STATE_LEFT", "b MEMBER_STATE_LOST"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -40,17 +45,18 @@ func TestDeparted(t *testing.T) {
 	if b.member.GetState() != up {
 		t.Error("the record of the member was changed")
 	}
-	if got := stateOf(d.list(now.Add(departedFor))); !slices.Equal(got, []string{"b MEMBER_STATE_LOST"}) {
+	if got := stateOf(d.list(now.Add(departedRetention))); !slices.Equal(got, []string{"b MEMBER_STATE_LOST"}) {
 		t.Errorf("after ten minutes: %v", got)
 	}
-	if got := d.list(now.Add(time.Minute + departedFor)); len(got)+len(d) != 0 {
+	if got := d.list(now.Add(time.Minute + departedRetention)); len(got)+len(d) != 0 {
 		t.Errorf("after eleven minutes: %v", got)
 	}
 }
 
-// TestDepartedMembers: nodes remember who left and who was lost, as long as it is not back.
+// TestDepartedMembers checks that nodes remember the members that left or were lost until they are
+// back.
 func TestDepartedMembers(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	nodes := s.joinAll("a", "b", "c")
 	a, b, c := nodes[0], nodes[1], nodes[2]
 	if err := b.SetLeaving(t.Context()); err != nil {
@@ -66,34 +72,35 @@ func TestDepartedMembers(t *testing.T) {
 		t.Error("c is a member")
 	}
 	if seen, ok := a.LastSeen("a"); !ok || seen.IsZero() {
-		t.Error("a does not know when it was renewed itself")
+		t.Error("a does not know its own last renewal")
 	}
 	s.join("c")
 	a.until("c is back", func() bool { return slices.Equal(stateOf(a.Departed()), want[:1]) })
 }
 
-// TestUnanswered: a node says since when its renewals fail, once that is no short pause, until one succeeds.
-func TestUnanswered(t *testing.T) {
-	c := newContact()
+// TestRenewalsFailingSince checks that failing renewals are reported once they outlast an election,
+// until one succeeds.
+func TestRenewalsFailingSince(t *testing.T) {
+	c := newNATSHealth()
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
 	check := func(ms int, want bool) {
 		t.Helper()
-		if since, ok := c.unanswered(at(ms)); ok != want || ok && !since.Equal(at(100)) {
+		if since, ok := c.renewalsFailingSince(at(ms)); ok != want || ok && !since.Equal(at(100)) {
 			t.Errorf("at %d ms: %v, since %s", ms, ok, since)
 		}
 	}
-	check(5000, false) // it never tried
-	c.succeeded(at(0), at(1))
-	c.failed(at(100))
+	check(5000, false) // no renewal yet
+	c.renewSucceeded(at(0), at(1))
+	c.renewFailed(at(100))
 	check(1300, false) // an election
-	c.failed(at(700))
+	c.renewFailed(at(700))
 	check(2499, false)
 	check(2500, true)
-	c.away(at(2600)) // another connection is no answer
+	c.disconnected(at(2600)) // reconnecting is not a successful renewal
 	check(2700, true)
-	c.succeeded(at(2800), at(2801))
+	c.renewSucceeded(at(2800), at(2801))
 	check(9000, false)
-	// A process that stood still has not failed.
+	// A stall is not a failed renewal.
 	c.tick(at(20000))
 	check(20001, false)
 }

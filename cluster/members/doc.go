@@ -1,18 +1,22 @@
-// Package members says who is in the cluster, and who holds its leases. Both are keys of the KV bucket `troupe-members`:
-// members.<name> is a running node, renewed several times a second; leases.<role> names the member that holds a role.
+// Package members tracks the members of the cluster and the holders of its leases. Both are keys of
+// the KV bucket `troupe-members`: members.<name> is a running node, which renews its key several
+// times a second, and leases.<role> names the member that holds a role.
 //
-// Every node follows every change of the bucket, so what it believes is at hand without a question to anybody. What it
-// decides from that belief it writes by compare-and-swap, so that an old belief does no harm.
+// Every node follows all changes of the bucket and answers queries from this local view. It writes
+// decisions by compare-and-swap, so a decision that is based on a stale view fails without harm.
 //
 // Invariants:
-//   - A member is dead when its key is deleted, and only then: one fact, in one order for everybody. Who is silent is
-//     deleted at exactly the revision that was seen last, so a member that is renewed meanwhile lives.
-//   - Nobody is suspected by a node that was itself out of touch with NATS just now. A lost server kills nobody.
-//     One at whose address nobody listens is no suspect: it is known to be gone.
-//   - An id is never used again: a member that was deleted comes back as a new incarnation.
-//   - A lease has one holder at a time, a live member. Its revision is its term, and terms grow, even when the bucket is lost
-//     and made again: revisions begin at the time it was made.
-//   - Revisions of a key are applied in order, whichever way they come.
+//   - A member is dead if and only if its key is deleted. All nodes see deletions in the same
+//     order. A silent member is deleted at exactly the revision last seen, so a member that renews
+//     in the meantime survives.
+//   - A node that was recently disconnected from NATS does not suspect others, so the loss of a
+//     server kills no member. This does not apply to a member whose address refuses connections:
+//     it is known to be dead.
+//   - Member IDs are never reused. A member that was deleted joins again as a new incarnation.
+//   - A lease has at most one holder, a live member. Its revision is its term. Terms grow even if
+//     the bucket is lost and recreated, because revisions start at the creation time.
+//   - Revisions of a key are applied in order, however they arrive.
 //
-// Keys have no TTL: a server that was away for longer would come back and delete everybody.
+// Keys have no TTL: a server that was down for longer than a TTL would delete all members when it
+// comes back.
 package members

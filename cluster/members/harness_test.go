@@ -23,39 +23,42 @@ func TestMain(m *testing.M) {
 		runChild(cfg)
 		return
 	}
-	// The nats-server keeps these for the life of the process.
+	// The nats-server keeps these goroutines for the life of the process.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.(*ipQueue[...]).pop"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
 }
 
-// site is a nats-server that can be stopped, wiped and started again at the same address.
-type site struct {
+// natsServer is a nats-server that can be stopped, wiped and restarted at the same address.
+type natsServer struct {
 	t      testing.TB
 	dir    string
 	listen string
 	server *natsd.Server
 }
 
-func startSite(t testing.TB) *site {
+func startServer(t testing.TB) *natsServer {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	s := &natsServer{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
 	s.start()
 	s.listen = strings.TrimPrefix(s.server.URL(), "nats://")
 	t.Cleanup(func() { s.server.Stop() })
 	return s
 }
 
-func (s *site) start() {
+func (s *natsServer) start() {
 	s.t.Helper()
 	var err error
-	s.server, err = natsd.Start(context.Background(), natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()})
+	s.server, err = natsd.Start(
+		context.Background(),
+		natsd.Config{Listen: s.listen, StoreDir: s.dir, Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *site) restart(wipe bool) {
+func (s *natsServer) restart(wipe bool) {
 	s.t.Helper()
 	s.server.Stop()
 	if wipe {
@@ -66,7 +69,7 @@ func (s *site) restart(wipe bool) {
 	s.start()
 }
 
-// node is one member of a test, and what it was told.
+// node is one member of a test and the changes that it received.
 type node struct {
 	*Members
 	t    testing.TB
@@ -78,7 +81,7 @@ type node struct {
 }
 
 // open opens a node that has not joined.
-func (s *site) open(name string, change func(*Config)) *node {
+func (s *natsServer) open(name string, change func(*Config)) *node {
 	s.t.Helper()
 	conn, err := nats.Connect("nats://"+s.listen, natsd.ClientOptions(name, zerolog.Nop())...)
 	if err != nil {
@@ -88,7 +91,11 @@ func (s *site) open(name string, change func(*Config)) *node {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cfg := Config{Name: name, Instance: "instance of " + name, Log: zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger()}
+	cfg := Config{
+		Name:     name,
+		Instance: "instance of " + name,
+		Log:      zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger(),
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -106,7 +113,7 @@ func (s *site) open(name string, change func(*Config)) *node {
 	return n
 }
 
-func (s *site) join(name string) *node {
+func (s *natsServer) join(name string) *node {
 	s.t.Helper()
 	n := s.open(name, nil)
 	if err := n.Join(s.t.Context(), name+":1"); err != nil {
@@ -115,33 +122,33 @@ func (s *site) join(name string) *node {
 	return n
 }
 
-// joinAll returns nodes that know each other, and may suspect each other.
-func (s *site) joinAll(names ...string) []*node {
+// joinAll returns nodes that know each other and can suspect each other.
+func (s *natsServer) joinAll(names ...string) []*node {
 	s.t.Helper()
 	var all []*node
 	for _, name := range names {
 		all = append(all, s.join(name))
 	}
 	for _, n := range all {
-		n.until("all are known and settled", func() bool { return n.knows(names...) && n.settled() })
+		n.until("knows all and can suspect them", func() bool { return n.knows(names...) && n.canSuspect() })
 	}
 	return all
 }
 
-func (n *node) settled() bool {
+func (n *node) canSuspect() bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
-	return n.contact.maySuspect(time.Now())
+	return n.health.canSuspect(time.Now())
 }
 
-// connectedSince reports whether the node noticed that it was connected again.
+// connectedSince reports whether the node noticed a reconnection after t.
 func (n *node) connectedSince(t time.Time) bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
-	return n.contact.lost.After(t)
+	return n.health.lastDisconnect.After(t)
 }
 
-// crash ends the node as a killed process would: nothing is written.
+// crash ends the node without writing anything, like a killed process.
 func (n *node) crash() {
 	if !n.closed {
 		n.closed = true
@@ -158,7 +165,7 @@ func (n *node) knows(names ...string) bool {
 	return slices.Equal(live, names)
 }
 
-func (n *node) told(what func(Change) bool) bool {
+func (n *node) received(what func(Change) bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.ContainsFunc(n.changes, what)

@@ -13,53 +13,59 @@ import (
 	"troupe/messages"
 )
 
-// ErrNameTaken says that a live member has the name.
-var ErrNameTaken = errors.New("the name is taken")
+// ErrNameTaken reports that another live member has the name.
+var ErrNameTaken = errors.New("name is taken")
 
 func idOf(m *messages.Member) string {
 	return m.GetName() + "." + strconv.FormatUint(m.GetIncarnation(), 10)
 }
 
-// Join makes the node a member whose actors are reached at an address, and keeps it one until Leave. A name that another
-// instance has is refused with ErrNameTaken if that one lives, which takes up to Grace to find out.
+// Join makes the node a member with an address at which its actors can be reached, and keeps it a
+// member until Leave. If a live member of another instance has the name, Join returns ErrNameTaken.
+// If a live member has another wire version, it returns ErrWireVersion. Finding that out takes up to
+// Grace.
 func (m *Members) Join(ctx context.Context, address string) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	if m.address != "" {
-		return fmt.Errorf("node %s has joined already", m.cfg.Name)
+		return fmt.Errorf("node %s has already joined", m.cfg.Name)
+	}
+	if err := m.checkWireVersions(ctx); err != nil {
+		return fmt.Errorf("join as %s: %w", m.cfg.Name, err)
 	}
 	m.address = address
-	if err := m.takeName(ctx); err != nil {
+	if err := m.claimName(ctx); err != nil {
 		m.address = ""
 		return fmt.Errorf("join as %s: %w", m.cfg.Name, err)
 	}
 	m.mu.Lock()
-	m.contact.away(time.Now())
+	m.health.disconnected(time.Now())
 	m.mu.Unlock()
-	m.hurry()
+	m.renewNow()
 	return nil
 }
 
-// takeName writes the node's first record, once the name is free.
-func (m *Members) takeName(ctx context.Context) error {
+// claimName writes the node's first record once the name is free.
+func (m *Members) claimName(ctx context.Context) error {
 	since := time.Now()
 	var first entry
-	for looked := false; ; looked = true {
+	for readBefore := false; ; readBefore = true {
 		var e entry
-		if err := m.patiently(ctx, func(ctx context.Context) (err error) {
-			e, err = m.wire.get(ctx, memberKey(m.cfg.Name))
+		if err := m.retryTransient(ctx, func(ctx context.Context) (err error) {
+			e, err = m.kv.get(ctx, memberKey(m.cfg.Name))
 			return err
 		}); err != nil {
 			return err
 		}
-		if !looked {
+		if !readBefore {
 			first = e
 		}
-		switch admit(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
+		switch decideClaim(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
 		case refuse:
-			return fmt.Errorf("%w by the node at %s, which lives; give this one another with --name", ErrNameTaken, e.member.GetAddress())
+			return fmt.Errorf("%w by the live node at %s; give this node another name with --name",
+				ErrNameTaken, e.member.GetAddress())
 		case take:
-			if err := m.writeFirst(ctx, e); !errors.Is(err, errRefused) && !bucket.Passing(err) {
+			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.Passing(err) {
 				return err
 			}
 		}
@@ -71,23 +77,23 @@ func (m *Members) takeName(ctx context.Context) error {
 	}
 }
 
-func (m *Members) writeFirst(ctx context.Context, over entry) error {
+func (m *Members) writeFirstRecord(ctx context.Context, over entry) error {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
 	defer cancel()
-	if err := m.writeOver(ctx, m.record(over.member.GetIncarnation()), over.revision); err != nil {
+	if err := m.writeOver(ctx, m.newRecord(over.member.GetIncarnation()), over.revision); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.contact.succeeded(begun, time.Now())
+	m.health.renewSucceeded(begun, time.Now())
 	m.mu.Unlock()
 	return nil
 }
 
-// SetLeaving says in the node's record that nothing new should go there.
+// SetLeaving marks the node's record as leaving, so that other nodes place nothing new on it.
 func (m *Members) SetLeaving(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	m.leaving = true
 	self := m.Self()
 	if self == nil {
@@ -96,33 +102,34 @@ func (m *Members) SetLeaving(ctx context.Context) error {
 	next := proto.CloneOf(self)
 	next.State = messages.MemberState_MEMBER_STATE_LEAVING
 	if err := m.write(ctx, next); err != nil {
-		return fmt.Errorf("node %s is leaving: %w", m.cfg.Name, err)
+		return fmt.Errorf("mark node %s as leaving: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// Describe writes the node's record again, after what Config.Describe fills in has changed.
+// Describe updates the node's record after the values that Config.Describe fills in have changed.
 func (m *Members) Describe(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	self := m.Self()
 	if self == nil {
-		return nil // the record of the next incarnation will have it
+		return nil // the record of the next incarnation will include the change
 	}
 	next := proto.CloneOf(self)
 	m.cfg.Describe(next)
 	if err := m.write(ctx, next); err != nil {
-		return fmt.Errorf("record of node %s: %w", m.cfg.Name, err)
+		return fmt.Errorf("update the record of node %s: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// Leave deletes the node's leases and its record. From then on it is no member, and follows the others until Close.
+// Leave deletes the node's leases and its record. Afterwards the node is no member, but follows the
+// others until Close.
 func (m *Members) Leave(ctx context.Context) error {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	m.mu.Lock()
-	self, at, held := m.self, m.revision, m.view.heldBy(m.self.GetId())
+	self, at, held := m.self, m.revision, m.view.leasesOf(m.self.GetId())
 	m.self = nil
 	m.mu.Unlock()
 	m.address = ""
@@ -131,32 +138,32 @@ func (m *Members) Leave(ctx context.Context) error {
 	}
 	var failed []error
 	for _, e := range held {
-		failed = append(failed, m.release(ctx, e.key, e.revision))
+		failed = append(failed, m.deleteLease(ctx, e.key, e.revision))
 	}
-	failed = append(failed, m.removeOwn(ctx, self, at))
+	failed = append(failed, m.deleteOwnRecord(ctx, self, at))
 	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("node %s leaves: %w", m.cfg.Name, err)
+		return fmt.Errorf("remove node %s from the members: %w", m.cfg.Name, err)
 	}
 	return nil
 }
 
-// removeOwn deletes the node's record, also where the answer to its last renewal was lost.
-func (m *Members) removeOwn(ctx context.Context, self *messages.Member, at uint64) error {
+// deleteOwnRecord deletes the node's record, even if the reply to its last renewal was lost.
+func (m *Members) deleteOwnRecord(ctx context.Context, self *messages.Member, at uint64) error {
 	for {
-		revision, err := m.wire.remove(ctx, memberKey(self.GetName()), at)
+		revision, err := m.kv.remove(ctx, memberKey(self.GetName()), at)
 		if err == nil {
-			m.learn(entry{key: memberKey(self.GetName()), revision: revision, seen: time.Now()})
+			m.update(entry{key: memberKey(self.GetName()), revision: revision, firstSeen: time.Now()})
 			return nil
 		}
-		if !errors.Is(err, errRefused) {
+		if !errors.Is(err, errConflict) {
 			return err
 		}
-		e, err := m.wire.get(ctx, memberKey(self.GetName()))
+		e, err := m.kv.get(ctx, memberKey(self.GetName()))
 		if err != nil {
 			return err
 		}
 		if e.memberID() != self.GetId() {
-			m.learn(e)
+			m.update(e)
 			return nil
 		}
 		at = e.revision

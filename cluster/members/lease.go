@@ -9,10 +9,11 @@ import (
 	"troupe/messages"
 )
 
-// ErrNotMember says that the node is not, or may no longer be, a live member, and can take no lease.
-var ErrNotMember = errors.New("this node is no member just now")
+// ErrNotMember reports that the node can take no lease because it is not a live member, or may no
+// longer be one.
+var ErrNotMember = errors.New("this node is not a member at the moment")
 
-// Holder returns the live member that holds a role, and its term, as this node knows it; no question is asked.
+// Holder returns the live member that holds a role and its term, from the local view.
 func (m *Members) Holder(role string) (holder *messages.Member, term uint64, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -20,12 +21,12 @@ func (m *Members) Holder(role string) (holder *messages.Member, term uint64, ok 
 	return holder, term, holder != nil
 }
 
-// Acquire takes a role for this node, and returns the term of its reign; ok is false where another member holds it. The
-// holder gets its term again.
+// Acquire takes a role for this node and returns its term. ok is false if another member holds the
+// role. If this node already holds it, Acquire returns the current term.
 func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok bool, err error) {
 	for {
 		m.mu.Lock()
-		self, certain := m.self, m.contact.certain(time.Now())
+		self, certain := m.self, m.health.leaseValid(time.Now())
 		over, held, free := m.view.claim(role, self.GetId())
 		m.mu.Unlock()
 		switch {
@@ -36,33 +37,34 @@ func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok boo
 		case !free:
 			return 0, false, nil
 		}
-		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, seen: time.Now()}
-		e.revision, err = m.wire.put(ctx, e.key, e.lease, over)
-		if errors.Is(err, errRefused) {
-			e, err = m.wire.get(ctx, e.key) // somebody was quicker, or an answer was lost: look again
+		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, firstSeen: time.Now()}
+		e.revision, err = m.kv.put(ctx, e.key, e.lease, over)
+		if errors.Is(err, errConflict) {
+			e, err = m.kv.get(ctx, e.key) // another node was faster, or a reply was lost
 		}
 		if err != nil {
 			return 0, false, fmt.Errorf("lease %s: %w", role, err)
 		}
-		m.learn(e)
+		m.update(e)
 	}
 }
 
-// Release gives up the reign of a term. One that is over already is no error.
+// Release gives up the lease of a role if its term is still the given one. A term that is over is
+// no error.
 func (m *Members) Release(ctx context.Context, role string, term uint64) error {
-	if err := m.release(ctx, leaseKey(role), term); err != nil {
+	if err := m.deleteLease(ctx, leaseKey(role), term); err != nil {
 		return fmt.Errorf("lease %s, term %d: %w", role, term, err)
 	}
 	return nil
 }
 
-func (m *Members) release(ctx context.Context, key string, term uint64) error {
-	revision, err := m.wire.remove(ctx, key, term)
-	if errors.Is(err, errRefused) {
+func (m *Members) deleteLease(ctx context.Context, key string, term uint64) error {
+	revision, err := m.kv.remove(ctx, key, term)
+	if errors.Is(err, errConflict) {
 		return nil
 	}
 	if err == nil {
-		m.learn(entry{key: key, revision: revision, seen: time.Now()})
+		m.update(entry{key: key, revision: revision, firstSeen: time.Now()})
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestLease(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	a, b := n[0], n[1]
 	first, ok, err := a.Acquire(t.Context(), "deployment.m")
@@ -17,20 +17,20 @@ func TestLease(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	if again, ok, err := a.Acquire(t.Context(), "deployment.m"); again != first || !ok || err != nil {
-		t.Errorf("the holder gets term %d (%v, %v), not its own %d", again, ok, err, first)
+		t.Errorf("the holder got term %d (%v, %v), want its own %d", again, ok, err, first)
 	}
 	if _, ok, err := b.Acquire(t.Context(), "deployment.m"); ok || err != nil {
-		t.Errorf("two hold it: %v, %v", ok, err)
+		t.Errorf("two members hold the lease: %v, %v", ok, err)
 	}
 	b.until("a holds it", func() bool {
 		holder, term, ok := b.Holder("deployment.m")
 		return ok && term == first && holder.GetName() == "a"
 	})
 	if err := b.Release(t.Context(), "deployment.m", first-1); err != nil {
-		t.Errorf("a reign that is over: %v", err)
+		t.Errorf("release of an old term: %v", err)
 	}
 	if _, _, ok := a.Holder("deployment.m"); !ok {
-		t.Error("an old term released a new reign")
+		t.Error("releasing an old term released the current one")
 	}
 	if err := a.Release(t.Context(), "deployment.m", first); err != nil {
 		t.Fatal(err)
@@ -42,43 +42,47 @@ func TestLease(t *testing.T) {
 	if _, second, _ := b.Holder("deployment.m"); second <= first {
 		t.Errorf("term %d after %d", second, first)
 	}
-	a.until("told of the lease", func() bool { return a.told(func(c Change) bool { return c.Leases }) })
+	a.until("notification of the lease", func() bool {
+		return a.received(func(c Change) bool { return c.LeasesChanged })
+	})
 }
 
-// acquired and released are what a lease was asked for, and what it said.
+// leaseOp is an operation on a lease.
 type leaseOp struct {
 	member  string
 	release bool
 	term    uint64
 }
 
+// leaseResult is the result of an acquisition.
 type leaseResult struct {
 	ok   bool
 	term uint64
 }
 
-// leaseModel is a lease as one register: a holder and a term that grows.
+// leaseModel models a lease as one register with a holder and a term that grows.
 var leaseModel = porcupine.Model{
-	Init: func() any { return reign{} },
+	Init: func() any { return roleHolder{} },
 	Step: func(state, input, output any) (bool, any) {
-		held, op, got := state.(reign), input.(leaseOp), output.(leaseResult)
+		held, op, got := state.(roleHolder), input.(leaseOp), output.(leaseResult)
 		switch {
-		case op.release: // of its own term: whoever has it releases it
-			return true, reign{"", held.term}
+		case op.release: // only the holder releases its own term
+			return true, roleHolder{"", held.term}
 		case got.ok && held.member == "":
-			return got.term > held.term, reign{op.member, got.term}
+			return got.term > held.term, roleHolder{op.member, got.term}
 		case got.ok:
 			return held.member == op.member && held.term == got.term, held
 		}
-		// A refusal may be old news: it says only that somebody held it, and nothing was changed.
+		// A refusal may be stale. It shows only that some member held the lease, and changes nothing.
 		return true, held
 	},
 }
 
-// TestContenders has several members take and release one lease as fast as they can. The history must be that of one lease.
-func TestContenders(t *testing.T) {
+// TestLeaseIsLinearizable lets several members acquire and release one lease as fast as they can.
+// The history must be linearizable.
+func TestLeaseIsLinearizable(t *testing.T) {
 	const rounds = 40
-	s := startSite(t)
+	s := startServer(t)
 	var nodes []*node
 	for _, name := range []string{"a", "b", "c", "d"} {
 		nodes = append(nodes, s.join(name))
@@ -95,12 +99,12 @@ func TestContenders(t *testing.T) {
 		history = append(history, op)
 		return out
 	}
-	var contending sync.WaitGroup
-	reigns := make([]int, len(nodes))
+	var contenders sync.WaitGroup
+	terms := make([]int, len(nodes))
 	for i, n := range nodes {
-		contending.Go(func() {
+		contenders.Go(func() {
 			name := n.Self().GetName()
-			for reigns[i] < rounds {
+			for terms[i] < rounds {
 				got := record(i, leaseOp{member: name}, func() leaseResult {
 					term, ok, err := n.Acquire(t.Context(), "planner")
 					if err != nil {
@@ -114,7 +118,7 @@ func TestContenders(t *testing.T) {
 				if !got.ok {
 					continue
 				}
-				reigns[i]++
+				terms[i]++
 				record(i, leaseOp{name, true, got.term}, func() leaseResult {
 					if err := n.Release(t.Context(), "planner", got.term); err != nil {
 						t.Error(err)
@@ -124,18 +128,18 @@ func TestContenders(t *testing.T) {
 			}
 		})
 	}
-	contending.Wait()
-	// Refusals say nothing, and there are many.
-	var said []porcupine.Operation
+	contenders.Wait()
+	// There are many refusals, and they carry no information.
+	var granted []porcupine.Operation
 	for _, op := range history {
 		if op.Output.(leaseResult).ok || op.Input.(leaseOp).release {
-			said = append(said, op)
+			granted = append(granted, op)
 		}
 	}
-	if len(said) != 2*rounds*len(nodes) {
-		t.Fatalf("%d of %d reigns", len(said)/2, rounds*len(nodes))
+	if len(granted) != 2*rounds*len(nodes) {
+		t.Fatalf("%d of %d terms", len(granted)/2, rounds*len(nodes))
 	}
-	if !porcupine.CheckOperations(leaseModel, said) {
+	if !porcupine.CheckOperations(leaseModel, granted) {
 		t.Error("two members held the lease at once, or a term did not grow")
 	}
 }

@@ -8,45 +8,48 @@ import (
 )
 
 const (
-	// DeploymentKind is the kind of virtual actors that Lookup finds: their identity is the model.
+	// DeploymentKind is the kind of the virtual actors that Lookup finds. Their identity is the
+	// model's name.
 	DeploymentKind = "deployment"
-	// DeploymentRole is the prefix of their leases.
+	// DeploymentRole is the prefix of their lease roles.
 	DeploymentRole = "deployment."
 
 	deploymentActor = "node/deployments/"
 )
 
-// Lookup returns what tells a protoactor cluster where a virtual actor is: at the member that holds its lease.
+// Lookup returns the identity lookup of a protoactor cluster: a virtual actor runs on the member
+// that holds its lease.
 func (m *Members) Lookup() cluster.IdentityLookup {
-	return &lookup{members: m, known: map[string]*actor.PID{}}
+	return &lookup{members: m, cached: map[string]*actor.PID{}}
 }
 
 type lookup struct {
 	members *Members
 	cancel  func()
 
-	mu    sync.Mutex
-	known map[string]*actor.PID // model -> what was answered, and protoactor keeps
+	mu     sync.Mutex
+	cached map[string]*actor.PID // model → PID that Get returned and protoactor caches
 }
 
-// Setup implements cluster.IdentityLookup. When a lease changes hands, protoactor must ask again.
+// Setup implements cluster.IdentityLookup. When the holder of a lease changes, it removes the PID
+// from protoactor's cache.
 func (l *lookup) Setup(c *cluster.Cluster, _ []string, _ bool) {
 	l.cancel = l.members.Subscribe(func(change Change) {
-		if !change.Leases {
+		if !change.LeasesChanged {
 			return
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for model, pid := range l.known {
+		for model, pid := range l.cached {
 			if !pid.Equal(l.find(model)) {
 				c.PidCache.Remove(model, DeploymentKind)
-				delete(l.known, model)
+				delete(l.cached, model)
 			}
 		}
 	})
 }
 
-// Get implements cluster.IdentityLookup. It returns nil where nobody holds the lease.
+// Get implements cluster.IdentityLookup. It returns nil if the lease has no holder.
 func (l *lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	if id.GetKind() != DeploymentKind {
 		return nil
@@ -55,7 +58,7 @@ func (l *lookup) Get(id *cluster.ClusterIdentity) *actor.PID {
 	defer l.mu.Unlock()
 	pid := l.find(id.GetIdentity())
 	if pid != nil {
-		l.known[id.GetIdentity()] = pid
+		l.cached[id.GetIdentity()] = pid
 	}
 	return pid
 }
@@ -68,7 +71,7 @@ func (l *lookup) find(model string) *actor.PID {
 	return actor.NewPID(holder.GetAddress(), deploymentActor+model)
 }
 
-// RemovePid implements cluster.IdentityLookup. Where an actor is, is the lease's to say.
+// RemovePid implements cluster.IdentityLookup. It does nothing, since the lease determines the PID.
 func (l *lookup) RemovePid(*cluster.ClusterIdentity, *actor.PID) {}
 
 // Shutdown implements cluster.IdentityLookup.

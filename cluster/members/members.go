@@ -14,74 +14,76 @@ import (
 	"troupe/messages"
 )
 
-// Members follows the bucket and, once it has joined, keeps the node's own record alive. It is safe for concurrent use.
+// Members follows the bucket and, after Join, renews the node's own record. It is safe for
+// concurrent use.
 type Members struct {
 	cfg  Config
-	wire *wire
+	kv   *bucketClient
 	conn *nats.Conn
 
-	feed   *nats.Subscription
-	status chan nats.Status
-	wake   chan struct{} // a turn before its time
-	life   context.Context
-	end    context.CancelFunc
-	ended  chan struct{}
+	changesSub *nats.Subscription
+	connStatus chan nats.Status
+	wake       chan struct{} // requests a tick at once
+	ctx        context.Context
+	cancel     context.CancelFunc
+	done       chan struct{}
 
-	writing sync.Mutex // held while the node's own record is written, and while the bucket is read whole
-	address string     // guarded by writing; empty: not joined
-	leaving bool       // guarded by writing
-	rival   string     // guarded by writing; the member that has this node's name, as last complained of
+	writeMu     sync.Mutex // held while the own record is written or the whole bucket is read
+	address     string     // guarded by writeMu; empty if not joined
+	leaving     bool       // guarded by writeMu
+	incarnation uint64     // guarded by writeMu; the latest of this node
+	rival       string     // guarded by writeMu; ID of the member with this node's name that was last logged
 
-	telling     sync.Mutex // held while subscribers are told
-	told        picture
+	notifyMu    sync.Mutex // held while subscribers are notified
+	notified    viewState
 	subscribers []*subscriber
 
-	mu       sync.Mutex // never held across IO, or a call of a subscriber
-	view     view
-	departed departed
-	contact  contact
-	self     *messages.Member // nil: not a member, or fenced
-	revision uint64           // of self's record, as it was written last
-	behind   bool             // a change was missed: the bucket must be read again
-	dropped  int              // changes that the connection could not keep
-	rejoined bool             // to be told
-	highest  uint64           // revision of the bucket that is known
-	lost     bool             // the bucket is gone, and this node is not in a new one yet
+	mu              sync.Mutex // never held during I/O or a call of a subscriber
+	view            view
+	departed        departed
+	health          natsHealth
+	self            *messages.Member // nil if not a member, or fenced
+	revision        uint64           // of self's record as last written
+	stale           bool             // a change was missed and the bucket must be read again
+	droppedChanges  int              // number of changes that the subscription has dropped
+	pendingRejoined bool             // Rejoined for the next notification
+	highestTerm     uint64           // highest known revision of the bucket
+	bucketLost      bool             // the bucket is gone, and this node has no record in a new one yet
 }
 
-type subscriber struct{ tell func(Change) }
+type subscriber struct{ notify func(Change) }
 
-// Open opens the bucket, reads it whole and follows it. Close ends that. The connection should be made with
-// natsd.ClientOptions: how soon a node is back depends on how soon it connects again.
+// Open opens the bucket, reads it and follows it until Close. The connection should be made with
+// natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	w, err := openWire(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
+	kv, err := openBucket(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.raise(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
+	if err := kv.raiseIfLost(ctx, cfg.SeenTerm, cfg.TermLimit); err != nil {
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, wire: w, conn: js.Conn(), view: view{}, departed: departed{},
-		wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		contact: contact{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
+		cfg: cfg, kv: kv, conn: js.Conn(), view: view{}, departed: departed{},
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		health: natsHealth{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
-	m.life, m.end = context.WithCancel(context.Background())
-	if m.feed, err = m.conn.Subscribe(changes+".>", m.onChange); err != nil {
-		return nil, fmt.Errorf("changes of KV bucket %s: %w", Bucket, err)
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	if m.changesSub, err = m.conn.Subscribe(republishPrefix+".>", m.onChange); err != nil {
+		return nil, fmt.Errorf("subscribe to changes of KV bucket %s: %w", Bucket, err)
 	}
-	if err := m.patiently(ctx, m.readAll); err != nil {
-		_ = m.feed.Unsubscribe()
+	if err := m.retryTransient(ctx, m.resync); err != nil {
+		_ = m.changesSub.Unsubscribe()
 		return nil, err
 	}
-	m.status = m.conn.StatusChanged(nats.CONNECTED)
+	m.connStatus = m.conn.StatusChanged(nats.CONNECTED)
 	go m.run()
 	return m, nil
 }
 
-// patiently asks again while NATS has no leader that could answer, until ctx ends.
-func (m *Members) patiently(ctx context.Context, ask func(context.Context) error) error {
+// retryTransient retries ask until ctx ends, as long as NATS has no leader that could answer.
+func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
 		err := ask(within)
@@ -96,51 +98,53 @@ func (m *Members) patiently(ctx context.Context, ask func(context.Context) error
 	}
 }
 
-// Close ends everything and writes nothing: to others the node falls silent. Leave says good-bye before.
+// Close ends the background work and writes nothing, so that other nodes see the node fall silent.
+// To leave the cluster properly, call Leave first.
 func (m *Members) Close() {
-	m.end()
-	<-m.ended
-	_ = m.feed.Unsubscribe() // of a closed connection there is none
-	m.conn.RemoveStatusListener(m.status)
+	m.cancel()
+	<-m.done
+	_ = m.changesSub.Unsubscribe() // fails if the connection is closed
+	m.conn.RemoveStatusListener(m.connStatus)
 }
 
-// Self is the node's own record, or nil where it is not a member.
+// Self returns the node's own record, or nil if it is not a member.
 func (m *Members) Self() *messages.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.self
 }
 
-// Live returns the members, by name.
+// Live returns the live members, ordered by name.
 func (m *Members) Live() []*messages.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view.live()
 }
 
-// Highest returns the highest term that this node knows.
-func (m *Members) Highest() uint64 {
+// HighestTerm returns the highest term that this node knows.
+func (m *Members) HighestTerm() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.highest
+	return m.highestTerm
 }
 
-// Lost reports whether the bucket was deleted, and this node is not in a new one yet.
-func (m *Members) Lost() bool {
+// BucketLost reports whether the bucket was deleted and this node has no record in a new one yet.
+func (m *Members) BucketLost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.lost
+	return m.bucketLost
 }
 
-// Unanswered returns since when the bucket takes no renewal of this node; ok is false where it does.
-func (m *Members) Unanswered() (since time.Time, ok bool) {
+// RenewalsFailingSince returns the time since which renewals of this node fail. ok is false if they
+// succeed, or if the failure lasts no longer than an election takes.
+func (m *Members) RenewalsFailingSince() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contact.unanswered(time.Now())
+	return m.health.renewalsFailingSince(time.Now())
 }
 
-// Address returns the live member that is reached at an address.
-func (m *Members) Address(address string) (*messages.Member, bool) {
+// MemberAt returns the live member with an address.
+func (m *Members) MemberAt(address string) (*messages.Member, bool) {
 	all := m.Live()
 	i := slices.IndexFunc(all, func(one *messages.Member) bool { return one.GetAddress() == address })
 	if i < 0 {
@@ -149,102 +153,104 @@ func (m *Members) Address(address string) (*messages.Member, bool) {
 	return all[i], true
 }
 
-// Subscribe tells f of every change, and at once of what is. Calls come one after the other, in order; f must not block,
-// subscribe or cancel.
+// Subscribe calls f at once with the current state, and then for every change. Calls are made one
+// at a time and in order. f must not block, subscribe or cancel.
 func (m *Members) Subscribe(f func(Change)) (cancel func()) {
-	m.telling.Lock()
-	defer m.telling.Unlock()
+	m.notifyMu.Lock()
+	defer m.notifyMu.Unlock()
 	s := &subscriber{f}
-	f(Change{Live: m.told.live, Leases: len(m.told.leases) > 0})
+	f(Change{Live: m.notified.live, LeasesChanged: len(m.notified.leases) > 0})
 	m.subscribers = append(m.subscribers, s)
 	return func() {
-		m.telling.Lock()
-		defer m.telling.Unlock()
+		m.notifyMu.Lock()
+		defer m.notifyMu.Unlock()
 		m.subscribers = slices.DeleteFunc(m.subscribers, func(one *subscriber) bool { return one == s })
 	}
 }
 
-// tell tells the subscribers what changed since they were told last.
-func (m *Members) tell() {
-	m.telling.Lock()
-	defer m.telling.Unlock()
+// notify passes the changes since the last notification to the subscribers.
+func (m *Members) notify() {
+	m.notifyMu.Lock()
+	defer m.notifyMu.Unlock()
 	m.mu.Lock()
-	now := m.view.picture()
-	change, any := now.since(m.told)
-	change.Rejoined, m.rejoined = m.rejoined, false
+	now := m.view.state()
+	change, changed := now.diff(m.notified)
+	change.Rejoined, m.pendingRejoined = m.pendingRejoined, false
 	m.mu.Unlock()
-	m.told = now
-	if !any && !change.Rejoined {
+	m.notified = now
+	if !changed && !change.Rejoined {
 		return
 	}
 	for _, s := range m.subscribers {
-		s.tell(change)
+		s.notify(change)
 	}
 }
 
-// learn takes in what is known of keys, however it came, and tells what is new.
-func (m *Members) learn(entries ...entry) {
-	news := false
+// update applies new revisions of keys and notifies the subscribers of changes.
+func (m *Members) update(entries ...entry) {
+	changed := false
 	m.mu.Lock()
 	for _, e := range entries {
-		news = m.apply(e) || news
-		m.highest = max(m.highest, e.revision)
+		changed = m.apply(e) || changed
+		m.highestTerm = max(m.highestTerm, e.revision)
 	}
 	m.mu.Unlock()
-	if news {
-		m.tell()
+	if changed {
+		m.notify()
 	}
 }
 
-// onChange is called with every change of the bucket, in order.
+// onChange is called for every change of the bucket, in order.
 func (m *Members) onChange(msg *nats.Msg) {
-	e, previous := m.wire.changed(msg)
+	e, previous := m.kv.decodeChange(msg)
 	m.mu.Lock()
 	missed := m.view.missed(e.key, previous)
-	m.behind = m.behind || missed
-	fenced := m.self != nil && e.key == memberKey(m.cfg.Name) && e.revision > m.revision && e.memberID() != m.self.GetId()
+	m.stale = m.stale || missed
+	fenced := m.self != nil && e.key == memberKey(m.cfg.Name) && e.revision > m.revision &&
+		e.memberID() != m.self.GetId()
 	m.mu.Unlock()
-	m.learn(e)
+	m.update(e)
 	if missed || fenced {
-		m.hurry()
+		m.renewNow()
 	}
 }
 
-// hurry has the next turn taken at once.
-func (m *Members) hurry() {
+// renewNow requests a tick, with a renewal, at once.
+func (m *Members) renewNow() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// raise has terms go on above the highest known one, where the bucket has lost some, and reads it.
-func (m *Members) raise(highest uint64) (all []entry, upTo uint64, err error) {
-	ctx, cancel := context.WithTimeout(m.life, raiseWithin)
+// raiseTerms makes terms continue above the highest known term if the bucket has lost some. It
+// returns the contents of the bucket.
+func (m *Members) raiseTerms(highest uint64) (all []entry, upTo uint64, err error) {
+	ctx, cancel := context.WithTimeout(m.ctx, raiseTimeout)
 	defer cancel()
-	if err := m.wire.raise(ctx, highest, 0); err != nil {
+	if err := m.kv.raiseIfLost(ctx, highest, 0); err != nil {
 		return nil, 0, err
 	}
-	return m.wire.snapshot(ctx)
+	return m.kv.snapshot(ctx)
 }
 
-// readAll reads the bucket whole. The caller holds writing, or is alone.
-func (m *Members) readAll(ctx context.Context) error {
+// resync reads the whole bucket. The caller holds writeMu or has exclusive access to m.
+func (m *Members) resync(ctx context.Context) error {
 	m.mu.Lock()
-	m.behind = false // what is missed from here on is missed again
-	highest := m.highest
+	m.stale = false // changes missed from here on set it again
+	highest := m.highestTerm
 	m.mu.Unlock()
-	all, upTo, err := m.wire.snapshot(ctx)
+	all, upTo, err := m.kv.snapshot(ctx)
 	if err == nil && upTo < highest {
-		all, upTo, err = m.raise(highest)
+		all, upTo, err = m.raiseTerms(highest)
 	}
 	m.mu.Lock()
 	if err != nil {
-		m.behind = true
+		m.stale = true
 		m.mu.Unlock()
 		return err
 	}
-	m.highest = max(m.highest, upTo)
+	m.highestTerm = max(m.highestTerm, upTo)
 	keys := map[string]bool{}
 	for _, e := range all {
 		keys[e.key] = e.revision > 0
@@ -252,6 +258,6 @@ func (m *Members) readAll(ctx context.Context) error {
 	}
 	m.view.retain(keys, upTo, time.Now())
 	m.mu.Unlock()
-	m.tell()
+	m.notify()
 	return nil
 }

@@ -11,9 +11,10 @@ import (
 	"troupe/messages"
 )
 
-const joinWithin = 30 * time.Second
+const joinTimeout = 30 * time.Second
 
-// Provider returns what tells a protoactor cluster who its members are. A node that joins again has another member id.
+// Provider returns the member provider of a protoactor cluster. A node that rejoins has a new
+// member ID.
 func (m *Members) Provider() cluster.ClusterProvider { return &provider{members: m} }
 
 type provider struct {
@@ -21,9 +22,9 @@ type provider struct {
 	cancel  func()
 }
 
-// StartMember implements cluster.ClusterProvider: it joins with the address of the actor system.
+// StartMember implements cluster.ClusterProvider. It joins with the address of the actor system.
 func (p *provider) StartMember(c *cluster.Cluster) error {
-	ctx, cancel := context.WithTimeout(context.Background(), joinWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	if err := p.members.Join(ctx, c.ActorSystem.Address()); err != nil {
 		return err
@@ -31,16 +32,16 @@ func (p *provider) StartMember(c *cluster.Cluster) error {
 	return p.StartClient(c)
 }
 
-// StartClient implements cluster.ClusterProvider: it follows the members without being one.
+// StartClient implements cluster.ClusterProvider. It follows the members without joining.
 func (p *provider) StartClient(c *cluster.Cluster) error {
-	kinds := c.GetClusterKinds() // all nodes are alike
+	kinds := c.GetClusterKinds() // all nodes have the same kinds
 	p.cancel = p.members.Subscribe(func(change Change) {
 		c.MemberList.UpdateClusterTopology(topology(change.Live, kinds))
 	})
 	return nil
 }
 
-// Shutdown implements cluster.ClusterProvider. A node that does not go gracefully falls silent.
+// Shutdown implements cluster.ClusterProvider. Without graceful, the node just falls silent.
 func (p *provider) Shutdown(graceful bool) error {
 	if p.cancel != nil {
 		p.cancel()
@@ -54,7 +55,8 @@ func (p *provider) Shutdown(graceful bool) error {
 	return p.members.Leave(ctx)
 }
 
-// topology puts members into protoactor's words. One whose address can not be read is left out: nothing could be sent there.
+// topology converts members to protoactor's type. It omits members with an invalid address, to
+// which nothing could be sent.
 func topology(live []*messages.Member, kinds []string) cluster.Members {
 	var all cluster.Members
 	for _, m := range live {

@@ -12,10 +12,12 @@ import (
 	"troupe/messages"
 )
 
-// newCluster is a protoactor cluster that is not started: its member list is all that is of interest here.
+// newCluster returns a protoactor cluster that is not started. The tests use only its member list.
 func newCluster(t *testing.T, n *node) *cluster.Cluster {
 	t.Helper()
-	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	system := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
 	config := remote.Configure("127.0.0.1", 0)
 	c := cluster.New(system, cluster.Configure("troupe", n.Provider(), n.Lookup(), config))
 	c.Remote = remote.NewRemote(system, config)
@@ -24,7 +26,8 @@ func newCluster(t *testing.T, n *node) *cluster.Cluster {
 	return c
 }
 
-// members follows what a protoactor cluster tells of its members: id -> address. Its own list is not to be read meanwhile.
+// members follows the topology events of a protoactor cluster: ID → address. The cluster's own
+// member list cannot be read concurrently.
 func members(c *cluster.Cluster) func() map[string]string {
 	var mu sync.Mutex
 	var last map[string]string
@@ -46,7 +49,7 @@ func members(c *cluster.Cluster) func() map[string]string {
 }
 
 func TestProvider(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	a, b := s.open("a", nil), s.open("b", nil)
 	ca, cb := newCluster(t, a), newCluster(t, b)
 	ofA, ofB := members(ca), members(cb)
@@ -61,9 +64,9 @@ func TestProvider(t *testing.T) {
 	if got := ofB()[old]; got != ca.ActorSystem.Address() {
 		t.Errorf("a is at %q, not %s", got, ca.ActorSystem.Address())
 	}
-	a.writing.Lock()
+	a.writeMu.Lock()
 	until(t, "a is dead", func() bool { return len(ofB()) == 1 })
-	a.writing.Unlock()
+	a.writeMu.Unlock()
 	until(t, "a is back as another member", func() bool { return len(ofB()) == 2 && ofB()[old] == "" })
 	if err := pa.Shutdown(true); err != nil {
 		t.Fatal(err)
@@ -75,7 +78,7 @@ func TestProvider(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
-	s := startSite(t)
+	s := startServer(t)
 	n := s.joinAll("a", "b")
 	c := newCluster(t, n[1])
 	lookup := n[1].Lookup()
@@ -83,30 +86,40 @@ func TestLookup(t *testing.T) {
 	defer lookup.Shutdown()
 	id := cluster.NewClusterIdentity("m", DeploymentKind)
 	if got := lookup.Get(id); got != nil {
-		t.Errorf("nobody holds it, and it is at %v", got)
+		t.Errorf("without a holder the actor is at %v", got)
 	}
 	for i, want := range []string{"a:1", "b:1"} {
 		term, ok, err := n[i].Acquire(t.Context(), DeploymentRole+"m")
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		until(t, "it is found", func() bool { return lookup.Get(id).GetAddress() == want })
+		until(t, "the actor is found", func() bool { return lookup.Get(id).GetAddress() == want })
 		if pid := lookup.Get(id); pid.GetId() != "node/deployments/m" {
-			t.Errorf("it is %v", pid)
+			t.Errorf("the PID is %v", pid)
 		}
 		c.PidCache.Set("m", DeploymentKind, lookup.Get(id)) // as protoactor does
 		if err := n[i].Release(t.Context(), DeploymentRole+"m", term); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "protoactor asks again", func() bool { _, kept := c.PidCache.Get("m", DeploymentKind); return !kept })
+		until(t, "the PID is no longer cached", func() bool {
+			_, kept := c.PidCache.Get("m", DeploymentKind)
+			return !kept
+		})
 	}
 	if got := lookup.Get(cluster.NewClusterIdentity("m", "topic")); got != nil {
 		t.Errorf("another kind is at %v", got)
 	}
 }
 
-func TestTopologyLeavesOutWhatCanNotBeReached(t *testing.T) {
-	got := topology([]*messages.Member{{Id: "a.1", Address: "[::1]:80"}, {Id: "b.1", Address: "nowhere"}, {Id: "c.1", Address: "c:port"}}, []string{"k"})
+func TestTopologyOmitsInvalidAddresses(t *testing.T) {
+	got := topology(
+		[]*messages.Member{
+			{Id: "a.1", Address: "[::1]:80"},
+			{Id: "b.1", Address: "nowhere"},
+			{Id: "c.1", Address: "c:port"},
+		},
+		[]string{"k"},
+	)
 	if len(got) != 1 || got[0].Id != "a.1" || got[0].Host != "::1" || got[0].Port != 80 || !got[0].HasKind("k") {
 		t.Errorf("%v", got)
 	}

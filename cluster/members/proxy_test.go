@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// proxy passes bytes on. When it is cut, the connections there are stay open without another word, as behind a lost network, and
-// new ones are let in when it is healed.
+// proxy forwards bytes. When it is cut, existing connections stay open but silent, as after a
+// network failure. New connections wait until it is healed.
 type proxy struct {
 	listener net.Listener
 	to       string
@@ -76,7 +76,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// pass passes bytes on, and swallows those that come after a cut.
+// pass forwards bytes, and discards those that arrive after a cut.
 func (p *proxy) pass(from, to net.Conn, born int) {
 	defer from.Close()
 	buffer := make([]byte, 64<<10)

@@ -11,84 +11,85 @@ import (
 	"troupe/messages"
 )
 
-// run is the node's clock: at each turn it renews the node's own record, reads again what it missed, and deletes who is
-// silent.
+// run is the main loop. On each tick it renews the node's record, reads the bucket again after
+// missed changes, and deletes silent members.
 func (m *Members) run() {
-	defer close(m.ended)
-	turns := time.NewTicker(m.contact.turn())
-	defer turns.Stop()
-	status := m.status
+	defer close(m.done)
+	ticks := time.NewTicker(m.health.tickInterval())
+	defer ticks.Stop()
+	status := m.connStatus
 	for {
-		hurried := false
+		renewNow := false
 		select {
-		case <-m.life.Done():
+		case <-m.ctx.Done():
 			return
 		case _, open := <-status:
-			if !open { // the connection was closed for good
+			if !open { // the connection is closed permanently
 				status = nil
 			}
 			m.reconnected()
 		case <-m.wake:
-			hurried = true
-		case <-turns.C:
+			renewNow = true
+		case <-ticks.C:
 		}
-		m.turn(hurried)
+		m.tick(renewNow)
 	}
 }
 
-func (m *Members) turn(hurried bool) {
+func (m *Members) tick(renewNow bool) {
 	m.mu.Lock()
-	stalled := m.contact.tick(time.Now())
-	dropped, _ := m.feed.Dropped() // fails where the connection is closed, and then nothing is told any more
-	m.behind = m.behind || stalled || dropped != m.dropped
-	m.dropped = dropped
-	due := hurried || m.contact.due(time.Now())
+	stalled := m.health.tick(time.Now())
+	dropped, _ := m.changesSub.Dropped() // fails if the connection is closed
+	m.stale = m.stale || stalled || dropped != m.droppedChanges
+	m.droppedChanges = dropped
+	due := renewNow || m.health.renewDue(time.Now())
 	m.mu.Unlock()
 	if stalled {
-		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).Msg("this node stood still; others may have taken it for dead")
+		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).
+			Msg("this node stalled; other nodes may have declared it dead")
 	}
 	if !m.conn.IsConnected() {
-		m.failed()
+		m.renewFailed()
 		return
 	}
 	if due {
 		m.renew()
 	}
-	m.catchUp()
-	m.reap()
+	m.resyncIfStale()
+	m.expireSilent()
 }
 
-// reconnected is called when the connection is back: changes were missed meanwhile.
+// reconnected is called when the connection is back and changes may have been missed.
 func (m *Members) reconnected() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.contact.away(time.Now())
-	m.behind = true
+	m.health.disconnected(time.Now())
+	m.stale = true
 }
 
-// failed notes that a renewal failed, and reports whether it is the first one.
-func (m *Members) failed() (first bool) {
+// renewFailed records a failed renewal and reports whether it is the first in a row.
+func (m *Members) renewFailed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first = !m.contact.unbroken.IsZero()
-	m.contact.failed(time.Now())
+	first = !m.health.healthySince.IsZero()
+	m.health.renewFailed(time.Now())
 	return first
 }
 
-// within bounds one question to NATS: a renewal that takes longer counts as failed.
-func (m *Members) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(m.life, m.cfg.SilentFor/2)
+// requestContext returns a context for one request to NATS. A renewal that takes longer has failed.
+func (m *Members) requestContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(m.ctx, m.cfg.SilentFor/2)
 }
 
-// renew writes the node's record again, or joins again where it was fenced.
+// renew renews the node's record, or joins again if the node was fenced.
 func (m *Members) renew() {
-	m.writing.Lock()
-	defer m.writing.Unlock()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
 	if m.address == "" {
 		return
 	}
 	begun := time.Now()
-	ctx, cancel := m.within()
+	ctx, cancel := m.requestContext()
 	defer cancel()
 	var err error
 	if m.Self() == nil {
@@ -96,42 +97,43 @@ func (m *Members) renew() {
 	} else {
 		err = m.write(ctx, m.Self())
 	}
-	if errors.Is(err, errRefused) {
-		err = m.refused(ctx)
+	if errors.Is(err, errConflict) {
+		err = m.resolveConflict(ctx)
 	}
 	if err != nil {
-		if m.failed() && m.life.Err() == nil {
-			m.cfg.Log.Warn().Err(err).Msg("this node's membership could not be renewed; it goes on trying, and takes nobody for dead meanwhile")
+		if m.renewFailed() && m.ctx.Err() == nil {
+			m.cfg.Log.Warn().Err(err).
+				Msg("renewal of this node's membership failed; retrying, and suspecting no member meanwhile")
 		}
-		if errors.Is(err, ErrNameTaken) { // it was answered
+		if errors.Is(err, ErrNameTaken) { // NATS answered
 			m.mu.Lock()
-			m.contact.failing = time.Time{}
+			m.health.failingSince = time.Time{}
 			m.mu.Unlock()
 		}
-		m.repair(err)
+		m.recreateBucket(err)
 		return
 	}
 	m.mu.Lock()
-	m.contact.succeeded(begun, time.Now())
-	restored := m.lost
-	m.lost = false
+	m.health.renewSucceeded(begun, time.Now())
+	restored := m.bucketLost
+	m.bucketLost = false
 	m.mu.Unlock()
 	if restored {
 		m.cfg.Log.Info().Msg("this node is a member again")
-		m.cfg.Tell("members.restored", "this node is a member again")
+		m.cfg.OnEvent("members.restored", "this node is a member again")
 	}
 }
 
-// lose notes that the bucket is gone, and reports whether that is new.
-func (m *Members) lose() bool {
+// markBucketLost records that the bucket is gone and reports whether that was not known.
+func (m *Members) markBucketLost() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	news := !m.lost
-	m.lost = true
-	return news
+	first := !m.bucketLost
+	m.bucketLost = true
+	return first
 }
 
-// write writes the node's record over the revision it wrote last. The caller holds writing.
+// write writes the node's record over the revision last written. The caller holds writeMu.
 func (m *Members) write(ctx context.Context, self *messages.Member) error {
 	m.mu.Lock()
 	over := m.revision
@@ -140,41 +142,43 @@ func (m *Members) write(ctx context.Context, self *messages.Member) error {
 }
 
 func (m *Members) writeOver(ctx context.Context, self *messages.Member, over uint64) error {
-	revision, err := m.wire.put(ctx, memberKey(m.cfg.Name), self, over)
+	revision, err := m.kv.put(ctx, memberKey(m.cfg.Name), self, over)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	m.self, m.revision = self, revision
 	m.mu.Unlock()
-	m.learn(entry{key: memberKey(m.cfg.Name), revision: revision, member: self, seen: time.Now()})
+	m.update(entry{key: memberKey(m.cfg.Name), revision: revision, member: self, firstSeen: time.Now()})
 	return nil
 }
 
-// refused finds out why the record is not at the revision that this node wrote last.
-func (m *Members) refused(ctx context.Context) error {
+// resolveConflict handles a renewal that failed because the record has another revision than the
+// one last written.
+func (m *Members) resolveConflict(ctx context.Context) error {
 	self := m.Self()
-	e, err := m.wire.get(ctx, memberKey(m.cfg.Name))
+	e, err := m.kv.get(ctx, memberKey(m.cfg.Name))
 	if err != nil || self == nil {
 		return err
 	}
-	over, alive := standing(self, e)
+	over, alive := renewOver(self, e)
 	if alive {
 		return m.writeOver(ctx, self, over)
 	}
-	m.cfg.Log.Warn().Str("member", self.GetId()).Msg("this node was taken for dead and is fenced; it joins again")
+	m.cfg.Log.Warn().Str("member", self.GetId()).
+		Msg("other nodes declared this node dead; rejoining as a new incarnation")
 	m.mu.Lock()
-	m.self, m.behind = nil, true
-	m.contact.away(time.Now())
+	m.self, m.stale = nil, true
+	m.health.disconnected(time.Now())
 	m.mu.Unlock()
-	m.learn(e)
+	m.update(e)
 	return m.rejoin(ctx)
 }
 
-// rejoin makes the node a member again, as a new incarnation, unless somebody has its name now. What it knew is read anew
-// before.
+// rejoin makes the node a member again, as a new incarnation, unless another member has its name
+// now. It reads the bucket first.
 func (m *Members) rejoin(ctx context.Context) error {
-	if err := m.readAll(ctx); err != nil {
+	if err := m.resync(ctx); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -184,27 +188,30 @@ func (m *Members) rejoin(ctx context.Context) error {
 		if m.rival != e.memberID() {
 			m.rival = e.memberID()
 			m.cfg.Log.Error().Str("member", m.rival).Str("address", e.member.GetAddress()).
-				Msg("this node can not join again: that one has its name; stop one of them, or give it another --name")
+				Msg("cannot rejoin: another node has this node's name; stop one of them, or change its --name")
 		}
 		return ErrNameTaken
 	}
-	if err := m.writeOver(ctx, m.record(0), e.revision); err != nil {
+	if err := m.writeOver(ctx, m.newRecord(0), e.revision); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.rejoined = true
+	m.pendingRejoined = true
 	m.mu.Unlock()
-	m.tell()
+	m.notify()
 	return nil
 }
 
-// record is that of a new incarnation, later than the last one of its name.
-func (m *Members) record(last uint64) *messages.Member {
+// newRecord returns the record of a new incarnation of the node. It exceeds last, the latest known
+// incarnation of its name, and all that this process has had, even if the clock was set back.
+func (m *Members) newRecord(last uint64) *messages.Member {
 	now := time.Now()
 	self := &messages.Member{
-		Name: m.cfg.Name, Incarnation: nextIncarnation(now, last), Instance: m.cfg.Instance, Address: m.address,
-		State: messages.MemberState_MEMBER_STATE_UP, Started: timestamppb.New(now),
+		Name: m.cfg.Name, Incarnation: nextIncarnation(now, last, m.incarnation), Instance: m.cfg.Instance,
+		Address: m.address, State: messages.MemberState_MEMBER_STATE_UP, Started: timestamppb.New(now),
+		WireVersion: m.cfg.WireVersion,
 	}
+	m.incarnation = self.Incarnation
 	if m.leaving {
 		self.State = messages.MemberState_MEMBER_STATE_LEAVING
 	}
@@ -213,81 +220,82 @@ func (m *Members) record(last uint64) *messages.Member {
 	return self
 }
 
-// repair makes a bucket again that is gone, once renewals fail for longer than an election takes.
-func (m *Members) repair(failure error) {
+// recreateBucket creates the bucket again if it is gone and renewals have failed for longer than an
+// election takes.
+func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
-	lost := m.contact.bucketLost(time.Now())
+	lost := m.health.bucketLost(time.Now())
 	m.mu.Unlock()
 	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
 		return
 	}
-	if m.lose() {
-		detail := "the bucket " + Bucket + " was deleted; it is made again"
+	if m.markBucketLost() {
+		detail := "the bucket " + Bucket + " was deleted; creating it again"
 		m.cfg.Log.Error().Msg(detail)
-		m.cfg.Tell("members.lost", detail)
+		m.cfg.OnEvent("members.lost", detail)
 	}
 	m.mu.Lock()
-	highest := m.highest
+	highest := m.highestTerm
 	m.mu.Unlock()
-	ctx, cancel := m.within()
+	ctx, cancel := m.requestContext()
 	defer cancel()
-	if _, err := openWire(ctx, m.wire.js, m.cfg.Replicas, highest, m.cfg.Log); err == nil {
+	if _, err := openBucket(ctx, m.kv.js, m.cfg.Replicas, highest, m.cfg.Log); err == nil {
 		m.mu.Lock()
-		m.behind = true
+		m.stale = true
 		m.mu.Unlock()
 	}
 }
 
-// catchUp reads the bucket again where a change was missed.
-func (m *Members) catchUp() {
+// resyncIfStale reads the bucket again if a change was missed.
+func (m *Members) resyncIfStale() {
 	m.mu.Lock()
-	behind := m.behind
+	stale := m.stale
 	m.mu.Unlock()
-	if !behind {
+	if !stale {
 		return
 	}
-	m.writing.Lock()
-	defer m.writing.Unlock()
-	ctx, cancel := m.within()
+	m.writeMu.Lock()
+	defer m.writeMu.Unlock()
+	ctx, cancel := m.requestContext()
 	defer cancel()
-	if err := m.readAll(ctx); err != nil && m.life.Err() == nil {
-		m.cfg.Log.Debug().Err(err).Msg("members not read again yet")
+	if err := m.resync(ctx); err != nil && m.ctx.Err() == nil {
+		m.cfg.Log.Debug().Err(err).Msg("reading the members failed; retrying")
 	}
 }
 
-// reap deletes the members that are silent: those that were for long, as far as this node can judge that, and sooner those
-// at whose address nobody listens any more.
-func (m *Members) reap() {
+// expireSilent deletes silent members: after SilentFor if this node can judge the silence, and
+// sooner if the member's address refuses connections.
+func (m *Members) expireSilent() {
 	now := time.Now()
 	var silent, quiet []entry
 	m.mu.Lock()
-	if !m.behind && m.self != nil {
+	if !m.stale && m.self != nil {
 		quiet = m.view.silent(m.self.GetId(), now, 2*m.cfg.RenewEvery)
 	}
-	if m.contact.maySuspect(now) {
-		for len(quiet) > 0 && now.Sub(quiet[0].seen) >= m.cfg.SilentFor {
+	if m.health.canSuspect(now) {
+		for len(quiet) > 0 && now.Sub(quiet[0].firstSeen) >= m.cfg.SilentFor {
 			silent, quiet = append(silent, quiet[0]), quiet[1:]
 		}
 	}
 	m.mu.Unlock()
-	for _, e := range append(silent, m.refusing(quiet)...) {
-		m.bury(e, now)
+	for _, e := range append(silent, m.probeRefused(quiet)...) {
+		m.deleteMember(e, now)
 	}
 }
 
-func (m *Members) bury(e entry, now time.Time) {
-	ctx, cancel := m.within()
+func (m *Members) deleteMember(e entry, now time.Time) {
+	ctx, cancel := m.requestContext()
 	defer cancel()
-	revision, err := m.wire.remove(ctx, e.key, e.revision)
+	revision, err := m.kv.remove(ctx, e.key, e.revision)
 	switch {
 	case err == nil:
-		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.seen)).Msg("member is dead")
-		m.learn(entry{key: e.key, revision: revision, seen: time.Now()})
-	case errors.Is(err, errRefused): // it lives, or somebody was quicker
-		if e, err := m.wire.get(ctx, e.key); err == nil {
-			m.learn(e)
+		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.firstSeen)).Msg("member declared dead")
+		m.update(entry{key: e.key, revision: revision, firstSeen: time.Now()})
+	case errors.Is(err, errConflict): // it has renewed, or another node was faster
+		if e, err := m.kv.get(ctx, e.key); err == nil {
+			m.update(e)
 		}
 	default:
-		m.failed()
+		m.renewFailed()
 	}
 }

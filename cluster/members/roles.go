@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Roles returns all roles that were taken and not given back, in order; who holds them may be gone.
+// Roles returns all roles that were acquired and not released, in order. The holder of a role may
+// be dead.
 func (m *Members) Roles() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,10 +21,11 @@ import (
 	"troupe/cluster/natsd"
 )
 
-// childConfig is the environment variable that makes the test binary a node with a NATS server of its own, to be killed.
+// childConfig is the environment variable that makes the test binary run as a node with its own
+// NATS server, to be killed.
 const childConfig = "TROUPE_MEMBERS_TEST_CHILD"
 
-// embedded is a node with a NATS server of its own.
+// embedded is a node with its own NATS server.
 type embedded struct {
 	server *natsd.Server
 	conn   *nats.Conn
@@ -45,7 +46,8 @@ func startEmbedded(ctx context.Context, cfg natsd.Config) (*embedded, error) {
 	if e.js, err = jetstream.New(e.conn); err != nil {
 		return nil, err
 	}
-	if e.Members, err = Open(ctx, e.js, Config{Name: cfg.Name, Instance: cfg.Name, Replicas: e.server.Replicas()}); err != nil {
+	config := Config{Name: cfg.Name, Instance: cfg.Name, Replicas: e.server.Replicas()}
+	if e.Members, err = Open(ctx, e.js, config); err != nil {
 		return nil, err
 	}
 	return e, e.Join(ctx, cfg.Name+":1")
@@ -57,7 +59,7 @@ func (e *embedded) stop() {
 	e.server.Stop()
 }
 
-// runChild runs until its standard input ends.
+// runChild runs the node of a child process until its standard input is closed.
 func runChild(text string) {
 	var cfg natsd.Config
 	if err := json.Unmarshal([]byte(text), &cfg); err != nil {
@@ -70,7 +72,7 @@ func runChild(text string) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// child is such a process.
+// child is a node in its own process.
 type child struct{ cmd *exec.Cmd }
 
 func startChild(ctx context.Context, cfg natsd.Config) (*child, error) {
@@ -100,17 +102,17 @@ func startChild(ctx context.Context, cfg natsd.Config) (*child, error) {
 	return &child{cmd}, nil
 }
 
-// kill is kill -9.
+// kill kills the process with SIGKILL.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()
 }
 
-// trio is three nodes whose servers are a NATS cluster. The third is a process of its own.
+// trio is three nodes whose servers form a NATS cluster. The third runs in its own process.
 type trio struct {
 	nodes [2]*embedded
 	third *child
-	cfg   natsd.Config // of the third
+	cfg   natsd.Config // of the third node
 }
 
 func startTrio(t testing.TB) *trio {
@@ -118,7 +120,14 @@ func startTrio(t testing.TB) *trio {
 	at := freeAddresses(t, 3)
 	routes := []string{"nats://" + at[0], "nats://" + at[1], "nats://" + at[2]}
 	config := func(i int) natsd.Config {
-		return natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: string(rune('a' + i)), ClusterListen: at[i], Routes: routes, Shared: i < 2}
+		return natsd.Config{
+			Listen:        "127.0.0.1:0",
+			StoreDir:      t.TempDir(),
+			Name:          string(rune('a' + i)),
+			ClusterListen: at[i],
+			Routes:        routes,
+			SharedProcess: i < 2,
+		}
 	}
 	x := &trio{cfg: config(2)}
 	configs := []natsd.Config{config(0), config(1)}
@@ -152,11 +161,11 @@ func (x *trio) restartThird(t testing.TB) {
 	x.third = third
 }
 
-func (x *trio) settled(live int) func() bool {
+func (x *trio) canSuspect(live int) func() bool {
 	return func() bool {
 		for _, n := range x.nodes {
 			n.mu.Lock()
-			ok := n.contact.maySuspect(time.Now()) && len(n.view.live()) == live
+			ok := n.health.canSuspect(time.Now()) && len(n.view.live()) == live
 			n.mu.Unlock()
 			if !ok {
 				return false
@@ -179,16 +188,16 @@ func (x *trio) lead(t testing.TB, server string) {
 		}
 		if info := stream.CachedInfo(); info.Cluster == nil || info.Cluster.Leader != server {
 			_, _ = x.nodes[0].conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+bucket.Stream(Bucket),
-				[]byte(`{"placement":{"preferred":"`+server+`"}}`)) // the next round sees whether it did
+				[]byte(`{"placement":{"preferred":"`+server+`"}}`)) // the next round checks the result
 			return false
 		}
 		return true
 	})
-	until(t, "settled", x.settled(3))
+	until(t, "all can suspect others", x.canSuspect(3))
 }
 
-// TestKilledServer kills a node together with its NATS server, and that server may lead: the two that are left notice, keep
-// each other, and take it back.
+// TestKilledServer kills a node together with its NATS server, which is the leader in one case. The
+// other two delete it, keep each other, and admit it again.
 func TestKilledServer(t *testing.T) {
 	x := startTrio(t)
 	for _, leader := range []string{"a", "c"} {
@@ -197,8 +206,8 @@ func TestKilledServer(t *testing.T) {
 		killed := time.Now()
 		x.third.kill()
 		until(t, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
-		t.Logf("with the leader at %s, c was found dead after %s", leader, time.Since(killed).Round(time.Millisecond))
-		until(t, "settled", x.settled(2))
+		t.Logf("with leader %s, c was declared dead after %s", leader, time.Since(killed).Round(time.Millisecond))
+		until(t, "all can suspect others", x.canSuspect(2))
 		for i, n := range x.nodes {
 			if n.Self().GetId() != ids[i] {
 				t.Errorf("%s became %s", ids[i], n.Self().GetId())
@@ -206,7 +215,7 @@ func TestKilledServer(t *testing.T) {
 		}
 		x.restartThird(t)
 	}
-	until(t, "c is back", x.settled(3))
+	until(t, "c is back", x.canSuspect(3))
 }
 
 func freeAddresses(t testing.TB, n int) (all []string) {

@@ -11,10 +11,10 @@ import (
 	"troupe/messages"
 )
 
-// TestTermsGoOn: terms of a bucket that is made again are above all that were seen, whatever the
-// clock says.
-func TestTermsGoOn(t *testing.T) {
-	s := startSite(t)
+// TestTermsGrowInNewBucket checks that the terms of a recreated bucket are above all earlier ones,
+// even if a clock was ahead.
+func TestTermsGrowInNewBucket(t *testing.T) {
+	s := startServer(t)
 	conn, err := s.server.Connect()
 	if err != nil {
 		t.Fatal(err)
@@ -24,13 +24,15 @@ func TestTermsGoOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro()) // it was made by a node whose clock was a day ahead
-	if _, err := openWire(t.Context(), js, 0, ahead, zerolog.Nop()); err != nil {
+	// The clock of the node that created the bucket was a day ahead.
+	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro())
+	if _, err := openBucket(t.Context(), js, 0, ahead, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 10)
+	events := make(chan string, 10)
 	m, err := Open(t.Context(), js, Config{
-		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(), Tell: func(kind, _ string) { told <- kind },
+		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(),
+		OnEvent: func(kind, _ string) { events <- kind },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,11 +48,11 @@ func TestTermsGoOn(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	if kind := <-told; kind != "members.lost" {
+	if kind := <-events; kind != "members.lost" {
 		t.Error(kind)
 	}
-	if kind := <-told; kind != "members.restored" || m.Lost() {
-		t.Error(kind, m.Lost())
+	if kind := <-events; kind != "members.restored" || m.BucketLost() {
+		t.Error(kind, m.BucketLost())
 	}
 	if again := acquire(t, m); again <= term {
 		t.Errorf("term %d after %d", again, term)
@@ -60,20 +62,22 @@ func TestTermsGoOn(t *testing.T) {
 	}
 }
 
-// acquire takes a role, once the node is a member whose lease of the bucket before is forgotten.
+// acquire acquires a role, once the node is a member and its lease in the previous bucket is
+// forgotten.
 func acquire(t *testing.T, m *Members) uint64 {
 	t.Helper()
 	for {
-		e, err := m.wire.get(t.Context(), leaseKey("r"))
+		e, err := m.kv.get(t.Context(), leaseKey("r"))
 		if err == nil {
 			term, ok, err := m.Acquire(t.Context(), "r")
-			if after, _ := m.wire.get(t.Context(), leaseKey("r")); err == nil && ok && after.revision == term && e.revision <= term {
+			if after, _ := m.kv.get(t.Context(), leaseKey("r")); err == nil && ok && after.revision == term &&
+				e.revision <= term {
 				return term
 			}
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatal("no lease")
+			t.Fatal("the lease was not acquired")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

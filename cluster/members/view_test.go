@@ -17,7 +17,7 @@ var epoch = time.Unix(1_700_000_000, 0)
 func memberEntry(name string, incarnation, revision uint64, seen time.Time) entry {
 	m := &messages.Member{Name: name, Incarnation: incarnation, Address: name + ":1"}
 	m.Id = idOf(m)
-	return entry{key: memberKey(name), revision: revision, member: m, seen: seen}
+	return entry{key: memberKey(name), revision: revision, member: m, firstSeen: seen}
 }
 
 func leaseEntry(role, member string, revision uint64) entry {
@@ -39,15 +39,17 @@ func TestClaim(t *testing.T) {
 		term       uint64
 		held, free bool
 	}{
-		"never taken":                        {viewOf(a, b), 0, false, true},
-		"mine":                               {viewOf(a, b, leaseEntry("r", "a.1", 3)), 3, true, false},
-		"another's":                          {viewOf(a, b, leaseEntry("r", "b.x.1", 3)), 3, false, false},
-		"of a member that is gone":           {viewOf(a, leaseEntry("r", "b.x.1", 3)), 3, false, true},
-		"of one that is back as another":     {viewOf(a, b, memberEntry("b.x", 2, 5, epoch), leaseEntry("r", "b.x.1", 3)), 3, false, true},
-		"of my former life":                  {viewOf(a, b, leaseEntry("r", "a.0", 3)), 3, false, true},
-		"released":                           {viewOf(a, b, leaseEntry("r", "a.1", 3), entry{key: leaseKey("r"), revision: 4}), 4, false, true},
-		"another role":                       {viewOf(a, b, leaseEntry("s", "b.x.1", 3)), 0, false, true},
-		"of a record nobody could have made": {viewOf(a, leaseEntry("r", "", 3)), 3, false, true},
+		"never taken":      {viewOf(a, b), 0, false, true},
+		"own":              {viewOf(a, b, leaseEntry("r", "a.1", 3)), 3, true, false},
+		"another's":        {viewOf(a, b, leaseEntry("r", "b.x.1", 3)), 3, false, false},
+		"of a dead member": {viewOf(a, leaseEntry("r", "b.x.1", 3)), 3, false, true},
+		"of an earlier incarnation": {viewOf(a, b, memberEntry("b.x", 2, 5, epoch), leaseEntry("r", "b.x.1", 3)),
+			3, false, true},
+		"of own earlier incarnation": {viewOf(a, b, leaseEntry("r", "a.0", 3)), 3, false, true},
+		"released": {viewOf(a, b, leaseEntry("r", "a.1", 3), entry{key: leaseKey("r"), revision: 4}),
+			4, false, true},
+		"another role":     {viewOf(a, b, leaseEntry("s", "b.x.1", 3)), 0, false, true},
+		"without a member": {viewOf(a, leaseEntry("r", "", 3)), 3, false, true},
 	} {
 		if term, held, free := c.view.claim("r", "a.1"); term != c.term || held != c.held || free != c.free {
 			t.Errorf("%s: term %d, held %v, free %v", name, term, held, free)
@@ -55,8 +57,8 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-func TestAdmit(t *testing.T) {
-	const patience = 2 * time.Second
+func TestDecideClaim(t *testing.T) {
+	const grace = 2 * time.Second
 	theirs, later := memberEntry("a", 1, 5, epoch), memberEntry("a", 1, 6, epoch)
 	mine := memberEntry("a", 1, 5, epoch)
 	mine.member.Instance = "mine"
@@ -67,33 +69,33 @@ func TestAdmit(t *testing.T) {
 	}{
 		"free":                        {entry{}, entry{}, 0, take},
 		"deleted":                     {theirs, entry{revision: 6}, time.Second, take},
-		"mine":                        {mine, mine, 0, take},
+		"own":                         {mine, mine, 0, take},
 		"theirs, not renewed yet":     {theirs, theirs, time.Second, wait},
 		"theirs, renewed":             {theirs, later, time.Second, refuse},
-		"theirs, silent for too long": {theirs, theirs, patience, take},
+		"theirs, silent for too long": {theirs, theirs, grace, take},
 	} {
-		if got := admit(c.first, c.now, "mine", epoch, epoch.Add(c.waited), patience); got != c.want {
+		if got := decideClaim(c.first, c.now, "mine", epoch, epoch.Add(c.waited), grace); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}
-	if got := admit(theirs, theirs, "", epoch, epoch, patience); got != wait {
-		t.Errorf("without an instance, nothing is one's own: %d", got)
+	if got := decideClaim(theirs, theirs, "", epoch, epoch, grace); got != wait {
+		t.Errorf("without an instance: %d, want wait", got)
 	}
 }
 
-func TestStanding(t *testing.T) {
+func TestRenewOver(t *testing.T) {
 	self := memberEntry("a", 3, 9, epoch).member
 	for name, c := range map[string]struct {
 		now   entry
 		over  uint64
 		alive bool
 	}{
-		"a renewal of mine was not acknowledged": {memberEntry("a", 3, 10, epoch), 10, true},
-		"the bucket has lost it":                 {entry{}, 0, true},
-		"deleted":                                {entry{revision: 11}, 11, false},
-		"another has the name":                   {memberEntry("a", 4, 12, epoch), 12, false},
+		"own renewal without reply": {memberEntry("a", 3, 10, epoch), 10, true},
+		"the bucket has lost it":    {entry{}, 0, true},
+		"deleted":                   {entry{revision: 11}, 11, false},
+		"another has the name":      {memberEntry("a", 4, 12, epoch), 12, false},
 	} {
-		if over, alive := standing(self, c.now); over != c.over || alive != c.alive {
+		if over, alive := renewOver(self, c.now); over != c.over || alive != c.alive {
 			t.Errorf("%s: %d, %v", name, over, alive)
 		}
 	}
@@ -105,13 +107,18 @@ func TestNextIncarnation(t *testing.T) {
 		t.Error(got)
 	}
 	if got := nextIncarnation(epoch, now, now+7); got != now+8 {
-		t.Errorf("a clock that was set back: %d", got)
+		t.Errorf("after the clock was set back: %d", got)
 	}
 }
 
 func TestSilent(t *testing.T) {
-	v := viewOf(memberEntry("self", 1, 1, epoch), memberEntry("old", 1, 2, epoch), memberEntry("older", 1, 3, epoch.Add(-time.Second)),
-		memberEntry("fresh", 1, 4, epoch.Add(time.Second)), entry{key: memberKey("dead"), revision: 5})
+	v := viewOf(
+		memberEntry("self", 1, 1, epoch),
+		memberEntry("old", 1, 2, epoch),
+		memberEntry("older", 1, 3, epoch.Add(-time.Second)),
+		memberEntry("fresh", 1, 4, epoch.Add(time.Second)),
+		entry{key: memberKey("dead"), revision: 5},
+	)
 	var names []string
 	for _, e := range v.silent("self.1", epoch.Add(1200*time.Millisecond), 1200*time.Millisecond) {
 		names = append(names, e.member.GetName())
@@ -121,26 +128,32 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestRetain: what a bucket has lost, as against what was deleted in it.
+// TestRetain distinguishes keys that the bucket has lost from deleted ones.
 func TestRetain(t *testing.T) {
-	v := viewOf(memberEntry("kept", 1, 1, epoch), memberEntry("lost", 1, 2, epoch), leaseEntry("r", "kept.1", 3), memberEntry("new", 1, 99, epoch))
+	v := viewOf(
+		memberEntry("kept", 1, 1, epoch),
+		memberEntry("lost", 1, 2, epoch),
+		leaseEntry("r", "kept.1", 3),
+		memberEntry("new", 1, 99, epoch),
+	)
 	now := epoch.Add(time.Hour)
 	v.retain(map[string]bool{memberKey("kept"): true}, 50, now)
-	if e := v[memberKey("lost")]; e.member == nil || e.revision != 0 || e.seen != now {
-		t.Errorf("a lost member has its time to write itself again: %+v", e)
+	if e := v[memberKey("lost")]; e.member == nil || e.revision != 0 || e.firstSeen != now {
+		t.Errorf("a lost member must have time to write its record again: %+v", e)
 	}
 	if _, ok := v[leaseKey("r")]; ok {
 		t.Error("a lost lease is still held")
 	}
 	if v[memberKey("kept")].revision != 1 || v[memberKey("new")].revision != 99 {
-		t.Error("what is there, or came later, must stay")
+		t.Error("keys that are listed, or newer than the list, must stay")
 	}
 	if !v.apply(memberEntry("lost", 2, 60, now)) || v[memberKey("lost")].revision != 60 {
-		t.Error("a lost member can not come back")
+		t.Error("a lost member cannot come back")
 	}
 }
 
-// TestApplyInAnyOrder checks that revisions may come twice, late and in any order: the last of each key counts.
+// TestApplyInAnyOrder checks that revisions may arrive twice, late and in any order. The last one
+// of each key counts.
 func TestApplyInAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var history []entry
@@ -165,7 +178,7 @@ func TestApplyInAnyOrder(t *testing.T) {
 	})
 }
 
-// TestLeases lets nodes with views of any age claim a role by compare-and-swap, die and come back.
+// TestLeases lets nodes with views of any age claim a role by compare-and-swap, die and rejoin.
 func TestLeases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		truth, history := view{}, []entry(nil) // the bucket
@@ -180,12 +193,12 @@ func TestLeases(t *testing.T) {
 		}
 		type node struct {
 			view        view
-			read        int // of the history
+			read        int // number of entries read from history
 			incarnation uint64
 		}
 		nodes := map[string]*node{"a": {view: view{}}, "b": {view: view{}}, "c": {view: view{}}}
 		name := rapid.SampledFrom([]string{"a", "b", "c"})
-		terms := map[uint64]string{} // term -> its holder
+		terms := map[uint64]string{} // term → holder
 		highest := uint64(0)
 		t.Repeat(map[string]func(*rapid.T){
 			"join": func(t *rapid.T) {
@@ -218,11 +231,11 @@ func TestLeases(t *testing.T) {
 					return
 				}
 				if before != nil && n.view.member(self) != nil {
-					t.Fatalf("%s took the lease of %s, which lives", self, before.GetId())
+					t.Fatalf("%s took the lease of %s, which is live", self, before.GetId())
 				}
 				term := truth[leaseKey("r")].revision
 				if term <= highest || terms[term] != "" {
-					t.Fatalf("term %d of %s, after %d of %s", term, self, highest, terms[term])
+					t.Fatalf("term %d of %s after term %d of %s", term, self, highest, terms[term])
 				}
 				terms[term], highest = self, term
 			},
@@ -230,7 +243,7 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-func TestSince(t *testing.T) {
+func TestViewStateDiff(t *testing.T) {
 	a, b := memberEntry("a", 1, 1, epoch), memberEntry("b", 1, 2, epoch)
 	lease := leaseEntry("r", "b.1", 3)
 	base := viewOf(a, b, lease)
@@ -251,8 +264,8 @@ func TestSince(t *testing.T) {
 		"back as another": {viewOf(memberEntry("a", 2, 9, epoch), b, lease), true, 1, false},
 		"another term":    {viewOf(a, b, leaseEntry("r", "b.1", 4)), true, 0, true},
 	} {
-		change, any := c.after.picture().since(base.picture())
-		if any != c.any || len(change.Left) != c.left || change.Leases != c.leases {
+		change, any := c.after.state().diff(base.state())
+		if any != c.any || len(change.Left) != c.left || change.LeasesChanged != c.leases {
 			t.Errorf("%s: %v, %+v", name, any, change)
 		}
 	}

@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	clusterName = "troupe"
-	formWithin  = 2 * time.Minute
-	tellEvery   = 5 * time.Second
+	clusterName        = "troupe"
+	defaultFormTimeout = 2 * time.Minute
+	waitLogInterval    = 5 * time.Second
 )
 
-// formation is the cluster that a server is to be part of.
-type formation struct {
-	servers int // 1: it stands alone
-	within  time.Duration
+// clusterInfo describes the cluster of a server.
+type clusterInfo struct {
+	servers     int // 1 for a standalone server
+	formTimeout time.Duration
 }
 
-// cluster returns a function that fills the options of a server in a cluster.
-func (cfg *Config) cluster() (formation, func(*server.Options), error) {
-	alone, none := formation{servers: 1}, func(*server.Options) {}
+// clusterOptions returns the cluster of the server and a function that sets the server options for
+// it.
+func (cfg *Config) clusterOptions() (clusterInfo, func(*server.Options), error) {
+	alone, none := clusterInfo{servers: 1}, func(*server.Options) {}
 	if cfg.ClusterListen == "" {
 		if len(cfg.Routes) > 0 {
-			return alone, none, fmt.Errorf("NATS routes without an address for them; give one with --nats-cluster-listen")
+			return alone, none, fmt.Errorf("NATS routes need an address to listen on; set --nats-cluster-listen")
 		}
 		return alone, none, nil
 	}
-	host, port, err := address(cfg.ClusterListen, "--nats-cluster-listen")
+	host, port, err := parseListen(cfg.ClusterListen, "--nats-cluster-listen")
 	if err != nil {
 		return alone, none, err
 	}
@@ -43,16 +44,18 @@ func (cfg *Config) cluster() (formation, func(*server.Options), error) {
 		return alone, none, err
 	}
 	if len(routes) < 2 {
-		return alone, none, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; give them with --nats-routes", cfg.ClusterListen)
+		return alone, none, fmt.Errorf("a NATS cluster on %s needs the routes of its other servers; set --nats-routes",
+			cfg.ClusterListen)
 	}
 	if len(routes) == 2 {
-		cfg.Log.Warn().Msg("a NATS cluster of two servers stands still when either is lost; three survive the loss of one")
+		cfg.Log.Warn().
+			Msg("a NATS cluster of two servers has no quorum without both; three servers survive the loss of one")
 	}
-	turn := -1
-	if !cfg.Shared {
-		turn = here(cfg).turn(routes)
+	rank := -1
+	if !cfg.SharedProcess {
+		rank = localIdentity(cfg).rank(routes)
 	}
-	quickElections(turn, len(routes))
+	shortenElections(rank, len(routes))
 	fill := func(opts *server.Options) {
 		opts.Routes = slices.Clone(routes)
 		opts.Cluster = server.ClusterOpts{Name: clusterName, Host: host, Port: port}
@@ -60,14 +63,15 @@ func (cfg *Config) cluster() (formation, func(*server.Options), error) {
 			opts.Cluster.TLSConfig = cfg.ClusterTLS()
 		}
 	}
-	return formation{servers: len(routes), within: cmp.Or(cfg.FormWithin, formWithin)}, fill, nil
+	return clusterInfo{servers: len(routes), formTimeout: cmp.Or(cfg.FormTimeout, defaultFormTimeout)}, fill, nil
 }
 
-// routes returns the route of every server once, this one's among them: the server takes their number for the size of the
-// cluster, half of which must never elect a leader.
+// routes returns the route of every server once, its own included: nats-server takes the number of
+// routes as the size of the cluster, and half of the servers must never elect a leader.
 func (cfg *Config) routes() ([]*url.URL, error) {
 	all := cfg.Routes
-	if host, port, _ := net.SplitHostPort(cfg.ClusterListen); port != "0" && host != "" && !net.ParseIP(host).IsUnspecified() {
+	if host, port, _ := net.SplitHostPort(cfg.ClusterListen); port != "0" && host != "" &&
+		!net.ParseIP(host).IsUnspecified() {
 		all = append(slices.Clone(all), "nats://"+cfg.ClusterListen)
 	}
 	var routes []*url.URL
@@ -83,8 +87,8 @@ func (cfg *Config) routes() ([]*url.URL, error) {
 	return routes, nil
 }
 
-// Replicas is how many servers of the cluster keep each value: 3, where it has as many; else 1, since two copies can not
-// elect a leader once one is lost.
+// Replicas returns the number of servers that keep each value: 3 if the cluster has as many, else
+// 1, since two copies cannot elect a leader once one is lost.
 func (s *Server) Replicas() int {
 	if s.cluster.servers >= 3 {
 		return 3
@@ -92,9 +96,9 @@ func (s *Server) Replicas() int {
 	return 1
 }
 
-// Peers is how many other servers of the cluster are connected.
+// Peers returns the number of other servers of the cluster that are connected.
 func (s *Server) Peers() int {
-	routes, err := s.running.now().Routez(nil)
+	routes, err := s.nats.current().Routez(nil)
 	if err != nil {
 		return 0
 	}
@@ -105,8 +109,8 @@ func (s *Server) Peers() int {
 	return len(ids)
 }
 
-// Quorum returns how many servers of the cluster are connected, this one among them, how many there are, and how many a
-// majority is. A server that stands alone is its own majority.
+// Quorum returns the number of connected servers of the cluster, this one included, the number of
+// all its servers, and the size of a majority. All three are 1 for a standalone server.
 func (s *Server) Quorum() (connected, servers, majority int) {
 	if s.cluster.servers == 1 {
 		return 1, 1, 1
@@ -114,22 +118,23 @@ func (s *Server) Quorum() (connected, servers, majority int) {
 	return s.Peers() + 1, s.cluster.servers, s.cluster.servers/2 + 1
 }
 
-// formed waits until JetStream has a leader.
-func (s *Server) formed(ctx context.Context, log zerolog.Logger) error {
+// waitFormed waits until JetStream has a leader.
+func (s *Server) waitFormed(ctx context.Context, log zerolog.Logger) error {
 	if s.cluster.servers == 1 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cluster.within)
+	ctx, cancel := context.WithTimeout(ctx, s.cluster.formTimeout)
 	defer cancel()
-	poll, tell := time.NewTicker(20*time.Millisecond), time.NewTicker(tellEvery)
+	poll, tell := time.NewTicker(20*time.Millisecond), time.NewTicker(waitLogInterval)
 	defer poll.Stop()
 	defer tell.Stop()
 	for !s.hasLeader() {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("NATS cluster: %s: %w; start the others, or put --nats-routes right", s.waiting(), ctx.Err())
+			return fmt.Errorf("NATS cluster: %s: %w; start the others, or correct --nats-routes",
+				s.waitReason(), ctx.Err())
 		case <-tell.C:
-			log.Info().Msg("NATS cluster: " + s.waiting())
+			log.Info().Msg("NATS cluster: " + s.waitReason())
 		case <-poll.C:
 		}
 	}
@@ -137,12 +142,12 @@ func (s *Server) formed(ctx context.Context, log zerolog.Logger) error {
 }
 
 func (s *Server) hasLeader() bool {
-	info, err := s.running.now().Jsz(nil)
+	info, err := s.nats.current().Jsz(nil)
 	return err == nil && info.Meta != nil && info.Meta.Leader != ""
 }
 
-// waiting says what for.
-func (s *Server) waiting() string {
+// waitReason returns what waitFormed waits for.
+func (s *Server) waitReason() string {
 	up, servers, majority := s.Quorum()
 	if up < majority {
 		return fmt.Sprintf("waiting for other servers: %d of %d are connected, %d are needed", up, servers, majority)

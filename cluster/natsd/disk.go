@@ -16,15 +16,16 @@ import (
 )
 
 const (
-	// DefaultMinFree is the free space that the data folder needs, for what the store writes between two checks.
+	// DefaultMinFree is the default of Config.MinFree: enough for the writes of the store between
+	// two checks.
 	DefaultMinFree = 32 << 20
 
-	diskEvery   = time.Second      // between two checks
-	againWithin = 30 * time.Second // the longest time between two attempts to start the server again
+	diskCheckInterval = time.Second      // interval between checks
+	maxRetryInterval  = 30 * time.Second // longest interval between restarts
 )
 
-// diskWatch is what is known of the disk. It is safe for concurrent use.
-type diskWatch struct {
+// diskMonitor holds the last known state of the disk. It is safe for concurrent use.
+type diskMonitor struct {
 	folder  string
 	minFree int64
 
@@ -32,29 +33,29 @@ type diskWatch struct {
 	disk Disk
 }
 
-// Disk returns how the data folder is.
+// Disk returns the last known state of the data folder.
 func (s *Server) Disk() Disk {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	return s.disk.disk
 }
 
-// writable makes sure that the store can be written, and has space.
-func (cfg *Config) writable() error {
+// checkWritable checks that the store can be written and has enough space.
+func (cfg *Config) checkWritable() error {
 	dir := cfg.StoreDir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("data directory %s: %w; give another with --data", dir, cause(err))
+		return fmt.Errorf("data folder %s: %w; set another with --data", dir, rootCause(err))
 	}
 	free, err := FreeBytes(dir)
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w; give another with --data", dir, err)
+		return fmt.Errorf("data folder %s: %w; set another with --data", dir, err)
 	}
 	if d := (Disk{Folder: dir, Free: free, Needed: cfg.minFree(), State: DiskLow}); free < d.Needed {
-		return fmt.Errorf("%s; delete files there, or give another folder with --data", d)
+		return fmt.Errorf("%s; delete files there, or set another folder with --data", d)
 	}
 	probe := filepath.Join(dir, ".writable")
 	if err := os.WriteFile(probe, []byte("probe"), 0o644); err != nil {
-		return fmt.Errorf("data directory %s can not be written: %w; give another with --data", dir, cause(err))
+		return fmt.Errorf("data folder %s cannot be written: %w; set another with --data", dir, rootCause(err))
 	}
 	return os.Remove(probe)
 }
@@ -66,14 +67,15 @@ func (cfg *Config) minFree() int64 {
 	return DefaultMinFree
 }
 
-// watchDisk checks the disk until ctx ends. A store that stopped taking writes is opened again once there is space.
+// watchDisk checks the disk until ctx ends. If the store no longer accepts writes, it restarts the
+// server once there is space.
 func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 	s.disk.folder, s.disk.minFree = cfg.StoreDir, cfg.minFree()
 	if _, err := s.checkDisk(cfg); err != nil {
-		return fmt.Errorf("data directory %s: %w", cfg.StoreDir, err)
+		return fmt.Errorf("data folder %s: %w", cfg.StoreDir, err)
 	}
 	s.loops.Go(func() {
-		tick := time.NewTicker(diskEvery)
+		tick := time.NewTicker(diskCheckInterval)
 		defer tick.Stop()
 		var retry backoff
 		for {
@@ -81,14 +83,14 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				recover, err := s.checkDisk(cfg)
+				shouldRestart, err := s.checkDisk(cfg)
 				if err != nil {
-					cfg.Log.Warn().Err(err).Str("folder", cfg.StoreDir).Msg("free space of the data folder not known")
+					cfg.Log.Warn().Err(err).Str("folder", cfg.StoreDir).Msg("cannot read free space of the data folder")
 				}
-				if !recover {
+				if !shouldRestart {
 					retry = backoff{}
 				} else if retry.due(now) {
-					s.reopen(cfg)
+					s.restart(cfg)
 				}
 			}
 		}
@@ -96,15 +98,16 @@ func (s *Server) watchDisk(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-// checkDisk takes up how the disk is now, and reports whether the store should be opened again.
-func (s *Server) checkDisk(cfg *Config) (recover bool, err error) {
+// checkDisk updates the state of the disk, logs a change of it, and reports whether the server
+// should be restarted.
+func (s *Server) checkDisk(cfg *Config) (shouldRestart bool, err error) {
 	free, err := FreeBytes(s.disk.folder)
 	if err != nil {
 		return false, err
 	}
 	s.disk.mu.Lock()
 	before := s.disk.disk
-	now, recover := before.next(s.disk.folder, free, s.disk.minFree, s.writeError())
+	now, shouldRestart := before.next(s.disk.folder, free, s.disk.minFree, s.writeError())
 	s.disk.disk = now
 	s.disk.mu.Unlock()
 	if now.State != before.State {
@@ -115,17 +118,17 @@ func (s *Server) checkDisk(cfg *Config) (recover bool, err error) {
 		if before.State != 0 || now.State != DiskOK {
 			line.Int64("free", now.Free).Int64("needed", now.Needed).Msg(now.String())
 		}
-		if cfg.DiskChanged != nil {
-			cfg.DiskChanged(now)
+		if cfg.OnDiskChange != nil {
+			cfg.OnDiskChange(now)
 		}
 	}
-	return recover, nil
+	return shouldRestart, nil
 }
 
-// writeError returns why the store takes no writes; "": it takes them. nats-server keeps a write error until the
-// stream is opened again, and in a cluster turns JetStream off.
+// writeError returns why the store accepts no writes, or "" if it accepts them. nats-server keeps a
+// write error until the stream is opened again, and in a cluster it turns JetStream off.
 func (s *Server) writeError() string {
-	n := s.running.now()
+	n := s.nats.current()
 	if !n.JetStreamEnabled() {
 		return "JetStream is off"
 	}
@@ -137,24 +140,25 @@ func (s *Server) writeError() string {
 	return ""
 }
 
-// reopen starts the server again, with the store as it is on disk. JetStream alone could be enabled again, but a stream
-// that is not read yet would be reported as missing to clients, which would make it again. Where the folder still takes
-// no bytes the server goes on: clients can talk through it.
-func (s *Server) reopen(cfg *Config) {
+// restart restarts the server with the store as it is on disk. Enabling JetStream again is not
+// enough: a stream that is not loaded yet would appear to be missing, and clients would create it
+// again. If the folder cannot be written yet, the server keeps running, because clients can still
+// communicate through it.
+func (s *Server) restart(cfg *Config) {
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	if err := cfg.writable(); err != nil {
-		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
+	if err := cfg.checkWritable(); err != nil {
+		cfg.Log.Error().Err(err).Msg("opening the store failed; retrying")
 		return
 	}
-	cfg.Log.Warn().Msg("opening the store again: the NATS server of this node starts again, and clients reconnect")
-	s.running.stop()
-	if err := s.running.start(); err != nil {
-		cfg.Log.Error().Err(err).Msg("store not opened again yet; this node goes on trying")
+	cfg.Log.Warn().Msg("restarting this node's NATS server to open the store; clients will reconnect")
+	s.nats.stop()
+	if err := s.nats.start(); err != nil {
+		cfg.Log.Error().Err(err).Msg("opening the store failed; retrying")
 	}
 }
 
-// FreeBytes returns the space that is free in the file system of a folder.
+// FreeBytes returns the free space in bytes of the file system that holds a folder.
 func FreeBytes(folder string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(folder, &fs); err != nil {
@@ -163,4 +167,4 @@ func FreeBytes(folder string) (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), nil
 }
 
-func bytesOf(n int64) string { return units.FormatBytes(n) }
+func formatBytes(n int64) string { return units.FormatBytes(n) }

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// TestDiskStates is the table of Disk.next, for a need of 100 bytes.
+// TestDiskStates is the table of Disk.next for a need of 100 bytes.
 func TestDiskStates(t *testing.T) {
 	for _, c := range []struct {
 		was     DiskState
 		free    int64
 		failing string
 		want    DiskState
-		recover bool
+		restart bool
 	}{
 		{DiskOK, 100, "", DiskOK, false},
 		{DiskOK, 99, "", DiskLow, false},
 		{DiskOK, 0, "write error", DiskStopped, false},
 		{DiskOK, 99, "write error", DiskStopped, false},
-		{DiskOK, 100, "write error", DiskStopped, true}, // it was full between two checks, or the disk fails
+		{DiskOK, 100, "write error", DiskStopped, true}, // the disk was full between two checks, or it fails
 		{DiskLow, 124, "", DiskLow, false},
 		{DiskLow, 125, "", DiskOK, false},
 		{DiskLow, 99, "write error", DiskStopped, false},
@@ -30,10 +30,10 @@ func TestDiskStates(t *testing.T) {
 		{0, 100, "", DiskOK, false}, // the first check
 		{0, 99, "", DiskLow, false},
 	} {
-		now, recover := Disk{State: c.was}.next("/data", c.free, 100, c.failing)
-		if now.State != c.want || recover != c.recover {
-			t.Errorf("state %d, %d free, %q: state %d, recover %t; want %d, %t",
-				c.was, c.free, c.failing, now.State, recover, c.want, c.recover)
+		now, restart := Disk{State: c.was}.next("/data", c.free, 100, c.failing)
+		if now.State != c.want || restart != c.restart {
+			t.Errorf("state %d, %d free, %q: state %d, restart %t; want %d, %t",
+				c.was, c.free, c.failing, now.State, restart, c.want, c.restart)
 		}
 		if now.Folder != "/data" || now.Free != c.free || !strings.Contains(now.String(), "/data") {
 			t.Errorf("%+v: %s", now, now)
@@ -44,7 +44,7 @@ func TestDiskStates(t *testing.T) {
 	}
 }
 
-// TestBackoff: attempts are made at once, then less and less often.
+// TestBackoff checks that the first attempt is immediate and that the intervals grow up to a limit.
 func TestBackoff(t *testing.T) {
 	var b backoff
 	var at []int

@@ -17,8 +17,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestFullDisk: a server whose disk another process fills says so, stops taking writes, and takes them again when
-// there is space, in the same process and at the same address. What was stored before is still there.
+// TestFullDisk checks that a server whose disk is filled by another process reports it and refuses
+// writes. Once there is space it accepts writes again, in the same process and at the same address,
+// and has kept its data.
 func TestFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -26,7 +27,7 @@ func TestFullDisk(t *testing.T) {
 	dir := testkit.SmallDisk(t, 8<<20)
 	changes := make(chan Disk, 100)
 	s, err := start(t, func(c *Config) {
-		c.StoreDir, c.MinFree, c.DiskChanged = dir, 1<<20, func(d Disk) { changes <- d }
+		c.StoreDir, c.MinFree, c.OnDiskChange = dir, 1<<20, func(d Disk) { changes <- d }
 		c.Log = zerolog.New(zerolog.NewTestWriter(t))
 	})
 	if err != nil {
@@ -78,14 +79,14 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty()
-	until(t, "the store takes writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
+	until(t, "the store accepts writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
 	if s.URL() != url {
-		t.Errorf("at %s, was at %s", s.URL(), url)
+		t.Errorf("URL %s, was %s", s.URL(), url)
 	}
 	if v, err := kv.Get(t.Context(), "before"); err != nil || string(v.Value()) != "v" {
-		t.Errorf("what was stored before: %v", err)
+		t.Errorf("value stored before: %v", err)
 	}
-	until(t, "the connection within the process is back", func() bool { return own.FlushTimeout(time.Second) == nil })
+	until(t, "the in-process connection is back", func() bool { return own.FlushTimeout(time.Second) == nil })
 	var last Disk
 	for len(changes) > 0 {
 		last = <-changes
@@ -95,31 +96,32 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestNotReopened: while the folder takes no bytes for another reason than space, clients keep their server.
-func TestNotReopened(t *testing.T) {
+// TestNotRestartedWhileUnwritable checks that the server keeps running for its clients while the
+// folder has space but cannot be written.
+func TestNotRestartedWhileUnwritable(t *testing.T) {
 	cfg := Config{StoreDir: t.TempDir(), Log: zerolog.Nop()}
 	s, err := start(t, func(c *Config) { c.StoreDir = cfg.StoreDir })
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := s.running.now()
+	before := s.nats.current()
 	block := filepath.Join(cfg.StoreDir, ".writable")
 	if err := os.Mkdir(block, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if s.reopen(&cfg); s.running.now() != before || !before.Running() {
-		t.Error("the server was ended")
+	if s.restart(&cfg); s.nats.current() != before || !before.Running() {
+		t.Error("the server was stopped")
 	}
 	if err := os.Remove(block); err != nil {
 		t.Fatal(err)
 	}
-	if s.reopen(&cfg); s.running.now() == before || !s.running.now().Running() || s.writeError() != "" {
-		t.Error("the server was not started again")
+	if s.restart(&cfg); s.nats.current() == before || !s.nats.current().Running() || s.writeError() != "" {
+		t.Error("the server was not restarted")
 	}
 }
 
-// TestFullDiskInCluster: of three servers one has a full disk. The others keep taking writes, and it takes part again
-// when there is space.
+// TestFullDiskInCluster fills the disk of one of three servers. The others keep accepting writes,
+// and it rejoins once there is space.
 func TestFullDiskInCluster(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -152,15 +154,20 @@ func TestFullDiskInCluster(t *testing.T) {
 	}
 	until(t, "a write", put)
 	empty := testkit.FillDisk(t, dir)
-	until(t, "the store of that server has stopped", func() bool { put(); return servers[0].Disk().State == DiskStopped })
-	until(t, "the others take writes", put)
+	until(
+		t,
+		"the store of that server has stopped",
+		func() bool { put(); return servers[0].Disk().State == DiskStopped },
+	)
+	until(t, "the others accept writes", put)
 	empty()
-	until(t, "its store takes writes again", func() bool { return servers[0].Disk().State == DiskOK })
-	servers[2].Stop() // now it is needed for a majority
-	until(t, "a write to it and one other", put)
+	until(t, "its store accepts writes again", func() bool { return servers[0].Disk().State == DiskOK })
+	servers[2].Stop() // now servers[0] is needed for a majority
+	until(t, "a write to servers[0] and one other", put)
 }
 
-// TestStartOnFullDisk: a start without space says what is missing, and where.
+// TestStartOnFullDisk checks that the error of a start without space names the folder and the
+// missing space.
 func TestStartOnFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return
@@ -174,14 +181,14 @@ func TestStartOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestProbeIsWritten: a folder that has space, but takes no bytes, is refused too.
-func TestProbeIsWritten(t *testing.T) {
+// TestUnwritableFolderIsRefused checks that a folder with space that cannot be written is refused.
+func TestUnwritableFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".writable"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	_, err := start(t, func(c *Config) { c.StoreDir = dir })
-	if err == nil || !strings.Contains(err.Error(), "can not be written") {
+	if err == nil || !strings.Contains(err.Error(), "cannot be written") {
 		t.Errorf("got %v", err)
 	}
 }

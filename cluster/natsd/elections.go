@@ -13,12 +13,13 @@ import (
 	"time"
 	_ "unsafe" // for go:linkname
 
-	_ "github.com/nats-io/nats-server/v2/server" // whose variables these are
+	_ "github.com/nats-io/nats-server/v2/server" // defines the linked variables
 )
 
-// nats-server has no option for the times of its elections, and waits 4 to 9 s before it replaces a leader that was killed:
-// for as long nobody could be found dead, and no lease taken. The times below are for servers in one building.
-// TestElections fails where a new version of nats-server does not heed them.
+// nats-server has no option for election timeouts. By default it takes 4 to 9 s to replace a leader
+// that was killed, and in that time no member can be declared dead and no lease acquired. The
+// values below suit servers in one building. TestElectionVariables fails if a new version of
+// nats-server ignores them.
 
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout
 var minElectionTimeout time.Duration
@@ -33,63 +34,65 @@ var maxCampaignTimeout time.Duration
 var hbInterval time.Duration
 
 const (
-	heartbeat   = 120 * time.Millisecond
-	electAfter  = 600 * time.Millisecond  // without a heartbeat the first server stands for election
-	electWithin = 1200 * time.Millisecond // from electAfter on all others do, if it is in vain
-	electStep   = 300 * time.Millisecond  // between two turns, where that many fit in
-	// A server that has more than the one that stands does not vote for it, and stands itself after at most so long: before the other tries
-	// again.
-	electInstead = electAfter / 2
+	heartbeat        = 120 * time.Millisecond
+	minCampaignDelay = 600 * time.Millisecond  // the first server campaigns after this time without a heartbeat
+	campaignSpread   = 1200 * time.Millisecond // after minCampaignDelay, all others campaign within this time
+	rankInterval     = 300 * time.Millisecond  // interval between two ranks, if all fit into campaignSpread
+	// A server with a longer log than the candidate's does not vote for it. It campaigns itself
+	// within this time, which is before the candidate tries again.
+	campaignTimeout = minCampaignDelay / 2
 )
 
-var once sync.Once
+var electionsOnce sync.Once
 
-// quickElections must be called before the first server of the process that is in a cluster.
-func quickElections(turn, servers int) {
-	once.Do(func() {
-		hbInterval, maxCampaignTimeout = heartbeat, electInstead
-		minElectionTimeout, maxElectionTimeout = electionTimes(turn, servers)
+// shortenElections sets nats-server's election timeouts for a server of a rank. It must be called
+// before the process starts its first server in a cluster. Later calls do nothing.
+func shortenElections(rank, servers int) {
+	electionsOnce.Do(func() {
+		hbInterval, maxCampaignTimeout = heartbeat, campaignTimeout
+		minElectionTimeout, maxElectionTimeout = electionTimeouts(rank, servers)
 	})
 }
 
-// electionTimes are how long a server goes without a heartbeat before it stands for election, at least and at most. Servers that
-// wait for a random time, as Raft has it, divide the votes now and then: each votes for itself, and has that on its disk, before it hears
-// of the other. It takes another election then, and who died is not found dead in time. So each waits for its turn, of which
-// chance decides a third. A turn below 0 is not known.
-func electionTimes(turn, servers int) (least, most time.Duration) {
-	if turn < 0 {
-		return electAfter, electAfter + electWithin/2
+// electionTimeouts returns the minimum and the maximum time that a server waits without a heartbeat
+// before it campaigns. With random times, as in Raft, votes sometimes split: two candidates each
+// vote for themselves and store that vote before they hear of each other. That costs another
+// election, so a dead member is not detected in time. Therefore each server waits according to its
+// rank, plus a random part of up to a third of the interval. A negative rank is unknown.
+func electionTimeouts(rank, servers int) (shortest, longest time.Duration) {
+	if rank < 0 {
+		return minCampaignDelay, minCampaignDelay + campaignSpread/2
 	}
-	step := min(electStep, electWithin/time.Duration(max(servers-1, 1)))
-	least = electAfter + time.Duration(turn)*step
-	return least, least + step/3
+	step := min(rankInterval, campaignSpread/time.Duration(max(servers-1, 1)))
+	shortest = minCampaignDelay + time.Duration(rank)*step
+	return shortest, shortest + step/3
 }
 
-// self is what tells a server's own route from the others'.
-type self struct {
+// identity distinguishes a server's own route from those of the others.
+type identity struct {
 	listen string         // "10.0.0.1:6222", or "0.0.0.0:6222"
-	names  []string       // of its host and its node
+	names  []string       // names of its host and its node
 	local  []netip.Prefix // addresses of its host
 }
 
-// turn is the place of a server among all, by the addresses of their routes, which are the same on each; -1 where none, or
-// more than one, is its own.
-func (s self) turn(routes []*url.URL) int {
+// rank returns the position of the server among all, ordered by route address, so that all servers
+// agree on it. It returns -1 if no route, or more than one, matches the server.
+func (s identity) rank(routes []*url.URL) int {
 	ordered := slices.SortedFunc(slices.Values(routes), func(a, b *url.URL) int { return cmp.Compare(a.Host, b.Host) })
-	turn := -1
+	rank := -1
 	for i, route := range ordered {
 		switch {
-		case !s.owns(route):
-		case turn >= 0:
+		case !s.matches(route):
+		case rank >= 0:
 			return -1
 		default:
-			turn = i
+			rank = i
 		}
 	}
-	return turn
+	return rank
 }
 
-func (s self) owns(route *url.URL) bool {
+func (s identity) matches(route *url.URL) bool {
 	bound, err := netip.ParseAddrPort(s.listen)
 	if err != nil || route.Host == s.listen || route.Port() != strconv.Itoa(int(bound.Port())) {
 		return route.Host == s.listen
@@ -99,17 +102,18 @@ func (s self) owns(route *url.URL) bool {
 		label, _, _ := strings.Cut(route.Hostname(), ".")
 		return slices.Contains(s.names, label)
 	}
-	return bound.Addr().IsUnspecified() && slices.ContainsFunc(s.local, func(p netip.Prefix) bool { return p.Addr() == at })
+	return bound.Addr().IsUnspecified() &&
+		slices.ContainsFunc(s.local, func(p netip.Prefix) bool { return p.Addr() == at })
 }
 
-// here is the self of a server on this host.
-func here(cfg *Config) self {
-	s := self{listen: cfg.ClusterListen, names: []string{cfg.Name}}
+// localIdentity returns the identity of a server on this host.
+func localIdentity(cfg *Config) identity {
+	s := identity{listen: cfg.ClusterListen, names: []string{cfg.Name}}
 	if host, err := os.Hostname(); err == nil {
 		label, _, _ := strings.Cut(host, ".")
 		s.names = append(s.names, label)
 	}
-	local, _ := net.InterfaceAddrs() // without them a route of this host may not be known for its own
+	local, _ := net.InterfaceAddrs() // without them the server may not find its own route
 	for _, a := range local {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			s.local = append(s.local, p)

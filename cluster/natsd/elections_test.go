@@ -7,42 +7,53 @@ import (
 	"time"
 )
 
-// stock and stockCampaign are nats-server's own times, as they were before anybody changed them: 0, where the variable is not the server's.
+// stock and stockCampaign are nats-server's own values, from before the process changed them. They
+// are 0 if the linked variables are not nats-server's.
 var stock, stockCampaign = minElectionTimeout, maxCampaignTimeout
 
-// TestElections fails where a new version of nats-server keeps these times elsewhere.
-func TestElections(t *testing.T) {
+// TestElectionVariables fails if a new version of nats-server keeps these values elsewhere.
+func TestElectionVariables(t *testing.T) {
 	if stock != 4*time.Second || stockCampaign != 800*time.Millisecond {
-		t.Errorf("nats-server waits %s before it elects, and at most %s before it campaigns; then elections.go does nothing", stock, stockCampaign)
+		t.Errorf(
+			"nats-server has an election timeout of %s and a campaign timeout of %s, so elections.go has no effect",
+			stock,
+			stockCampaign,
+		)
 	}
-	quickElections(-1, 3)
-	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval || maxCampaignTimeout > minElectionTimeout {
+	shortenElections(-1, 3)
+	if maxElectionTimeout > 2*time.Second || minElectionTimeout < 4*hbInterval ||
+		maxCampaignTimeout > minElectionTimeout {
 		t.Errorf("elections after %s to %s, heartbeats every %s", minElectionTimeout, maxElectionTimeout, hbInterval)
 	}
 }
 
-// TestTurns: no two servers stand for election at once, and when the first two are lost there is a leader before two seconds have passed.
-func TestTurns(t *testing.T) {
+// TestElectionTimeoutsAreApart checks that no two servers campaign at once. If the first two
+// servers are lost, a leader is elected within two seconds.
+func TestElectionTimeoutsAreApart(t *testing.T) {
 	for servers := 2; servers <= 7; servers++ {
 		var before time.Duration
-		for turn := range servers {
-			least, most := electionTimes(turn, servers)
+		for rank := range servers {
+			least, most := electionTimeouts(rank, servers)
 			if least < 4*heartbeat || most <= least {
-				t.Errorf("turn %d of %d: %s to %s", turn, servers, least, most)
+				t.Errorf("rank %d of %d: %s to %s", rank, servers, least, most)
 			}
-			if turn > 0 && least-before < 100*time.Millisecond {
-				t.Errorf("turn %d of %d: from %s on, while the one before may take until %s", turn, servers, least, before)
+			if rank > 0 && least-before < 100*time.Millisecond {
+				t.Errorf("rank %d of %d: from %s, but the rank before may wait until %s", rank, servers, least, before)
 			}
-			if turn == 2 && most > 1500*time.Millisecond {
-				t.Errorf("turn %d of %d: until %s", turn, servers, most)
+			if rank == 2 && most > 1500*time.Millisecond {
+				t.Errorf("rank %d of %d: until %s", rank, servers, most)
 			}
 			before = most
 		}
 	}
 }
 
-func TestTurn(t *testing.T) {
-	local := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8"), netip.MustParsePrefix("10.0.0.2/24"), netip.MustParsePrefix("fd00::2/64")}
+func TestRank(t *testing.T) {
+	local := []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.1/8"),
+		netip.MustParsePrefix("10.0.0.2/24"),
+		netip.MustParsePrefix("fd00::2/64"),
+	}
 	for name, c := range map[string]struct {
 		listen string
 		routes []string
@@ -56,8 +67,8 @@ func TestTurn(t *testing.T) {
 		"its name in a domain":  {"0.0.0.0:6222", []string{"gpu-b.nodes.svc:6222", "gpu-c.nodes.svc:6222"}, 0},
 		"another port":          {"0.0.0.0:6222", []string{"10.0.0.2:6333", "10.0.0.3:6222"}, -1},
 		"bound to another":      {"10.0.0.2:6222", []string{"127.0.0.1:6222", "10.0.0.3:6222"}, -1},
-		"nobody it knows":       {"0.0.0.0:6222", []string{"a:6222", "b:6222"}, -1},
-		"two that may be it":    {"0.0.0.0:6222", []string{"10.0.0.2:6222", "127.0.0.1:6222", "c:6222"}, -1},
+		"no matching name":      {"0.0.0.0:6222", []string{"a:6222", "b:6222"}, -1},
+		"two matches":           {"0.0.0.0:6222", []string{"10.0.0.2:6222", "127.0.0.1:6222", "c:6222"}, -1},
 		"no address to compare": {"somewhere:6222", []string{"a:6222", "somewhere:6222"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,8 +76,8 @@ func TestTurn(t *testing.T) {
 			for _, r := range c.routes {
 				routes = append(routes, &url.URL{Scheme: "nats", Host: r})
 			}
-			if got := (self{c.listen, []string{"gpu-b", "host"}, local}).turn(routes); got != c.want {
-				t.Errorf("turn %d, want %d", got, c.want)
+			if got := (identity{c.listen, []string{"gpu-b", "host"}, local}).rank(routes); got != c.want {
+				t.Errorf("rank %d, want %d", got, c.want)
 			}
 		})
 	}

@@ -10,43 +10,48 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Clients can make the server log an error with each message, so the lines in a second are bounded.
+// Clients can make the server log an error for each message, so the rate of log lines is limited.
 const (
-	linesLogged = 5 // a second
-	linesAtOnce = 50
+	logLinesPerSecond = 5 // sustained rate
+	logBurst          = 50
 )
 
-// logger passes on the warnings and errors of the server.
+// logger forwards the warnings and errors of nats-server.
 type logger struct {
 	log     zerolog.Logger
 	refused func(address, what string)
 	lines   *bounded.Limiter
-	fatal   chan string // the reason why the server does not start; of several, the first
+	fatal   chan string // the first reason why the server does not start
 }
 
 func newLogger(cfg *Config) *logger {
-	return &logger{log: cfg.Log, refused: cfg.Refused, lines: bounded.New(linesLogged, linesAtOnce), fatal: make(chan string, 1)}
+	return &logger{
+		log:     cfg.Log,
+		refused: cfg.OnRefused,
+		lines:   bounded.New(logLinesPerSecond, logBurst),
+		fatal:   make(chan string, 1),
+	}
 }
 
-// Warnf implements server.Logger, like the methods below.
-func (l *logger) Warnf(format string, v ...any)  { l.say(zerolog.WarnLevel, format, v) }
-func (l *logger) Errorf(format string, v ...any) { l.say(zerolog.ErrorLevel, format, v) }
+// Warnf, Errorf, Noticef, Debugf and Tracef implement server.Logger.
+func (l *logger) Warnf(format string, v ...any)  { l.write(zerolog.WarnLevel, format, v) }
+func (l *logger) Errorf(format string, v ...any) { l.write(zerolog.ErrorLevel, format, v) }
 func (l *logger) Noticef(string, ...any)         {}
 func (l *logger) Debugf(string, ...any)          {}
 func (l *logger) Tracef(string, ...any)          {}
 
-// Fatalf implements server.Logger. The server goes on without what has failed.
+// Fatalf implements server.Logger. nats-server continues without the part that failed.
 func (l *logger) Fatalf(format string, v ...any) {
-	l.say(zerolog.ErrorLevel, format, v)
+	l.write(zerolog.ErrorLevel, format, v)
 	select {
 	case l.fatal <- fmt.Sprintf(format, v...):
 	default:
 	}
 }
 
-func (l *logger) say(level zerolog.Level, format string, v []any) {
+func (l *logger) write(level zerolog.Level, format string, v []any) {
 	text := strings.TrimSpace(fmt.Sprintf(format, v...))
-	if l.refused != nil && refusal(text) {
+	if l.refused != nil && isRefusal(text) {
 		address, _, _ := strings.Cut(text, " - ")
 		l.refused(address, text)
 	}
@@ -61,12 +66,12 @@ func (l *logger) say(level zerolog.Level, format string, v []any) {
 	line.Msg("nats-server: " + text)
 }
 
-// refusals are what lines about clients that were not allowed something contain.
-var refusals = []string{
+// refusalMarks identify lines about clients that were refused.
+var refusalMarks = []string{
 	"authentication error", "Publish Violation", "Subscription Violation", "TLS handshake error",
 }
 
-// refusal reports whether a line is about a client that was not allowed something.
-func refusal(text string) bool {
-	return slices.ContainsFunc(refusals, func(r string) bool { return strings.Contains(text, r) })
+// isRefusal reports whether a line is about a client that was refused.
+func isRefusal(text string) bool {
+	return slices.ContainsFunc(refusalMarks, func(r string) bool { return strings.Contains(text, r) })
 }

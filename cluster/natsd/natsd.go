@@ -16,84 +16,91 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Config describes the server.
+// Config configures a server.
 type Config struct {
-	Listen   string // "127.0.0.1:4222"; port 0 takes a free one
+	Listen   string // "127.0.0.1:4222"; port 0 chooses a free one
 	StoreDir string
 	Name     string      // unique among the servers of a cluster
-	TLS      *tls.Config // of clients; nil: none
-	// UsersFile says who may connect, as a configuration of nats-server does: its authorization or accounts. Empty: everybody may.
+	TLS      *tls.Config // for clients; nil disables TLS
+	// UsersFile is a nats-server configuration file with the users: its authorization or accounts.
+	// If empty, every client may connect.
 	UsersFile string
-	// Self is the public nkey of the node, without which a changed users file is not taken. Empty: not checked.
-	Self string
-	// UsersChanged is called after a changed users file was taken, or with the reason why not; nil: not called. It must
-	// not block.
-	UsersChanged func(error)
-	// Refused is called with the address of a client, and what it was refused; nil: not called. It must not block.
-	Refused func(address, what string)
-	Log     zerolog.Logger
+	// NodeKey is the node's public nkey. A changed users file without it is rejected. If empty,
+	// that is not checked.
+	NodeKey string
+	// OnUsersReload is called with nil after a changed users file was loaded, or with the error
+	// that prevented it. It may be nil and must not block.
+	OnUsersReload func(error)
+	// OnRefused is called with the address of a client that was refused, and the reason. It may be
+	// nil and must not block.
+	OnRefused func(address, what string)
+	Log       zerolog.Logger
 
-	// ClusterListen is where other servers connect, "10.0.0.1:6222". Empty: the server stands alone.
+	// ClusterListen is the address for routes from other servers, "10.0.0.1:6222". If empty, the
+	// server is standalone.
 	ClusterListen string
-	// Routes name every server of the cluster, "nats://10.0.0.2:6222". The server's own route may be left out where
-	// ClusterListen says it.
+	// Routes are the routes of all servers of the cluster, "nats://10.0.0.2:6222". The server's own
+	// route may be omitted if ClusterListen has its address.
 	Routes []string
-	// ClusterTLS returns the configuration of routes, with the CAs of now; nil: none.
+	// ClusterTLS returns the TLS configuration of routes with the current CAs; nil disables TLS.
 	ClusterTLS func() *tls.Config
-	// TrustedKeys returns the hashes of the public keys of other servers that are still trusted, for ReloadTLS.
+	// TrustedKeys returns the hashes of the public keys of other servers that are currently
+	// trusted. ReloadTLS uses it.
 	TrustedKeys func() map[string]struct{}
-	// Offline servers take connections of this process only: for a look at a store before others see it.
-	Offline    bool
-	Shared     bool          // other servers of the cluster may run in this process, as those of tests do
-	FormWithin time.Duration // how long Start waits for a majority of the servers; default 2 minutes
+	// Offline makes the server accept in-process connections only, to inspect a store before others
+	// see it.
+	Offline       bool
+	SharedProcess bool          // the process may run other servers of the cluster, as in tests
+	FormTimeout   time.Duration // limit for Start to wait for a majority; default 2 minutes
 
-	// MinFree is the free space in bytes that StoreDir needs; default DefaultMinFree.
+	// MinFree is the free space in bytes that StoreDir needs; the default is DefaultMinFree.
 	MinFree int64
-	// DiskChanged is called when Disk has another State; nil: not called. It must not block.
-	DiskChanged func(Disk)
+	// OnDiskChange is called when the State of Disk changes. It may be nil and must not block.
+	OnDiskChange func(Disk)
 }
 
 // Server is a running nats-server.
 type Server struct {
-	running running
-	cluster formation
-	disk    diskWatch
-	options func() (*server.Options, error) // reads the users file again
+	nats    instance
+	cluster clusterInfo
+	disk    diskMonitor
+	options func() (*server.Options, error) // reads the users file each time
 	trusted func() map[string]struct{}
 	reload  sync.Mutex
-	end     context.CancelFunc
+	cancel  context.CancelFunc
 	loops   sync.WaitGroup
 }
 
 const (
-	startWithin = 10 * time.Second
-	// A client or another server that stands still is given up after the third ping: until then, its queue groups are sent
-	// requests that nobody answers.
-	pingEvery = time.Second
-	pingsOut  = 2
+	startTimeout = 10 * time.Second
+	// A client or server that stalls is disconnected after the third ping. Until then its queue
+	// groups receive requests that get no answer.
+	pingInterval = time.Second
+	maxPingsOut  = 2
 )
 
-// Start starts a server and waits until it takes connections and, in a cluster, until JetStream has a leader.
+// Start starts a server and waits until it accepts connections and, in a cluster, until JetStream
+// has a leader.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
-	host, port, err := address(cfg.Listen, "--nats-listen")
+	host, port, err := parseListen(cfg.Listen, "--nats-listen")
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.writable(); err != nil {
+	if err := cfg.checkWritable(); err != nil {
 		return nil, err
 	}
-	cluster, others, err := cfg.cluster()
+	cluster, others, err := cfg.clusterOptions()
 	if err != nil {
 		return nil, err
 	}
 	options := func() (*server.Options, error) {
-		opts, err := Users(cfg.UsersFile)
+		opts, err := LoadUsers(cfg.UsersFile)
 		if err != nil {
 			return nil, err
 		}
 		opts.ServerName, opts.Host, opts.Port, opts.NoSigs = cfg.Name, host, port, true
 		opts.JetStream, opts.StoreDir = true, cfg.StoreDir
-		opts.PingInterval, opts.MaxPingsOut = pingEvery, pingsOut
+		opts.PingInterval, opts.MaxPingsOut = pingInterval, maxPingsOut
 		opts.DontListen = cfg.Offline
 		opts.TLSConfig, opts.TLS = cfg.TLS, cfg.TLS != nil
 		opts.TLSVerify = cfg.TLS != nil && cfg.TLS.ClientAuth == tls.RequireAndVerifyClientCert
@@ -102,13 +109,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	s := &Server{
-		running: running{options: options, log: newLogger(&cfg)},
-		cluster: cluster, options: options, trusted: cfg.TrustedKeys, end: end,
+		nats:    instance{options: options, log: newLogger(&cfg)},
+		cluster: cluster, options: options, trusted: cfg.TrustedKeys, cancel: end,
 	}
 	steps := []func() error{
-		s.running.start,
-		func() error { return s.formed(ctx, cfg.Log) },
-		func() error { return s.followUsers(life, &cfg) },
+		s.nats.start,
+		func() error { return s.waitFormed(ctx, cfg.Log) },
+		func() error { return s.watchUsers(life, &cfg) },
 		func() error { return s.watchDisk(life, &cfg) },
 	}
 	if cfg.Offline {
@@ -123,11 +130,12 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// address reads host:port, with port 0 for a free one, and checks that it is free.
-func address(listen, flag string) (string, int, error) {
+// parseListen parses host:port and checks that the address is free. Port 0 stands for a free port.
+func parseListen(listen, flag string) (string, int, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("NATS can not listen on %s: %w; give another address with %s", listen, cause(err), flag)
+		return "", 0, fmt.Errorf("NATS cannot listen on %s: %w; set another address with %s",
+			listen, rootCause(err), flag)
 	}
 	defer l.Close()
 	host, text, _ := net.SplitHostPort(listen)
@@ -138,8 +146,8 @@ func address(listen, flag string) (string, int, error) {
 	return host, port, nil
 }
 
-// cause is the innermost error: "address already in use".
-func cause(err error) error {
+// rootCause returns the innermost error, such as "address already in use".
+func rootCause(err error) error {
 	for {
 		inner := errors.Unwrap(err)
 		if inner == nil {
@@ -149,17 +157,18 @@ func cause(err error) error {
 	}
 }
 
-// URL is where clients connect.
-func (s *Server) URL() string { return s.running.now().ClientURL() }
+// URL returns the URL for clients.
+func (s *Server) URL() string { return s.nats.current().ClientURL() }
 
-// Connect returns a connection within the process, which may be busy. It also finds a server that was started again.
+// Connect returns an in-process connection. It also reconnects to a server that was restarted. The
+// timeout allows for a busy process.
 func (s *Server) Connect(opts ...nats.Option) (*nats.Conn, error) {
-	return nats.Connect("", append(slices.Clone(opts), nats.InProcessServer(&s.running), nats.Timeout(startWithin))...)
+	return nats.Connect("", append(slices.Clone(opts), nats.InProcessServer(&s.nats), nats.Timeout(startTimeout))...)
 }
 
-// Stop ends the server and waits until its store is on disk.
+// Stop stops the server and waits until its store is on disk.
 func (s *Server) Stop() {
-	s.end()
+	s.cancel()
 	s.loops.Wait()
-	s.running.stop()
+	s.nats.stop()
 }

@@ -31,7 +31,7 @@ func start(t *testing.T, change func(*Config)) (*Server, error) {
 	return s, err
 }
 
-func TestAlone(t *testing.T) {
+func TestStandaloneServer(t *testing.T) {
 	s, err := start(t, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestNkeyUsers(t *testing.T) {
 	}
 	if conn, err := nats.Connect(s.URL()); err == nil {
 		conn.Close()
-		t.Error("somebody without a key connected")
+		t.Error("a client without a key connected")
 	}
 	conn, err := s.Connect(nats.Nkey(public, user.Sign))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestNkeyUsers(t *testing.T) {
 	conn.Close()
 }
 
-// addresses returns free addresses of loopback.
+// addresses returns free loopback addresses.
 func addresses(t *testing.T, n int) []string {
 	t.Helper()
 	var all []string
@@ -86,14 +86,22 @@ func addresses(t *testing.T, n int) []string {
 	return all
 }
 
-// startThree starts three servers at once; each is given the routes of all but those that omit leaves out.
+// startThree starts three servers at once. Each has the routes of all but those for which omit
+// returns true.
 func startThree(t *testing.T, omit func(server, route int) bool, change ...func(server int, cfg *Config)) []*Server {
 	t.Helper()
 	at := addresses(t, 3)
 	servers, errs := make([]*Server, 3), make([]error, 3)
 	var starting sync.WaitGroup
 	for i := range servers {
-		cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i), ClusterListen: at[i], Shared: true, Log: zerolog.Nop()}
+		cfg := Config{
+			Listen:        "127.0.0.1:0",
+			StoreDir:      t.TempDir(),
+			Name:          fmt.Sprint("n", i),
+			ClusterListen: at[i],
+			SharedProcess: true,
+			Log:           zerolog.Nop(),
+		}
 		for j, a := range at {
 			if !omit(i, j) {
 				cfg.Routes = append(cfg.Routes, "nats://"+a)
@@ -131,13 +139,13 @@ func TestCluster(t *testing.T) {
 			until(t, "all are connected", func() bool {
 				return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2
 			})
-			keepsValues(t, servers)
+			checkValuesSurvive(t, servers)
 		})
 	}
 }
 
-// keepsValues stores a value on three servers, and reads it from those that are left.
-func keepsValues(t *testing.T, servers []*Server) {
+// checkValuesSurvive stores a value on three servers, stops one and writes to the others.
+func checkValuesSurvive(t *testing.T, servers []*Server) {
 	t.Helper()
 	conn, err := servers[0].Connect()
 	if err != nil {
@@ -157,7 +165,7 @@ func keepsValues(t *testing.T, servers []*Server) {
 		t.Fatal(err)
 	}
 	servers[2].Stop()
-	until(t, "the value, from the servers that are left", func() bool {
+	until(t, "a write to the remaining servers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := kv.Put(ctx, "k", []byte("w"))
@@ -165,22 +173,26 @@ func keepsValues(t *testing.T, servers []*Server) {
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestInvalidConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
 		want   string
 	}{
-		"address in use":            {func(c *Config) { c.Listen = busy(t) }, "--nats-listen"},
-		"routes without an address": {func(c *Config) { c.Routes = []string{"nats://127.0.0.1:6222"} }, "--nats-cluster-listen"},
-		"no routes":                 {func(c *Config) { c.ClusterListen = "127.0.0.1:0" }, "--nats-routes"},
+		"address in use": {func(c *Config) { c.Listen = busy(t) }, "--nats-listen"},
+		"routes without an address": {func(c *Config) {
+			c.Routes = []string{"nats://127.0.0.1:6222"}
+		}, "--nats-cluster-listen"},
+		"no routes": {func(c *Config) { c.ClusterListen = "127.0.0.1:0" }, "--nats-routes"},
 		"only its own route": {func(c *Config) {
 			c.ClusterListen = addresses(t, 1)[0]
 			c.Routes = []string{"nats://" + c.ClusterListen}
 		}, "--nats-routes"},
-		"not a route": {func(c *Config) { c.ClusterListen, c.Routes = "127.0.0.1:0", []string{"elsewhere"} }, `"elsewhere"`},
-		"others are not there": {func(c *Config) {
+		"not a route": {func(c *Config) {
+			c.ClusterListen, c.Routes = "127.0.0.1:0", []string{"elsewhere"}
+		}, `"elsewhere"`},
+		"others are missing": {func(c *Config) {
 			at := addresses(t, 3)
-			c.ClusterListen, c.FormWithin = at[0], 300*time.Millisecond
+			c.ClusterListen, c.FormTimeout = at[0], 300*time.Millisecond
 			c.Routes = []string{"nats://" + at[1], "nats://" + at[2]}
 		}, "1 of 3 are connected, 2 are needed"},
 	} {

@@ -8,17 +8,17 @@ import (
 )
 
 var (
-	// secretField is a field of a users file that is secret, with its value.
+	// secretField matches a secret field of a users file with its value.
 	secretField = regexp.MustCompile(
 		`(?i)(?:password|pass|token|seed)["']?\s*[:=]?\s*(?:"([^"]*)|'([^']*)|([^\s"',}\])]+))`,
 	)
-	// secretForm is a seed of an nkey, or a JWT.
-	secretForm = regexp.MustCompile(`\bS[ACNOUXP][A-Z2-7]{20,}|\beyJ[A-Za-z0-9_.-]{20,}`)
+	// secretPattern matches the seed of an nkey, or a JWT.
+	secretPattern = regexp.MustCompile(`\bS[ACNOUXP][A-Z2-7]{20,}|\beyJ[A-Za-z0-9_.-]{20,}`)
 )
 
-// redacted is an error about a users file without the passwords, tokens and seeds in it, which
+// redact returns an error about a users file without the file's passwords, tokens and seeds, which
 // nats-server may quote.
-func redacted(file string, err error) error {
+func redact(file string, err error) error {
 	text := err.Error()
 	content, _ := os.ReadFile(file) // a file that cannot be read is not quoted in errors
 	for _, field := range secretField.FindAllStringSubmatch(string(content), -1) {
@@ -28,5 +28,5 @@ func redacted(file string, err error) error {
 			}
 		}
 	}
-	return errors.New(secretForm.ReplaceAllString(text, "[secret]"))
+	return errors.New(secretPattern.ReplaceAllString(text, "[secret]"))
 }

@@ -11,12 +11,12 @@ import (
 	"troupe/internal/reload"
 )
 
-// checkEvery is how often the server looks whether the users file has changed.
-const checkEvery = time.Second
+// usersCheckInterval is the interval between checks of the users file for changes.
+const usersCheckInterval = time.Second
 
-// followUsers makes the server take a changed users file, until Stop. Connections of users that
-// were removed are closed.
-func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
+// watchUsers applies changes of the users file until ctx ends. The server disconnects users that
+// were removed.
+func (s *Server) watchUsers(ctx context.Context, cfg *Config) error {
 	if cfg.UsersFile == "" {
 		return nil
 	}
@@ -26,23 +26,23 @@ func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
 			first = false
 			return struct{}{}, nil
 		}
-		if err := s.reloadUsers(cfg.Self); err != nil {
+		if err := s.reloadUsers(cfg.NodeKey); err != nil {
 			return struct{}{}, err
 		}
-		cfg.Log.Info().Str("file", cfg.UsersFile).Msg("NATS users in use")
-		cfg.tell(nil)
+		cfg.Log.Info().Str("file", cfg.UsersFile).Msg("NATS users loaded")
+		cfg.usersReloaded(nil)
 		return struct{}{}, nil
 	}
 	failed := func(err error) {
-		cfg.Log.Error().Err(err).Msg("changed NATS users not taken")
-		cfg.tell(err)
+		cfg.Log.Error().Err(err).Msg("loading changed NATS users failed; keeping the current ones")
+		cfg.usersReloaded(err)
 	}
 	file, err := reload.New(read, failed, cfg.UsersFile)
 	if err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
 	s.loops.Go(func() {
-		tick := time.NewTicker(checkEvery)
+		tick := time.NewTicker(usersCheckInterval)
 		defer tick.Stop()
 		for {
 			select {
@@ -56,44 +56,42 @@ func (s *Server) followUsers(ctx context.Context, cfg *Config) error {
 	return nil
 }
 
-func (cfg *Config) tell(err error) {
-	if cfg.UsersChanged != nil {
-		cfg.UsersChanged(err)
+func (cfg *Config) usersReloaded(err error) {
+	if cfg.OnUsersReload != nil {
+		cfg.OnUsersReload(err)
 	}
 }
 
-// reloadUsers replaces the users by those of the file, unless the node would be locked out.
-func (s *Server) reloadUsers(self string) error {
+// reloadUsers replaces the users by those of the file, unless that would lock out the node.
+func (s *Server) reloadUsers(nodeKey string) error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
 	opts, err := s.options()
 	if err != nil {
 		return err
 	}
-	known := func(u *server.NkeyUser) bool { return u.Nkey == self }
-	if self != "" && len(opts.TrustedOperators) == 0 && !slices.ContainsFunc(opts.Nkeys, known) {
-		return fmt.Errorf(
-			"NATS users: the nkey of this node, %s, is not among them; keep it in the file as long as the node runs",
-			self,
-		)
+	known := func(u *server.NkeyUser) bool { return u.Nkey == nodeKey }
+	if nodeKey != "" && len(opts.TrustedOperators) == 0 && !slices.ContainsFunc(opts.Nkeys, known) {
+		return fmt.Errorf("NATS users: the nkey of this node, %s, is not among them; "+
+			"keep it in the file as long as the node runs", nodeKey)
 	}
-	again := len(opts.Accounts) > 0
-	if err := s.running.now().ReloadOptions(opts); err != nil {
+	reloadTwice := len(opts.Accounts) > 0
+	if err := s.nats.current().ReloadOptions(opts); err != nil {
 		return fmt.Errorf("NATS users: %w", err)
 	}
-	if !again {
+	if !reloadTwice {
 		return nil
 	}
-	// nats-server subscribes to the service imports of an account only at its start, or at a reload
-	// that finds the account there. Without a second reload the users of an account that was added
-	// get no answers.
+	// nats-server subscribes to the service imports of an account only when it starts, or on a
+	// reload for which the account already exists. Without a second reload the users of a new
+	// account would get no replies.
 	if opts, err = s.options(); err != nil {
 		return err
 	}
-	return s.running.now().ReloadOptions(opts)
+	return s.nats.current().ReloadOptions(opts)
 }
 
-// ReloadTLS makes routes use the CAs of now, and closes those to servers that are no longer
+// ReloadTLS makes routes use the current CAs, and closes routes to servers that are no longer
 // trusted.
 func (s *Server) ReloadTLS() error {
 	if s.trusted == nil || s.cluster.servers == 1 {
@@ -101,15 +99,15 @@ func (s *Server) ReloadTLS() error {
 	}
 	s.reload.Lock()
 	defer s.reload.Unlock()
-	// A change of the pinned certificates closes the routes that have others. They are pinned for
-	// that moment only: a certificate of a node that is yet to come is trusted too.
+	// Pinning certificates closes the routes with other ones. They are pinned for a moment only, so
+	// that nodes that join later are trusted too.
 	for _, pins := range []server.PinnedCertSet{s.trusted(), nil} {
 		opts, err := s.options()
 		if err != nil {
 			return err
 		}
 		opts.Cluster.TLSPinnedCerts = pins
-		if err := s.running.now().ReloadOptions(opts); err != nil {
+		if err := s.nats.current().ReloadOptions(opts); err != nil {
 			return fmt.Errorf("NATS routes: %w", err)
 		}
 	}

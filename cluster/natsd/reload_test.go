@@ -29,27 +29,27 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// log is what was logged.
-type log struct {
+// logBuffer collects log lines.
+type logBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
 }
 
-func (l *log) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.Buffer.Write(p)
 }
 
-func (l *log) has(text string) bool {
+func (l *logBuffer) has(text string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Contains(l.Buffer.String(), text)
 }
 
-// TestUsersChange: a changed users file counts without a restart, whether it has users or accounts.
-// The connections of a user that was removed are closed, those of others are not, and a file that
-// is wrong changes nothing.
+// TestUsersChange checks that a changed users file, with users or accounts, takes effect without a
+// restart. Connections of removed users are closed, those of others stay open, and an invalid file
+// changes nothing.
 func TestUsersChange(t *testing.T) {
 	for name, file := range map[string]func(node string, users ...string) string{
 		"users": func(node string, users ...string) string {
@@ -60,9 +60,11 @@ func TestUsersChange(t *testing.T) {
 			return text + "] }"
 		},
 		"accounts": func(node string, users ...string) string {
-			text := "accounts { NODES: { jetstream: enabled, users: [ {nkey: " + node + "} ], exports: [ {service: \"troupe.v1.>\"} ] }"
+			text := "accounts { NODES: { jetstream: enabled, users: [ {nkey: " + node + "} ]," +
+				" exports: [ {service: \"troupe.v1.>\"} ] }"
 			for _, u := range users {
-				text += fmt.Sprintf("\n G%s: { users: [ {nkey: %s} ], imports: [ {service: {account: NODES, subject: \"troupe.v1.>\"}, share: true} ] }", u[:5], u)
+				text += fmt.Sprintf("\n G%s: { users: [ {nkey: %s} ], imports: [ "+
+					"{service: {account: NODES, subject: \"troupe.v1.>\"}, share: true} ] }", u[:5], u)
 			}
 			return text + "}"
 		},
@@ -96,18 +98,11 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		}
 	}
 	put(file(node, anna))
-	said := &log{}
-	s, err := natsd.Start(
-		t.Context(),
-		natsd.Config{
-			Listen:    "127.0.0.1:0",
-			StoreDir:  t.TempDir(),
-			Name:      "one",
-			UsersFile: users,
-			Self:      node,
-			Log:       zerolog.New(said),
-		},
-	)
+	logged := &logBuffer{}
+	s, err := natsd.Start(t.Context(), natsd.Config{
+		Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "one",
+		UsersFile: users, NodeKey: node, Log: zerolog.New(logged),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,19 +149,18 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		t.Fatal(err)
 	}
 	if _, err := enter(ottoSeed); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("otto, who is not there yet: %v", err)
+		t.Errorf("otto, who is not in the file yet: %v", err)
 	}
 
 	put(file(node, anna, otto))
 	var will *nats.Conn
-	until(t, "otto to be let in", func() bool { will, err = enter(ottoSeed); return err == nil })
-	until(
-		t,
-		"otto to be answered",
-		func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil },
-	)
+	until(t, "otto can connect", func() bool { will, err = enter(ottoSeed); return err == nil })
+	until(t, "otto gets replies", func() bool {
+		_, err := will.Request("troupe.v1.x", nil, time.Second)
+		return err == nil
+	})
 	if _, err := was.Request("troupe.v1.x", nil, 10*time.Second); err != nil || was.Reconnects != 0 {
-		t.Errorf("anna, who stays: %v, %d reconnects", err, was.Reconnects)
+		t.Errorf("anna, who is still in the file: %v, %d reconnects", err, was.Reconnects)
 	}
 
 	for wrong, want := range map[string]string{
@@ -175,37 +169,36 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		file(node, anna) + "\nport: 1": "has port, which is not about users",
 	} {
 		put(wrong)
-		until(t, "word of "+want, func() bool { return said.has(want) })
+		until(t, "a log line with "+want, func() bool { return logged.has(want) })
 		if _, err := enter(ottoSeed); err != nil {
-			t.Errorf("after a file that is wrong (%s) otto is kept out: %v", want, err)
+			t.Errorf("after an invalid file (%s) otto cannot connect: %v", want, err)
 		}
 	}
 
 	put(file(node, otto))
-	until(t, "anna to be cut off", func() bool { return !was.IsConnected() })
-	until(t, "anna, who was removed, to be refused", func() bool { // a login during the reload is cut off instead
+	until(t, "anna is disconnected", func() bool { return !was.IsConnected() })
+	until(t, "anna, who was removed, is refused", func() bool { // a login during the reload is disconnected instead
 		_, err := enter(annaSeed)
 		return errors.Is(err, nats.ErrAuthorization)
 	})
-	until(
-		t,
-		"otto to be answered",
-		func() bool { _, err := will.Request("troupe.v1.x", nil, time.Second); return err == nil },
-	)
+	until(t, "otto gets replies", func() bool {
+		_, err := will.Request("troupe.v1.x", nil, time.Second)
+		return err == nil
+	})
 	if self.Reconnects != 0 {
-		t.Errorf("the node's own connection was cut %d times", self.Reconnects)
+		t.Errorf("the node's own connection was lost %d times", self.Reconnects)
 	}
 	put(file(node, anna, otto))
-	until(t, "anna, who is back, to be connected again by herself", func() bool { return was.IsConnected() })
-	// Not by Get: to answer one, nats-server reads its options without the lock that a reload takes.
-	until(t, "the store to have what was stored before", func() bool { // its API is away for a moment during a reload
+	until(t, "anna, who is back, reconnects", func() bool { return was.IsConnected() })
+	// Get would race: nats-server answers it by reading options without the lock that a reload takes.
+	until(t, "the store has the value stored before", func() bool { // its API is down briefly during a reload
 		stored, err := kv.Status(t.Context())
 		return err == nil && stored.Values() == 1
 	})
 }
 
-// TestRevokedRoute: servers of a cluster leave one whose certificate is revoked, whichever of them
-// dialled, and go on together.
+// TestRevokedRoute checks that the servers of a cluster disconnect one whose certificate is
+// revoked, whichever of them dialed, and continue together.
 func TestRevokedRoute(t *testing.T) {
 	dir := t.TempDir()
 	ca, _, err := security.OpenAuthority(dir)
@@ -234,24 +227,23 @@ func TestRevokedRoute(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := security.Load(security.Files{
-			Cert: filepath.Join(
-				dir,
-				name+".crt",
-			), Key: filepath.Join(dir, name+".key"), CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
+			Cert: filepath.Join(dir, name+".crt"), Key: filepath.Join(dir, name+".key"),
+			CA: filepath.Join(dir, "ca.crt"), Revoked: revoked,
 		}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := natsd.Config{
-			Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: name, ClusterListen: at[i], Shared: true, Log: zerolog.Nop(),
+			Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: name, Log: zerolog.Nop(),
+			ClusterListen: at[i], SharedProcess: true,
 			TLS: id.Server(), ClusterTLS: id.Peer, TrustedKeys: id.TrustedKeys,
 		}
 		for _, a := range at {
 			cfg.Routes = append(cfg.Routes, "nats://"+a)
 		}
 		starting.Go(func() {
-			if servers[i], errs[i] = natsd.Start(t.Context(), cfg); errs[i] == nil &&
-				i < 2 { // the third one takes no heed
+			servers[i], errs[i] = natsd.Start(t.Context(), cfg)
+			if errs[i] == nil && i < 2 { // the third server does not watch the revocations
 				go id.Watch(t.Context(), servers[i].ReloadTLS)
 			}
 		})
@@ -263,11 +255,9 @@ func TestRevokedRoute(t *testing.T) {
 	for _, s := range servers {
 		t.Cleanup(s.Stop)
 	}
-	until(
-		t,
-		"all to be connected",
-		func() bool { return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2 },
-	)
+	until(t, "all are connected", func() bool {
+		return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2
+	})
 	file, _, err := security.Revoke(dir, "n2")
 	if err != nil {
 		t.Fatal(err)
@@ -279,6 +269,6 @@ func TestRevokedRoute(t *testing.T) {
 	if err := os.WriteFile(revoked, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the revoked server to be alone", func() bool { return servers[2].Peers() == 0 })
-	until(t, "the others to be together", func() bool { return servers[0].Peers() == 1 && servers[1].Peers() == 1 })
+	until(t, "the revoked server is disconnected", func() bool { return servers[2].Peers() == 0 })
+	until(t, "the others are connected", func() bool { return servers[0].Peers() == 1 && servers[1].Peers() == 1 })
 }

@@ -12,9 +12,13 @@ import (
 	"troupe/cluster/natsd"
 )
 
-// TestStalledClient: one that answers no ping is sent away, and with it its part in queue groups.
+// TestStalledClient checks that a client that answers no ping is disconnected, which ends its part
+// in queue groups.
 func TestStalledClient(t *testing.T) {
-	s, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	s, err := natsd.Start(
+		t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +31,7 @@ func TestStalledClient(t *testing.T) {
 	if _, err := conn.Write([]byte("CONNECT {}\r\nSUB a q 1\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil { // the server's own patience is minutes
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil { // nats-server's default is minutes
 		t.Fatal(err)
 	}
 	var last string

@@ -9,15 +9,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ErrStore says that nats-server does not start from the files of its store.
-var ErrStore = errors.New("JetStream does not start from its files")
+// ErrStore reports that nats-server cannot start from the files of its store.
+var ErrStore = errors.New("JetStream cannot start from its files")
 
 const readyPoll = 20 * time.Millisecond
 
-// begin runs a server over the files in dir, and returns once it takes connections and has JetStream.
-func (r *running) begin(s *server.Server, dir string) error {
+// run runs a server on the files in dir, and returns once it accepts connections and has JetStream.
+func (r *instance) run(s *server.Server, dir string) error {
 	select {
-	case <-r.log.fatal: // of an earlier server
+	case <-r.log.fatal: // drop the message of an earlier server
 	default:
 	}
 	s.SetLogger(r.log, false, false)
@@ -30,11 +30,11 @@ func (r *running) begin(s *server.Server, dir string) error {
 		}()
 		s.Start()
 	}()
-	for deadline := time.Now().Add(startWithin); ; {
+	for deadline := time.Now().Add(startTimeout); ; {
 		ready := s.ReadyForConnections(readyPoll)
 		select {
 		case reason := <-panicked:
-			// The server holds its locks and cannot be stopped; it has not listened yet.
+			// The server holds its locks and cannot be stopped. It does not listen yet.
 			r.hung.Store(s)
 			return fmt.Errorf("nats-server panicked in %s: %v: %w", dir, reason, ErrStore)
 		case text := <-r.log.fatal:
@@ -53,10 +53,10 @@ func (r *running) begin(s *server.Server, dir string) error {
 			return fmt.Errorf("nats-server in %s has no JetStream: %w", dir, ErrStore)
 		case time.Now().After(deadline):
 			r.hung.Store(s)
-			go s.Shutdown() // it may read a damaged file for ever
-			return fmt.Errorf("nats-server in %s was not ready within %s; look for an earlier log line. Where the machine "+
-				"is not busy, its files are damaged: move the folder jetstream away, and the store is restored from its copy",
-				dir, startWithin)
+			go s.Shutdown() // it may read a damaged file forever
+			return fmt.Errorf("nats-server in %s was not ready within %s; see the log. If the machine is not busy, "+
+				"its files are damaged: move the folder jetstream away, and the store is restored from its copy",
+				dir, startTimeout)
 		}
 	}
 }

@@ -9,31 +9,43 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// mayHave are the parts of a nats-server's configuration that say who its users are.
-var mayHave = []string{"authorization", "accounts", "no_auth_user", "system_account", "operator", "resolver", "resolver_preload"}
+// userSections are the sections of a nats-server configuration that may be in a users file.
+var userSections = []string{
+	"authorization",
+	"accounts",
+	"no_auth_user",
+	"system_account",
+	"operator",
+	"resolver",
+	"resolver_preload",
+}
 
-// Users reads who may use a server, and for what: the authorization or accounts of a nats-server's configuration file. The options hold
-// nothing else, for the server's other options to be set in. No file: everybody may do everything.
-func Users(file string) (*server.Options, error) {
+// LoadUsers reads the users and their permissions from a nats-server configuration file with
+// authorization or accounts. It returns server options with nothing else set. Without a file, every
+// client may do everything.
+func LoadUsers(file string) (*server.Options, error) {
 	if file == "" {
 		return &server.Options{}, nil
 	}
 	parts, err := conf.ParseFileWithChecks(file)
 	if err != nil {
-		return nil, fmt.Errorf("NATS users: %w", redacted(file, err))
+		return nil, fmt.Errorf("NATS users: %w", redact(file, err))
 	}
 	for part, value := range parts {
 		variable, ok := value.(interface{ IsUsedVariable() bool })
-		if !slices.Contains(mayHave, strings.ToLower(part)) && (!ok || !variable.IsUsedVariable()) {
-			return nil, fmt.Errorf("NATS users: %s has %s, which is not about users; only %s can be in it", file, part, strings.Join(mayHave, ", "))
+		if !slices.Contains(userSections, strings.ToLower(part)) && (!ok || !variable.IsUsedVariable()) {
+			return nil, fmt.Errorf("NATS users: %s has %s, which is not about users; it can have only %s",
+				file, part, strings.Join(userSections, ", "))
 		}
 	}
 	opts, err := server.ProcessConfigFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("NATS users: %w", redacted(file, err))
+		return nil, fmt.Errorf("NATS users: %w", redact(file, err))
 	}
-	if len(opts.Users)+len(opts.Nkeys)+len(opts.TrustedOperators) == 0 && opts.Username == "" && opts.Authorization == "" {
-		return nil, fmt.Errorf("NATS users: %s has none, so that everybody could connect; list them under authorization", file)
+	if len(opts.Users)+len(opts.Nkeys)+len(opts.TrustedOperators) == 0 && opts.Username == "" &&
+		opts.Authorization == "" {
+		return nil, fmt.Errorf("NATS users: %s has none, so every client could connect; list users under authorization",
+			file)
 	}
 	return opts, nil
 }

@@ -24,7 +24,8 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestUsers: who is in the file is let in, and may do what it says; nobody else is.
+// TestUsers checks that exactly the users in the file can connect, and that their permissions
+// apply.
 func TestUsers(t *testing.T) {
 	dir := t.TempDir()
 	seed := func(name string) (public, file string) {
@@ -39,7 +40,7 @@ func TestUsers(t *testing.T) {
 	node, nodeSeed := seed("node")
 	guest, guestSeed := seed("guest")
 	_, strangerSeed := seed("stranger")
-	opts, err := natsd.Users(write(t, dir, "users.conf", `
+	opts, err := natsd.LoadUsers(write(t, dir, "users.conf", `
 GUEST = {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}
 authorization {
   users = [
@@ -68,10 +69,10 @@ authorization {
 		return nats.Connect(s.ClientURL(), login...)
 	}
 	if _, err := nats.Connect(s.ClientURL()); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("without a key: %v", err)
 	}
 	if _, err := connect(strangerSeed); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("a stranger: %v", err)
+		t.Errorf("unknown key: %v", err)
 	}
 	serves, err := connect(nodeSeed)
 	if err != nil {
@@ -90,35 +91,37 @@ authorization {
 	}
 	defer asks.Close()
 	if _, err := asks.Request("troupe.v1.infer.kjv", nil, 10*time.Second); err != nil {
-		t.Errorf("what it may: %v", err)
+		t.Errorf("allowed request: %v", err)
 	}
 	if err := errors.Join(asks.Publish("troupe.v1.models.delete", nil), asks.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	if err := asks.LastError(); !errors.Is(err, nats.ErrPermissionViolation) {
-		t.Errorf("what it may not: %v", err)
+		t.Errorf("forbidden request: %v", err)
 	}
 }
 
-func TestUsersWrong(t *testing.T) {
+func TestInvalidUsersFile(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"":                         "has none, so that everybody could connect",
+		"":                         "has none, so every client could connect",
 		"authorization {}":         "has none",
-		"port: 4222":               "has port, which is not about users; only authorization, accounts",
+		"port: 4222":               "has port, which is not about users; it can have only authorization, accounts",
 		"authorization {users = [": "NATS users: ",
 		"authorization {users = [{nkey: UNONSENSE}]}": "Not a valid public nkey",
 	} {
-		if _, err := natsd.Users(write(t, dir, "users.conf", text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := natsd.LoadUsers(write(t, dir, "users.conf", text)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if opts, err := natsd.Users(""); err != nil || opts == nil {
+	if opts, err := natsd.LoadUsers(""); err != nil || opts == nil {
 		t.Errorf("no file: %v", err)
 	}
 }
 
-// TestUsersErrorsHaveNoSecrets: an error about a users file quotes no password, token or seed.
+// TestUsersErrorsHaveNoSecrets checks that an error about a users file quotes no password, token or
+// seed.
 func TestUsersErrorsHaveNoSecrets(t *testing.T) {
 	const secret, seed = "hunter2-SECRET", "SUAFHBBPQMXXOS4LJEAKEVSNK5ADCVPHV5BJG4TDJCRMEIMSPTU5AZHBLQ"
 	for _, text := range []string{
@@ -129,13 +132,15 @@ func TestUsersErrorsHaveNoSecrets(t *testing.T) {
 		`authorization { users: [ {user: a, password: ` + secret + ` ]`,
 		`authorization { users: [ {nkey: ` + seed + `} ] }`,
 		`authorization { users: [ ` + seed + ` ] }`,
-		`authorization { users: [ {user: a, password: "` + secret + `", permissions: {publish: {password: ` + secret + `}}} ] }`,
+		`authorization { users: [ {user: a, password: "` + secret + `", ` +
+			`permissions: {publish: {password: ` + secret + `}}} ] }`,
 		`authorization { users: {user: a, password: ` + secret + `} }`,
-		`accounts { A: { users: [ {user: a, password: ` + secret + `}, {user: a, password: ` + secret + `} ], exports: [ {password: ` + secret + `} ] } }`,
+		`accounts { A: { users: [ {user: a, password: ` + secret + `}, {user: a, password: ` + secret + `} ], ` +
+			`exports: [ {password: ` + secret + `} ] } }`,
 	} {
-		_, err := natsd.Users(write(t, t.TempDir(), "users.conf", text))
+		_, err := natsd.LoadUsers(write(t, t.TempDir(), "users.conf", text))
 		if err == nil {
-			t.Errorf("taken: %s", text)
+			t.Errorf("accepted: %s", text)
 		} else if strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), seed) {
 			t.Errorf("%s\n%v", text, err)
 		}

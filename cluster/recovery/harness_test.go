@@ -80,7 +80,7 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	if n.members, err = members.Open(t.Context(), js, cfg2); err != nil {
 		return nil, err
 	}
-	if err := n.store.KeepTerms(t.Context(), n.members.Highest); err != nil {
+	if err := n.store.KeepTerms(t.Context(), n.members.HighestTerm); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())

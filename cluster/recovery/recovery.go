@@ -153,7 +153,7 @@ func raiseTerms(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, 
 	if err := backup.Save(cfg.StoreDir, known); err != nil {
 		return err
 	}
-	return members.Raise(ctx, js, from, cfg.Log)
+	return members.RaiseTerms(ctx, js, from, cfg.Log)
 }
 
 func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) (f finding, err error) {

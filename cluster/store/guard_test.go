@@ -150,7 +150,7 @@ func TestRefusedIsNotApplied(t *testing.T) {
 		listeners = append(listeners, l)
 		routes = append(routes, "nats://"+l.Addr().String())
 		configs[i] = natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: fmt.Sprint("n", i),
-			ClusterListen: l.Addr().String(), Shared: true, Log: zerolog.Nop()}
+			ClusterListen: l.Addr().String(), SharedProcess: true, Log: zerolog.Nop()}
 	}
 	for _, l := range listeners {
 		l.Close()

@@ -1,15 +1,16 @@
-// Package hbm is the account of who holds which page of a device's memory.
+// Package hbm keeps the ledger of a device's memory pages and decides which replica yields or gets
+// pages.
 //
-// Weights, KV blocks and adapters take leases from one pool of pages of 2 MiB. A lease grows and shrinks while it is used: KV takes
-// what is free, and gives it up when a model needs it. Who gives, and who gets, is decided here too.
+// Weights, KV blocks and adapters lease pages of 2 MiB from one pool. A lease can be resized while
+// it is in use: KV memory takes free pages, and yields them when a model needs them.
 //
-// Invariants, checked by the property test:
+// Invariants, checked by the property tests:
 //
 //   - exclusive: a page is in one lease, or free
-//   - conservation: free and leased pages are all pages
-//   - whole: a lease is granted with all its pages, or not at all; so is its growth
-//   - least: no replica is asked to give up its share of what is promised for KV blocks
-//   - reserve: weights leave the share of memory that is kept for KV blocks (Budget)
-//   - back: what a replica gave up comes back when the others leave
-//   - in turn: nobody gives while one of a lower priority could
+//   - conservation: free and leased pages together are all pages
+//   - atomic: a lease is granted and grown completely or not at all
+//   - minimum: no replica has to yield its guaranteed share of KV memory
+//   - reserve: weights leave the share of memory that is reserved for KV blocks (Budget)
+//   - return: a replica gets its pages back when the other replicas leave
+//   - order: no replica yields while one of a lower priority can
 package hbm

@@ -9,15 +9,15 @@ import (
 // PageBytes is the size of a page: the granularity of CUDA's virtual memory management.
 const PageBytes = 2 << 20
 
-// Lease is pages granted to an owner.
+// Lease is a set of pages granted to an owner.
 type Lease struct {
 	Owner string
 	Kind  string // "weights", "kv"
-	Bytes int64  // asked for; the pages hold at least as much
+	Bytes int64  // requested; the pages hold at least as many
 	Pages []uint32
 }
 
-// Shortage says why a lease was refused.
+// Shortage is the error of a lease that does not fit the free pages.
 type Shortage struct {
 	Need, Free int64 // bytes, in whole pages
 }
@@ -30,11 +30,12 @@ func (s *Shortage) Error() string {
 // Ledger is the account of one device's pages. It is not safe for concurrent use.
 type Ledger struct {
 	pages  int
-	free   []uint32 // a stack, lowest page on top at first
+	free   []uint32 // a stack; the lowest page starts on top
 	leases []Lease
 }
 
-// NewLedger returns the account of a device with so many bytes, all free. What is less than a page is not counted.
+// NewLedger returns the ledger of a device with this much memory, all free. It ignores a partial
+// page at the end.
 func NewLedger(bytes int64) *Ledger {
 	l := &Ledger{pages: int(bytes / PageBytes)}
 	for p := l.pages - 1; p >= 0; p-- {
@@ -43,7 +44,7 @@ func NewLedger(bytes int64) *Ledger {
 	return l
 }
 
-// Lease grants pages for bytes, or says what is missing. Nothing is granted in part.
+// Lease grants pages for the bytes, all or none.
 func (l *Ledger) Lease(owner, kind string, bytes int64) (Lease, *Shortage) {
 	n := PagesOf(bytes)
 	if n > len(l.free) {
@@ -56,13 +57,13 @@ func (l *Ledger) Lease(owner, kind string, bytes int64) (Lease, *Shortage) {
 	return lease, nil
 }
 
-// Release takes back all that an owner holds and returns how many bytes its pages had.
+// Release frees all leases of an owner and returns the bytes of their pages.
 func (l *Ledger) Release(owner string) int64 {
 	return l.release(func(lease Lease) bool { return lease.Owner == owner })
 }
 
-// Return takes back what an owner holds of one kind.
-func (l *Ledger) Return(owner, kind string) int64 {
+// ReleaseKind frees the leases of one kind that an owner has and returns the bytes of their pages.
+func (l *Ledger) ReleaseKind(owner, kind string) int64 {
 	return l.release(func(lease Lease) bool { return lease.Owner == owner && lease.Kind == kind })
 }
 
@@ -79,13 +80,13 @@ func (l *Ledger) release(which func(Lease) bool) int64 {
 	return int64(pages) * PageBytes
 }
 
-// Free is how many bytes are not leased, in whole pages.
+// Free returns the bytes of the free pages.
 func (l *Ledger) Free() int64 { return int64(len(l.free)) * PageBytes }
 
-// Total is how many bytes there are, in whole pages.
+// Total returns the bytes of all pages.
 func (l *Ledger) Total() int64 { return int64(l.pages) * PageBytes }
 
-// Leases returns all leases, by owner and kind.
+// Leases returns all leases, sorted by owner and kind.
 func (l *Ledger) Leases() []Lease {
 	leases := slices.Clone(l.leases)
 	slices.SortStableFunc(leases, func(a, b Lease) int {

@@ -17,27 +17,30 @@ func TestLedgerInvariants(t *testing.T) {
 				bytes, free := rapid.Int64Range(0, 8*PageBytes).Draw(t, "bytes"), l.Free()
 				lease, short := l.Lease(owners.Draw(t, "owner"), "kv", bytes)
 				switch {
-				case short == nil && (int64(len(lease.Pages))*PageBytes < bytes || l.Free() != free-int64(len(lease.Pages))*PageBytes):
-					t.Fatalf("whole: %d pages for %d bytes", len(lease.Pages), bytes)
+				case short == nil && (int64(len(lease.Pages))*PageBytes < bytes ||
+					l.Free() != free-int64(len(lease.Pages))*PageBytes):
+					t.Fatalf("atomic: %d pages for %d bytes", len(lease.Pages), bytes)
 				case short != nil && (bytes <= free || l.Free() != free || short.Need-short.Free <= 0):
-					t.Fatalf("whole: refused %d of %d bytes: %v", bytes, free, short)
+					t.Fatalf("atomic: refused %d of %d bytes: %v", bytes, free, short)
 				}
 			},
 			"resize": func(t *rapid.T) {
-				owner, bytes, free := owners.Draw(t, "owner"), rapid.Int64Range(0, 8*PageBytes).Draw(t, "bytes"), l.Free()
+				owner, bytes, free := owners.Draw(t, "owner"), rapid.Int64Range(0, 8*PageBytes).Draw(t, "bytes"),
+					l.Free()
 				had := 0
 				for _, lease := range l.Leases() {
 					if lease.Owner == owner {
-						had = len(lease.Pages) // of the first, which is the one that is resized
+						had = len(lease.Pages) // the first is the one that is resized
 						break
 					}
 				}
 				lease, short := l.Resize(owner, "kv", bytes)
 				switch {
-				case short == nil && (len(lease.Pages) != PagesOf(bytes) || l.Free() != free-int64(len(lease.Pages)-had)*PageBytes):
-					t.Fatalf("whole: %d pages for %d bytes, of %d", len(lease.Pages), bytes, had)
+				case short == nil && (len(lease.Pages) != PagesOf(bytes) ||
+					l.Free() != free-int64(len(lease.Pages)-had)*PageBytes):
+					t.Fatalf("atomic: %d pages for %d bytes, before %d", len(lease.Pages), bytes, had)
 				case short != nil && l.Free() != free:
-					t.Fatalf("whole: refused, and %d of %d are free", l.Free(), free)
+					t.Fatalf("atomic: refused, and free went to %d from %d", l.Free(), free)
 				}
 			},
 			"release": func(t *rapid.T) {
@@ -64,7 +67,7 @@ func TestLedgerInvariants(t *testing.T) {
 	})
 }
 
-func TestLeasesAreSorted(t *testing.T) {
+func TestLeasesSorted(t *testing.T) {
 	l := NewLedger(8 * PageBytes)
 	for _, c := range [][2]string{{"b", "kv"}, {"a", "weights"}, {"a", "kv"}} {
 		l.Lease(c[0], c[1], 1)

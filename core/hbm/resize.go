@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Resize makes a lease hold just the pages for so many bytes: it gains free pages, or gives its last ones back. One that does not
-// exist has none. Where too few are free nothing changes.
+// Resize changes a lease to hold exactly the pages for the bytes: it adds free pages, or frees the
+// lease's last ones. It grants a lease that does not exist. With too few free pages it changes
+// nothing and returns a Shortage.
 func (l *Ledger) Resize(owner, kind string, bytes int64) (Lease, *Shortage) {
 	i := slices.IndexFunc(l.leases, func(lease Lease) bool { return lease.Owner == owner && lease.Kind == kind })
 	if i < 0 {
@@ -19,7 +20,7 @@ func (l *Ledger) Resize(owner, kind string, bytes int64) (Lease, *Shortage) {
 	if more := want - len(lease.Pages); more > len(l.free) {
 		return Lease{}, &Shortage{Need: int64(more) * PageBytes, Free: l.Free()}
 	}
-	pages := slices.Clone(lease.Pages) // what was granted before belongs to who has it
+	pages := slices.Clone(lease.Pages) // the previously returned slice belongs to its caller
 	for len(pages) > want {
 		l.free = append(l.free, pages[len(pages)-1])
 		pages = pages[:len(pages)-1]
@@ -32,64 +33,69 @@ func (l *Ledger) Resize(owner, kind string, bytes int64) (Lease, *Shortage) {
 	return Lease{Owner: owner, Kind: kind, Bytes: bytes, Pages: slices.Clone(pages)}, nil
 }
 
-// PagesOf is how many pages hold so many bytes.
+// PagesOf returns the number of pages that hold the bytes.
 func PagesOf(bytes int64) int { return int((bytes + PageBytes - 1) / PageBytes) }
 
-// Pool is the KV memory of one model, as far as it matters for who gives way and who may grow.
+// Pool is the KV memory of one replica, as Yield and Grow see it.
 type Pool struct {
 	Owner    string
-	Priority int   // of its model; who has a lower one gives first
-	LastUsed int64 // when its model last ran a step, as a number that grows
+	Priority int   // of its model; the lowest yields first
+	LastUsed int64 // time of its last step, in any growing unit
 	Pages    int
-	// Least is what it keeps in any case: its share of what is promised, or what one sequence of full length needs if that is more.
-	Least int
-	// Share is what it gets back when there is room: its share of all KV memory.
+	// Min is the number of pages that it never yields: its guaranteed share, or the pages for one
+	// sequence of full length if that is more.
+	Min int
+	// Share is the number of pages up to which it grows first: its share of all KV memory.
 	Share int
-	// Wants is how many more pages it would put to use.
-	Wants int
+	// Wanted is the number of additional pages that it could use.
+	Wanted int
 }
 
-// Change is how many pages a pool gives up, or gets.
+// Change is the number of pages that a pool yields or gets.
 type Change struct {
 	Owner string
 	Pages int
 }
 
-// Yield decides which pools give up how many pages, so that need are free: of the lowest priority first, among equals the
-// one that ran longest ago, then by name; none goes below its least. Where all of them together can not, nobody gives, ok is false, and why
-// says what is missing.
-func Yield(need, free int, pools []Pool) (gifts []Change, why string, ok bool) {
+// Yield decides which pools yield how many pages until need pages are free. The lowest priority
+// yields first; on a tie, the pool that ran longest ago, then by name. No pool goes below its Min.
+// If all pools together cannot yield enough, none does, ok is false, and why states the missing
+// pages.
+func Yield(need, free int, pools []Pool) (yields []Change, why string, ok bool) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.LastUsed, b.LastUsed), cmp.Compare(a.Owner, b.Owner))
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.LastUsed, b.LastUsed),
+			cmp.Compare(a.Owner, b.Owner))
 	})
 	missing := need - free
-	var said []string
+	var reasons []string
 	for _, p := range order {
-		if give := min(missing, p.Pages-p.Least); give > 0 {
-			gifts = append(gifts, Change{p.Owner, give})
-			said = append(said, fmt.Sprintf("%s gives %d of %d pages", p.Owner, give, p.Pages))
+		if give := min(missing, p.Pages-p.Min); give > 0 {
+			yields = append(yields, Change{p.Owner, give})
+			reasons = append(reasons, fmt.Sprintf("%s yields %d of %d pages", p.Owner, give, p.Pages))
 			missing -= give
 		}
 	}
 	if missing > 0 {
-		return nil, fmt.Sprintf("%d pages needed, %d free; what KV pools could give leaves %d missing", need, free, missing), false
+		return nil, fmt.Sprintf("%d pages needed, %d free; %d missing after all KV pools yield", need, free,
+			missing), false
 	}
-	if len(gifts) == 0 {
+	if len(yields) == 0 {
 		return nil, fmt.Sprintf("%d pages needed, %d free", need, free), true
 	}
-	return gifts, strings.Join(said, "; "), true
+	return yields, strings.Join(reasons, "; "), true
 }
 
-// Grow gives free pages to pools: first to those below their share, then to those that want more; to the highest priority
-// first, among equals to the one that ran last, then by name.
+// Grow gives free pages to pools: first to those below their share, then to those that want more.
+// The highest priority comes first; on a tie, the pool that ran last, then by name.
 func Grow(free int, pools []Pool) (grants []Change) {
 	order := slices.SortedFunc(slices.Values(pools), func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.LastUsed, a.LastUsed), cmp.Compare(a.Owner, b.Owner))
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.LastUsed, a.LastUsed),
+			cmp.Compare(a.Owner, b.Owner))
 	})
 	granted := make([]int, len(order))
 	for _, lacks := range []func(i int, p Pool) int{
 		func(_ int, p Pool) int { return p.Share - p.Pages },
-		func(i int, p Pool) int { return p.Wants - granted[i] },
+		func(i int, p Pool) int { return p.Wanted - granted[i] },
 	} {
 		for i, p := range order {
 			more := max(0, min(free, lacks(i, p)))

@@ -8,40 +8,43 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestYield(t *testing.T) {
+func TestYieldLowestPriorityFirst(t *testing.T) {
 	pools := []Pool{
-		{Owner: "chat", Priority: 3, LastUsed: 90, Pages: 50, Least: 10},
-		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Least: 4},
-		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Least: 4},
-		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Least: 9},
+		{Owner: "chat", Priority: 3, LastUsed: 90, Pages: 50, Min: 10},
+		{Owner: "batch-old", Priority: 1, LastUsed: 10, Pages: 8, Min: 4},
+		{Owner: "batch-new", Priority: 1, LastUsed: 80, Pages: 30, Min: 4},
+		{Owner: "full", Priority: 1, LastUsed: 0, Pages: 5, Min: 9},
 	}
 	for _, tc := range []struct {
 		need, free int
 		want       string
-		why        string // part of it
+		why        string // substring
 	}{
 		{5, 9, "[]", "5 pages needed, 9 free"},
-		{12, 9, "[{batch-old 3}]", "batch-old gives 3 of 8 pages"},
-		{15, 9, "[{batch-old 4} {batch-new 2}]", "batch-old gives 4 of 8 pages; batch-new gives 2 of 30"},
-		{50, 9, "[{batch-old 4} {batch-new 26} {chat 11}]", "chat gives 11 of 50"},
+		{12, 9, "[{batch-old 3}]", "batch-old yields 3 of 8 pages"},
+		{15, 9, "[{batch-old 4} {batch-new 2}]", "batch-old yields 4 of 8 pages; batch-new yields 2 of 30"},
+		{50, 9, "[{batch-old 4} {batch-new 26} {chat 11}]", "chat yields 11 of 50"},
 		{79, 9, "[{batch-old 4} {batch-new 26} {chat 40}]", ""},
-		{80, 9, "[]", "80 pages needed, 9 free; what KV pools could give leaves 1 missing"},
+		{80, 9, "[]", "80 pages needed, 9 free; 1 missing after all KV pools yield"},
 	} {
-		gifts, why, ok := Yield(tc.need, tc.free, pools)
-		if fmt.Sprint(gifts) != tc.want || !strings.Contains(why, tc.why) || ok != (tc.need < 80) {
-			t.Errorf("%d of %d: %v, %q, %v", tc.need, tc.free, gifts, why, ok)
+		yields, why, ok := Yield(tc.need, tc.free, pools)
+		if fmt.Sprint(yields) != tc.want || !strings.Contains(why, tc.why) || ok != (tc.need < 80) {
+			t.Errorf("%d of %d: %v, %q, %v", tc.need, tc.free, yields, why, ok)
 		}
 	}
 }
 
-func TestGrow(t *testing.T) {
+func TestGrowBelowShareFirst(t *testing.T) {
 	pools := []Pool{
-		{Owner: "batch", Priority: 1, LastUsed: 99, Wants: 50}, {Owner: "chat", Priority: 3, LastUsed: 1, Wants: 20},
-		{Owner: "code", Priority: 3, LastUsed: 9, Wants: 5}, {Owner: "idle", Priority: 3}, {Owner: "squeezed", Priority: 1, Pages: 4, Share: 10},
+		{Owner: "batch", Priority: 1, LastUsed: 99, Wanted: 50},
+		{Owner: "chat", Priority: 3, LastUsed: 1, Wanted: 20},
+		{Owner: "code", Priority: 3, LastUsed: 9, Wanted: 5}, {Owner: "idle", Priority: 3},
+		{Owner: "small", Priority: 1, Pages: 4, Share: 10},
 		{Owner: "rich", Priority: 3, Pages: 30, Share: 10},
 	}
 	for free, want := range map[int]string{
-		0: "[]", 5: "[{squeezed 5}]", 12: "[{code 5} {chat 1} {squeezed 6}]", 200: "[{code 5} {chat 20} {batch 50} {squeezed 6}]",
+		0: "[]", 5: "[{small 5}]", 12: "[{code 5} {chat 1} {small 6}]",
+		200: "[{code 5} {chat 20} {batch 50} {small 6}]",
 	} {
 		if got := fmt.Sprint(Grow(free, pools)); got != want {
 			t.Errorf("%d free: %s", free, got)
@@ -49,17 +52,19 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// TestBalanceInvariants carries out what is decided in a ledger: it is always possible, nobody goes below its least, and a lower
-// priority keeps more than its least only if nothing more was needed.
-func TestBalanceInvariants(t *testing.T) {
+// TestYieldAndGrowInvariants applies the decisions to a ledger. They are always possible, no pool
+// goes below its Min, and a lower priority keeps more than its Min only if enough was freed.
+func TestYieldAndGrowInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := NewLedger(64 * PageBytes)
 		var pools []Pool
 		for i := range rapid.IntRange(0, 4).Draw(t, "pools") {
 			pages := rapid.IntRange(0, 16).Draw(t, "pages")
 			p := Pool{
-				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"), LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
-				Pages: pages, Least: rapid.IntRange(0, 16).Draw(t, "least"), Wants: rapid.IntRange(0, 9).Draw(t, "wants"),
+				Owner: string(rune('a' + i)), Priority: rapid.IntRange(1, 3).Draw(t, "priority"),
+				LastUsed: rapid.Int64Range(0, 9).Draw(t, "used"),
+				Pages:    pages, Min: rapid.IntRange(0, 16).Draw(t, "min"),
+				Wanted: rapid.IntRange(0, 9).Draw(t, "wanted"),
 			}
 			if _, short := l.Resize(p.Owner, "kv", int64(pages)*PageBytes); short != nil {
 				t.Fatal(short)
@@ -72,48 +77,50 @@ func TestBalanceInvariants(t *testing.T) {
 				p := at(c.Owner)
 				p.Pages += sign * c.Pages
 				if _, short := l.Resize(c.Owner, "kv", int64(p.Pages)*PageBytes); short != nil || c.Pages <= 0 {
-					t.Fatalf("%+v can not be carried out: %v", c, short)
+					t.Fatalf("%+v cannot be applied: %v", c, short)
 				}
 			}
 		}
 		free := int(l.Free() / PageBytes)
 		need := rapid.IntRange(0, 80).Draw(t, "need")
-		gifts, why, ok := Yield(need, free, pools)
-		apply(gifts, -1)
+		yields, why, ok := Yield(need, free, pools)
+		apply(yields, -1)
 		gave := map[string]bool{}
-		for _, g := range gifts {
+		for _, g := range yields {
 			gave[g.Owner] = true
-			if p := at(g.Owner); p.Pages < p.Least {
-				t.Fatalf("%s was brought below its least", p.Owner)
+			if p := at(g.Owner); p.Pages < p.Min {
+				t.Fatalf("%s is below its minimum", p.Owner)
 			}
 			for _, lower := range pools {
-				if lower.Priority < at(g.Owner).Priority && lower.Pages > lower.Least {
-					t.Fatalf("%s gives though %s has a lower priority and more than its least", g.Owner, lower.Owner)
+				if lower.Priority < at(g.Owner).Priority && lower.Pages > lower.Min {
+					t.Fatalf("%s yields before %s, which has a lower priority", g.Owner, lower.Owner)
 				}
 			}
 		}
 		now := int(l.Free() / PageBytes)
-		if ok && now < need || ok && len(gifts) > 0 && now != need || !ok && (len(gifts) > 0 || why == "") {
-			t.Fatalf("%d needed, %d free after %v (%s)", need, now, gifts, why)
+		if ok && now < need || ok && len(yields) > 0 && now != need || !ok && (len(yields) > 0 || why == "") {
+			t.Fatalf("%d needed, %d free after %v (%s)", need, now, yields, why)
 		}
 		for i := range pools {
 			pools[i].Share = rapid.IntRange(0, 20).Draw(t, "share")
 		}
-		apply(Grow(now, pools), 1) // the ledger refuses what is not free
+		apply(Grow(now, pools), 1) // the ledger rejects pages that are not free
 	})
 }
 
-func TestResizeKeepsWhatItHas(t *testing.T) {
+func TestResizeKeepsPages(t *testing.T) {
 	l := NewLedger(4 * PageBytes)
 	first, _ := l.Resize("a", "kv", 2*PageBytes)
-	if _, short := l.Resize("a", "kv", 5*PageBytes); short == nil || short.Need != 3*PageBytes || l.Free() != 2*PageBytes {
+	if _, short := l.Resize("a", "kv", 5*PageBytes); short == nil || short.Need != 3*PageBytes ||
+		l.Free() != 2*PageBytes {
 		t.Errorf("%v, %d free", short, l.Free())
 	}
 	grown, _ := l.Resize("a", "kv", 3*PageBytes-1)
 	if len(grown.Pages) != 3 || grown.Pages[0] != first.Pages[0] || grown.Pages[1] != first.Pages[1] {
 		t.Errorf("%v grew to %v", first.Pages, grown.Pages)
 	}
-	if shrunk, _ := l.Resize("a", "kv", 1); len(shrunk.Pages) != 1 || shrunk.Pages[0] != first.Pages[0] || l.Free() != 3*PageBytes || len(grown.Pages) != 3 {
+	if shrunk, _ := l.Resize("a", "kv", 1); len(shrunk.Pages) != 1 || shrunk.Pages[0] != first.Pages[0] ||
+		l.Free() != 3*PageBytes || len(grown.Pages) != 3 {
 		t.Errorf("%v", shrunk)
 	}
 }

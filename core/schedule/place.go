@@ -76,7 +76,7 @@ func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 }
 
 // spare is the memory beside what the replicas need.
-func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Least }
+func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Min }
 
 func noRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {

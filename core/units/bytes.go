@@ -15,7 +15,8 @@ var units = []struct {
 	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
 }
 
-// ParseBytes reads a size such as "512MiB", "1.5 GiB" or "4096".
+// ParseBytes parses a size such as "512MiB", "1.5 GiB" or "4096". A size without a unit is in
+// bytes.
 func ParseBytes(s string) (int64, error) {
 	text, unit := strings.TrimSpace(s), 1.0
 	for _, u := range units {
@@ -31,7 +32,7 @@ func ParseBytes(s string) (int64, error) {
 	return int64(n * unit), nil
 }
 
-// FormatBytes writes a size with a binary unit and at most one decimal.
+// FormatBytes formats a size with a binary unit and at most one decimal.
 func FormatBytes(n int64) string {
 	for i := 3; i >= 0; i-- {
 		if u := units[i]; float64(n) >= u.bytes {

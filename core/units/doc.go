@@ -1,2 +1,2 @@
-// Package units holds sizes: how people write them, and the arithmetic of KV memory.
+// Package units parses and formats memory sizes, and computes sizes of KV memory.
 package units

@@ -1,45 +1,48 @@
 package units
 
-// KVTokenBytes is the memory that one token's keys and values take in all layers: 2 · layers · kvHeads · headDim · the
-// size of an element.
+// KVTokenBytes returns the bytes that the keys and values of one token take in all layers: 2 ·
+// layers · kvHeads · headDim · elementBytes.
 func KVTokenBytes(layers, kvHeads, headDim int, elementBytes int64) int64 {
 	return 2 * int64(layers) * int64(kvHeads) * int64(headDim) * elementBytes
 }
 
-// KVLeastTokens is how many tokens each of the sequences that may run at once has room for in any case.
-const KVLeastTokens = 256
+// MinSequenceTokens is the minimum KV capacity per sequence, in tokens, when MaxSequences run at
+// once.
+const MinSequenceTokens = 256
 
-// KVSize is what the KV blocks of a replica depend on.
+// KVSize holds the parameters that determine the number of KV blocks of a replica.
 type KVSize struct {
 	BlockTokens   int
 	ContextTokens int // longest sequence
-	MaxSequences  int // running at once
-	Asked         int // blocks that the operator asked for; 0: as memory allows
+	MaxSequences  int // sequences in a batch
+	Requested     int // blocks requested by the operator; 0: as many as fit
 }
 
-// blocks is how many blocks hold so many tokens.
+// blocks returns the number of blocks that hold the tokens, at least 1.
 func (s KVSize) blocks(tokens int) int {
 	size := max(1, s.BlockTokens)
 	return max(1, (tokens+size-1)/size)
 }
 
-// Full is how many blocks the replica could use: what was asked for, or MaxSequences of full length.
-func (s KVSize) Full() int {
-	if s.Asked > 0 {
-		return s.Asked
+// Max returns the number of blocks that the replica can use: the requested number, or enough for
+// MaxSequences of full length.
+func (s KVSize) Max() int {
+	if s.Requested > 0 {
+		return s.Requested
 	}
 	return s.blocks(s.ContextTokens) * max(1, s.MaxSequences)
 }
 
-// Least is how many blocks it has beside other replicas: what was asked for, or KVLeastTokens for each of MaxSequences, but
-// one sequence of full length at least.
-func (s KVSize) Least() int {
-	if s.Asked > 0 {
-		return s.Asked
+// Min returns the number of blocks that the replica needs beside other replicas: the requested
+// number, or MinSequenceTokens for each of MaxSequences, but enough for at least one sequence of
+// full length.
+func (s KVSize) Min() int {
+	if s.Requested > 0 {
+		return s.Requested
 	}
-	return min(s.Full(), max(s.blocks(s.ContextTokens), s.blocks(KVLeastTokens*max(1, s.MaxSequences))))
+	return min(s.Max(), max(s.blocks(s.ContextTokens), s.blocks(MinSequenceTokens*max(1, s.MaxSequences))))
 }
 
-// Floor is how many blocks it has where it is alone on a device: what was asked for, or one. Sequences are then limited to
-// what there is.
-func (s KVSize) Floor() int { return max(1, s.Asked) }
+// MinAlone returns the number of blocks that the replica needs as the only one on its device: the
+// requested number, or 1. The context is then limited to the blocks that fit.
+func (s KVSize) MinAlone() int { return max(1, s.Requested) }

@@ -16,24 +16,24 @@ import (
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Name string
-	Node string // where it lives
-	Term uint64 // of its reign
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Node string // that runs this actor
+	Term uint64 // of the leadership; replicas refuse commands of older terms
+	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
-	// Replicas and GPU name the actors of a member.
+	// Replicas returns the replicas group of a member, GPU one of its gpu actors.
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
-	Router   *actor.PID // of this node: tells all others how the deployment is
+	Router   *actor.PID // of this node; announces the deployment's status
 	Inspect  func(path string) (engine.Facts, error)
-	// Record stores the digests of the files that the first replica has found, unless there are some, or a
-	// later models.deploy.
+	// Record stores the digests that the first replica found, unless digests are stored already or
+	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
-	// Publish announces life-cycle events; it must not block.
+	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
 }
 
-// Props returns the recipe for a deployment.
+// Props returns the props of a deployment.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -43,72 +43,72 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	tickEvery   = time.Second
-	drainWithin = 30 * time.Second
-	placeWithin = 500 * time.Millisecond // how long to wait for the GPUs' answers
-	knowWithin  = 3 * time.Second        // how long to wait for a node to say what it has
-	avoidFor    = 10 * time.Second       // a GPU that refused
-	restFor     = 30 * time.Second       // a GPU on which a replica ended twice within as long
+	tickInterval      = time.Second
+	drainTimeout      = 30 * time.Second
+	gpuReplyTimeout   = 500 * time.Millisecond // for GpuStatus from all GPUs
+	nodeReplyTimeout  = 3 * time.Second        // for a node's list of replicas
+	avoidAfterRefusal = 10 * time.Second       // of a GPU that refused a replica
+	avoidAfterCrash   = 30 * time.Second       // of a GPU on which a replica exited twice within this time
 )
 
 type deployment struct {
 	Config
 	incarnation uint64
-	life        context.Context // cancelled when this incarnation ends
-	end         context.CancelFunc
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
 
-	spec      *messages.DeploymentSpec // nil until the group has answered
-	revision  uint64
-	removing  bool
-	nodes     map[string]*node              // name -> a living member
-	replicas  map[string]*copyOf            // name -> replica
-	strays    map[place]string              // replicas that came back under a name given away: to be stopped. Value: their GPU
-	homes     map[string]place              // replica name -> where its lease still is after it died
-	ended     map[string]time.Time          // replica name -> when it last did by itself
-	lost      map[string]bool               // names of replicas that went with their node, and may come back with it
-	facts     *engine.Facts                 // of the model at spec.path; nil until inspected
-	failure   *messages.Refused             // why the last attempt failed; nil once one succeeded
-	avoid     map[place]time.Time           // GPU -> until when
-	sick      map[place]bool                // GPUs that are quarantined, as they last said
-	told      *messages.DeploymentStatus    // what the router was told last
-	ready     bool                          // as told last
-	noRoom    bool                          // for one more replica, as of the last tick
-	crowded   bool                          // failure says so
-	survey    map[place]*messages.GpuStatus // answers, while it is weighed whether a replica is better placed elsewhere; else nil
-	calm      time.Time                     // until when no replica is moved to a better place
-	recording bool                          // the digests of the first replica are being stored
-	deposed   bool                          // somebody has heard of a later reign
+	spec          *messages.DeploymentSpec // nil until the group has sent it
+	revision      uint64
+	removing      bool
+	nodes         map[string]*node                 // live members by name
+	replicas      map[string]*replicaState         // by name
+	orphans       map[location]string              // replicas to stop, whose names were reused -> GPU
+	lastPlacement map[string]location              // exited replica -> GPU that still has its lease
+	lastExit      map[string]replicaExit           // replica -> its last exit
+	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
+	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
+	failure       *messages.Refused                // of the last attempt; nil after a success
+	avoidUntil    map[location]time.Time           // by GPU
+	quarantined   map[location]bool                // by GPU, as last reported
+	published     *messages.DeploymentStatus       // last status sent to the router
+	wasReady      bool                             // as last published
+	noRoom        bool                             // for one more replica, as of the last tick
+	outOfMemory   bool                             // failure is a lack of memory
+	gpuSurvey     map[location]*messages.GpuStatus // replies while a move is considered; else nil
+	stableUntil   time.Time                        // earliest time of the next move
+	recording     bool                             // the first replica's digests are being stored
+	fenced        bool                             // a later term has begun
 }
 
-// node is a living member as the deployment sees it.
+// node is the deployment's view of a live member.
 type node struct {
 	member   *messages.Member
-	draining bool // by the operator's word
-	known    bool // it has said which replicas it has
+	draining bool // by operator request
+	reported bool // its list of replicas has arrived
 	since    time.Time
 }
 
-// open reports whether replicas may be placed there.
-func (n *node) open() bool {
+// schedulable reports whether replicas may be placed on the node.
+func (n *node) schedulable() bool {
 	return n != nil && !n.draining && n.member.GetState() == messages.MemberState_MEMBER_STATE_UP
 }
 
-// place is a replica or a GPU of a node.
-type place struct{ node, name string }
+// location identifies a GPU or a replica on a node.
+type location struct{ node, name string }
 
-// copyOf is one replica as the deployment sees it.
-type copyOf struct {
+// replicaState is the deployment's view of one replica.
+type replicaState struct {
 	spec       *messages.ReplicaSpec
 	phase      phase
-	since      time.Time // of the phase
+	since      time.Time // start of the phase
 	pid        *actor.PID
 	status     *messages.ReplicaStatus
-	gpus       map[place]*messages.GpuStatus // answers, while placing
-	moving     bool                          // its sequences are being moved to another replica
-	adopted    bool                          // an earlier reign or incarnation started it
-	holds      hbm.Need                      // of its GPU, as that said last; zero: not known
-	leaves     string                        // why, once it drains
-	substitute string                        // the replica that was started for this one to move to; see moves
+	gpus       map[location]*messages.GpuStatus // replies while placing
+	migrating  bool                             // a MigrateSequences is in flight
+	adopted    bool                             // started by an earlier term or incarnation
+	leased     hbm.Need                         // on its GPU, as last reported; zero: unknown
+	drainCause string                           // reason while it drains
+	substitute string                           // name of the replica that replaces it; see hasSubstitute
 }
 
 type phase int
@@ -122,10 +122,11 @@ const (
 	stopping
 )
 
-// tick, placeNow, inspected and removed are notes; removed is to the group, the others to self. See also weighNow.
+// tick, placementTimeout and inspected are notes to self, and so is surveyTimeout. removed is a
+// note to the group.
 type (
-	tick     struct{ incarnation uint64 }
-	placeNow struct {
+	tick             struct{ incarnation uint64 }
+	placementTimeout struct {
 		incarnation uint64
 		replica     string
 	}
@@ -146,7 +147,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *actor.Started:
 		d.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		d.onEnding(ctx)
+		d.onStopping(ctx)
 	case *tick:
 		d.onTick(ctx, msg)
 	case *messages.ApplyDeployment:
@@ -156,21 +157,21 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.MembersChanged:
 		d.onMembers(ctx, msg)
 	case *messages.ListReplicasResult:
-		d.onReplicas(ctx, msg)
+		d.onReplicaList(ctx, msg)
 	case *inspected:
 		d.onInspected(ctx, msg)
 	case *messages.GpuStatus:
-		d.onGPU(ctx, msg)
-	case *placeNow:
-		d.onPlaceNow(ctx, msg)
-	case *weighNow:
-		d.onWeighNow(ctx, msg)
+		d.onGPUStatus(ctx, msg)
+	case *placementTimeout:
+		d.onPlacementTimeout(ctx, msg)
+	case *surveyTimeout:
+		d.onSurveyTimeout(ctx, msg)
 	case *messages.StartReplicaResult:
 		d.onReplicaStarted(ctx, msg)
 	case *messages.ReplicaChanged:
-		d.onChanged(ctx, msg.GetStatus(), msg.GetFailure())
+		d.onReplicaStatus(ctx, msg.GetStatus(), msg.GetFailure())
 	case *messages.ReplicaStatus:
-		d.onChanged(ctx, msg, nil)
+		d.onReplicaStatus(ctx, msg, nil)
 	case *messages.ReplicaDrained:
 		d.onDrained(ctx, msg)
 	case *messages.MigrateSequencesResult:
@@ -187,48 +188,49 @@ func (d *deployment) Receive(ctx actor.Context) {
 }
 
 func (d *deployment) onStarted(ctx actor.Context) {
-	d.life, d.end = context.WithCancel(context.Background())
+	d.lifetime, d.cancel = context.WithCancel(context.Background())
 	d.nodes = make(map[string]*node)
-	d.replicas = make(map[string]*copyOf)
-	d.strays = make(map[place]string)
-	d.homes = make(map[string]place)
-	d.ended = make(map[string]time.Time)
-	d.avoid = make(map[place]time.Time)
-	d.sick = make(map[place]bool)
-	d.lost = make(map[string]bool)
+	d.replicas = make(map[string]*replicaState)
+	d.orphans = make(map[location]string)
+	d.lastPlacement = make(map[string]location)
+	d.lastExit = make(map[string]replicaExit)
+	d.avoidUntil = make(map[location]time.Time)
+	d.quarantined = make(map[location]bool)
+	d.reservedNames = make(map[string]bool)
 	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
 }
 
-func (d *deployment) onEnding(ctx actor.Context) {
-	d.end()
+func (d *deployment) onStopping(ctx actor.Context) {
+	d.cancel()
 	for _, r := range d.replicas {
 		if r.pid != nil {
 			ctx.Unwatch(r.pid)
 		}
 	}
-	ctx.Send(d.Router, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}, Withdrawn: true})
+	status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}
+	ctx.Send(d.Router, &messages.RouteDeployment{Status: status, Withdrawn: true})
 }
 
-// onTick says again what has not been answered.
+// onTick repeats the commands that have not been answered.
 func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	supervise.After(ctx, tickEvery, msg)
+	supervise.After(ctx, tickInterval, msg)
 	if d.spec == nil {
 		ctx.Request(ctx.Parent(), &messages.GetDesired{Name: d.Name})
 	}
 	for _, n := range d.nodes {
-		d.acquaint(ctx, n)
+		d.queryNode(ctx, n)
 	}
 	for _, r := range d.replicas {
-		d.push(ctx, r)
+		d.sendCommand(ctx, r)
 	}
-	d.stopStrays(ctx)
-	d.visit(ctx)
+	d.stopOrphans(ctx)
+	d.pollGPUs(ctx)
 	d.noRoom = false
-	d.told = nil // a router that crashed has forgotten
+	d.published = nil // the router may have restarted
 	d.reconcile(ctx)
 	d.rebalance(ctx)
 }
@@ -238,10 +240,10 @@ func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
 		d.facts = nil
 	}
 	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
-	clear(d.avoid)
-	d.rest(calmFor)
+	clear(d.avoidUntil)
+	d.extendStable(stableFor)
 	for _, r := range d.replicas {
-		d.judge(ctx, r)
+		d.checkRevision(ctx, r)
 	}
 	d.reconcile(ctx)
 }

@@ -1,31 +1,36 @@
-// Package deployment holds the actor of one model that the operator deployed, and the group that keeps them in step with
-// the store and with the other nodes.
+// Package deployment provides the actor of one deployed model, and the group that runs deployments
+// according to the store and the leases.
 //
 // # Deployment
 //
-// Parent: the deployments group of the node that holds the lease deployment.<model>; there is one in the cluster, and its
-// term says which reign it is.
-// Children: none; its replicas live under the replicas groups of all nodes.
-// Speaks with: gpu actors (GetGpu), replicas groups (ListReplicas, StartReplica, StopReplica), its replicas (DrainReplica,
-// MigrateSequences, ReplicaChanged), the node's router (RouteDeployment).
+// Parent: the deployments group of the node that holds the lease deployment.<model>. The cluster
+// has one such actor per model; the lease's term fences those of earlier leaderships. Children:
+// none; its replicas are children of the replicas groups of all nodes. Speaks with: gpu actors
+// (GetGpu), replicas groups (ListReplicas, StartReplica, DrainReplica, StopReplica), its replicas
+// (GetReplica, ConfirmRevision, MigrateSequences, ReplicaChanged), the node's router
+// (RouteDeployment).
 //
-// It keeps as many replicas serving as were asked for, and where nothing else is to be done has one move that is better
-// placed elsewhere, as when a node has come back. What to do next, where a replica goes and which one leaves is decided by
-// core/schedule. Every replica passes through the phases
+// It keeps the requested number of replicas serving. When nothing else is left to do, it moves a
+// replica that is better placed elsewhere, for example to a node that has come back. core/schedule
+// decides what to do next, where a replica goes and which one is removed. Every replica passes
+// through these phases:
 //
 //	placing → starting → loading → up → draining → stopping
 //
-// and whatever was said in a phase is said again every second until the answer comes: all these commands may be
-// repeated, and all carry the term: who has heard of a later reign refuses them.
+// The command of a phase is repeated every second until it is answered. All commands are idempotent
+// and carry the term; receivers that know a later term refuse them.
 //
-// State: the DeploymentSpec is desired, asked of the group at Started. The replicas are observed: asked of every node's
-// replicas group at Started and whenever a node joins. A crash, or a new reign elsewhere, loses a change under way, which
-// is begun again; of a move the surplus is left, and goes from where there are most. Requests do not pass through here: routers know the replicas, and go on while nobody reigns.
+// State: the DeploymentSpec is desired; Started requests it from the group. The replicas are
+// observed: Started queries the replicas groups of all nodes, and those of nodes that join are
+// queried later. A crash, or a new leadership elsewhere, loses a change in progress, which is then
+// started again. An interrupted move leaves one replica too many, which is removed from the node
+// with the most replicas. Requests do not pass through this actor: routers know the replicas and
+// continue without a leader.
 //
 // # Group
 //
-// Parent: node. Children: the deployments whose lease this node holds. It watches the store and the leases, takes a lease
-// that is free, starts a deployment for every lease it holds and stops it when the lease is lost. Which node tries first
-// is a matter of a hash, so that deployments are spread.
-// A crash restarts the deployments of this node; replicas and their streams go on.
+// Parent: node. Children: the deployments whose leases this node holds. It watches the store and
+// the leases, acquires free leases, starts a deployment for every lease it holds, and stops it when
+// the lease is lost. A hash determines which node tries first, so that deployments spread over the
+// nodes. A crash restarts the deployments of this node; their replicas and streams continue.
 package deployment

@@ -1,4 +1,4 @@
 package deployment
 
-// Removed is what a deployment tells its group when nothing is left of it.
+// Removed returns the note by which a deployment reports to its group that nothing is left of it.
 func Removed(name string, term uint64) any { return &removed{name, term} }

@@ -11,46 +11,49 @@ import (
 	"troupe/messages"
 )
 
-// Change is a stored deployment, or that one is gone.
+// Change is a change of one stored deployment.
 type Change struct {
 	Name     string
 	Spec     *messages.DeploymentSpec // nil: deleted
 	Revision uint64
-	// Synced marks the end of what was stored when the watch began; the other fields are empty.
+	// Synced marks the end of the deployments that were stored when the watch began; the other
+	// fields are empty.
 	Synced bool
 }
 
-// Store is where the desired state is kept.
+// Store keeps the desired state.
 type Store interface {
-	// Watch gives every stored deployment to apply, then Synced, then each change, until ctx ends or the store is lost.
+	// Watch calls apply for every stored deployment, then with Synced, then for each change. It
+	// returns when ctx ends or the store is lost.
 	Watch(ctx context.Context, apply func(Change)) error
 }
 
-// Leases say which member runs which deployment. Holder and Roles are local and do not block.
+// Leases determine which member runs which deployment. Holder and Roles are local and do not block.
 type Leases interface {
-	// Holder returns the name of the living member that holds a role, and the term; "" where none does.
+	// Holder returns the name of the live member that holds a role, and the term, or "" if there is
+	// none.
 	Holder(role string) (member string, term uint64)
-	// Roles are all that were taken and not given back.
+	// Roles returns the roles that were acquired and not released, including those of lost members.
 	Roles() []string
-	// Acquire takes a role that is free. It reports false where somebody holds it.
+	// Acquire takes a free role. It reports false if another member holds it.
 	Acquire(ctx context.Context, role string) (bool, error)
 	Release(ctx context.Context, role string, term uint64) error
 }
 
 // GroupConfig is fixed for the life of the group and shared by its restarts.
 type GroupConfig struct {
-	Node    string // its name
+	Node    string // name of this node
 	Store   Store
 	Leases  Leases
-	Members func() *messages.MembersChanged // as they are now; changes come as messages
-	Router  *actor.PID                      // of this node; told what is stored
-	// Deployment returns the recipe of a child.
+	Members func() *messages.MembersChanged // current members; changes arrive as MembersChanged
+	Router  *actor.PID                      // of this node; receives the stored deployments
+	// Deployment returns the props of a child.
 	Deployment func(name string, term uint64) *actor.Props
 	Strategy   actor.SupervisorStrategy
 	Log        zerolog.Logger
 }
 
-// GroupProps returns the recipe for the deployments group.
+// GroupProps returns the props of the deployments group.
 func GroupProps(cfg GroupConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
@@ -60,28 +63,28 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 }
 
 const (
-	watchAgain  = time.Second
-	settleEvery = time.Second
-	coolDown    = 30 * time.Second // of a deployment that crashed too often
+	watchRetryDelay = time.Second
+	syncInterval    = time.Second
+	crashCooldown   = 30 * time.Second // before a deployment that crashed too often is retried
 )
 
 type group struct {
 	GroupConfig
 	incarnation uint64
-	life        context.Context
-	end         context.CancelFunc
+	lifetime    context.Context
+	cancel      context.CancelFunc
 
-	stored map[string]*stored
-	synced bool            // the store has been read once
-	seen   map[string]bool // names told since the last pass over the store ended; the store is passed over again after an outage
-	reigns map[string]*reign
-	ending bool // its children end because it does
+	stored      map[string]*stored
+	synced      bool            // the store has been read once
+	seen        map[string]bool // names received since the watch began; used to find deletions after an outage
+	leaderships map[string]*leadership
+	ending      bool // its children stop because it does
 }
 
-// stored is a deployment as it is stored.
+// stored is a stored deployment.
 type stored struct{ apply *messages.ApplyDeployment }
 
-// changed, watchEnded, watchNow and settleNow are notes to self.
+// changed, watchEnded, watchNow and syncTick are notes to self.
 type (
 	changed struct {
 		incarnation uint64
@@ -91,8 +94,8 @@ type (
 		incarnation uint64
 		err         error
 	}
-	watchNow  struct{ incarnation uint64 }
-	settleNow struct{ incarnation uint64 }
+	watchNow struct{ incarnation uint64 }
+	syncTick struct{ incarnation uint64 }
 )
 
 func (g *group) Receive(ctx actor.Context) {
@@ -100,7 +103,7 @@ func (g *group) Receive(ctx actor.Context) {
 	case *actor.Started:
 		g.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		g.end()
+		g.cancel()
 		g.ending = true
 	case *changed:
 		g.onChanged(ctx, msg)
@@ -110,16 +113,16 @@ func (g *group) Receive(ctx actor.Context) {
 		if msg.incarnation == g.incarnation {
 			g.watch(ctx)
 		}
-	case *settleNow:
-		g.onSettleNow(ctx, msg)
-	case *lookAgain:
+	case *syncTick:
+		g.onSyncTick(ctx, msg)
+	case *retryAcquire:
 		if msg.incarnation == g.incarnation {
-			g.settle(ctx)
+			g.syncLeases(ctx)
 		}
 	case *messages.MembersChanged:
 		g.onMembers(ctx, msg)
-	case *tried:
-		g.onTried(ctx, msg)
+	case *leaseAttempt:
+		g.onLeaseAttempt(ctx, msg)
 	case *removed:
 		g.onRemoved(ctx, msg)
 	case *messages.GetDesired:
@@ -130,25 +133,25 @@ func (g *group) Receive(ctx actor.Context) {
 }
 
 func (g *group) onStarted(ctx actor.Context) {
-	g.life, g.end = context.WithCancel(context.Background())
+	g.lifetime, g.cancel = context.WithCancel(context.Background())
 	g.stored = make(map[string]*stored)
-	g.reigns = make(map[string]*reign)
+	g.leaderships = make(map[string]*leadership)
 	g.watch(ctx)
-	g.onSettleNow(ctx, &settleNow{g.incarnation})
+	g.onSyncTick(ctx, &syncTick{g.incarnation})
 }
 
-func (g *group) onSettleNow(ctx actor.Context, msg *settleNow) {
+func (g *group) onSyncTick(ctx actor.Context, msg *syncTick) {
 	if msg.incarnation == g.incarnation {
-		supervise.After(ctx, settleEvery, msg)
-		g.settle(ctx)
+		supervise.After(ctx, syncInterval, msg)
+		g.syncLeases(ctx)
 	}
 }
 
-// watch follows the store in a job.
+// watch starts a job that follows the store.
 func (g *group) watch(ctx actor.Context) {
 	g.seen = make(map[string]bool)
 	root, self, store, incarnation := ctx.ActorSystem().Root, ctx.Self(), g.Store, g.incarnation
-	supervise.Job(ctx, g.life,
+	supervise.Job(ctx, g.lifetime,
 		func(life context.Context) (struct{}, error) {
 			return struct{}{}, store.Watch(life, func(c Change) { root.Send(self, &changed{incarnation, c}) })
 		},
@@ -156,11 +159,11 @@ func (g *group) watch(ctx actor.Context) {
 }
 
 func (g *group) onWatchEnded(ctx actor.Context, msg *watchEnded) {
-	if msg.incarnation != g.incarnation || g.life.Err() != nil {
+	if msg.incarnation != g.incarnation || g.lifetime.Err() != nil {
 		return
 	}
-	g.Log.Warn().Err(msg.err).Msg("store lost, watching it again")
-	supervise.After(ctx, watchAgain, &watchNow{g.incarnation})
+	g.Log.Warn().Err(msg.err).Msg("store watch lost; retrying")
+	supervise.After(ctx, watchRetryDelay, &watchNow{g.incarnation})
 }
 
 func (g *group) onChanged(ctx actor.Context, msg *changed) {
@@ -170,30 +173,30 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 	c := msg.change
 	switch {
 	case c.Synced:
-		for name := range g.stored { // deleted while nobody watched
+		for name := range g.stored { // deleted during an outage
 			if !g.seen[name] {
 				g.remove(ctx, name)
 			}
 		}
 		g.seen, g.synced = make(map[string]bool), true
-		ctx.Send(g.Router, g.names())
+		ctx.Send(g.Router, g.storedNames())
 	case c.Spec == nil:
 		g.remove(ctx, c.Name)
 	default:
 		g.seen[c.Name] = true
 		g.apply(ctx, c)
 	}
-	g.settle(ctx)
+	g.syncLeases(ctx)
 }
 
 func (g *group) apply(ctx actor.Context, c Change) {
 	if g.stored[c.Name] != nil && g.stored[c.Name].apply.GetRevision() == c.Revision {
-		return // seen before the watch was lost
+		return // received before the outage
 	}
 	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
 	g.stored[c.Name] = s
 	ctx.Send(g.Router, s.apply)
-	if r := g.reigns[c.Name]; r != nil && r.child != nil {
+	if r := g.leaderships[c.Name]; r != nil && r.child != nil {
 		ctx.Send(r.child, s.apply)
 	}
 }
@@ -202,12 +205,12 @@ func (g *group) remove(ctx actor.Context, name string) {
 	delete(g.stored, name)
 	gone := &messages.RemoveDeployment{Name: name}
 	ctx.Send(g.Router, gone)
-	if r := g.reigns[name]; r != nil && r.child != nil {
+	if r := g.leaderships[name]; r != nil && r.child != nil {
 		ctx.Send(r.child, gone)
 	}
 }
 
-func (g *group) names() *messages.ListDeploymentsResult {
+func (g *group) storedNames() *messages.ListDeploymentsResult {
 	all := &messages.ListDeploymentsResult{}
 	for name := range g.stored {
 		all.Names = append(all.Names, name)
@@ -215,14 +218,14 @@ func (g *group) names() *messages.ListDeploymentsResult {
 	return all
 }
 
-// onGetDesired answers a child that asks what it is to be, or the router, which asks for everything.
+// onGetDesired answers a child with its spec, or the router with all of them.
 func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
 	if msg.GetName() == "" {
 		for _, s := range g.stored {
 			ctx.Send(ctx.Sender(), s.apply)
 		}
 		if g.synced {
-			ctx.Send(ctx.Sender(), g.names())
+			ctx.Send(ctx.Sender(), g.storedNames())
 		}
 		return
 	}

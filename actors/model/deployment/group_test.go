@@ -18,51 +18,55 @@ import (
 	"troupe/testkit"
 )
 
-// office is a deployments group with a store and leases of the test.
-type office struct {
-	*seats
+// groupStage is a deployments group with a store and leases that the test controls.
+type groupStage struct {
+	*fakeLeases
 	t        *testing.T
 	group    *actor.PID
 	router   *testkit.Peer
 	changes  chan deployment.Change
 	mu       sync.Mutex
 	state    messages.MemberState
-	life     map[string]int    // deployments that live, by name
-	terms    map[string]uint64 // that they were started with
+	live     map[string]int    // running children by deployment
+	terms    map[string]uint64 // of the last child by deployment
 	commands []string
 }
 
-func open(t *testing.T, mw ...actor.ReceiverMiddleware) *office {
+func playGroup(t *testing.T, mw ...actor.ReceiverMiddleware) *groupStage {
 	sys := testkit.System(t)
-	o := &office{
-		seats: &seats{holders: map[string]string{}, terms: map[string]uint64{}, node: "a"}, t: t, changes: make(chan deployment.Change, 10),
-		life: map[string]int{}, terms: map[string]uint64{}, state: messages.MemberState_MEMBER_STATE_UP,
+	o := &groupStage{
+		fakeLeases: &fakeLeases{holders: map[string]string{}, terms: map[string]uint64{}, node: "a"}, t: t,
+		changes: make(chan deployment.Change, 10),
+		live:    map[string]int{}, terms: map[string]uint64{}, state: messages.MemberState_MEMBER_STATE_UP,
 	}
 	o.router = testkit.NewPeer(t, sys, "router", nil)
-	o.group = testkit.Spawn(t, sys, "deployments", supervise.Strategy(nil), deployment.GroupProps(deployment.GroupConfig{
-		Node: "a", Store: o, Leases: o.seats, Router: o.router.PID, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
-		Members: func() *messages.MembersChanged {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			return &messages.MembersChanged{Members: []*messages.Member{{Name: "a", State: o.state}, {Name: "b", State: messages.MemberState_MEMBER_STATE_UP}}}
-		},
-		Deployment: o.child,
-	}), mw...)
+	o.group = testkit.Spawn(t, sys, "deployments", supervise.Strategy(nil),
+		deployment.GroupProps(deployment.GroupConfig{
+			Node: "a", Store: o, Leases: o.fakeLeases, Router: o.router.PID, Strategy: supervise.Strategy(nil),
+			Log: zerolog.Nop(),
+			Members: func() *messages.MembersChanged {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				return &messages.MembersChanged{Members: []*messages.Member{{Name: "a", State: o.state},
+					{Name: "b", State: messages.MemberState_MEMBER_STATE_UP}}}
+			},
+			Deployment: o.child,
+		}), mw...)
 	return o
 }
 
-// child is a deployment that removes itself when told to.
-func (o *office) child(name string, term uint64) *actor.Props {
+// child plays a deployment that has nothing to remove.
+func (o *groupStage) child(name string, term uint64) *actor.Props {
 	return actor.PropsFromFunc(func(ctx actor.Context) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		switch ctx.Message().(type) {
 		case *actor.Started:
-			o.life[name]++
+			o.live[name]++
 			o.terms[name] = term
 			ctx.Request(ctx.Parent(), &messages.GetDesired{Name: name})
 		case *actor.Stopped:
-			o.life[name]--
+			o.live[name]--
 		case *messages.ApplyDeployment:
 			o.commands = append(o.commands, "apply "+name)
 		case *messages.RemoveDeployment:
@@ -72,7 +76,7 @@ func (o *office) child(name string, term uint64) *actor.Props {
 	})
 }
 
-func (o *office) Watch(ctx context.Context, apply func(deployment.Change)) error {
+func (o *groupStage) Watch(ctx context.Context, apply func(deployment.Change)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,24 +87,24 @@ func (o *office) Watch(ctx context.Context, apply func(deployment.Change)) error
 	}
 }
 
-func (o *office) store(changes ...deployment.Change) {
+func (o *groupStage) store(changes ...deployment.Change) {
 	for _, c := range changes {
 		o.changes <- c
 	}
 	o.pass(5 * time.Second)
 }
 
-func (o *office) pass(d time.Duration) {
+func (o *groupStage) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-func (o *office) lives(name string, want int) {
+func (o *groupStage) expectLive(name string, want int) {
 	o.t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.life[name] != want {
-		o.t.Errorf("%d actors of deployment %s live here, want %d; %q", o.life[name], name, want, o.commands)
+	if o.live[name] != want {
+		o.t.Errorf("%d children of deployment %s, want %d; commands: %q", o.live[name], name, want, o.commands)
 	}
 }
 
@@ -110,26 +114,27 @@ func put(name string, revision uint64) deployment.Change {
 
 var synced = deployment.Change{Synced: true}
 
-// TestLeaseDecidesWhereADeploymentLives: it is taken where it is free, and what is lost is stopped; nothing is removed by that.
-func TestLeaseDecidesWhereADeploymentLives(t *testing.T) {
+// TestGroupRunsDeploymentsItLeads checks that the group acquires free leases and stops a deployment
+// when its lease is lost, without removing it.
+func TestGroupRunsDeploymentsItLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := open(t)
-		o.seats.holders["deployment.other"], o.seats.terms["deployment.other"] = "b", 1
+		o := playGroup(t)
+		o.fakeLeases.holders["deployment.other"], o.fakeLeases.terms["deployment.other"] = "b", 1
 		o.store(put("m", 1), put("other", 2), synced)
-		o.lives("m", 1)
-		o.lives("other", 0)
-		o.seats.mu.Lock()
-		o.give("deployment.m", "b")
-		o.seats.mu.Unlock()
+		o.expectLive("m", 1)
+		o.expectLive("other", 0)
+		o.fakeLeases.mu.Lock()
+		o.assign("deployment.m", "b")
+		o.fakeLeases.mu.Unlock()
 		o.pass(5 * time.Second)
-		o.lives("m", 0)
-		o.seats.mu.Lock()
-		o.give("deployment.m", "") // b has died
-		o.seats.mu.Unlock()
+		o.expectLive("m", 0)
+		o.fakeLeases.mu.Lock()
+		o.assign("deployment.m", "") // b fails
+		o.fakeLeases.mu.Unlock()
 		o.pass(5 * time.Second)
-		o.lives("m", 1)
+		o.expectLive("m", 1)
 		if _, term := o.Holder("deployment.m"); o.terms["m"] != term {
-			t.Errorf("it lives in term %d, the lease is of %d", o.terms["m"], term)
+			t.Errorf("running in term %d, the lease has %d", o.terms["m"], term)
 		}
 		if slices.ContainsFunc(o.commands, func(c string) bool { return strings.HasPrefix(c, "remove") }) {
 			t.Errorf("%q", o.commands)
@@ -137,52 +142,55 @@ func TestLeaseDecidesWhereADeploymentLives(t *testing.T) {
 	})
 }
 
-// TestDeleted: the deployment removes what there is, then its lease goes; also one that was deleted while nobody reigned.
-func TestDeleted(t *testing.T) {
+// TestDeletedDeploymentReleasesLease checks that the lease of a deleted deployment is released
+// after its removal, also if it was deleted without a leader.
+func TestDeletedDeploymentReleasesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := open(t)
-		o.seats.terms["deployment.orphan"] = 3 // its holder died, and it is not stored any more
+		o := playGroup(t)
+		o.fakeLeases.terms["deployment.orphan"] = 3 // deleted while it had no leader
 		o.store(put("m", 1), synced)
 		o.store(deployment.Change{Name: "m", Revision: 2})
-		o.lives("m", 0)
-		o.lives("orphan", 0)
-		if roles := o.Roles(); len(roles) != 0 || !slices.Contains(o.commands, "remove m") || !slices.Contains(o.commands, "remove orphan") {
-			t.Errorf("leases of %q are left; %q", roles, o.commands)
+		o.expectLive("m", 0)
+		o.expectLive("orphan", 0)
+		if roles := o.Roles(); len(roles) != 0 || !slices.Contains(o.commands, "remove m") ||
+			!slices.Contains(o.commands, "remove orphan") {
+			t.Errorf("remaining leases: %q; commands: %q", roles, o.commands)
 		}
 		o.store(put("m", 3))
-		o.lives("m", 1)
+		o.expectLive("m", 1)
 	})
 }
 
-// TestLeavingNode: one that is about to end gives its leases back.
-func TestLeavingNode(t *testing.T) {
+// TestLeavingNodeReleasesLeases checks that a node that is shutting down releases its leases.
+func TestLeavingNodeReleasesLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := open(t)
+		o := playGroup(t)
 		o.store(put("m", 1), synced)
-		o.lives("m", 1)
+		o.expectLive("m", 1)
 		o.mu.Lock()
 		o.state = messages.MemberState_MEMBER_STATE_LEAVING
 		o.mu.Unlock()
 		o.pass(5 * time.Second)
-		o.lives("m", 0)
+		o.expectLive("m", 0)
 		if len(o.Roles()) != 0 {
-			t.Errorf("it holds %q", o.Roles())
+			t.Errorf("still holds %q", o.Roles())
 		}
 	})
 }
 
-// TestGroupCrash: its next life starts what it holds the lease of, and tells the router again what is stored.
-func TestGroupCrash(t *testing.T) {
+// TestGroupRestart checks that a restarted group starts the deployments whose leases it holds, and
+// sends the stored deployments to the router again.
+func TestGroupRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.MembersChanged", Times: 1}
-		o := open(t, crash.Middleware)
+		o := playGroup(t, crash.Middleware)
 		o.store(put("m", 1), synced)
 		o.router.Send(o.group, &messages.MembersChanged{})
 		o.pass(time.Second)
 		o.store(put("m", 1), synced)
-		o.lives("m", 1)
+		o.expectLive("m", 1)
 		if n := len(testkit.Got[*messages.ListDeploymentsResult](o.router)); crash.Crashed() == 0 || n != 2 {
-			t.Errorf("crashed %d times, the router was told %d times", crash.Crashed(), n)
+			t.Errorf("%d crashes, %d lists sent to the router", crash.Crashed(), n)
 		}
 	})
 }

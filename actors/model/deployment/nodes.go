@@ -9,14 +9,15 @@ import (
 	"troupe/messages"
 )
 
-// onMembers takes the members as they are now. A node that joins is asked what it has; what ran on one that left is lost.
+// onMembers updates the members. A node that joins is asked for its replicas; the replicas of one
+// that left are lost.
 func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	living := make(map[string]bool)
+	alive := make(map[string]bool)
 	for _, m := range msg.GetMembers() {
-		living[m.GetName()] = true
+		alive[m.GetName()] = true
 		n := d.nodes[m.GetName()]
-		if n != nil && n.member.GetId() != m.GetId() { // it rejoined: another life, where nothing is known to be left
-			d.lose(m.GetName())
+		if n != nil && n.member.GetId() != m.GetId() { // a new process, without the replicas
+			d.loseNode(m.GetName())
 			n = nil
 		}
 		if n == nil {
@@ -24,90 +25,92 @@ func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) 
 			d.nodes[m.GetName()] = n
 		}
 		n.member, n.draining = m, slices.Contains(msg.GetDraining(), m.GetName())
-		d.acquaint(ctx, n)
+		d.queryNode(ctx, n)
 	}
-	d.rest(calmFor)
+	d.extendStable(stableFor)
 	for name := range d.nodes {
-		if !living[name] {
-			d.lose(name)
+		if !alive[name] {
+			d.loseNode(name)
 			delete(d.nodes, name)
 		}
 	}
 	d.reconcile(ctx)
 }
 
-// acquaint asks a node which replicas it has, and tells it whose they are now.
-func (d *deployment) acquaint(ctx actor.Context, n *node) {
-	if !n.known {
+// queryNode asks a node for its replicas, and announces the new leader to them.
+func (d *deployment) queryNode(ctx actor.Context, n *node) {
+	if !n.reported {
 		ctx.Request(d.Replicas(n.member), &messages.ListReplicas{
 			RequestId: d.Name, Model: d.Name, Term: d.Term, Deployment: refOf(ctx.Self()),
 		})
 	}
 }
 
-// acquainted reports whether every node has said what it has, and what was adopted how it is, or had the time to.
-func (d *deployment) acquainted() bool {
+// allNodesReported reports whether every node has sent its replicas, and every adopted replica its
+// status, or timed out.
+func (d *deployment) allNodesReported() bool {
 	for _, r := range d.replicas {
-		if r.adopted && r.status == nil && time.Since(r.since) < knowWithin {
+		if r.adopted && r.status == nil && time.Since(r.since) < nodeReplyTimeout {
 			return false
 		}
 	}
 	for _, n := range d.nodes {
-		if !n.known && time.Since(n.since) < knowWithin {
+		if !n.reported && time.Since(n.since) < nodeReplyTimeout {
 			return false
 		}
 	}
 	return len(d.nodes) > 0
 }
 
-// lose forgets what ran on a node.
-func (d *deployment) lose(node string) {
+// loseNode drops the replicas of a node.
+func (d *deployment) loseNode(node string) {
 	for name, r := range d.replicas {
 		if r.spec.GetNode() == node {
 			d.Log.Warn().Str("replica", name).Str("on", node).Msg("replica lost with its node")
 			d.Publish("replica.lost", name, "its node "+node+" has left")
 			delete(d.replicas, name)
-			d.lost[name] = true
+			d.reservedNames[name] = true
 		}
 	}
-	for name, home := range d.homes {
-		if home.node == node {
-			delete(d.homes, name)
+	for name, at := range d.lastPlacement {
+		if at.node == node {
+			delete(d.lastPlacement, name)
 		}
 	}
-	for s := range d.strays {
+	for s := range d.orphans {
 		if s.node == node {
-			delete(d.strays, s)
+			delete(d.orphans, s)
 		}
 	}
 }
 
-// onReplicas: what an earlier reign or incarnation started is adopted.
-func (d *deployment) onReplicas(ctx actor.Context, msg *messages.ListReplicasResult) {
+// onReplicaList adopts the replicas that an earlier term or incarnation started.
+func (d *deployment) onReplicaList(ctx actor.Context, msg *messages.ListReplicasResult) {
 	n := d.nodes[msg.GetNode()]
-	if d.refused(msg.GetRefused()) || n == nil || n.known {
+	if d.checkFenced(msg.GetRefused()) || n == nil || n.reported {
 		return
 	}
-	n.known = true
+	n.reported = true
 	for _, r := range msg.GetReplicas() {
-		delete(d.lost, r.GetReplica())
-		if have := d.replicas[r.GetReplica()]; have != nil {
-			if have.spec.GetNode() != msg.GetNode() { // the name was given away while this node was out
-				d.strays[place{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
+		delete(d.reservedNames, r.GetReplica())
+		if existing := d.replicas[r.GetReplica()]; existing != nil {
+			if existing.spec.GetNode() != msg.GetNode() { // the name was reused while this node was away
+				d.orphans[location{msg.GetNode(), r.GetReplica()}] = r.GetSpec().GetGpu()
 			}
 			continue
 		}
-		c := &copyOf{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor()), adopted: true}
+		c := &replicaState{spec: r.GetSpec(), phase: loading, since: time.Now(), pid: pidOf(r.GetActor()),
+			adopted: true}
 		d.replicas[r.GetReplica()] = c
 		ctx.Watch(c.pid)
-		d.push(ctx, c)
+		d.sendCommand(ctx, c)
 	}
-	d.stopStrays(ctx)
+	d.stopOrphans(ctx)
 	d.reconcile(ctx)
 }
 
-func (d *deployment) stopStrays(ctx actor.Context) {
-	for s, gpu := range d.strays {
+func (d *deployment) stopOrphans(ctx actor.Context) {
+	for s, gpu := range d.orphans {
 		if n := d.nodes[s.node]; n != nil {
 			ctx.Request(d.Replicas(n.member), &messages.StopReplica{
 				RequestId: s.node + "/" + s.name, Replica: s.name, Model: d.Name, Gpu: gpu, Term: d.Term,
@@ -116,67 +119,77 @@ func (d *deployment) stopStrays(ctx actor.Context) {
 	}
 }
 
-// refused reports whether a command was refused for good, because a later reign has begun. The group will stop this actor.
-func (d *deployment) refused(r *messages.Refused) bool {
-	if r.GetReason() == messages.Reason_REASON_STALE_TERM && !d.deposed {
-		d.deposed = true
-		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).Msg("deployment deposed")
+// checkFenced reports whether a later term has begun. The group then stops this actor.
+func (d *deployment) checkFenced(r *messages.Refused) bool {
+	if r.GetReason() == messages.Reason_REASON_STALE_TERM && !d.fenced {
+		d.fenced = true
+		d.Log.Warn().Str("model", d.Name).Uint64("term", d.Term).Str("detail", r.GetDetail()).
+			Msg("deployment fenced by a later term")
 	}
-	return d.deposed
+	return d.fenced
 }
 
-// onTerminated: a replica that was to live is gone. Where its node is not, its lease still is there for the next one to adopt.
+// onTerminated handles the end of a replica. If its node is alive, its lease remains for the next
+// replica to adopt.
 func (d *deployment) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	for name, r := range d.replicas {
-		if !same(r.pid, msg.GetWho()) || r.phase == stopping {
+		if !samePID(r.pid, msg.GetWho()) || r.phase == stopping {
 			continue
 		}
-		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica gone")
-		d.Publish("replica.lost", name, "it crashed too often, or its node was lost")
+		d.Log.Warn().Str("replica", name).Str("why", msg.GetWhy().String()).Msg("replica terminated")
+		d.Publish("replica.lost", name, "crashed too often, or its node was lost")
 		if msg.GetWhy() == actor.TerminatedReason_AddressTerminated {
-			d.retrace(ctx, r)
+			d.requery(ctx, r)
 			continue
 		}
-		d.onEnded(ctx, r)
+		d.onReplicaExit(ctx, r)
 	}
 	d.reconcile(ctx)
 }
 
-// onEnded: a replica crashed too often, or found its device lost. It is started again at once where its lease is; where it ends there again
-// soon, its lease is given back and its GPU left alone for a while.
-func (d *deployment) onEnded(ctx actor.Context, r *copyOf) {
-	name, at, last := r.spec.GetName(), place{r.spec.GetNode(), r.spec.GetGpu()}, d.ended[r.spec.GetName()]
-	d.ended[name] = time.Now()
-	if d.substitutes(name) { // what it was to take over goes on where it is
-		d.rest(sorryFor)
-		d.enter(ctx, r, stopping)
+// replicaExit is an exit of a replica.
+type replicaExit struct {
+	at   location
+	when time.Time
+}
+
+// onReplicaExit handles a replica that crashed too often or found its device lost. It is restarted
+// at once where its lease is. If it exits there again within avoidAfterCrash, its lease is released
+// and the GPU is avoided for that time.
+func (d *deployment) onReplicaExit(ctx actor.Context, r *replicaState) {
+	name, at, last := r.spec.GetName(), location{r.spec.GetNode(), r.spec.GetGpu()}, d.lastExit[r.spec.GetName()]
+	d.lastExit[name] = replicaExit{at, time.Now()}
+	if d.isSubstitute(name) { // the replica to be moved stays in place
+		d.extendStable(moveBackoff)
+		d.setPhase(ctx, r, stopping)
 		return
 	}
-	if time.Since(last) > restFor {
-		d.homes[name] = at
+	if last.at != at || time.Since(last.when) > avoidAfterCrash {
+		d.lastPlacement[name] = at
 		delete(d.replicas, name)
 		return
 	}
-	delete(d.homes, name)
-	d.avoid[at] = time.Now().Add(restFor)
-	d.fail(&messages.Refused{
+	delete(d.lastPlacement, name)
+	d.avoidUntil[at] = time.Now().Add(avoidAfterCrash)
+	d.setFailure(&messages.Refused{
 		Reason: messages.Reason_REASON_ENGINE_FAILED,
-		Detail: "replica " + name + " ended twice within " + restFor.String() + " on " + at.node + "/" + at.name + ", which is left alone for as long; the log of its node says why",
+		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.node + "/" +
+			at.name + ", which is avoided for that time; see the log of node " + at.node,
 	})
-	d.enter(ctx, r, stopping)
+	d.setPhase(ctx, r, stopping)
 }
 
-// retrace: the connection to a replica's node broke. Either the node has left, and the members will say so, or the replica is still
-// there: then its node is asked again.
-func (d *deployment) retrace(ctx actor.Context, r *copyOf) {
+// requery handles a broken connection to a replica's node. If the node has left, MembersChanged
+// will follow. Otherwise the replica may still run, so the node is queried again.
+func (d *deployment) requery(ctx actor.Context, r *replicaState) {
 	delete(d.replicas, r.spec.GetName())
-	d.lost[r.spec.GetName()] = true
+	d.reservedNames[r.spec.GetName()] = true
 	if n := d.nodes[r.spec.GetNode()]; n != nil {
-		n.known, n.since = false, time.Now()
-		d.acquaint(ctx, n)
+		n.reported, n.since = false, time.Now()
+		d.queryNode(ctx, n)
 	}
 }
 
-func same(a, b *actor.PID) bool {
+func samePID(a, b *actor.PID) bool {
 	return a != nil && b != nil && a.GetAddress() == b.GetAddress() && a.GetId() == b.GetId()
 }

@@ -9,16 +9,16 @@ import (
 	"troupe/messages"
 )
 
-// push says, or says again, what brings a replica to its next phase.
-func (d *deployment) push(ctx actor.Context, r *copyOf) {
+// sendCommand sends the command of the replica's phase, for the first time or again.
+func (d *deployment) sendCommand(ctx actor.Context, r *replicaState) {
 	name, n := r.spec.GetName(), d.nodes[r.spec.GetNode()]
-	if n == nil && r.phase != placing || d.deposed {
-		return // the node's leaving is under way
+	if n == nil && r.phase != placing || d.fenced {
+		return // MembersChanged will remove it
 	}
 	switch r.phase {
 	case placing:
-		r.gpus = d.askGPUs(ctx, name)
-		supervise.After(ctx, placeWithin, &placeNow{d.incarnation, name})
+		r.gpus = d.queryGPUs(ctx, name)
+		supervise.After(ctx, gpuReplyTimeout, &placementTimeout{d.incarnation, name})
 	case starting:
 		ctx.Request(d.Replicas(n.member), &messages.StartReplica{
 			RequestId: name, Replica: r.spec, Deployment: refOf(ctx.Self()), Term: d.Term,
@@ -26,12 +26,13 @@ func (d *deployment) push(ctx actor.Context, r *copyOf) {
 	case loading:
 		ctx.Request(r.pid, &messages.GetReplica{RequestId: name})
 	case draining:
-		if d.drained(r) {
-			d.enter(ctx, r, stopping)
+		if d.drainDone(r) {
+			d.setPhase(ctx, r, stopping)
 			return
 		}
-		ctx.Request(d.Replicas(n.member), &messages.DrainReplica{RequestId: name, Replica: name, Model: d.Name, Term: d.Term})
-		d.empty(ctx, r)
+		ctx.Request(d.Replicas(n.member), &messages.DrainReplica{RequestId: name, Replica: name, Model: d.Name,
+			Term: d.Term})
+		d.migrateSequences(ctx, r)
 	case stopping:
 		ctx.Request(d.Replicas(n.member), &messages.StopReplica{
 			RequestId: name, Replica: name, Model: d.Name, Gpu: r.spec.GetGpu(), Term: d.Term,
@@ -39,65 +40,67 @@ func (d *deployment) push(ctx actor.Context, r *copyOf) {
 	}
 }
 
-// drained reports whether there is nothing to wait for any more. Sessions that are still there go on elsewhere.
-func (d *deployment) drained(r *copyOf) bool {
+// drainDone reports whether the drain is over. Sequences that are still there are resumed elsewhere
+// by their sessions.
+func (d *deployment) drainDone(r *replicaState) bool {
 	state := r.status.GetState()
-	within := drainWithin
-	if d.alone(r) {
-		within = finishWithin
+	timeout := drainTimeout
+	if d.noMigrationTarget(r) {
+		timeout = finishTimeout
 	}
-	return time.Since(r.since) > within ||
+	return time.Since(r.since) > timeout ||
 		state != messages.ReplicaState_REPLICA_STATE_SERVING && state != messages.ReplicaState_REPLICA_STATE_DRAINING
 }
 
-// empty has the sequences of a replica that drains moved to the least loaded other one.
-func (d *deployment) empty(ctx actor.Context, r *copyOf) {
-	if r.moving {
+// migrateSequences migrates the sequences of a draining replica to the least loaded one with the
+// same files.
+func (d *deployment) migrateSequences(ctx actor.Context, r *replicaState) {
+	if r.migrating {
 		return
 	}
-	var to *copyOf
+	var to *replicaState
 	for _, other := range d.replicas {
-		if other != r && other.ready() && sameFiles(other, r) && (to == nil || other.load() < to.load()) {
+		if other != r && other.serving() && sameFiles(other, r) && (to == nil || other.load() < to.load()) {
 			to = other
 		}
 	}
 	if to != nil {
-		r.moving = true
+		r.migrating = true
 		ctx.Request(r.pid, &messages.MigrateSequences{
 			RequestId: r.spec.GetName(), Target: to.spec.GetName(), TargetActor: refOf(to.pid), Term: d.Term,
-			Cause: r.spec.GetName() + " leaves: " + r.leaves,
+			Cause: r.spec.GetName() + " leaves: " + r.drainCause,
 		})
 	}
 }
 
 func (d *deployment) onMigrated(msg *messages.MigrateSequencesResult) {
 	if r := d.replicas[msg.GetRequestId()]; r != nil {
-		r.moving = false // what is left is tried again
+		r.migrating = false // sendCommand migrates the rest
 	}
 }
 
-// ready reports whether sequences may be sent to a replica.
-func (r *copyOf) ready() bool {
+// serving reports whether sequences may be sent to the replica.
+func (r *replicaState) serving() bool {
 	return r.phase == up && r.status.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING
 }
 
-func (r *copyOf) load() uint32 { return r.status.GetRunning() + r.status.GetWaiting() }
+func (r *replicaState) load() uint32 { return r.status.GetRunning() + r.status.GetWaiting() }
 
 func (d *deployment) onReplicaStarted(ctx actor.Context, msg *messages.StartReplicaResult) {
 	r := d.replicas[msg.GetRequestId()]
-	if r == nil || r.phase != starting || d.refused(msg.GetRefused()) || msg.GetStarted() == nil {
-		return // a refusal is asked again with the next tick
+	if r == nil || r.phase != starting || d.checkFenced(msg.GetRefused()) || msg.GetStarted() == nil {
+		return // a refused command is repeated by the next tick
 	}
 	r.pid = pidOf(msg.GetStarted().GetActor())
 	ctx.Watch(r.pid)
-	d.enter(ctx, r, loading)
+	d.setPhase(ctx, r, loading)
 	d.reconcile(ctx)
 }
 
-// onChanged takes a replica's report.
-func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus, failure *messages.Refused) {
+// onReplicaStatus handles a replica's report.
+func (d *deployment) onReplicaStatus(ctx actor.Context, status *messages.ReplicaStatus, failure *messages.Refused) {
 	r := d.replicas[status.GetName()]
-	if r == nil || r.phase == placing || r.pid != nil && !same(r.pid, pidOf(status.GetActor())) {
+	if r == nil || r.phase == placing || r.pid != nil && !samePID(r.pid, pidOf(status.GetActor())) {
 		return
 	}
 	r.status = status
@@ -109,27 +112,27 @@ func (d *deployment) onChanged(ctx actor.Context, status *messages.ReplicaStatus
 	case messages.ReplicaState_REPLICA_STATE_SERVING:
 		if r.phase == starting || r.phase == loading {
 			d.failure = nil
-			delete(d.homes, status.GetName())
-			d.enter(ctx, r, up)
+			delete(d.lastPlacement, status.GetName())
+			d.setPhase(ctx, r, up)
 			d.Publish("replica.serving", status.GetName(), "on "+r.spec.GetNode()+"/"+status.GetGpu())
 		}
 	case messages.ReplicaState_REPLICA_STATE_DRAINING:
-		if r.phase < draining { // of an earlier reign
-			r.leaves = "an earlier reign of its deployment had it drain"
-			d.enter(ctx, r, draining)
+		if r.phase < draining { // drained by an earlier term
+			r.drainCause = "drained by an earlier term of its deployment"
+			d.setPhase(ctx, r, draining)
 		}
 	case messages.ReplicaState_REPLICA_STATE_FAILED:
 		if status.GetFoundRevision() != "" {
-			failure = d.differs(r, status.GetFoundRevision())
+			failure = d.weightsDiffer(r, status.GetFoundRevision())
 		}
 		d.onFailed(ctx, r, failure)
 	}
-	d.judge(ctx, r)
+	d.checkRevision(ctx, r)
 	d.reconcile(ctx)
 }
 
-// onFailed: a replica did not load; or it did once, and its device is lost.
-func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Refused) {
+// onFailed handles a replica that failed to load, or whose device was lost after it served.
+func (d *deployment) onFailed(ctx actor.Context, r *replicaState, failure *messages.Refused) {
 	lost := failure.GetReason() == messages.Reason_REASON_QUARANTINED && r.phase == up
 	if r.phase != starting && r.phase != loading && !lost {
 		return
@@ -139,21 +142,22 @@ func (d *deployment) onFailed(ctx actor.Context, r *copyOf, failure *messages.Re
 			Reason: messages.Reason_REASON_LOAD_FAILED, Detail: "replica " + r.spec.GetName() + " failed to load",
 		}
 	}
-	d.avoid[place{r.spec.GetNode(), r.spec.GetGpu()}] = time.Now().Add(avoidFor)
-	if d.substitutes(r.spec.GetName()) {
-		d.rest(sorryFor)
+	d.avoidUntil[location{r.spec.GetNode(), r.spec.GetGpu()}] = time.Now().Add(avoidAfterRefusal)
+	if d.isSubstitute(r.spec.GetName()) {
+		d.extendStable(moveBackoff)
 	}
 	if failure.GetReason() == messages.Reason_REASON_WEIGHTS_DIFFER {
 		d.Publish("model.weights_differ", d.Name, failure.GetDetail())
 	} else {
-		d.facts = nil // the folder may have changed since it was inspected
+		d.facts = nil // the files may have changed since the inspection
 	}
-	d.fail(d.at(r, failure))
-	d.enter(ctx, r, stopping)
+	d.setFailure(d.withNode(r, failure))
+	d.setPhase(ctx, r, stopping)
 }
 
-// at names the node in a failure to load: the folder is there, or not, on each node for itself.
-func (d *deployment) at(r *copyOf, failure *messages.Refused) *messages.Refused {
+// withNode adds the node to a load failure, because the model's files may be missing on one node
+// alone.
+func (d *deployment) withNode(r *replicaState, failure *messages.Refused) *messages.Refused {
 	if failure.GetReason() != messages.Reason_REASON_LOAD_FAILED {
 		return failure
 	}
@@ -165,31 +169,32 @@ func (d *deployment) at(r *copyOf, failure *messages.Refused) *messages.Refused 
 
 func (d *deployment) onDrained(ctx actor.Context, msg *messages.ReplicaDrained) {
 	if r := d.replicas[msg.GetReplica()]; r != nil && r.phase == draining {
-		d.enter(ctx, r, stopping)
+		d.setPhase(ctx, r, stopping)
 	}
 }
 
 func (d *deployment) onStopped(ctx actor.Context, msg *messages.StopReplicaResult) {
-	if d.refused(msg.GetRefused()) || msg.GetStopped() == nil {
+	if d.checkFenced(msg.GetRefused()) || msg.GetStopped() == nil {
 		return
 	}
-	for s := range d.strays {
+	for s := range d.orphans {
 		if s.node+"/"+s.name == msg.GetRequestId() {
-			delete(d.strays, s)
+			delete(d.orphans, s)
 			return
 		}
 	}
 	if r := d.replicas[msg.GetRequestId()]; r != nil && r.phase == stopping {
 		delete(d.replicas, msg.GetRequestId())
-		d.Publish("replica.stopped", msg.GetRequestId(), "its memory is free")
+		d.Publish("replica.stopped", msg.GetRequestId(), "memory freed")
 		d.reconcile(ctx)
 	}
 }
 
-func (d *deployment) fail(why *messages.Refused) {
+func (d *deployment) setFailure(why *messages.Refused) {
 	if d.failure.GetDetail() != why.GetDetail() {
-		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).Msg("deployment failed")
+		d.Log.Warn().Str("model", d.Name).Stringer("reason", why.GetReason()).Str("detail", why.GetDetail()).
+			Msg("deployment failed")
 		d.Publish("model.failed", d.Name, why.GetDetail())
 	}
-	d.failure, d.crowded = why, false
+	d.failure, d.outOfMemory = why, false
 }

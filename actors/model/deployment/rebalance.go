@@ -13,86 +13,90 @@ import (
 )
 
 const (
-	calmFor  = 10 * time.Second // how long nothing must have changed before a replica is moved to a better place
-	sorryFor = 5 * time.Minute  // likewise, after one did not come up there
+	stableFor   = 10 * time.Second // without changes before a replica may move
+	moveBackoff = 5 * time.Minute  // before the next move after one failed
 )
 
-// weighNow is a note to self: the GPUs had the time to answer.
-type weighNow struct{ incarnation uint64 }
+// surveyTimeout is a note to self: the time for the GPUs' replies is over.
+type surveyTimeout struct{ incarnation uint64 }
 
-// rebalance looks, while nothing changes, whether a replica is better placed elsewhere, as when a node has come back. The
-// GPUs are asked only where that may be so by what runs where.
+// rebalance looks for a replica that is better placed elsewhere, for example after a node came
+// back, while nothing else changes. It queries the GPUs only if a better place is possible by the
+// number of replicas alone.
 func (d *deployment) rebalance(ctx actor.Context) {
-	if d.survey != nil || time.Now().Before(d.calm) || !d.atRest() {
+	if d.gpuSurvey != nil || time.Now().Before(d.stableUntil) || !d.stable() {
 		return
 	}
-	gpus := make(map[place]*messages.GpuStatus)
+	gpus := make(map[location]*messages.GpuStatus)
 	for name, n := range d.nodes {
 		for _, gpu := range n.member.GetGpus() {
-			gpus[place{name, gpu}] = &messages.GpuStatus{MemoryBytes: math.MaxInt64 / 2}
+			gpus[location{name, gpu}] = &messages.GpuStatus{MemoryBytes: math.MaxInt64 / 2}
 		}
 	}
-	if _, ok := schedule.Rebalance(d.copies(), d.candidates(gpus, nil)); !ok {
+	if _, ok := schedule.Rebalance(d.scheduleInput(), d.candidates(gpus, nil)); !ok {
 		return
 	}
-	d.survey = d.askGPUs(ctx, d.Name)
-	supervise.After(ctx, placeWithin, &weighNow{d.incarnation})
+	d.gpuSurvey = d.queryGPUs(ctx, d.Name)
+	supervise.After(ctx, gpuReplyTimeout, &surveyTimeout{d.incarnation})
 }
 
-// onWeighNow begins the move, where there is room: a substitute is started on the better place, and once it serves, the
-// replica that moves is drained as any other that is one too many.
-func (d *deployment) onWeighNow(ctx actor.Context, msg *weighNow) {
+// onSurveyTimeout starts a move if there is room: it starts a substitute on the better GPU. Once
+// the substitute serves, the moved replica is drained as surplus.
+func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	survey := d.survey
-	d.survey = nil
-	if !d.atRest() {
+	survey := d.gpuSurvey
+	d.gpuSurvey = nil
+	if !d.stable() {
 		return
 	}
-	d.rest(calmFor)
-	move, ok := schedule.Rebalance(d.copies(), d.candidates(survey, nil))
+	d.extendStable(stableFor)
+	move, ok := schedule.Rebalance(d.scheduleInput(), d.candidates(survey, nil))
 	if !ok {
 		return
 	}
-	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moves")
+	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moving")
 	d.Publish("replica.moving", move.Copy, move.Why)
-	name := d.unused()
-	substitute := &copyOf{spec: d.replicaSpec(name)}
+	name := d.newReplicaName()
+	substitute := &replicaState{spec: d.replicaSpec(name)}
 	substitute.spec.Node, substitute.spec.Gpu = move.To.Node, move.To.Name
 	d.replicas[name], d.replicas[move.Copy].substitute = substitute, name
-	d.enter(ctx, substitute, starting)
+	d.setPhase(ctx, substitute, starting)
 }
 
-// atRest reports whether there is nothing else to do: as many serve as were asked for, as they were asked for, where they may stay.
-func (d *deployment) atRest() bool {
-	if d.spec == nil || d.removing || d.deposed || !d.acquainted() || len(d.strays) > 0 || len(d.replicas) != int(d.spec.GetReplicas()) {
+// stable reports whether nothing else is to be done: the requested number of replicas serves, all
+// are current, and none is on a quarantined GPU or a draining node.
+func (d *deployment) stable() bool {
+	if d.spec == nil || d.removing || d.fenced || !d.allNodesReported() || len(d.orphans) > 0 ||
+		len(d.replicas) != int(d.spec.GetReplicas()) {
 		return false
 	}
 	for _, r := range d.replicas {
-		at := place{r.spec.GetNode(), r.spec.GetGpu()}
-		if !r.ready() || !d.current(r) || r.holds == (hbm.Need{}) || d.sick[at] || !d.nodes[at.node].open() {
+		at := location{r.spec.GetNode(), r.spec.GetGpu()}
+		if !r.serving() || !d.current(r) || r.leased == (hbm.Need{}) || d.quarantined[at] ||
+			!d.nodes[at.node].schedulable() {
 			return false
 		}
 	}
 	return true
 }
 
-// rest keeps replicas from being moved for a while.
-func (d *deployment) rest(least time.Duration) {
-	if until := time.Now().Add(least); until.After(d.calm) {
-		d.calm = until
+// extendStable allows no move for at least this period.
+func (d *deployment) extendStable(period time.Duration) {
+	if until := time.Now().Add(period); until.After(d.stableUntil) {
+		d.stableUntil = until
 	}
 }
 
-// moves reports whether a replica's substitute is on its way, or there.
-func (d *deployment) moves(r *copyOf) bool {
+// hasSubstitute reports whether a replica's substitute is starting or serving.
+func (d *deployment) hasSubstitute(r *replicaState) bool {
 	s := d.replicas[r.substitute]
 	return s != nil && s.phase <= up
 }
 
-// substitutes reports whether a replica was started for another one to move to, and that one is still as it was.
-func (d *deployment) substitutes(name string) bool {
+// isSubstitute reports whether a replica was started to replace another one that still serves.
+func (d *deployment) isSubstitute(name string) bool {
 	for _, r := range d.replicas {
 		if r.substitute == name && r.phase == up {
 			return true
@@ -101,13 +105,14 @@ func (d *deployment) substitutes(name string) bool {
 	return false
 }
 
-// held is what a replica has of a GPU. It is moved only where it has as much.
-func held(s *messages.GpuStatus, owner string) (n hbm.Need) {
+// leasedMemory returns the memory that a replica has on its GPU. The replica is moved only to a GPU
+// with room for as much.
+func leasedMemory(s *messages.GpuStatus, owner string) (n hbm.Need) {
 	for _, l := range s.GetLeases() {
 		switch bytes := int64(l.GetPages()) * hbm.PageBytes; {
 		case l.GetOwner() != owner:
 		case l.GetKind() == "kv":
-			n.Least, n.Floor, n.Full = bytes, bytes, bytes
+			n.Min, n.MinAlone, n.Max = bytes, bytes, bytes
 		default:
 			n.Fixed += bytes
 		}

@@ -9,55 +9,59 @@ import (
 	"troupe/testkit"
 )
 
-// alone plays three replicas on host a, and b that has just come back with nothing.
-func alone(t *testing.T) *stage {
+// playUnbalanced starts three replicas on host a, and then lets an empty host b rejoin.
+func playUnbalanced(t *testing.T) *stage {
 	s := play(t, "a", "b")
 	s.leave("b")
 	s.start(1)
 	s.apply(3)
-	s.has("a", "m-0", "m-1", "m-2")
+	s.expectReplicas("a", "m-0", "m-1", "m-2")
 	s.join("b", "b.2")
 	return s
 }
 
-// TestRebalance: a node that comes back gets its share, once nothing has changed for a while. The substitute serves before the
-// replica that moves is drained, and its sequences move; and that is all.
-func TestRebalance(t *testing.T) {
+// TestRejoinedNodeGetsShare checks that a node that comes back gets a replica after nothing has
+// changed for a while. The substitute serves before the moved replica is drained, its sequences
+// migrate, and nothing else moves.
+func TestRejoinedNodeGetsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := alone(t)
+		s := playUnbalanced(t)
 		s.pass(9 * time.Second)
-		s.has("a", "m-0", "m-1", "m-2") // too early
+		s.expectReplicas("a", "m-0", "m-1", "m-2") // not stable for long enough
 		var moved *testkit.Peer
 		s.hosts["a"].with(func(a *host) { moved = a.replicas["m-2"] })
 		s.pass(10 * time.Second)
-		s.has("a", "m-0", "m-1")
-		s.has("b", "m-3")
-		if s.told().GetState() != ready {
-			t.Errorf("%v", s.told())
+		s.expectReplicas("a", "m-0", "m-1")
+		s.expectReplicas("b", "m-3")
+		if s.lastStatus().GetState() != ready {
+			t.Errorf("%v", s.lastStatus())
 		}
-		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 || m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
-			t.Errorf("the sequences were not moved: %v", m)
+		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 ||
+			m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
+			t.Errorf("the sequences did not migrate: %v", m)
 		}
 		s.pass(10 * time.Minute)
-		s.has("a", "m-0", "m-1")
-		s.has("b", "m-3")
+		s.expectReplicas("a", "m-0", "m-1")
+		s.expectReplicas("b", "m-3")
 	})
 }
 
-// TestRebalanceOntoOthers: others give way to what moves, as far as it needs no more than it holds.
-func TestRebalanceOntoOthers(t *testing.T) {
+// TestRebalanceOntoSharedGPU checks that a replica moves onto a GPU that others use if its current
+// memory fits there.
+func TestRebalanceOntoSharedGPU(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := alone(t)
+		s := playUnbalanced(t)
 		s.hosts["b"].with(func(b *host) { b.others = b.memory - needed })
 		s.pass(20 * time.Second)
-		s.has("a", "m-0", "m-1")
-		s.has("b", "m-3")
+		s.expectReplicas("a", "m-0", "m-1")
+		s.expectReplicas("b", "m-3")
 	})
 }
 
-// TestNotRebalanced: what is better placed elsewhere stays where it can not be moved.
-func TestNotRebalanced(t *testing.T) {
-	for name, but := range map[string]func(*stage){
+// TestNoRebalanceWithoutRoom checks that a replica stays if the better place has no room or is
+// draining.
+func TestNoRebalanceWithoutRoom(t *testing.T) {
+	for name, obstruct := range map[string]func(*stage){
 		"no room": func(s *stage) { s.hosts["b"].with(func(b *host) { b.others = b.memory - needed + 1 }) },
 		"drained": func(s *stage) {
 			s.change(func(m *messages.MembersChanged) { m.Draining = []string{"b"} })
@@ -65,71 +69,74 @@ func TestNotRebalanced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := alone(t)
-				but(s)
+				s := playUnbalanced(t)
+				obstruct(s)
 				s.pass(10 * time.Minute)
-				s.has("a", "m-0", "m-1", "m-2")
-				if n := s.hosts["b"].begun(); n != 0 {
-					t.Errorf("%d were started on b", n)
+				s.expectReplicas("a", "m-0", "m-1", "m-2")
+				if n := s.hosts["b"].startCount(); n != 0 {
+					t.Errorf("%d replicas started on b", n)
 				}
 				if n := len(testkit.Got[*messages.GetGpu](s.hosts["b"].gpu)); n > 61 {
-					t.Errorf("b's GPU was asked %d times in ten minutes", n)
+					t.Errorf("b's GPU was queried %d times in ten minutes", n)
 				}
 			})
 		})
 	}
 }
 
-// TestMoveFails: where the substitute does not come up, the replica stays, and it is not tried again and again.
-func TestMoveFails(t *testing.T) {
-	for name, ails := range map[string]func(*host){"loading": func(h *host) { h.bad = true }, "running": func(h *host) { h.frail = true }} {
+// TestFailedMoveBacksOff checks that a replica stays if its substitute fails, and that the move is
+// not retried soon.
+func TestFailedMoveBacksOff(t *testing.T) {
+	for name, fault := range map[string]func(*host){"loading": func(h *host) { h.failsToLoad = true },
+		"running": func(h *host) { h.crashing = true }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := alone(t)
-				s.hosts["b"].with(ails)
+				s := playUnbalanced(t)
+				s.hosts["b"].with(fault)
 				s.pass(4 * time.Minute)
-				s.has("a", "m-0", "m-1", "m-2")
-				s.has("b")
-				if n := s.hosts["b"].begun(); n != 1 {
-					t.Errorf("%d were started on b", n)
+				s.expectReplicas("a", "m-0", "m-1", "m-2")
+				s.expectReplicas("b")
+				if n := s.hosts["b"].startCount(); n != 1 {
+					t.Errorf("%d replicas started on b", n)
 				}
-				if s.told().GetState() != ready {
-					t.Errorf("%v", s.told())
+				if s.lastStatus().GetState() != ready {
+					t.Errorf("%v", s.lastStatus())
 				}
 			})
 		})
 	}
 }
 
-// TestMoveGivesWay: fewer replicas are asked for while one moves, or where it moves to is lost: in the end there are those asked for.
-func TestMoveGivesWay(t *testing.T) {
+// TestChangeDuringMove scales down or loses the target node during a move, and expects the
+// requested number of replicas in the end.
+func TestChangeDuringMove(t *testing.T) {
 	for name, tc := range map[string]struct {
-		turn func(*stage)
-		a, b []string
+		change func(*stage)
+		a, b   []string
 	}{
 		"scaled": {func(s *stage) { s.apply(2) }, []string{"m-0"}, []string{"m-3"}},
 		"lost":   {func(s *stage) { s.leave("b") }, []string{"m-0", "m-1", "m-2"}, []string{"m-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := alone(t)
-				for s.hosts["b"].begun() == 0 {
+				s := playUnbalanced(t)
+				for s.hosts["b"].startCount() == 0 {
 					s.pass(time.Millisecond)
 				}
-				tc.turn(s)
+				tc.change(s)
 				s.pass(time.Minute)
-				if s.told().GetState() != ready {
-					t.Errorf("%v", s.told())
+				if s.lastStatus().GetState() != ready {
+					t.Errorf("%v", s.lastStatus())
 				}
-				s.has("a", tc.a...)
-				s.has("b", tc.b...)
+				s.expectReplicas("a", tc.a...)
+				s.expectReplicas("b", tc.b...)
 			})
 		})
 	}
 }
 
-// begun is how many replicas were started.
-func (h *host) begun() (n int) {
+// startCount returns the number of replicas started on the host.
+func (h *host) startCount() (n int) {
 	h.with(func(h *host) { n = h.starts })
 	return n
 }

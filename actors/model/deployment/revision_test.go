@@ -12,19 +12,20 @@ import (
 	"troupe/messages"
 )
 
-// shelf is where a stage's deployment is stored.
-type shelf struct {
+// storedStage is a stage with the stored spec of its deployment.
+type storedStage struct {
 	*stage
 	spec     *messages.DeploymentSpec
 	revision uint64
-	fail     error // of the next attempts to store digests
+	fail     error // result of storing digests
 	records  int
 }
 
-// deploys starts a reign of a deployment that is stored.
-func deploys(s *stage, replicas uint32) *shelf {
-	x := &shelf{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas), BlockTokens: new(uint32(16)),
-		Deploy: 1}}
+// playStored starts a deployment whose spec is stored.
+func playStored(s *stage, replicas uint32) *storedStage {
+	x := &storedStage{stage: s, spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(replicas),
+		BlockTokens: new(uint32(16)),
+		Deploy:      1}}
 	s.record = func(deploy uint64, weights, revision string) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -41,13 +42,13 @@ func deploys(s *stage, replicas uint32) *shelf {
 	return x
 }
 
-// put brings what is stored to the deployment.
-func (x *shelf) put() {
+// put sends the stored spec to the deployment.
+func (x *storedStage) put() {
 	x.revision++
 	x.router.Send(x.pid, &messages.ApplyDeployment{Spec: x.spec, Revision: x.revision})
 }
 
-func (x *shelf) change(f func(*messages.DeploymentSpec)) {
+func (x *storedStage) change(f func(*messages.DeploymentSpec)) {
 	x.mu.Lock()
 	x.spec = proto.CloneOf(x.spec)
 	f(x.spec)
@@ -56,11 +57,11 @@ func (x *shelf) change(f func(*messages.DeploymentSpec)) {
 	x.pass(20 * time.Second)
 }
 
-// serving is how many replicas of a host may serve.
+// serving returns the number of replicas of a host that may serve.
 func (h *host) serving() (n int) {
 	h.with(func(h *host) {
 		for name := range h.replicas {
-			if h.serve[name] || h.files == "" || h.specs[name].GetRevisionDigest() == h.files {
+			if h.confirmed[name] || h.files == "" || h.specs[name].GetRevisionDigest() == h.files {
 				n++
 			}
 		}
@@ -68,28 +69,30 @@ func (h *host) serving() (n int) {
 	return n
 }
 
-// TestFirstReplicaMakesTheRevision: of two nodes with other files, the replica that is stored first serves,
-// and the other one does not; the deployment says so until the files are the same.
-func TestFirstReplicaMakesTheRevision(t *testing.T) {
+// TestFirstReplicaSetsRevision has two nodes with different files. The replica whose digests are
+// stored first serves, and the other one does not. The status reports the difference until the
+// files are equal.
+func TestFirstReplicaSetsRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")
 		s.hosts["a"].files, s.hosts["b"].files = "one", "two"
-		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one each
-		x := deploys(s, 2)
+		s.hosts["a"].memory, s.hosts["b"].memory = needed, needed // room for one replica each
+		x := playStored(s, 2)
 		x.change(func(*messages.DeploymentSpec) {})
 		winner, loser := s.hosts["a"], s.hosts["b"]
 		if x.spec.GetRevisionDigest() == "two" {
 			winner, loser = loser, winner
 		}
 		if x.spec.GetRevisionDigest() == "" || winner.serving() != 1 || loser.serving() != 0 {
-			t.Errorf("%v: %d and %d serve", x.spec, winner.serving(), loser.serving())
+			t.Errorf("%v: %d and %d replicas serve", x.spec, winner.serving(), loser.serving())
 		}
-		d := s.told()
+		d := s.lastStatus()
 		if d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED ||
 			d.GetFailure().GetReason() != messages.Reason_REASON_WEIGHTS_DIFFER {
 			t.Errorf("%v", d)
 		}
-		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name, " p ",
+		for _, part := range []string{"revision " + winner.files, "revision " + loser.files, "node " + loser.name,
+			" p ",
 			"run models.deploy"} {
 			if !strings.Contains(d.GetDetail(), part) {
 				t.Errorf("%q lacks %q", d.GetDetail(), part)
@@ -97,61 +100,63 @@ func TestFirstReplicaMakesTheRevision(t *testing.T) {
 		}
 		loser.with(func(h *host) { h.files = winner.files })
 		s.pass(time.Minute)
-		if d := s.told(); d.GetState() != ready || winner.serving() != 1 || loser.serving() != 1 {
+		if d := s.lastStatus(); d.GetState() != ready || winner.serving() != 1 || loser.serving() != 1 {
 			t.Errorf("%v", d)
 		}
 	})
 }
 
-// TestDeployRolls: after a models.deploy whose files are not known, replicas of the files before serve
-// until those of the new ones do. Where the files turn out to be the same, no replica is replaced.
-func TestDeployRolls(t *testing.T) {
+// TestDeployReplacesChangedFilesOnly checks that after a models.deploy the old replicas serve until
+// the new ones do. If the files turn out to be equal, no replica is replaced.
+func TestDeployReplacesChangedFilesOnly(t *testing.T) {
 	for name, files := range map[string]string{"other files": "two", "the same files": "one"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(t, "a")
 				a := s.hosts["a"]
 				a.files = "one"
-				x := deploys(s, 2)
+				x := playStored(s, 2)
 				x.change(func(*messages.DeploymentSpec) {})
-				s.has("a", "m-0", "m-1")
-				a.with(func(h *host) { h.files, h.serve = files, map[string]bool{"m-0": true, "m-1": true} })
+				s.expectReplicas("a", "m-0", "m-1")
+				a.with(func(h *host) { h.files, h.confirmed = files, map[string]bool{"m-0": true, "m-1": true} })
 				x.change(func(d *messages.DeploymentSpec) { d.Deploy, d.WeightsDigest, d.RevisionDigest = 2, "", "" })
 				s.pass(time.Minute)
-				if x.spec.GetRevisionDigest() != files || s.told().GetState() != ready || len(a.replicas) != 2 {
-					t.Errorf("%v\n%v", x.spec, s.told())
+				if x.spec.GetRevisionDigest() != files || s.lastStatus().GetState() != ready || len(a.replicas) != 2 {
+					t.Errorf("%v\n%v", x.spec, s.lastStatus())
 				}
 				if kept := a.replicas["m-0"] != nil && a.replicas["m-1"] != nil; kept != (files == "one") {
-					t.Errorf("%q: the replicas before were kept: %v", a.stopped, kept)
+					t.Errorf("%q: the old replicas were kept: %v", a.stopped, kept)
 				}
 			})
 		})
 	}
 }
 
-// TestRecordIsTriedAgain: no replica serves before its digests are stored, and that is tried until it succeeds.
-func TestRecordIsTriedAgain(t *testing.T) {
+// TestRecordIsRetried checks that no replica serves before its digests are stored, and that storing
+// them is retried.
+func TestRecordIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
 		s.hosts["a"].files = "one"
-		x := deploys(s, 1)
+		x := playStored(s, 1)
 		x.fail = errors.New("no store")
 		x.change(func(*messages.DeploymentSpec) {})
 		if s.hosts["a"].serving() != 0 || x.records < 2 {
-			t.Errorf("%d serve, and it was tried %d times", s.hosts["a"].serving(), x.records)
+			t.Errorf("%d serve after %d attempts", s.hosts["a"].serving(), x.records)
 		}
 		x.mu.Lock()
 		x.fail = nil
 		x.mu.Unlock()
 		s.pass(5 * time.Second)
-		if s.hosts["a"].serving() != 1 || s.told().GetState() != ready {
-			t.Errorf("%v", s.told())
+		if s.hosts["a"].serving() != 1 || s.lastStatus().GetState() != ready {
+			t.Errorf("%v", s.lastStatus())
 		}
 	})
 }
 
-// TestFolderFault: a deployment all of whose replicas serve is degraded when one could not be loaded again.
-func TestFolderFault(t *testing.T) {
+// TestFolderFaultDegrades checks that a deployment is degraded while a serving replica could not be
+// loaded again.
+func TestFolderFaultDegrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a")
 		s.start(1)
@@ -162,9 +167,10 @@ func TestFolderFault(t *testing.T) {
 			status.FolderFault = fault
 			s.router.Send(s.pid, &messages.ReplicaChanged{Status: status})
 			s.pass(2 * time.Second)
-			return s.told()
+			return s.lastStatus()
 		}
-		if d := report("m-0 could not be loaded again"); d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED ||
+		degraded := messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED
+		if d := report("m-0 could not be loaded again"); d.GetState() != degraded ||
 			d.GetDetail() != "1 of 1 replicas serve, but m-0 could not be loaded again" {
 			t.Errorf("%v", d)
 		}

@@ -21,26 +21,27 @@ import (
 	"troupe/testkit"
 )
 
-// host is a node, played by the test: its replicas group and its one GPU.
+// host plays a node: its replicas group and its one GPU.
 type host struct {
-	name     string
-	group    *testkit.Peer
-	gpu      *testkit.Peer
-	mu       sync.Mutex
-	replicas map[string]*testkit.Peer // name -> the replica
-	specs    map[string]*messages.ReplicaSpec
-	term     uint64 // the highest that was heard
-	memory   uint64
-	others   uint64 // that other models need
-	stopped  []string
-	starts   int
-	frail    bool            // its replicas end as soon as they are started
-	bad      bool            // they fail to load
-	files    string          // the revision that they find; empty: they say nothing of it
-	serve    map[string]bool // replicas that were confirmed
+	name        string
+	group       *testkit.Peer
+	gpu         *testkit.Peer
+	mu          sync.Mutex
+	replicas    map[string]*testkit.Peer // by name
+	specs       map[string]*messages.ReplicaSpec
+	term        uint64 // the highest received
+	memory      uint64
+	others      uint64 // bytes used by other models
+	stopped     []string
+	starts      int
+	crashing    bool            // its replicas exit right after they start
+	crashFirst  int             // so many of the first starts exit likewise
+	failsToLoad bool            // its replicas fail to load
+	files       string          // the revision that its replicas find; empty: they report none
+	confirmed   map[string]bool // replicas that received ConfirmRevision
 }
 
-// stage is a cluster of hosts around one deployment.
+// stage is one deployment in a cluster of played hosts.
 type stage struct {
 	t       *testing.T
 	sys     *actor.ActorSystem
@@ -49,11 +50,11 @@ type stage struct {
 	mu      sync.Mutex
 	members *messages.MembersChanged
 	inspect error
-	record  func(deploy uint64, weights, revision string) error // nil: it is stored
+	record  func(deploy uint64, weights, revision string) error // nil: succeeds
 	pid     *actor.PID
 }
 
-const needed = 8 << 20 // bytes of a replica
+const needed = 8 << 20 // bytes per replica
 
 func play(t *testing.T, hosts ...string) *stage {
 	s := &stage{t: t, sys: testkit.System(t), hosts: make(map[string]*host), members: &messages.MembersChanged{}}
@@ -67,9 +68,11 @@ func play(t *testing.T, hosts ...string) *stage {
 func (s *stage) host(name string) *host {
 	h := &host{
 		name: name, replicas: make(map[string]*testkit.Peer), specs: make(map[string]*messages.ReplicaSpec),
-		serve: make(map[string]bool), memory: 100 << 20,
+		confirmed: make(map[string]bool), memory: 100 << 20,
 	}
-	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message { return h.answer(s, m) })
+	h.group = testkit.NewPeer(s.t, s.sys, "group-"+name, func(m proto.Message) proto.Message {
+		return h.answer(s, m)
+	})
 	h.gpu = testkit.NewPeer(s.t, s.sys, "gpu-"+name, func(proto.Message) proto.Message {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -78,7 +81,8 @@ func (s *stage) host(name string) *host {
 		}}
 		for owner := range h.replicas {
 			s.Budget.Replicas = append(s.Budget.Replicas, owner)
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed, Pages: needed / hbm.PageBytes})
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed,
+				Pages: needed / hbm.PageBytes})
 		}
 		return s
 	})
@@ -87,14 +91,14 @@ func (s *stage) host(name string) *host {
 	return h
 }
 
-// with reads or changes a host, which its actors do meanwhile.
+// with calls f with the host locked.
 func (h *host) with(f func(*host)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f(h)
 }
 
-// change changes who is in the cluster, and tells the deployment.
+// change changes the members and notifies the deployment.
 func (s *stage) change(f func(*messages.MembersChanged)) {
 	s.mu.Lock()
 	next := proto.CloneOf(s.members)
@@ -108,41 +112,45 @@ func (s *stage) change(f func(*messages.MembersChanged)) {
 
 func (s *stage) now() *messages.MembersChanged { s.mu.Lock(); defer s.mu.Unlock(); return s.members }
 
-// join has a host join, or join again.
+// join adds a host to the cluster, also one that left.
 func (s *stage) join(name, id string) {
 	s.change(func(m *messages.MembersChanged) {
-		m.Members = append(m.Members, &messages.Member{Id: id, Name: name, State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
+		m.Members = append(m.Members, &messages.Member{Id: id, Name: name,
+			State: messages.MemberState_MEMBER_STATE_UP, Gpus: []string{"gpu-0"}})
 	})
 }
 
-// leave takes a host out of the cluster, as if it had died.
+// leave removes a host from the cluster, as if it had failed.
 func (s *stage) leave(name string) {
 	s.change(func(m *messages.MembersChanged) {
 		m.Members = slices.DeleteFunc(m.Members, func(one *messages.Member) bool { return one.GetName() == name })
 	})
 }
 
-// start starts a reign.
+// start starts the deployment of a term.
 func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
-	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("reign-", term), supervise.Strategy(nil), deployment.Props(deployment.Config{
-		Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID, Publish: func(string, string, string) {}, Log: zerolog.Nop(),
-		Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
-		GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
-		Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
-			if s.record == nil {
-				return nil
-			}
-			return s.record(deploy, weights, revision)
-		},
-		Inspect: func(string) (engine.Facts, error) {
-			return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
-		},
-	}), mw...)
+	s.pid = testkit.Spawn(s.t, s.sys, fmt.Sprint("term-", term), supervise.Strategy(nil),
+		deployment.Props(deployment.Config{
+			Name: "m", Node: "a", Term: term, Members: s.now, Router: s.router.PID,
+			Publish: func(string, string, string) {}, Log: zerolog.Nop(),
+			Replicas: func(m *messages.Member) *actor.PID { return s.hosts[m.GetName()].group.PID },
+			GPU:      func(m *messages.Member, _ string) *actor.PID { return s.hosts[m.GetName()].gpu.PID },
+			Record: func(_ context.Context, _ string, deploy uint64, weights, revision string) error {
+				if s.record == nil {
+					return nil
+				}
+				return s.record(deploy, weights, revision)
+			},
+			Inspect: func(string) (engine.Facts, error) {
+				return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
+			},
+		}), mw...)
 }
 
-// apply says how many replicas there are to be.
+// apply sends a spec with this number of replicas.
 func (s *stage) apply(replicas uint32) {
-	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p", Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
+	s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
+		Replicas: new(uint32(replicas)), BlockTokens: new(uint32(16))}, Revision: 1})
 	s.pass(10 * time.Second)
 }
 
@@ -151,8 +159,8 @@ func (s *stage) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// has checks which replicas a host has.
-func (s *stage) has(name string, want ...string) {
+// expectReplicas checks the replicas of a host.
+func (s *stage) expectReplicas(name string, want ...string) {
 	s.t.Helper()
 	h := s.hosts[name]
 	h.mu.Lock()
@@ -167,8 +175,8 @@ func (s *stage) has(name string, want ...string) {
 	}
 }
 
-// told is the deployment's last word to the router.
-func (s *stage) told() *messages.DeploymentStatus {
+// lastStatus returns the last status that the deployment sent to the router.
+func (s *stage) lastStatus() *messages.DeploymentStatus {
 	all := testkit.Got[*messages.RouteDeployment](s.router)
 	if len(all) == 0 {
 		return nil
@@ -176,7 +184,7 @@ func (s *stage) told() *messages.DeploymentStatus {
 	return all[len(all)-1].GetStatus()
 }
 
-// answer is what a replicas group does.
+// answer answers a command as a replicas group does.
 func (h *host) answer(s *stage, m proto.Message) proto.Message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,23 +207,26 @@ func (h *host) answer(s *stage, m proto.Message) proto.Message {
 		if h.replicas[name] == nil {
 			h.starts++
 			h.specs[name] = m.GetReplica()
-			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts), func(q proto.Message) proto.Message { return h.replica(name, q) })
+			h.replicas[name] = testkit.NewPeer(s.t, s.sys, fmt.Sprint(h.name, "-", name, "-", h.starts),
+				func(q proto.Message) proto.Message { return h.replica(name, q) })
 		}
 		started := h.started(name)
-		if h.frail {
+		if h.crashing || h.starts <= h.crashFirst {
 			go h.replicas[name].Stop()
 			delete(h.replicas, name)
 		}
-		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Started{Started: started}}
+		return &messages.StartReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StartReplicaResult_Started{Started: started}}
 	case *messages.DrainReplica:
 		return &messages.ReplicaDrained{Replica: m.GetReplica()}
 	case *messages.StopReplica:
 		if p := h.replicas[m.GetReplica()]; p != nil {
 			delete(h.replicas, m.GetReplica())
 			h.stopped = append(h.stopped, m.GetReplica())
-			s.sys.Root.Poison(p.PID) // after what it was told before
+			s.sys.Root.Poison(p.PID) // handle earlier messages first
 		}
-		return &messages.StopReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
+		return &messages.StopReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StopReplicaResult_Stopped{Stopped: &messages.ReplicaStopped{Replica: m.GetReplica()}}}
 	}
 	return nil
 }
@@ -226,24 +237,27 @@ func (h *host) stale(m proto.Message) proto.Message {
 	case *messages.ListReplicas:
 		return &messages.ListReplicasResult{Node: h.name, Refused: refused}
 	case *messages.StopReplica:
-		return &messages.StopReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StopReplicaResult_Refused{Refused: refused}}
+		return &messages.StopReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StopReplicaResult_Refused{Refused: refused}}
 	case *messages.StartReplica:
-		return &messages.StartReplicaResult{RequestId: m.GetRequestId(), Outcome: &messages.StartReplicaResult_Refused{Refused: refused}}
+		return &messages.StartReplicaResult{RequestId: m.GetRequestId(),
+			Outcome: &messages.StartReplicaResult_Refused{Refused: refused}}
 	}
 	return nil
 }
 
 func (h *host) started(name string) *messages.ReplicaStarted {
 	pid := h.replicas[name].PID
-	return &messages.ReplicaStarted{Replica: name, Spec: h.specs[name], Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}}
+	return &messages.ReplicaStarted{Replica: name, Spec: h.specs[name],
+		Actor: &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}}
 }
 
-// replica is what a replica answers.
+// replica answers a message as a replica does.
 func (h *host) replica(name string, m proto.Message) proto.Message {
 	if c, ok := m.(*messages.ConfirmRevision); ok {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.serve[name] = c.GetRevisionDigest() == h.files
+		h.confirmed[name] = c.GetRevisionDigest() == h.files
 		return nil
 	}
 	if _, ok := m.(*messages.GetReplica); !ok {
@@ -255,7 +269,7 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 		return nil
 	}
 	pid, state := h.replicas[name].PID, messages.ReplicaState_REPLICA_STATE_SERVING
-	if h.bad {
+	if h.failsToLoad {
 		state = messages.ReplicaState_REPLICA_STATE_FAILED
 	}
 	found, wanted := "", h.specs[name].GetRevisionDigest()
@@ -263,7 +277,7 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 	case h.files == "":
 	case wanted != "" && wanted != h.files:
 		state, found = messages.ReplicaState_REPLICA_STATE_FAILED, h.files
-	case wanted == "" && !h.serve[name]:
+	case wanted == "" && !h.confirmed[name]:
 		state = messages.ReplicaState_REPLICA_STATE_LOADING
 	}
 	digest := h.files
@@ -271,30 +285,31 @@ func (h *host) replica(name string, m proto.Message) proto.Message {
 		digest = ""
 	}
 	return &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest, RevisionDigest: digest,
-		FoundRevision: found,
-		Actor:         &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
+		Name: name, Model: "m", Node: h.name, Gpu: "gpu-0", State: state, WeightsDigest: digest,
+		RevisionDigest: digest,
+		FoundRevision:  found,
+		Actor:          &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()},
 	}
 }
 
-var _ deployment.Leases = (*seats)(nil)
+var _ deployment.Leases = (*fakeLeases)(nil)
 
-// seats are the leases of a test.
-type seats struct {
+// fakeLeases implements deployment.Leases.
+type fakeLeases struct {
 	mu      sync.Mutex
 	holders map[string]string
 	terms   map[string]uint64
 	last    uint64
-	node    string // who acquires
+	node    string // the member that acquires
 }
 
-func (l *seats) Holder(role string) (string, uint64) {
+func (l *fakeLeases) Holder(role string) (string, uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.holders[role], l.terms[role]
 }
 
-func (l *seats) Roles() []string {
+func (l *fakeLeases) Roles() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -304,21 +319,21 @@ func (l *seats) Roles() []string {
 	return all
 }
 
-func (l *seats) Acquire(_ context.Context, role string) (bool, error) {
+func (l *fakeLeases) Acquire(_ context.Context, role string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.holders[role] == "" {
-		l.give(role, l.node)
+		l.assign(role, l.node)
 	}
 	return l.holders[role] == l.node, nil
 }
 
-func (l *seats) give(role, node string) {
+func (l *fakeLeases) assign(role, node string) {
 	l.last++
 	l.holders[role], l.terms[role] = node, l.last
 }
 
-func (l *seats) Release(_ context.Context, role string, term uint64) error {
+func (l *fakeLeases) Release(_ context.Context, role string, term uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.terms[role] == term {

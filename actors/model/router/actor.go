@@ -14,73 +14,75 @@ import (
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node string // its name
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Node string // name of this node
+	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members     func() *messages.MembersChanged
 	Peer        func(m *messages.Member) *actor.PID // the router of a member
-	Replicas    *actor.PID                          // the group of this node
-	Deployments *actor.PID                          // likewise
-	Tiers       []*actor.PID                        // KV tiers of this node
-	Sessions    func() int                          // open calls at the gateway of this node
-	Stored      *Stored                             // nil: nobody else reads what is deployed
-	// Informed is called once the router knows what others knew before it: what is stored, and what runs on every other node. Nil: nobody
-	// waits for that.
-	Informed func()
-	// Adapters says what to tell a replica of a model that reports these adapters; nil: nothing.
+	Replicas    *actor.PID                          // the replicas group of this node
+	Deployments *actor.PID                          // the deployments group of this node
+	Tiers       []*actor.PID                        // of this node
+	Sessions    func() int                          // returns the number of open calls at this node's gateway
+	Cache       *DeploymentCache                    // nil: a private one
+	// OnSynced is called once the router knows everything that the others knew before it: the
+	// stored deployments, and the replicas of every other node. May be nil.
+	OnSynced func()
+	// Adapters returns the messages to send to a replica of a model that reports these adapters;
+	// nil: none.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a router.
+// Props returns the props of a router.
 func Props(cfg Config) *actor.Props {
-	if cfg.Stored == nil {
-		cfg.Stored = new(Stored)
+	if cfg.Cache == nil {
+		cfg.Cache = new(DeploymentCache)
 	}
-	if cfg.Informed == nil {
-		cfg.Informed = func() {}
+	if cfg.OnSynced == nil {
+		cfg.OnSynced = func() {}
 	}
 	return supervise.Props(func() actor.Actor {
-		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())} // later lives, also of the process, are greater
+		// incarnation grows over restarts of the actor and of the process
+		return &router{Config: cfg, incarnation: uint64(time.Now().UnixNano())}
 	})
 }
 
 const (
-	flushEvery     = 100 * time.Millisecond
-	beatEvery      = 5                      // flushes, where nothing changed
-	silentAfter    = time.Second            // two beats: from when on a node that says nothing is avoided
-	askEvery       = 500 * time.Millisecond // for a snapshot, of one peer
-	retryAfter     = 50 * time.Millisecond  // when a session may ask for a route again
-	snapshotBlocks = 8192                   // of one replica: 64 KiB
-	remembered     = 1024                   // decisions
+	flushInterval         = 100 * time.Millisecond
+	heartbeatFlushes      = 5                      // flushes without changes between two announcements
+	silenceTimeout        = time.Second            // two heartbeats; then the node is avoided
+	snapshotRetryInterval = 500 * time.Millisecond // per peer
+	routeRetryAfter       = 50 * time.Millisecond  // in refusals of a route
+	snapshotBlocks        = 8192                   // per replica: 64 KiB
+	loggedRequests        = 1024                   // in the decision log
 )
 
 type router struct {
 	Config
 	incarnation uint64
 
-	models  map[string]*table                     // what is served, by model
-	synced  bool                                  // all that is stored is known
-	whole   bool                                  // Informed was called
-	led     map[string]*messages.DeploymentStatus // by the node where each deployment lives
-	peers   map[string]*peer                      // the other nodes
-	leaving map[string]bool                       // nodes that are about to end
-	tiers   map[tierName]*messages.TierAnnounced  // the last word of each, without its blocks
-	held    *route.Holders                        // the blocks of tiers, by the name's String
+	models           map[string]*modelRoutes               // replicas by model
+	storeSynced      bool                                  // all stored deployments are known
+	syncedOnce       bool                                  // OnSynced was called
+	deploymentStatus map[string]*messages.DeploymentStatus // by name, as announced by the leader
+	peers            map[string]*peer                      // the other nodes by name
+	leaving          map[string]bool                       // nodes that are shutting down
+	tiers            map[tierName]*messages.TierAnnounced  // last announcement of each, without its blocks
+	tierBlocks       *route.Holders                        // by tierName.String
 
-	sequence uint64                    // of the last announcement
-	news     *messages.RoutesAnnounced // since then
-	quiet    int                       // flushes without news
-	due      time.Time                 // when the next flush should come; zero: none was
-	memory   memory
+	sequence     uint64                    // of the last announcement
+	pendingDelta *messages.RoutesAnnounced // changes since the last announcement
+	idleFlushes  int                       // flushes since the last announcement
+	flushDue     time.Time                 // zero: before the first flush
+	decisions    decisionLog
 }
 
-// table is one model's routes.
-type table struct {
+// modelRoutes is the routing state of one model.
+type modelRoutes struct {
 	routes   *route.Routes
 	replicas map[string]*replica
 }
 
-// replica is what was announced last.
+// replica is the last announcement of a replica.
 type replica struct {
 	node   string
 	status *messages.ReplicaStatus
@@ -88,13 +90,13 @@ type replica struct {
 
 // peer is the router of another node.
 type peer struct {
-	member   *messages.Member
-	pid      *actor.PID
-	feed     route.Feed
-	asked    time.Time // for a snapshot
-	heard    time.Time // zero: not since its connection broke
-	watched  bool      // until then
-	sessions uint32
+	member            *messages.Member
+	pid               *actor.PID
+	deltas            route.Feed
+	snapshotRequested time.Time // time of the last request
+	lastHeard         time.Time // zero: nothing since the connection broke
+	watched           bool      // until the connection breaks
+	sessions          uint32
 }
 
 // flush is a note to self.
@@ -107,13 +109,13 @@ func (r *router) Receive(ctx actor.Context) {
 	case *flush:
 		r.onFlush(ctx, msg)
 	case *messages.RouteSequence:
-		r.onRoute(ctx, msg)
+		r.onRouteSequence(ctx, msg)
 	case *messages.SequenceMoved:
-		r.memory.add(msg.GetRequestId(), record{time: time.Now(), moved: msg})
+		r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), moved: msg})
 	case *messages.ReplicaAnnounced:
-		r.onReplica(ctx, msg)
+		r.onReplicaAnnounced(ctx, msg)
 	case *messages.RoutesAnnounced:
-		r.onPeer(ctx, msg)
+		r.onRoutesAnnounced(ctx, msg)
 	case *messages.GetRoutes:
 		ctx.Respond(r.snapshot(ctx))
 	case *messages.MembersChanged:
@@ -121,35 +123,35 @@ func (r *router) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		r.onTerminated(msg)
 	case *messages.ListReplicasResult:
-		r.onReplicas(ctx, msg)
+		r.onReplicaList(ctx, msg)
 	case *messages.RouteDeployment:
-		r.onDeployment(msg)
+		r.onRouteDeployment(msg)
 	case *messages.ApplyDeployment:
-		r.Stored.put(msg)
+		r.Cache.put(msg)
 	case *messages.RemoveDeployment:
-		r.Stored.remove(msg.GetName())
+		r.Cache.remove(msg.GetName())
 	case *messages.ListDeploymentsResult:
-		r.onSynced(msg)
+		r.onStoreSynced(msg)
 	case *messages.GetDeployment:
-		r.onGet(ctx, msg)
+		r.onGetDeployment(ctx, msg)
 	case *messages.TierAnnounced:
-		r.onTier(msg)
+		r.onTierAnnounced(msg)
 	case *messages.FindBlocks:
-		r.onFind(ctx, msg)
+		r.onFindBlocks(ctx, msg)
 	case *messages.GetTable:
-		ctx.Respond(r.table())
+		ctx.Respond(r.clusterView())
 	case *messages.GetExplanation:
-		ctx.Respond(r.memory.explain(msg.GetRequestId(), r.Node))
+		ctx.Respond(r.decisions.explain(msg.GetRequestId(), r.Node))
 	}
 }
 
 func (r *router) onStarted(ctx actor.Context) {
-	r.models = make(map[string]*table)
-	r.led = make(map[string]*messages.DeploymentStatus)
+	r.models = make(map[string]*modelRoutes)
+	r.deploymentStatus = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
-	r.tiers, r.held = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
-	r.memory = newMemory(remembered)
-	r.news = r.blank(ctx)
+	r.tiers, r.tierBlocks = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
+	r.decisions = newDecisionLog(loggedRequests)
+	r.pendingDelta = r.newDelta(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
 	ctx.Request(r.Deployments, &messages.GetDesired{})
 	for _, tier := range r.Tiers {
@@ -159,25 +161,26 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.onFlush(ctx, &flush{r.incarnation})
 }
 
-// onReplicas: what runs on this node is asked how it is, after a crash of the router.
-func (r *router) onReplicas(ctx actor.Context, msg *messages.ListReplicasResult) {
+// onReplicaList requests the status of this node's replicas after the router started.
+func (r *router) onReplicaList(ctx actor.Context, msg *messages.ListReplicasResult) {
 	for _, m := range msg.GetReplicas() {
 		ctx.Request(actor.NewPID(m.GetActor().GetAddress(), m.GetActor().GetId()), &messages.GetReplica{})
 	}
 }
 
-// onReplica takes the word of a replica of this node.
-func (r *router) onReplica(ctx actor.Context, msg *messages.ReplicaAnnounced) {
-	if ref := msg.GetStatus().GetActor(); !r.knows(msg.GetStatus()) {
+// onReplicaAnnounced applies the report of a replica of this node.
+func (r *router) onReplicaAnnounced(ctx actor.Context, msg *messages.ReplicaAnnounced) {
+	if ref := msg.GetStatus().GetActor(); !r.hasLocal(msg.GetStatus()) {
 		ctx.Watch(actor.NewPID(ref.GetAddress(), ref.GetId()))
 	}
-	r.adopt(r.Node, msg)
-	r.correct(ctx, msg.GetStatus())
-	r.news.Replicas = append(r.news.Replicas, msg)
+	r.applyReplica(r.Node, msg)
+	r.reconcileAdapters(ctx, msg.GetStatus())
+	r.pendingDelta.Replicas = append(r.pendingDelta.Replicas, msg)
 }
 
-// correct tells a replica of this node what is no longer as the catalogue of adapters has it. It is said again with each report until it is so.
-func (r *router) correct(ctx actor.Context, s *messages.ReplicaStatus) {
+// reconcileAdapters sends a replica of this node the differences between its adapters and the
+// catalogue. It does so with each report until they agree.
+func (r *router) reconcileAdapters(ctx actor.Context, s *messages.ReplicaStatus) {
 	if r.Adapters == nil || stateOf(s) != route.Serving {
 		return
 	}
@@ -187,16 +190,16 @@ func (r *router) correct(ctx actor.Context, s *messages.ReplicaStatus) {
 	}
 }
 
-func (r *router) knows(s *messages.ReplicaStatus) bool {
+func (r *router) hasLocal(s *messages.ReplicaStatus) bool {
 	t := r.models[s.GetModel()]
 	return t != nil && t.replicas[s.GetName()] != nil && t.replicas[s.GetName()].node == r.Node
 }
 
-// onTerminated: a replica of this node is gone, or the way to another node is.
+// onTerminated handles the end of a replica of this node, or of the connection to another node.
 func (r *router) onTerminated(msg *actor.Terminated) {
 	for _, p := range r.peers {
 		if p.pid.Equal(msg.GetWho()) {
-			p.heard, p.watched = time.Time{}, false
+			p.lastHeard, p.watched = time.Time{}, false
 			return
 		}
 	}
@@ -204,70 +207,70 @@ func (r *router) onTerminated(msg *actor.Terminated) {
 		for name, m := range t.replicas {
 			if m.node == r.Node && m.status.GetActor().GetId() == msg.GetWho().GetId() {
 				t.remove(name)
-				r.news.Gone = append(r.news.Gone, name)
+				r.pendingDelta.Gone = append(r.pendingDelta.Gone, name)
 			}
 		}
 	}
 }
 
-// onDeployment takes the word of a deployment that lives on this node.
-func (r *router) onDeployment(msg *messages.RouteDeployment) {
+// onRouteDeployment applies the report of a deployment whose leader is this node.
+func (r *router) onRouteDeployment(msg *messages.RouteDeployment) {
 	name := msg.GetStatus().GetSpec().GetName()
 	if !msg.GetWithdrawn() {
-		r.led[name] = msg.GetStatus()
-		r.news.Deployments = append(r.news.Deployments, msg.GetStatus())
+		r.deploymentStatus[name] = msg.GetStatus()
+		r.pendingDelta.Deployments = append(r.pendingDelta.Deployments, msg.GetStatus())
 		return
 	}
-	if r.led[name].GetNode() == r.Node {
-		delete(r.led, name)
-		r.news.Withdrawn = append(r.news.Withdrawn, name)
+	if r.deploymentStatus[name].GetNode() == r.Node {
+		delete(r.deploymentStatus, name)
+		r.pendingDelta.Withdrawn = append(r.pendingDelta.Withdrawn, name)
 	}
 }
 
-// onSynced: all that is stored has been told.
-func (r *router) onSynced(msg *messages.ListDeploymentsResult) {
-	r.synced = true
+// onStoreSynced handles the end of the stored deployments.
+func (r *router) onStoreSynced(msg *messages.ListDeploymentsResult) {
+	r.storeSynced = true
 	names := make(map[string]bool, len(msg.GetNames()))
 	for _, name := range msg.GetNames() {
 		names[name] = true
 	}
-	for _, name := range r.Stored.names() {
+	for _, name := range r.Cache.names() {
 		if !names[name] {
-			r.Stored.remove(name)
+			r.Cache.remove(name)
 		}
 	}
-	r.inform()
+	r.notifySynced()
 }
 
 func (r *router) onFlush(ctx actor.Context, msg *flush) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
-	if !r.due.IsZero() {
-		r.stoodStill(time.Since(r.due))
+	if !r.flushDue.IsZero() {
+		r.creditStall(time.Since(r.flushDue))
 	}
-	r.due = time.Now().Add(flushEvery)
-	supervise.After(ctx, flushEvery, msg)
-	r.quiet++
-	if empty(r.news) && r.quiet < beatEvery {
+	r.flushDue = time.Now().Add(flushInterval)
+	supervise.After(ctx, flushInterval, msg)
+	r.idleFlushes++
+	if isEmpty(r.pendingDelta) && r.idleFlushes < heartbeatFlushes {
 		return
 	}
-	r.quiet = 0
+	r.idleFlushes = 0
 	r.sequence++
-	r.news.Sequence, r.news.Sessions = r.sequence, uint32(r.Sessions())
+	r.pendingDelta.Sequence, r.pendingDelta.Sessions = r.sequence, uint32(r.Sessions())
 	for _, p := range r.peers {
-		ctx.Send(p.pid, r.news)
+		ctx.Send(p.pid, r.pendingDelta)
 	}
-	r.news = r.blank(ctx)
+	r.pendingDelta = r.newDelta(ctx)
 }
 
-func (r *router) blank(ctx actor.Context) *messages.RoutesAnnounced {
+func (r *router) newDelta(ctx actor.Context) *messages.RoutesAnnounced {
 	return &messages.RoutesAnnounced{
 		Node: r.Node, Incarnation: r.incarnation,
 		Router: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
 	}
 }
 
-func empty(a *messages.RoutesAnnounced) bool {
+func isEmpty(a *messages.RoutesAnnounced) bool {
 	return len(a.GetReplicas())+len(a.GetGone())+len(a.GetDeployments())+len(a.GetWithdrawn())+len(a.GetTiers()) == 0
 }

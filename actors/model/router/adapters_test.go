@@ -17,19 +17,20 @@ func holds(where messages.AdapterLocation) func(*messages.ReplicaAnnounced) {
 	}
 }
 
-// TestAdapterGoesWhereItIs: a request goes where its adapter is nearest to the GPU, whichever node decides, in the revision that it asks for; and the
-// decision can be explained.
-func TestAdapterGoesWhereItIs(t *testing.T) {
+// TestAdapterAffinity checks that every router sends a request to the replica that has its
+// adapter's revision nearest to the GPU, and that the explanation names it.
+func TestAdapterAffinity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", holds(messages.AdapterLocation_ADAPTER_LOCATION_DRAM))
 		w.announce(b, "m-1", holds(messages.AdapterLocation_ADAPTER_LOCATION_GPU))
 		w.announce(b, "m-2", holds(messages.AdapterLocation_ADAPTER_LOCATION_DISK))
 		psalms := func(revision uint64) func(*messages.RouteSequence) {
 			return func(q *messages.RouteSequence) {
-				q.Adapter, q.AdapterSpec = "psalms", &messages.AdapterSpec{Name: "psalms", Model: "m", Revision: revision}
+				q.Adapter, q.AdapterSpec = "psalms", &messages.AdapterSpec{Name: "psalms", Model: "m",
+					Revision: revision}
 			}
 		}
 		for _, n := range []*node{a, b} {
@@ -40,7 +41,8 @@ func TestAdapterGoesWhereItIs(t *testing.T) {
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "r"})
 		synctest.Wait()
 		d := testkit.Got[*messages.Explanation](w.client)[0].GetDecisions()[0]
-		if !strings.Contains(d.GetWhy(), "adapter psalms@7 on its GPU") || d.GetCandidates()[0].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_GPU ||
+		if !strings.Contains(d.GetWhy(), "adapter psalms@7 on its GPU") ||
+			d.GetCandidates()[0].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_GPU ||
 			d.GetCandidates()[2].GetAdapter() != messages.AdapterLocation_ADAPTER_LOCATION_DISK {
 			t.Errorf("%v", d)
 		}
@@ -51,25 +53,27 @@ func TestAdapterGoesWhereItIs(t *testing.T) {
 		w.route(a, "other", psalms(8))
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "other"})
 		synctest.Wait()
-		if d := testkit.Got[*messages.Explanation](w.client)[1].GetDecisions()[0]; !strings.Contains(d.GetWhy(), "psalms@8 to be read from disk") {
+		if d := testkit.Got[*messages.Explanation](w.client)[1].GetDecisions()[0]; !strings.Contains(d.GetWhy(),
+			"psalms@8 to be read from disk") {
 			t.Errorf("another revision: %s", d.GetWhy())
 		}
 	})
 }
 
-// TestCatalogueIsCarriedOut: the router tells the replicas of its own node what they hold that they should not, with each report; those of other
-// nodes, and those that do not serve, are not its business.
-func TestCatalogueIsCarriedOut(t *testing.T) {
+// TestRouterReconcilesLocalAdapters checks that a router corrects the adapters of its own node's
+// serving replicas with each report, and those of no other replica.
+func TestRouterReconcilesLocalAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		w.adapters = func(model string, held []*messages.AdapterHeld) (tell []proto.Message) {
 			for _, h := range held {
-				tell = append(tell, &messages.ForgetAdapter{Adapter: &messages.AdapterSpec{Name: h.GetName(), Model: model, Revision: h.GetRevision()}})
+				tell = append(tell, &messages.ForgetAdapter{Adapter: &messages.AdapterSpec{Name: h.GetName(),
+					Model: model, Revision: h.GetRevision()}})
 			}
 			return tell
 		}
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", holds(messages.AdapterLocation_ADAPTER_LOCATION_GPU))
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-2", func(m *messages.ReplicaAnnounced) {
@@ -79,12 +83,12 @@ func TestCatalogueIsCarriedOut(t *testing.T) {
 		for name, want := range map[string]int{"m-0": 1, "m-1": 0, "m-2": 0} {
 			got := testkit.Got[*messages.ForgetAdapter](w.replicas[name])
 			if len(got) != want || want == 1 && got[0].GetAdapter().Key() != "psalms@7" {
-				t.Errorf("%s was told %v", name, got)
+				t.Errorf("%s received %v", name, got)
 			}
 		}
 		w.announce(a, "m-0", nil)
 		if got := testkit.Got[*messages.ForgetAdapter](w.replicas["m-0"]); len(got) != 1 {
-			t.Errorf("it holds nothing any more, and was told %v", got)
+			t.Errorf("a replica without adapters received %v", got)
 		}
 	})
 }

@@ -1,24 +1,26 @@
-// Package router holds the actor that knows, on each node, every replica of the cluster, and says which one serves a
-// request.
+// Package router provides the actor that knows every replica of the cluster and chooses one for
+// each request. There is one on every node.
 //
-// Parent: node. Children: none.
-// Speaks with: sessions of its node (RouteSequence, SequenceMoved), replicas of its node (ReplicaAnnounced), the deployments of its node
-// (RouteDeployment), its deployments group (what is stored), the KV tiers of its node (TierAnnounced), and the routers of all other nodes
-// (RoutesAnnounced, GetRoutes).
+// Parent: node. Children: none. Speaks with: sessions of its node (RouteSequence, SequenceMoved),
+// replicas of its node (ReplicaAnnounced), the deployments of its node (RouteDeployment), its
+// deployments group (the stored deployments), the KV tiers of its node (TierAnnounced), and the
+// routers of all other nodes (RoutesAnnounced, GetRoutes).
 //
-// Each router tells the others what changed on its node, every 100 ms where something did, in numbered increments; who
-// misses one asks for a snapshot. A node from which nothing comes for a second, or whose connection breaks, is avoided until
-// it is heard from again. So a request finds its replica by local knowledge alone: it needs neither the node where its
-// deployment lives, nor NATS. What a router believes is late by a fraction of a second; a replica that is no longer what it
-// is believed to be refuses, or is silent, and the session asks again and avoids it.
+// Every 100 ms each router announces what changed on its node to the others, in numbered deltas. A
+// router that misses one requests a snapshot. A node that is silent for a second, or whose
+// connection breaks, is avoided until its next message. A request is therefore routed by local
+// knowledge alone: it needs neither the leader of its deployment nor NATS. This knowledge is a
+// fraction of a second old. A replica whose state has changed meanwhile refuses the request or is
+// silent; the session then asks again and avoids it.
 //
-// With each report of a replica of its node it compares which adapters that holds with the catalogue, and tells it what to forget or to keep
-// (ForgetAdapter, ApplyAdapter).
-// The same announcements say which KV blocks each tier of each node holds, so that a replica can be told who has the blocks that it lacks
-// (FindBlocks).
+// With each report of a replica of its node, the router compares the replica's adapters with the
+// catalogue and sends the differences (ForgetAdapter, ApplyAdapter). The announcements also contain
+// the KV blocks that each tier of each node holds, so that the router can tell a replica who holds
+// the blocks that it lacks (FindBlocks).
 //
-// Which replica is best is decided by core/route. The last decisions are kept and can be explained.
+// core/route decides which replica is best. The last decisions are kept and can be explained.
 //
-// State: all of it is observed. A crash loses it, and the decisions kept; the next incarnation asks the replicas and the
-// deployments of its node and all other routers. A node that leaves takes its replicas out of the table at once.
+// State: all of it is observed. A crash loses it, and the decision log. The next incarnation asks
+// the replicas and the deployments of its node and all other routers. When a node leaves, its
+// replicas are removed at once.
 package router

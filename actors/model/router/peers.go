@@ -9,59 +9,62 @@ import (
 	"troupe/messages"
 )
 
-// onMembers forgets the nodes that have left, and tells those that are new what there is here.
+// onMembers drops the nodes that left, and exchanges snapshots with new ones.
 func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	living := make(map[string]bool)
+	alive := make(map[string]bool)
 	r.leaving = make(map[string]bool)
 	for _, m := range msg.GetMembers() {
 		r.leaving[m.GetName()] = m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 		if m.GetName() == r.Node {
 			continue
 		}
-		living[m.GetName()] = true
+		alive[m.GetName()] = true
 		if p := r.peers[m.GetName()]; p == nil || p.member.GetId() != m.GetId() {
-			r.forget(m.GetName())
+			r.forgetNode(m.GetName())
 			p = &peer{member: m, pid: r.Peer(m)}
 			r.peers[m.GetName()] = p
 			ctx.Send(p.pid, r.snapshot(ctx))
-			r.ask(ctx, p)
+			r.requestSnapshot(ctx, p)
 		}
 	}
 	for node := range r.peers {
-		if !living[node] {
-			r.forget(node)
+		if !alive[node] {
+			r.forgetNode(node)
 			delete(r.peers, node)
 		}
 	}
-	r.inform()
+	r.notifySynced()
 }
 
-// inform says so when nothing is missing any more of what others know. What is news from then on comes as to everybody.
-func (r *router) inform() {
-	if r.whole || !r.synced {
+// notifySynced calls OnSynced once the store and a snapshot of every peer have arrived. Later
+// changes arrive as deltas.
+func (r *router) notifySynced() {
+	if r.syncedOnce || !r.storeSynced {
 		return
 	}
 	for _, p := range r.peers {
-		if !p.feed.Known() {
+		if !p.deltas.Known() {
 			return
 		}
 	}
-	r.whole = true
-	r.Informed()
+	r.syncedOnce = true
+	r.OnSynced()
 }
 
-// mute reports whether nothing comes from a node any more. That of which nothing is known, as of the own one, is not.
-func (p *peer) mute() bool { return p != nil && time.Since(p.heard) >= silentAfter }
+// isSilent reports whether a node has sent nothing for silenceTimeout. A nil peer, such as this
+// node, is not silent.
+func (p *peer) isSilent() bool { return p != nil && time.Since(p.lastHeard) >= silenceTimeout }
 
-// stoodStill says for how long this node, or its router, has heard nobody: that does not count as silence of others.
-func (r *router) stoodStill(d time.Duration) {
+// creditStall excludes a stall of this router from the silence of its peers: it could not have
+// received their messages.
+func (r *router) creditStall(d time.Duration) {
 	for _, p := range r.peers {
-		p.heard = p.heard.Add(d)
+		p.lastHeard = p.lastHeard.Add(d)
 	}
 }
 
-// forget drops what was on a node.
-func (r *router) forget(node string) {
+// forgetNode drops the replicas, deployments and tiers of a node.
+func (r *router) forgetNode(node string) {
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == node {
@@ -69,24 +72,25 @@ func (r *router) forget(node string) {
 			}
 		}
 	}
-	for name, s := range r.led {
+	for name, s := range r.deploymentStatus {
 		if s.GetNode() == node {
-			delete(r.led, name)
+			delete(r.deploymentStatus, name)
 		}
 	}
 	r.forgetTiers(node)
 }
 
-// ask asks a peer for a snapshot, unless it was asked a moment ago.
-func (r *router) ask(ctx actor.Context, p *peer) {
-	if time.Since(p.asked) >= askEvery {
-		p.asked = time.Now()
+// requestSnapshot requests a snapshot from a peer, at most once per snapshotRetryInterval.
+func (r *router) requestSnapshot(ctx actor.Context, p *peer) {
+	if time.Since(p.snapshotRequested) >= snapshotRetryInterval {
+		p.snapshotRequested = time.Now()
 		ctx.Request(p.pid, &messages.GetRoutes{Node: r.Node})
 	}
 }
 
-// onPeer takes the word of another router. One that is no member yet, or no more, is not listened to.
-func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
+// onRoutesAnnounced applies the announcement of another router. Those of nodes that are not members
+// are ignored.
+func (r *router) onRoutesAnnounced(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	p := r.peers[msg.GetNode()]
 	if p == nil {
 		return
@@ -94,44 +98,44 @@ func (r *router) onPeer(ctx actor.Context, msg *messages.RoutesAnnounced) {
 	if !p.watched {
 		ctx.Watch(p.pid)
 	}
-	p.heard, p.watched = time.Now(), true
-	switch p.feed.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
+	p.lastHeard, p.watched = time.Now(), true
+	switch p.deltas.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
 	case route.FeedAsk:
-		r.ask(ctx, p)
+		r.requestSnapshot(ctx, p)
 		return
 	case route.FeedIgnore:
 		return
 	}
 	if msg.GetSnapshot() {
-		r.forget(msg.GetNode())
+		r.forgetNode(msg.GetNode())
 	}
 	p.sessions = msg.GetSessions()
 	for _, a := range msg.GetReplicas() {
-		r.adopt(msg.GetNode(), a)
+		r.applyReplica(msg.GetNode(), a)
 	}
 	for _, t := range msg.GetTiers() {
-		r.adoptTier(msg.GetNode(), t)
+		r.applyTier(msg.GetNode(), t)
 	}
 	for _, name := range msg.GetGone() {
-		r.gone(msg.GetNode(), name)
+		r.removeReplica(msg.GetNode(), name)
 	}
 	for _, s := range msg.GetDeployments() {
-		if s.GetTerm() >= r.led[s.GetSpec().GetName()].GetTerm() {
-			r.led[s.GetSpec().GetName()] = s
+		if s.GetTerm() >= r.deploymentStatus[s.GetSpec().GetName()].GetTerm() {
+			r.deploymentStatus[s.GetSpec().GetName()] = s
 		}
 	}
 	for _, name := range msg.GetWithdrawn() {
-		if r.led[name].GetNode() == msg.GetNode() {
-			delete(r.led, name)
+		if r.deploymentStatus[name].GetNode() == msg.GetNode() {
+			delete(r.deploymentStatus, name)
 		}
 	}
-	r.inform()
+	r.notifySynced()
 }
 
-// snapshot is everything about this node, as of the last announcement; what is news since then comes with the next one, and does no
-// harm twice.
+// snapshot returns the state of this node as of the last announcement. The next delta repeats
+// changes that are already in it, which is harmless.
 func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
-	all := r.blank(ctx)
+	all := r.newDelta(ctx)
 	all.Sequence, all.Snapshot, all.Sessions = r.sequence, true, uint32(r.Sessions())
 	for _, t := range r.models {
 		for name, m := range t.replicas {
@@ -143,8 +147,8 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 			}
 		}
 	}
-	all.Tiers = r.tiersHere()
-	for _, s := range r.led {
+	all.Tiers = r.localTiers()
+	for _, s := range r.deploymentStatus {
 		if s.GetNode() == r.Node {
 			all.Deployments = append(all.Deployments, s)
 		}
@@ -152,13 +156,13 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	return all
 }
 
-// adopt takes what is announced of a replica. Where two nodes have one of that name, because one of them was out while the name
-// was given away, the one that serves is the one.
-func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
+// applyReplica applies the announcement of a replica. If two nodes have a replica of this name,
+// because it was reused while one of them was away, the serving one counts.
+func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 	s := a.GetStatus()
 	t := r.models[s.GetModel()]
 	if t == nil {
-		t = &table{route.NewRoutes(), make(map[string]*replica)}
+		t = &modelRoutes{route.NewRoutes(), make(map[string]*replica)}
 		r.models[s.GetModel()] = t
 	}
 	name := s.GetName()
@@ -171,8 +175,9 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 	t.replicas[name] = &replica{node, s}
 	t.routes.Update(route.Replica{
 		Name: name, Node: node, State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
-		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()), BlockTokens: int(s.GetBlockTokens()),
-		KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
+		MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
+		BlockTokens: int(s.GetBlockTokens()),
+		KVBlocks:    int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()), Revision: s.GetRevisionDigest(),
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {
@@ -182,7 +187,8 @@ func (r *router) adopt(node string, a *messages.ReplicaAnnounced) {
 	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
 }
 
-// residences are where a replica has adapters. One that it still loads is on its way.
+// residences returns the tiers in which a replica holds its adapters, without those on disk. An
+// adapter counts as on the GPU only once it is loaded.
 func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	if len(held) == 0 {
 		return nil
@@ -200,7 +206,7 @@ func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	return where
 }
 
-func (r *router) gone(node, name string) {
+func (r *router) removeReplica(node, name string) {
 	for _, t := range r.models {
 		if m := t.replicas[name]; m != nil && m.node == node {
 			t.remove(name)
@@ -208,7 +214,7 @@ func (r *router) gone(node, name string) {
 	}
 }
 
-func (t *table) remove(name string) {
+func (t *modelRoutes) remove(name string) {
 	delete(t.replicas, name)
 	t.routes.Remove(name)
 }

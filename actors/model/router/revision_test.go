@@ -8,13 +8,13 @@ import (
 	"troupe/testkit"
 )
 
-// TestReplacedWeights: a request that has output goes to replicas with the same files. Where there is none
-// it waits, as long as these are deployed; where others are, it ends.
-func TestReplacedWeights(t *testing.T) {
+// TestOutputStaysWithRevision checks that a request with output goes only to replicas with the same
+// files. Without such a replica it waits while the files are deployed, and fails once others are.
+func TestOutputStaysWithRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a := w.start("a")
-		w.live(a)
+		w.setMembers(a)
 		deployed := func(digest string) {
 			w.store.Send(a.PID, &messages.ApplyDeployment{Revision: 8, Spec: &messages.DeploymentSpec{
 				Name: "m", RevisionDigest: digest + "-0123456789", WeightsDigest: digest,
@@ -27,7 +27,7 @@ func TestReplacedWeights(t *testing.T) {
 		w.announce(a, "m-0", func(r *messages.ReplicaAnnounced) { r.Status.RevisionDigest = "two-0123456789" })
 		for _, revision := range []string{"", "two-0123456789"} {
 			if r := ask(revision); r.GetRouted().GetReplica() != "m-0" {
-				t.Errorf("begun with %q: %v", revision, r)
+				t.Errorf("output of revision %q: %v", revision, r)
 			}
 		}
 		if r := ask("one-0123456789").GetRefused(); r.GetReason() != messages.Reason_REASON_WEIGHTS_DIFFER {
@@ -39,14 +39,14 @@ func TestReplacedWeights(t *testing.T) {
 		}
 		w.client.Send(a.PID, &messages.GetDeployment{Name: "m"})
 		synctest.Wait()
-		if d := statuses(w); d.GetWeights() != "one" || d.GetRevisionShort() != "one-01234567" {
+		if d := lastStatus(w); d.GetWeights() != "one" || d.GetRevisionShort() != "one-01234567" {
 			t.Errorf("%v", d)
 		}
 	})
 }
 
-// statuses is the last answer about a deployment.
-func statuses(w *world) *messages.DeploymentStatus {
+// lastStatus returns the last DeploymentStatus that the client received.
+func lastStatus(w *testCluster) *messages.DeploymentStatus {
 	all := testkit.Got[*messages.DeploymentStatus](w.client)
 	return all[len(all)-1]
 }

@@ -16,112 +16,129 @@ import (
 	"troupe/messages"
 )
 
-// onRoute answers with the replica that serves a request the soonest, or with why none does.
-func (r *router) onRoute(ctx actor.Context, msg *messages.RouteSequence) {
+// onRouteSequence answers with the replica that serves a request soonest, or with a refusal.
+func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence) {
 	t := r.models[msg.GetModel()]
 	var decision route.Decision
-	if t != nil && (r.Stored.Find(msg.GetModel()) != nil || !r.synced) {
+	if t != nil && (r.Cache.Find(msg.GetModel()) != nil || !r.storeSynced) {
 		decision = t.routes.Route(route.Request{
-			ID: msg.GetRequestId(), Hashes: t.hashes(msg), Tokens: len(msg.GetPrompt()), Avoid: r.shunned(t, msg.GetAvoid()),
+			ID: msg.GetRequestId(), Hashes: t.fingerprints(msg), Tokens: len(msg.GetPrompt()),
+			Avoid:   r.avoided(t, msg.GetAvoid()),
 			Adapter: msg.GetAdapterSpec().Key(), Revision: msg.GetRevisionDigest(),
 		})
 	}
 	if !decision.OK {
-		refused := r.unroutable(msg.GetModel())
-		if t != nil && r.replaced(msg, t) {
+		refused := r.noRouteRefusal(msg.GetModel())
+		if t != nil && r.weightsReplaced(msg, t) {
 			refused = &messages.Refused{
 				Reason: messages.Reason_REASON_WEIGHTS_DIFFER,
-				Detail: "the weights of model " + msg.GetModel() + " were replaced while the request ran; send it again",
+				Detail: "the weights of model " + msg.GetModel() +
+					" were replaced while the request ran; send it again",
 			}
 		}
-		r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, refused: refused, cause: msg.GetCause()})
-		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
+		r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), decision: decision, refused: refused,
+			cause: msg.GetCause()})
+		ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(),
+			Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}})
 		return
 	}
-	r.memory.add(msg.GetRequestId(), record{time: time.Now(), decision: decision, cause: msg.GetCause()})
+	r.decisions.add(msg.GetRequestId(), logEntry{time: time.Now(), decision: decision, cause: msg.GetCause()})
 	to := t.replicas[decision.Name]
-	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(), Outcome: &messages.RouteSequenceResult_Routed{
-		Routed: &messages.SequenceRouted{
-			Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(), Node: to.node,
-		},
-	}})
+	ctx.Respond(&messages.RouteSequenceResult{RequestId: msg.GetRequestId(),
+		Outcome: &messages.RouteSequenceResult_Routed{
+			Routed: &messages.SequenceRouted{
+				Replica: decision.Name, Actor: to.status.GetActor(), Incarnation: to.status.GetIncarnation(),
+				Node: to.node,
+			},
+		}})
 }
 
-// replaced reports whether what computed a request's output is not served any more, and is not going to be.
-func (r *router) replaced(msg *messages.RouteSequence, t *table) bool {
-	begun, stored := msg.GetRevisionDigest(), r.Stored.Find(msg.GetModel()).GetSpec()
-	return begun != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != begun && !t.routes.Has(begun)
+// weightsReplaced reports whether the files that computed a request's output are neither served nor
+// deployed any longer.
+func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
+	outputRevision, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
+	return outputRevision != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != outputRevision &&
+		!t.routes.Has(outputRevision)
 }
 
-// shunned are the replicas that a request goes to only where no other serves: those that its session has lost, and all on nodes that say
-// nothing, or are about to end. One that is silent on a node that is heard from is busy: to have its sequences computed anew elsewhere would make everybody busier.
-func (r *router) shunned(t *table, lost []string) []string {
+// avoided returns the replicas that a request goes to only if no other one serves: those that its
+// session lost, and those on silent or leaving nodes. A silent replica on a live node is busy;
+// rerouting its sequences would only add load.
+func (r *router) avoided(t *modelRoutes, lost []string) []string {
 	all := slices.Clone(lost)
 	for name, m := range t.replicas {
-		if r.leaving[m.node] || r.peers[m.node].mute() {
+		if r.leaving[m.node] || r.peers[m.node].isSilent() {
 			all = append(all, name)
 		}
 	}
 	return all
 }
 
-// hashes are the blocks of a prompt, as they are announced.
-func (t *table) hashes(msg *messages.RouteSequence) []uint64 {
+// fingerprints returns the fingerprints of a prompt's blocks, as replicas announce them.
+func (t *modelRoutes) fingerprints(msg *messages.RouteSequence) []uint64 {
 	blockTokens := 0
 	for _, m := range t.replicas {
 		blockTokens = int(m.status.GetBlockTokens())
-		break // all replicas of a model are alike
+		break // all replicas of a model have the same block size
 	}
 	if blockTokens == 0 {
 		return nil
 	}
-	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()), msg.GetPrompt(), blockTokens))
+	return kv.Fingerprints(kv.Hashes(kv.Root(msg.GetModel(), msg.GetAdapterSpec().Key(), msg.GetCacheSalt()),
+		msg.GetPrompt(), blockTokens))
 }
 
-// unroutable says why no replica serves: for good, as far as is known, or for a moment.
-func (r *router) unroutable(model string) *messages.Refused {
-	soon := durationpb.New(retryAfter)
-	switch s := r.led[model]; {
-	case !r.synced:
-		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting", RetryAfter: soon}
-	case r.Stored.Find(model) == nil:
+// noRouteRefusal returns the refusal of a request that no replica serves. NOT_READY is temporary,
+// all others are final as far as is known.
+func (r *router) noRouteRefusal(model string) *messages.Refused {
+	soon := durationpb.New(routeRetryAfter)
+	switch s := r.deploymentStatus[model]; {
+	case !r.storeSynced:
+		return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "this node is starting",
+			RetryAfter: soon}
+	case r.Cache.Find(model) == nil:
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_NOT_FOUND,
-			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model, strings.Join(r.Stored.names(), ", ")),
+			Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model,
+				strings.Join(r.Cache.names(), ", ")),
 		}
-	case r.Stored.Find(model).GetSpec().Stopped():
+	case r.Cache.Find(model).GetSpec().Stopped():
 		return &messages.Refused{
 			Reason: messages.Reason_REASON_STOPPED,
-			Detail: fmt.Sprintf(`model %s is stopped: it is deployed with 0 replicas; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+			Detail: fmt.Sprintf(`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`,
+				model, model),
 		}
 	case s.GetFailure() != nil && s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 		return s.GetFailure()
 	}
-	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "model " + model + " is starting", RetryAfter: soon}
+	return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "model " + model + " is starting",
+		RetryAfter: soon}
 }
 
-// onGet answers how a deployment is.
-func (r *router) onGet(ctx actor.Context, msg *messages.GetDeployment) {
-	if r.Stored.Find(msg.GetName()) == nil && r.led[msg.GetName()] == nil {
-		ctx.Respond(r.unroutable(msg.GetName()))
+// onGetDeployment answers with the status of a deployment.
+func (r *router) onGetDeployment(ctx actor.Context, msg *messages.GetDeployment) {
+	if r.Cache.Find(msg.GetName()) == nil && r.deploymentStatus[msg.GetName()] == nil {
+		ctx.Respond(r.noRouteRefusal(msg.GetName()))
 		return
 	}
 	ctx.Respond(r.status(msg.GetName()))
 }
 
-// status is what is stored, what its actor says, and the replicas as they announced themselves.
+// status combines the stored spec, the status that the leader announced, and the announced
+// replicas.
 func (r *router) status(name string) *messages.DeploymentStatus {
 	s := &messages.DeploymentStatus{
 		Spec: &messages.DeploymentSpec{Name: name}, State: messages.DeploymentState_DEPLOYMENT_STATE_PENDING,
-		Detail: "no node has taken it up yet",
+		Detail: "no node leads it yet",
 	}
-	if a := r.Stored.Find(name); a != nil {
+	if a := r.Cache.Find(name); a != nil {
 		s.Spec, s.Revision = a.GetSpec(), a.GetRevision()
 	}
-	if led := r.led[name]; led != nil {
-		s.State, s.Detail, s.Node, s.Term, s.Failure = led.GetState(), led.GetDetail(), led.GetNode(), led.GetTerm(), led.GetFailure()
-		if r.Stored.Find(name) == nil {
-			s.Spec, s.Revision = led.GetSpec(), led.GetRevision()
+	if announced := r.deploymentStatus[name]; announced != nil {
+		s.State, s.Detail, s.Failure = announced.GetState(), announced.GetDetail(), announced.GetFailure()
+		s.Node, s.Term = announced.GetNode(), announced.GetTerm()
+		if r.Cache.Find(name) == nil {
+			s.Spec, s.Revision = announced.GetSpec(), announced.GetRevision()
 		}
 	}
 	if t := r.models[name]; t != nil {
@@ -129,23 +146,26 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 			s.Replicas = append(s.Replicas, m.status)
 		}
 	}
-	s.Weights, s.RevisionShort = short(s.GetSpec().GetWeightsDigest()), short(s.GetSpec().GetRevisionDigest())
-	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	s.Weights, s.RevisionShort = shortDigest(s.GetSpec().GetWeightsDigest()),
+		shortDigest(s.GetSpec().GetRevisionDigest())
+	slices.SortFunc(s.Replicas, func(a, b *messages.ReplicaStatus) int {
+		return cmp.Compare(a.GetName(), b.GetName())
+	})
 	s.Squeezed = messages.Squeezed(s.GetReplicas())
 	return s
 }
 
-// short returns the first digits of a digest.
-func short(digest string) string { return digest[:min(len(digest), 12)] }
+// shortDigest returns the first digits of a digest.
+func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
-// table is everything that the router knows.
-func (r *router) table() *messages.Table {
+// clusterView returns everything that the router knows.
+func (r *router) clusterView() *messages.Table {
 	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
 	names := make(map[string]bool)
-	for _, name := range r.Stored.names() {
+	for _, name := range r.Cache.names() {
 		names[name] = true
 	}
-	for name := range r.led {
+	for name := range r.deploymentStatus {
 		names[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -18,29 +18,29 @@ import (
 	"troupe/testkit"
 )
 
-// node is one node's router, with the test in the place of all that it speaks with.
+// node is the router of one node; the test plays the actors that it speaks with.
 type node struct {
 	*actor.PID
-	name   string
-	stored *router.Stored
+	name  string
+	cache *router.DeploymentCache
 }
 
-// world is a cluster of routers in one actor system.
-type world struct {
+// testCluster is a cluster of routers in one actor system.
+type testCluster struct {
 	t        *testing.T
 	sys      *actor.ActorSystem
 	client   *testkit.Peer // sessions, replicas, deployments
-	group    *testkit.Peer // of replicas, on every node
-	store    *testkit.Peer // the deployments group, on every node
+	group    *testkit.Peer // the replicas group of every node
+	store    *testkit.Peer // the deployments group of every node
 	replicas map[string]*testkit.Peer
 	mu       sync.Mutex
 	members  []*messages.Member
-	lose     func(to string, m proto.Message) bool // what is lost on the way to a router; nil: nothing
+	drop     func(to string, m proto.Message) bool // reports whether to drop a message; nil: none is
 	adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 }
 
-func play(t *testing.T) *world {
-	w := &world{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
+func play(t *testing.T) *testCluster {
+	w := &testCluster{t: t, sys: testkit.System(t), replicas: make(map[string]*testkit.Peer)}
 	w.client = testkit.NewPeer(t, w.sys, "client", nil)
 	w.group = testkit.NewPeer(t, w.sys, "replicas", func(m proto.Message) proto.Message {
 		return &messages.ListReplicasResult{}
@@ -49,32 +49,33 @@ func play(t *testing.T) *world {
 	return w
 }
 
-func (w *world) now() *messages.MembersChanged {
+func (w *testCluster) now() *messages.MembersChanged {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return &messages.MembersChanged{Members: slices.Clone(w.members)}
 }
 
-func (w *world) start(name string, mw ...actor.ReceiverMiddleware) *node {
+func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	w.t.Helper()
-	n := &node{name: name, stored: &router.Stored{}}
+	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
-		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID, Sessions: func() int { return 3 }, Log: zerolog.Nop(),
-		Adapters: w.adapters, Stored: n.stored,
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
+		Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Adapters: w.adapters, Cache: n.cache,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
-	}), append(mw, w.loses(name))...)
+	}), append(mw, w.dropMiddleware(name))...)
 	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 	synctest.Wait()
 	return n
 }
 
-// loses loses what w.lose says on the way to a router.
-func (w *world) loses(name string) actor.ReceiverMiddleware {
+// dropMiddleware drops the messages to a router that w.drop selects.
+func (w *testCluster) dropMiddleware(name string) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			w.mu.Lock()
-			lose := w.lose
+			lose := w.drop
 			w.mu.Unlock()
 			if m, ok := env.Message.(proto.Message); ok && lose != nil && lose(name, m) {
 				return
@@ -84,14 +85,14 @@ func (w *world) loses(name string) actor.ReceiverMiddleware {
 	}
 }
 
-func (w *world) losing(f func(to string, m proto.Message) bool) {
+func (w *testCluster) setDrop(f func(to string, m proto.Message) bool) {
 	w.mu.Lock()
-	w.lose = f
+	w.drop = f
 	w.mu.Unlock()
 }
 
-// live says who is in the cluster now. An address is the id of the member's router.
-func (w *world) live(nodes ...*node) {
+// setMembers sets the members of the cluster. A member's address is the id of its router.
+func (w *testCluster) setMembers(nodes ...*node) {
 	w.mu.Lock()
 	w.members = nil
 	for _, n := range nodes {
@@ -104,18 +105,19 @@ func (w *world) live(nodes ...*node) {
 	w.pass(time.Second)
 }
 
-func (w *world) pass(d time.Duration) {
+func (w *testCluster) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// announce is a replica's word to the router of its node.
-func (w *world) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
+// announce sends a replica's announcement to the router of its node.
+func (w *testCluster) announce(n *node, name string, change func(*messages.ReplicaAnnounced)) {
 	if w.replicas[name] == nil {
 		w.replicas[name] = testkit.NewPeer(w.t, w.sys, name, nil)
 	}
 	a := &messages.ReplicaAnnounced{Status: &messages.ReplicaStatus{
-		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 8, StepTokens: 64,
+		Name: name, Model: "m", Node: n.name, State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4,
+		MaxSequences: 8, StepTokens: 64,
 		Actor: &messages.ActorRef{Address: w.sys.Address(), Id: name}, Incarnation: 2,
 	}}
 	if change != nil {
@@ -125,7 +127,7 @@ func (w *world) announce(n *node, name string, change func(*messages.ReplicaAnno
 	w.pass(time.Second)
 }
 
-func (w *world) route(n *node, id string, change func(*messages.RouteSequence)) *messages.RouteSequenceResult {
+func (w *testCluster) route(n *node, id string, change func(*messages.RouteSequence)) *messages.RouteSequenceResult {
 	q := &messages.RouteSequence{RequestId: id, Model: "m", Prompt: []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}}
 	if change != nil {
 		change(q)
@@ -136,7 +138,7 @@ func (w *world) route(n *node, id string, change func(*messages.RouteSequence)) 
 	return all[len(all)-1]
 }
 
-func (w *world) routed(n *node, want string) {
+func (w *testCluster) expectRoute(n *node, want string) {
 	w.t.Helper()
 	if r := w.route(n, "r", nil); r.GetRouted().GetReplica() != want {
 		w.t.Errorf("%s routes to %v, want %q", n.name, r, want)
@@ -147,42 +149,43 @@ func state(s messages.ReplicaState) func(*messages.ReplicaAnnounced) {
 	return func(a *messages.ReplicaAnnounced) { a.Status.State = s }
 }
 
-// TestEveryRouterKnowsEveryReplica: what a replica tells its own router, all routers know soon, also one that starts later; and a
-// node that leaves takes its replicas along at once.
-func TestEveryRouterKnowsEveryReplica(t *testing.T) {
+// TestAnnouncementsReachAllRouters checks that all routers know each replica soon, including a
+// router that starts later, and that a node that leaves takes its replicas along at once.
+func TestAnnouncementsReachAllRouters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(b, "m-0", nil)
-		w.routed(a, "m-0")
+		w.expectRoute(a, "m-0")
 		r := w.route(a, "r2", nil).GetRouted()
 		if r.GetNode() != "b" || r.GetActor().GetId() != "m-0" || r.GetIncarnation() != 2 {
 			t.Errorf("%v", r)
 		}
 		c := w.start("c")
-		w.live(a, b, c)
-		w.routed(c, "m-0")
+		w.setMembers(a, b, c)
+		w.expectRoute(c, "m-0")
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
-		w.routed(c, "")
+		w.expectRoute(c, "")
 		w.announce(b, "m-0", nil)
-		w.routed(c, "m-0")
+		w.expectRoute(c, "m-0")
 		w.announce(c, "m-1", nil)
-		w.live(a, c)
-		w.routed(a, "m-1")
+		w.setMembers(a, c)
+		w.expectRoute(a, "m-1")
 		w.replicas["m-1"].Stop()
 		w.pass(time.Second)
-		w.routed(a, "")
-		w.routed(c, "")
+		w.expectRoute(a, "")
+		w.expectRoute(c, "")
 	})
 }
 
-// TestPrefixGoesWhereItIs: blocks that a replica announced draw a request, on every node, until they are evicted.
-func TestPrefixGoesWhereItIs(t *testing.T) {
+// TestPrefixAffinity checks that every router sends a request to the replica that announced its
+// blocks, until they are evicted.
+func TestPrefixAffinity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", nil)
 		w.announce(b, "m-1", nil)
 		short := kv.Fingerprints(kv.Hashes(kv.Root("m", "", nil), []uint32{1, 2, 3, 4, 5, 6, 7, 8}, 4))
@@ -192,8 +195,8 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 		}{{b, "m-1"}, {a, "m-0"}} {
 			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Committed = short })
 			for _, n := range []*node{a, b} {
-				w.routed(n, to.name)
-				w.announce(a, "m-0", nil) // reports: what was routed is forgotten
+				w.expectRoute(n, to.name)
+				w.announce(a, "m-0", nil) // reports reset the routed load
 				w.announce(b, "m-1", nil)
 			}
 			w.announce(to.node, to.name, func(m *messages.ReplicaAnnounced) { m.Evicted = short })
@@ -201,12 +204,12 @@ func TestPrefixGoesWhereItIs(t *testing.T) {
 	})
 }
 
-// TestSaltedPrefixGoesWhereItIs checks that a request is drawn by blocks of its own salt alone.
-func TestSaltedPrefixGoesWhereItIs(t *testing.T) {
+// TestPrefixAffinityRespectsSalt checks that only blocks with its own salt attract a request.
+func TestPrefixAffinityRespectsSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		prompt := []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
 		holders := map[string]string{"": "m-0", "alice": "m-1", "bob": "m-2"}
 		for salt, name := range holders {
@@ -216,27 +219,30 @@ func TestSaltedPrefixGoesWhereItIs(t *testing.T) {
 		}
 		for _, n := range []*node{a, b} {
 			for salt, want := range holders {
-				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) { q.Prompt, q.CacheSalt = prompt, []byte(salt) })
+				r := w.route(n, "r"+n.name+salt, func(q *messages.RouteSequence) {
+					q.Prompt, q.CacheSalt = prompt, []byte(salt)
+				})
 				if got := r.GetRouted().GetReplica(); got != want {
 					t.Errorf("%s routes a request with salt %q to %s, want %s", n.name, salt, got, want)
 				}
 				for _, name := range holders {
-					w.announce(a, name, nil) // a report: what was routed is forgotten
+					w.announce(a, name, nil) // a report resets the routed load
 				}
 			}
 		}
 	})
 }
 
-// TestLostAnnouncement: an increment that is lost is noticed with the next one, and a snapshot makes up for it.
-func TestLostAnnouncement(t *testing.T) {
+// TestLostAnnouncementTriggersSnapshot checks that the next delta reveals a lost one, and that a
+// snapshot replaces it.
+func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(b, "m-0", nil)
 		lost := false
-		w.losing(func(to string, m proto.Message) bool {
+		w.setDrop(func(to string, m proto.Message) bool {
 			n, ok := m.(*messages.RoutesAnnounced)
 			if !ok || to != "a" || len(n.GetReplicas()) == 0 || n.GetSnapshot() || lost {
 				return false
@@ -247,42 +253,45 @@ func TestLostAnnouncement(t *testing.T) {
 		w.announce(b, "m-1", nil)
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_DRAINING))
 		if !lost {
-			t.Fatal("nothing was lost")
+			t.Fatal("no delta was dropped")
 		}
-		w.routed(a, "m-1")
+		w.expectRoute(a, "m-1")
 	})
 }
 
-// TestCrash: the next life of a router knows what the others tell it, and they what it tells them.
-func TestCrash(t *testing.T) {
+// TestRestartRecoversRoutes checks that a restarted router learns the routes of the others, and
+// they learn its own.
+func TestRestartRecoversRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
 		a, b := w.start("a", crash.Middleware), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(b, "m-0", nil)
 		w.announce(a, "m-1", nil)
 		w.client.Send(a.PID, &messages.GetTable{})
 		w.pass(time.Second)
-		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}}) // what GetDesired is answered with
+		// the replies to GetDesired
+		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}})
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
-		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 || len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
-			t.Error("it did not crash, or did not ask what there is")
+		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 ||
+			len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
+			t.Error("no crash, or no query after it")
 		}
-		w.routed(a, "m-0")
+		w.expectRoute(a, "m-0")
 		w.announce(a, "m-1", nil)
 		w.announce(b, "m-0", state(messages.ReplicaState_REPLICA_STATE_FAILED))
-		w.routed(b, "m-1")
+		w.expectRoute(b, "m-1")
 	})
 }
 
-// TestRefusals: why nobody serves is said with a reason that the session can act on.
-func TestRefusals(t *testing.T) {
+// TestRefusalReasons checks that the reason of a refusal tells the session what to do.
+func TestRefusalReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a := w.start("a")
-		w.live(a)
+		w.setMembers(a)
 		model := func(name string) func(*messages.RouteSequence) {
 			return func(q *messages.RouteSequence) { q.Model = name }
 		}
@@ -295,28 +304,31 @@ func TestRefusals(t *testing.T) {
 		refused("none", messages.Reason_REASON_NOT_FOUND)
 		refused("m", messages.Reason_REASON_NOT_READY)
 		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{
-			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a", State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
+			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a",
+			State:   messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
 			Failure: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "no GPU"},
 		}})
 		refused("m", messages.Reason_REASON_NO_MEMORY)
-		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}, Withdrawn: true})
+		status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}
+		w.client.Send(a.PID, &messages.RouteDeployment{Status: status, Withdrawn: true})
 		refused("m", messages.Reason_REASON_NOT_READY)
 		w.store.Send(a.PID, &messages.RemoveDeployment{Name: "m"})
 		refused("m", messages.Reason_REASON_NOT_FOUND)
 	})
 }
 
-// TestExplains: decisions are kept, by request, and put into words.
-func TestExplains(t *testing.T) {
+// TestExplanationListsDecisions checks that the decisions on a request are kept and explained.
+func TestExplanationListsDecisions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a := w.start("a")
-		w.live(a)
+		w.setMembers(a)
 		w.route(a, "first", nil)
 		w.announce(a, "m-0", nil)
 		w.route(a, "first", nil)
 		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
-		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0", Cause: "m-0 leaves",
+		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0",
+			Cause:  "m-0 leaves",
 			Report: &messages.SequenceMigration{Blocks: 5, ReusedBlocks: 2, Bytes: 300, PauseSeconds: 0.006}})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "first"})
 		w.client.Send(a.PID, &messages.GetExplanation{RequestId: "never"})
@@ -326,11 +338,15 @@ func TestExplains(t *testing.T) {
 			t.Fatalf("%v", all)
 		}
 		d := all[0].GetDecisions()
-		if len(d) != 4 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil || d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" || len(d[1].GetCandidates()) != 1 {
+		if len(d) != 4 || d[2].GetCause() != "m-0 is gone" || d[0].GetRefused() == nil ||
+			d[1].GetReplica() != "m-0" || d[1].GetWhy() == "" || d[1].GetRouter() != "a" ||
+			len(d[1].GetCandidates()) != 1 {
 			t.Errorf("%v", d)
 		}
-		const why = "m-1 on b: it was running on m-0, which handed it over with its 5 KV blocks, 2 of which were there; 300 bytes were sent, and it paused for 6ms"
-		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" || last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
+		const why = "m-1 on b: migrated from m-0 with 5 KV blocks, 2 of them already there; " +
+			"300 bytes sent, paused for 6ms"
+		if last := d[len(d)-1]; last.GetWhy() != why || last.GetReplica() != "m-1" ||
+			last.GetCause() != "m-0 leaves" || last.GetRouter() != "a" {
 			t.Errorf("%v", last)
 		}
 	})

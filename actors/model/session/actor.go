@@ -11,12 +11,13 @@ import (
 	"troupe/messages"
 )
 
-// Client is the far end of a session: the call that a gateway holds open. It outlives the session and is the record
-// of what the client has seen. It is used by one session at a time.
+// Client is the call that a gateway holds open for a session. It outlives the session and records
+// the delivered output. One session at a time uses it.
 type Client interface {
 	// Output returns the tokens delivered so far.
 	Output() []uint32
-	// Deliver appends tokens to the output, and with a reason ends it. Cached is how many prompt tokens needed no prefill.
+	// Deliver appends tokens to the output, and ends it if finish is set. cached is the number of
+	// prompt tokens that needed no prefill.
 	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason)
 	Fail(refused *messages.Refused)
 }
@@ -26,11 +27,11 @@ type Config struct {
 	RequestID string
 	Sequence  *messages.SequenceSpec
 	Client    Client
-	Router    *actor.PID // of this node: knows the replicas
+	Router    *actor.PID // of this node
 	Log       zerolog.Logger
 }
 
-// Props returns the recipe for a session.
+// Props returns the props of a session.
 func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	var revision string
@@ -41,33 +42,34 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	checkEvery   = 400 * time.Millisecond  // how often a session that hears nothing asks
-	suspectAfter = 1200 * time.Millisecond // a replica that says nothing, though asked, is given up
-	retryLeast   = 20 * time.Millisecond   // before a route is asked for again
-	// maxFutile interruptions without one new token between them end the sequence: it is what crashes the replicas.
-	maxFutile = 8
+	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
+	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
+	minRetryDelay  = 20 * time.Millisecond   // before the next route request
+	// maxInterruptions is the number of interruptions without a new token in between that a
+	// sequence survives. After more, it is assumed to crash its replicas.
+	maxInterruptions = 8
 )
 
 type session struct {
 	Config
 	incarnation uint64
-	revision    *string // digest of the files that compute the output; over all incarnations
+	revision    *string // digest of the files that computed the output; shared by all incarnations
 
-	replica *serving   // nil while routing
-	other   *actor.PID // a replica that serves it too, or is just about to instead; nil: none
-	since   time.Time  // of other
-	attempt uint64     // counts routes and submissions; stale timers carry an older one
-	futile  int        // interruptions since the last new token
-	silent  *serving   // the replica that was given up and may go on; nil: none
-	avoid   []string   // replicas that were lost, until there is a new token
-	cause   string     // what became of the replica before, for people
-	heard   time.Time
-	timer   *time.Timer // pending note: check, or retry
-	due     time.Time   // when it should come
+	replica       *assignedReplica // nil while routing
+	otherReplica  *actor.PID       // also sends tokens, or is about to take over; nil: none
+	otherSince    time.Time        // when otherReplica was set
+	attempt       uint64           // counts routes and submissions; stale timers have a lower one
+	interruptions int              // since the last new token
+	abandoned     *assignedReplica // a silent replica that may still run the sequence; nil: none
+	avoid         []string         // replicas lost since the last new token
+	cause         string           // of the next route request, for its explanation
+	lastHeard     time.Time
+	timer         *time.Timer // for a check or a retry
+	timerDue      time.Time   // when timer fires
 }
 
-// serving is the replica that a session was routed to.
-type serving struct {
+// assignedReplica is the replica that serves the session's sequence.
+type assignedReplica struct {
 	name        string
 	pid         *actor.PID
 	incarnation uint64
@@ -85,7 +87,7 @@ func (s *session) Receive(ctx actor.Context) {
 		s.route(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.stopTimer()
-		s.leave(ctx)
+		s.detach(ctx)
 	case *messages.RouteSequenceResult:
 		s.onRouted(ctx, msg)
 	case *messages.SubmitSequenceResult:
@@ -99,9 +101,9 @@ func (s *session) Receive(ctx actor.Context) {
 	case *messages.SequenceMoved:
 		s.onMoved(ctx, msg)
 	case *actor.Terminated:
-		s.onGone(ctx, msg.GetWho())
+		s.onReplicaLost(ctx, msg.GetWho())
 	case *actor.DeadLetterResponse:
-		s.onGone(ctx, msg.GetTarget())
+		s.onReplicaLost(ctx, msg.GetTarget())
 	case *messages.CloseSession:
 		s.onClose(ctx)
 	case *check:
@@ -111,58 +113,59 @@ func (s *session) Receive(ctx actor.Context) {
 	}
 }
 
-// route asks for a replica.
+// route requests a replica from the router.
 func (s *session) route(ctx actor.Context) {
-	s.leave(ctx)
+	s.detach(ctx)
 	s.attempt++
 	ctx.Request(s.Router, &messages.RouteSequence{
 		RequestId: s.RequestID, Model: s.Sequence.GetModel(), Adapter: s.Sequence.GetAdapter(), Avoid: s.avoid,
-		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(), Cause: s.cause,
-		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.begun(),
+		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(),
+		Cause:     s.cause,
+		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: s.outputRevision(),
 	})
-	s.arm(ctx, checkEvery, &retry{s.incarnation, s.attempt}) // a lost request is asked again
+	s.setTimer(ctx, checkInterval, &retry{s.incarnation, s.attempt}) // in case the request is lost
 }
 
-// begun is the digest of the files that the output was computed with: it goes on with no others. Without
-// output there is none.
-func (s *session) begun() string {
+// outputRevision returns the digest of the files that computed the output. Only replicas with the
+// same files may continue it. It is empty while there is no output.
+func (s *session) outputRevision() string {
 	if len(s.Client.Output()) == 0 {
 		return ""
 	}
 	return *s.revision
 }
 
-// routeAfter asks for a replica after a while.
+// routeAfter requests a replica after a delay.
 func (s *session) routeAfter(ctx actor.Context, d time.Duration) {
-	s.leave(ctx)
+	s.detach(ctx)
 	s.attempt++
-	s.arm(ctx, max(d, retryLeast), &retry{s.incarnation, s.attempt})
+	s.setTimer(ctx, max(d, minRetryDelay), &retry{s.incarnation, s.attempt})
 }
 
-// leave forgets the replica. A replica keeps its watchers until they unwatch it, even those that
-// have stopped.
-func (s *session) leave(ctx actor.Context) {
+// detach drops the replica. It must unwatch: a replica keeps its watchers until then, even after
+// they stopped.
+func (s *session) detach(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Unwatch(s.replica.pid)
 		s.replica = nil
 	}
 }
 
-func (s *session) submit(ctx actor.Context, to *serving) {
+func (s *session) submit(ctx actor.Context, to *assignedReplica) {
 	s.replica = to
 	s.attempt++
-	s.heard = time.Now()
+	s.lastHeard = time.Now()
 	ctx.Watch(to.pid)
 	ctx.Request(to.pid, &messages.SubmitSequence{
-		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: s.begun(),
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: s.outputRevision(),
 	})
-	s.arm(ctx, checkEvery, &check{s.incarnation, s.attempt})
+	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
-// arm replaces the pending note.
-func (s *session) arm(ctx actor.Context, d time.Duration, note any) {
+// setTimer replaces the pending timer.
+func (s *session) setTimer(ctx actor.Context, d time.Duration, note any) {
 	s.stopTimer()
-	s.timer, s.due = supervise.After(ctx, d, note), time.Now().Add(d)
+	s.timer, s.timerDue = supervise.After(ctx, d, note), time.Now().Add(d)
 }
 
 func (s *session) stopTimer() {
@@ -171,8 +174,8 @@ func (s *session) stopTimer() {
 	}
 }
 
-// end is the last thing a session does.
-func (s *session) end(ctx actor.Context) {
+// stop ends the session.
+func (s *session) stop(ctx actor.Context) {
 	s.cancelOther(ctx)
 	s.stopTimer()
 	ctx.Stop(ctx.Self())

@@ -1,14 +1,16 @@
-// Package session is the actor of one sequence that a client asked for.
+// Package session provides the actor of one sequence that a client requested.
 //
-// Parent: the gateway actor. Children: none.
-// Speaks with: the router of its node (RouteSequence, SequenceMoved), then a replica (SubmitSequence, GetSequence, CancelSequence).
-// Accepts: TokensEmitted, SequenceInterrupted, SequenceMoved, CloseSession, and the answers to what it asked.
+// Parent: the gateway actor. Children: none. Speaks with: the router of its node (RouteSequence,
+// SequenceMoved), then a replica (SubmitSequence, GetSequence, CancelSequence). Accepts:
+// RouteSequenceResult, SubmitSequenceResult, SequenceStatus, TokensEmitted, SequenceInterrupted,
+// SequenceMoved, CloseSession.
 //
-// It owns what happens between a client and the replicas: tokens arrive by index, repeats are dropped, and when the
-// replica is lost the session submits prompt and output so far to the next one. Sampling is a function of seed and
-// position, so the client sees one stream without a gap or a doubled token.
+// It connects a client to the replicas. Tokens arrive by index, and repeated ones are dropped. When
+// the replica is lost, the session submits the prompt and the output so far to another one.
+// Sampling is a function of seed and position, so the client sees one stream without gaps or
+// repeated tokens.
 //
-// State: the sequence is desired, given in Config. What the client has seen is observed: the Client, which is the
-// call that the gateway holds open, outlives the session and knows. Which replica serves is in flight. A crash
-// thus loses nothing; the gateway actor brings a session back.
+// State: the sequence is desired; Config contains it. The delivered output is observed: the Client,
+// which outlives the session, keeps it. The replica that serves is in flight. A crash therefore
+// loses nothing; the gateway actor restarts the session.
 package session

@@ -12,7 +12,7 @@ import (
 
 func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult) {
 	if s.replica != nil {
-		return // the answer to a question asked twice
+		return // the reply to a repeated request
 	}
 	if r := msg.GetRefused(); r != nil {
 		if r.GetReason() == messages.Reason_REASON_NOT_READY {
@@ -23,13 +23,15 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 		return
 	}
 	to := msg.GetRouted()
-	if s.silent != nil && to.GetReplica() != s.silent.name { // should it wake up, it must not go on for nobody
-		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.silent.name).Str("instead", to.GetReplica()).Msg("replica is silent and given up")
-		ctx.Send(s.silent.pid, &messages.CancelSequence{RequestId: s.RequestID})
+	if s.abandoned != nil && to.GetReplica() != s.abandoned.name { // in case it still runs the sequence
+		s.Log.Warn().Str("request", s.RequestID).Str("replica", s.abandoned.name).Str("instead", to.GetReplica()).
+			Msg("silent replica abandoned")
+		ctx.Send(s.abandoned.pid, &messages.CancelSequence{RequestId: s.RequestID})
 	}
-	s.silent = nil
-	s.submit(ctx, &serving{
-		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()), incarnation: to.GetIncarnation(),
+	s.abandoned = nil
+	s.submit(ctx, &assignedReplica{
+		name: to.GetReplica(), pid: actor.NewPID(to.GetActor().GetAddress(), to.GetActor().GetId()),
+		incarnation: to.GetIncarnation(),
 	})
 }
 
@@ -37,168 +39,175 @@ func (s *session) onSubmitted(ctx actor.Context, msg *messages.SubmitSequenceRes
 	if s.replica == nil {
 		return
 	}
-	s.heard = time.Now()
+	s.lastHeard = time.Now()
 	r := msg.GetRefused()
 	if r == nil {
 		s.replica.incarnation = msg.GetIncarnation()
-		if s.begun() == "" {
+		if s.outputRevision() == "" {
 			*s.revision = msg.GetAccepted().GetRevisionDigest()
 		}
 		return
 	}
 	switch r.GetReason() {
 	case messages.Reason_REASON_WEIGHTS_DIFFER:
-		if s.Sequence.GetAdapter() != "" && s.begun() == "" { // the adapter is for other weights
+		if s.Sequence.GetAdapter() != "" && s.outputRevision() == "" { // the adapter belongs to other weights
 			s.fail(ctx, r)
 			return
 		}
 		fallthrough
 	case messages.Reason_REASON_NOT_READY, messages.Reason_REASON_DRAINING:
-		s.cause = s.replica.name + " refused it: " + r.GetDetail()
+		s.cause = s.replica.name + " refused the request: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	default:
 		s.fail(ctx, r)
 	}
 }
 
-// retryOrExpire routes again when the replica that refused may be ready, as long as the request has time.
+// retryOrExpire requests a route again after a refusal, unless the deadline has passed.
 func (s *session) retryOrExpire(ctx actor.Context, r *messages.Refused) {
-	if s.expired(ctx) {
+	if s.failIfExpired(ctx) {
 		return
 	}
 	s.routeAfter(ctx, r.GetRetryAfter().AsDuration())
 }
 
 func (s *session) onTokens(ctx actor.Context, msg *messages.TokensEmitted) {
-	s.heard = time.Now()
-	own := s.attribute(ctx)
+	s.lastHeard = time.Now()
+	own := s.trackSender(ctx)
 	seen, first := uint32(len(s.Client.Output())), msg.GetFirstIndex()
 	last := first + uint32(len(msg.GetTokens()))
 	switch {
-	case first > seen && own: // what lies between was lost
-		s.cause = "tokens were lost on the way"
+	case first > seen && own: // the tokens in between were lost
+		s.cause = "tokens were lost in transit"
 		s.route(ctx)
 		return
-	case first > seen: // it is on its way from the replica that this one takes over from
+	case first > seen: // from the replica that takes over; the earlier tokens are still on their way
 		return
 	}
 	finished := msg.GetFinish() != messages.FinishReason_FINISH_REASON_UNSPECIFIED
 	if last > seen {
-		s.futile, s.avoid = 0, nil
+		s.interruptions, s.avoid = 0, nil
 	}
-	if skip := min(seen, last) - first; last > seen || finished { // one message: the client is woken once
-		s.Client.Deliver(msg.GetTokens()[skip:], tail(msg.GetLogprobs(), skip), msg.GetCachedTokens(), msg.GetFinish())
+	if skip := min(seen, last) - first; last > seen || finished { // a single Deliver wakes the client once
+		s.Client.Deliver(msg.GetTokens()[skip:], logprobsFrom(msg.GetLogprobs(), skip), msg.GetCachedTokens(),
+			msg.GetFinish())
 	}
 	if finished {
 		if own {
-			s.end(ctx)
+			s.stop(ctx)
 		} else {
 			s.onClose(ctx)
 		}
 	}
 }
 
-func tail(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogprobs {
+func logprobsFrom(logprobs []*messages.TokenLogprobs, skip uint32) []*messages.TokenLogprobs {
 	if len(logprobs) == 0 {
 		return nil
 	}
 	return logprobs[skip:]
 }
 
-// final are the reasons for which a replica gives a sequence up that no other replica would take either: the request itself, or its adapter.
-var final = map[messages.Reason]bool{
-	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true, messages.Reason_REASON_NO_MEMORY: true,
-	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true, messages.Reason_REASON_UNSUPPORTED: true,
-	messages.Reason_REASON_NUMERIC: true,
+// finalReasons are the reasons with which no other replica would take a sequence either, because of
+// the request or its adapter.
+var finalReasons = map[messages.Reason]bool{
+	messages.Reason_REASON_ENGINE_FAILED: true, messages.Reason_REASON_LOAD_FAILED: true,
+	messages.Reason_REASON_NO_MEMORY:  true,
+	messages.Reason_REASON_QUEUE_FULL: true, messages.Reason_REASON_NOT_FOUND: true,
+	messages.Reason_REASON_UNSUPPORTED: true,
+	messages.Reason_REASON_NUMERIC:     true,
 }
 
-// onInterrupted: the replica lives on, or its successor will, but without this sequence.
+// onInterrupted handles a replica, or its next incarnation, that no longer has the sequence.
 func (s *session) onInterrupted(ctx actor.Context, msg *messages.SequenceInterrupted) {
-	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.serves(ctx.Sender()) {
-		return // from a replica, or a life of it, that this session has left
+	if s.replica == nil || msg.GetIncarnation() < s.replica.incarnation || !s.isAssigned(ctx.Sender()) {
+		return // from an earlier replica or incarnation
 	}
 	r := msg.GetRefused()
-	s.futile++
+	s.interruptions++
 	switch {
-	case final[r.GetReason()]:
+	case finalReasons[r.GetReason()]:
 		s.fail(ctx, r)
-	case s.futile > maxFutile:
+	case s.interruptions > maxInterruptions:
 		s.fail(ctx, &messages.Refused{
 			Reason: messages.Reason_REASON_ENGINE_FAILED,
-			Detail: "the replica was lost again and again while it served this request: " + r.GetDetail(),
+			Detail: "the replica failed repeatedly while it served this request: " + r.GetDetail(),
 		})
 	default:
-		s.cause = s.replica.name + " gave it up: " + r.GetDetail()
+		s.cause = s.replica.name + " interrupted the request: " + r.GetDetail()
 		s.retryOrExpire(ctx, r)
 	}
 }
 
-// onGone: the replica stopped, its node left, or nobody was there to receive what was sent.
-func (s *session) onGone(ctx actor.Context, who *actor.PID) {
-	if s.replica == nil || !s.serves(who) {
-		return // one that was left, or the router, which is asked again
+// onReplicaLost handles a replica that stopped, whose node left, or that could not receive a
+// message.
+func (s *session) onReplicaLost(ctx actor.Context, pid *actor.PID) {
+	if s.replica == nil || !s.isAssigned(pid) {
+		return // an earlier replica, or the router, which is asked again
 	}
 	if !slices.Contains(s.avoid, s.replica.name) {
 		s.avoid = append(s.avoid, s.replica.name)
 	}
-	s.cause = s.replica.name + " is gone, or its node, or the way there"
-	if !s.expired(ctx) {
-		s.routeAfter(ctx, retryLeast)
+	s.cause = s.replica.name + " is unreachable: it or its node stopped, or the connection broke"
+	if !s.failIfExpired(ctx) {
+		s.routeAfter(ctx, minRetryDelay)
 	}
 }
 
-// onCheck: nothing that was sent may have been lost. Ask a replica that is silent. By how much the note is late, this node has stood still, and
-// heard nobody: that does not count.
+// onCheck queries a silent replica, since messages may be lost, and abandons it after
+// silenceTimeout. If the timer fired late, this process stalled; the stall does not count as
+// silence.
 func (s *session) onCheck(ctx actor.Context, msg *check) {
-	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.expired(ctx) {
+	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica == nil || s.failIfExpired(ctx) {
 		return
 	}
-	s.heard = s.heard.Add(time.Since(s.due))
-	switch silent := time.Since(s.heard); {
-	case silent >= suspectAfter:
-		s.giveUp(ctx)
+	s.lastHeard = s.lastHeard.Add(time.Since(s.timerDue))
+	switch silent := time.Since(s.lastHeard); {
+	case silent >= silenceTimeout:
+		s.abandon(ctx)
 		return
-	case silent >= checkEvery:
+	case silent >= checkInterval:
 		ctx.Request(s.replica.pid, &messages.GetSequence{RequestId: s.RequestID})
 	}
-	s.arm(ctx, min(checkEvery, suspectAfter-time.Since(s.heard)), msg)
+	s.setTimer(ctx, min(checkInterval, silenceTimeout-time.Since(s.lastHeard)), msg)
 }
 
-// giveUp leaves a replica that does not answer: it hangs, or is cut off. Where the router still hears from its node it is only
-// busy, and is given the sequence again, which it has.
-func (s *session) giveUp(ctx actor.Context) {
-	s.silent = s.replica
-	s.cause = fmt.Sprintf("%s said nothing for %s", s.replica.name, time.Since(s.heard).Round(time.Millisecond))
+// abandon requests another replica when this one does not answer: it hangs or is unreachable. If
+// the router still hears from the replica's node, the replica is only busy. The router may then
+// return it again, and it still has the sequence.
+func (s *session) abandon(ctx actor.Context) {
+	s.abandoned = s.replica
+	s.cause = fmt.Sprintf("%s was silent for %s", s.replica.name, time.Since(s.lastHeard).Round(time.Millisecond))
 	s.route(ctx)
 }
 
 func (s *session) onStatus(ctx actor.Context, msg *messages.SequenceStatus) {
-	s.heard = time.Now()
+	s.lastHeard = time.Now()
 	if s.replica == nil {
 		return
 	}
 	if !msg.GetKnown() || msg.GetOutputTokens() > uint32(len(s.Client.Output())) {
-		s.submit(ctx, s.replica) // it was lost, or tokens of it were
+		s.submit(ctx, s.replica) // the sequence or some of its tokens were lost
 	}
 }
 
 func (s *session) onRetry(ctx actor.Context, msg *retry) {
-	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica != nil || s.expired(ctx) {
+	if msg.incarnation != s.incarnation || msg.attempt != s.attempt || s.replica != nil || s.failIfExpired(ctx) {
 		return
 	}
 	s.route(ctx)
 }
 
-// onClose: the client left, or has all it wants.
+// onClose ends the session when the client left or has all its output.
 func (s *session) onClose(ctx actor.Context) {
 	if s.replica != nil {
 		ctx.Send(s.replica.pid, &messages.CancelSequence{RequestId: s.RequestID})
 	}
-	s.end(ctx)
+	s.stop(ctx)
 }
 
-// expired ends the session when its deadline has passed.
-func (s *session) expired(ctx actor.Context) bool {
+// failIfExpired ends the session and reports true if its deadline has passed.
+func (s *session) failIfExpired(ctx actor.Context) bool {
 	d := s.Sequence.GetDeadline()
 	if d == nil || time.Now().Before(d.AsTime()) {
 		return false
@@ -211,8 +220,8 @@ func (s *session) expired(ctx actor.Context) bool {
 	return true
 }
 
-// fail ends the session with an error for the client.
+// fail ends the session with a refusal.
 func (s *session) fail(ctx actor.Context, r *messages.Refused) {
 	s.Client.Fail(r)
-	s.end(ctx)
+	s.stop(ctx)
 }

@@ -8,56 +8,59 @@ import (
 	"troupe/messages"
 )
 
-// onMoved: another replica goes on with the sequence. Tokens that are lost on the way show in what it answers.
+// onMoved follows the sequence to another replica. Its answer to GetSequence reveals tokens that
+// were lost.
 func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 	to := actor.NewPID(msg.GetActor().GetAddress(), msg.GetActor().GetId())
 	switch {
-	case s.replica != nil && s.serves(to):
+	case s.replica != nil && s.isAssigned(to):
 		return
-	case s.replica != nil && !s.serves(ctx.Sender()): // this session has gone elsewhere meanwhile
+	case s.replica != nil && !s.isAssigned(ctx.Sender()): // the session has moved on to a third replica
 		ctx.Send(to, &messages.CancelSequence{RequestId: s.RequestID})
 		return
 	}
 	ctx.Send(s.Router, msg)
-	s.leave(ctx)
-	if to.Equal(s.other) {
-		s.other = nil
+	s.detach(ctx)
+	if to.Equal(s.otherReplica) {
+		s.otherReplica = nil
 	}
 	s.attempt++
-	s.replica = &serving{name: msg.GetReplica(), pid: to, incarnation: msg.GetIncarnation()}
+	s.replica = &assignedReplica{name: msg.GetReplica(), pid: to, incarnation: msg.GetIncarnation()}
 	ctx.Watch(to)
 	ctx.Request(to, &messages.GetSequence{RequestId: s.RequestID})
-	s.arm(ctx, checkEvery, &check{s.incarnation, s.attempt})
+	s.setTimer(ctx, checkInterval, &check{s.incarnation, s.attempt})
 }
 
-// serves reports whether this is the replica that serves the sequence. An unknown sender is taken for it.
-func (s *session) serves(who *actor.PID) bool {
-	return who == nil || s.replica != nil && s.replica.pid.Equal(who)
+// isAssigned reports whether pid is the replica that serves the sequence. An unknown sender counts
+// as that replica.
+func (s *session) isAssigned(pid *actor.PID) bool {
+	return pid == nil || s.replica != nil && s.replica.pid.Equal(pid)
 }
 
-// attribute notes where tokens come from, and reports whether it is the replica that serves. Another one may be about to take over: the word of that
-// comes later than its first token. Where both go on, the word was lost, and the other one is cancelled.
-func (s *session) attribute(ctx actor.Context) bool {
-	who := ctx.Sender()
+// trackSender records the sender of tokens, and reports whether it is the assigned replica. Another
+// sender may be taking over: its first token can arrive before SequenceMoved. If both keep sending,
+// SequenceMoved was lost, and the other replica is cancelled.
+func (s *session) trackSender(ctx actor.Context) bool {
+	pid := ctx.Sender()
 	switch {
-	case s.serves(who):
+	case s.isAssigned(pid):
 		switch {
-		case s.replica != nil && s.replica.pid.Equal(s.other):
-			s.other = nil
-		case s.other != nil && time.Since(s.since) > checkEvery:
+		case s.replica != nil && s.replica.pid.Equal(s.otherReplica):
+			s.otherReplica = nil
+		case s.otherReplica != nil && time.Since(s.otherSince) > checkInterval:
 			s.cancelOther(ctx)
 		}
 		return true
-	case !who.Equal(s.other):
+	case !pid.Equal(s.otherReplica):
 		s.cancelOther(ctx)
-		s.other, s.since = who, time.Now()
+		s.otherReplica, s.otherSince = pid, time.Now()
 	}
 	return false
 }
 
 func (s *session) cancelOther(ctx actor.Context) {
-	if s.other != nil {
-		ctx.Send(s.other, &messages.CancelSequence{RequestId: s.RequestID})
-		s.other = nil
+	if s.otherReplica != nil {
+		ctx.Send(s.otherReplica, &messages.CancelSequence{RequestId: s.RequestID})
+		s.otherReplica = nil
 	}
 }

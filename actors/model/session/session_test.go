@@ -19,7 +19,7 @@ import (
 	"troupe/testkit"
 )
 
-// client records what a client sees.
+// client records what it receives.
 type client struct {
 	mu      sync.Mutex
 	output  []uint32
@@ -40,20 +40,21 @@ func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32,
 }
 func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c.refused = r; c.ends++ }
 
-// stage is a session with a deployment and a replica that the test plays.
+// stage is a session whose router and replica the test plays.
 type stage struct {
 	*client
 	t       *testing.T
 	router  *testkit.Peer
 	replica *testkit.Peer
-	told    sync.Mutex
-	emitted uint32 // by the replica
-	silent  bool   // the replica says nothing when asked
-	next    string // replica that the router names; empty: m-0
+	stateMu sync.Mutex
+	emitted uint32 // output tokens of the replica
+	silent  bool   // the replica does not answer GetSequence
+	next    string // replica that the router returns; empty: m-0
 	session *actor.PID
 }
 
-// play starts a session whose router routes to the replica, which accepts; refuse changes the route.
+// play starts a session. Its replica accepts every sequence. route returns the refusal of the n-th
+// route request, or nil.
 func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverMiddleware) *stage {
 	sys := testkit.System(t)
 	s := &stage{client: &client{}, t: t}
@@ -64,8 +65,8 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 					Accepted: &messages.SequenceAccepted{RevisionDigest: "one"},
 				}}
 		}
-		s.told.Lock()
-		defer s.told.Unlock()
+		s.stateMu.Lock()
+		defer s.stateMu.Unlock()
 		if _, ok := m.(*messages.GetSequence); ok && !s.silent {
 			return &messages.SequenceStatus{Known: true, OutputTokens: s.emitted}
 		}
@@ -77,15 +78,18 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		if refused := route(routes); refused != nil {
 			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		}
-		s.told.Lock()
-		defer s.told.Unlock()
-		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1, Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
-		}}}
+		s.stateMu.Lock()
+		defer s.stateMu.Unlock()
+		routed := &messages.SequenceRouted{
+			Replica: cmp.Or(s.next, "m-0"), Incarnation: 1,
+			Actor: &messages.ActorRef{Address: s.replica.PID.GetAddress(), Id: s.replica.PID.GetId()},
+		}
+		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: routed}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
 		RequestID: "r", Client: s.client, Router: s.router.PID,
-		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1}, Deadline: timestamppb.New(time.Now().Add(time.Minute))},
+		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1},
+			Deadline: timestamppb.New(time.Now().Add(time.Minute))},
 	}), mw...)
 	synctest.Wait()
 	return s
@@ -93,49 +97,50 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 
 func always(int) *messages.Refused { return nil }
 
-// emit sends tokens as the replica.
+// emit sends tokens from the replica.
 func (s *stage) emit(first uint32, tokens ...uint32) {
-	s.end(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
+	s.emitFinal(messages.FinishReason_FINISH_REASON_UNSPECIFIED, first, tokens...)
 }
 
-func (s *stage) end(finish messages.FinishReason, first uint32, tokens ...uint32) {
-	s.told.Lock()
+func (s *stage) emitFinal(finish messages.FinishReason, first uint32, tokens ...uint32) {
+	s.stateMu.Lock()
 	s.emitted = max(s.emitted, first+uint32(len(tokens)))
-	s.told.Unlock()
-	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first, Tokens: tokens, Finish: finish})
+	s.stateMu.Unlock()
+	s.replica.Send(s.session, &messages.TokensEmitted{RequestId: "r", Incarnation: 1, FirstIndex: first,
+		Tokens: tokens, Finish: finish})
 	synctest.Wait()
 }
 
-// submitted returns the output that came with the last submission, and how many there were.
+// submitted returns the output in the last submission, and the number of submissions.
 func (s *stage) submitted() ([]uint32, int) {
 	all := testkit.Got[*messages.SubmitSequence](s.replica)
 	return all[len(all)-1].GetOutput(), len(all)
 }
 
-func (s *stage) saw(want ...uint32) {
+func (s *stage) expectOutput(want ...uint32) {
 	s.t.Helper()
 	if got := s.Output(); !slices.Equal(got, want) {
-		s.t.Errorf("the client saw %v, want %v", got, want)
+		s.t.Errorf("the client received %v, want %v", got, want)
 	}
 }
 
 const length = messages.FinishReason_FINISH_REASON_LENGTH
 
-func TestDeliversEachTokenOnce(t *testing.T) {
+func TestTokensAreDeliveredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
-		s.emit(0, 10) // repeated whole
+		s.emit(0, 10) // repeats all
 		s.emit(0, 10, 11)
-		s.end(length, 1, 11, 12)
-		s.saw(10, 11, 12)
+		s.emitFinal(length, 1, 11, 12)
+		s.expectOutput(10, 11, 12)
 		if s.finish != length || s.ends != 1 {
 			t.Errorf("finish %v, ended %d times", s.finish, s.ends)
 		}
 	})
 }
 
-func TestGapIsSubmittedAgain(t *testing.T) {
+func TestGapIsResubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
@@ -143,17 +148,18 @@ func TestGapIsSubmittedAgain(t *testing.T) {
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
 			t.Errorf("%d submissions, the last with %v", n, output)
 		}
-		s.saw(10)
+		s.expectOutput(10)
 	})
 }
 
-func TestInterruptionGoesOnElsewhere(t *testing.T) {
+func TestInterruptionIsResubmitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10, 11)
-		s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{
-			Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
-		}})
+		s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1,
+			Refused: &messages.Refused{
+				Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(30 * time.Millisecond),
+			}})
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10, 11}) {
@@ -162,11 +168,12 @@ func TestInterruptionGoesOnElsewhere(t *testing.T) {
 	})
 }
 
-func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
+func TestRepeatedInterruptionsFailRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		for range 20 {
-			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1, Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
+			s.replica.Send(s.session, &messages.SequenceInterrupted{RequestId: "r", Incarnation: 1,
+				Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_READY}})
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
@@ -176,11 +183,12 @@ func TestGivesUpOnWhatCrashesReplicas(t *testing.T) {
 	})
 }
 
-func TestWaitsForAReplica(t *testing.T) {
+func TestNotReadyIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, func(n int) *messages.Refused {
 			if n < 5 {
-				return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY, RetryAfter: durationpb.New(time.Second)}
+				return &messages.Refused{Reason: messages.Reason_REASON_NOT_READY,
+					RetryAfter: durationpb.New(time.Second)}
 			}
 			return nil
 		})
@@ -192,9 +200,11 @@ func TestWaitsForAReplica(t *testing.T) {
 	})
 }
 
-func TestRefusalsReachTheClient(t *testing.T) {
+func TestRefusalFailsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, func(int) *messages.Refused { return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL} })
+		s := play(t, func(int) *messages.Refused {
+			return &messages.Refused{Reason: messages.Reason_REASON_QUEUE_FULL}
+		})
 		if s.refused.GetReason() != messages.Reason_REASON_QUEUE_FULL {
 			t.Errorf("%v", s.refused)
 		}
@@ -211,29 +221,33 @@ func TestDeadline(t *testing.T) {
 			t.Errorf("%v, ended %d times", s.refused, s.ends)
 		}
 		if len(testkit.Got[*messages.CancelSequence](s.replica)) != 1 {
-			t.Error("the replica was not told")
+			t.Error("the replica received no CancelSequence")
 		}
 	})
 }
 
-func TestRouterDown(t *testing.T) {
+func TestRouteIsRetriedUntilRouterStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
 		c := &client{}
 		testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
-			RequestID: "r", Client: c, Router: actor.NewPID(sys.Address(), "router"), Sequence: &messages.SequenceSpec{Model: "m"},
+			RequestID: "r", Client: c, Router: actor.NewPID(sys.Address(), "router"),
+			Sequence: &messages.SequenceSpec{Model: "m"},
 		}))
 		time.Sleep(10 * time.Second)
 		if c.refused != nil {
 			t.Fatalf("%v", c.refused)
 		}
 		router := testkit.NewPeer(t, sys, "router", func(proto.Message) proto.Message {
-			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND}}}
+			refused := &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND}
+			return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Refused{Refused: refused}}
 		})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if len(testkit.Got[*messages.RouteSequence](router)) != 1 || c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
-			t.Errorf("asked %d times, refused with %v", len(testkit.Got[*messages.RouteSequence](router)), c.refused)
+		if len(testkit.Got[*messages.RouteSequence](router)) != 1 ||
+			c.refused.GetReason() != messages.Reason_REASON_NOT_FOUND {
+			t.Errorf("%d route requests, refused with %v", len(testkit.Got[*messages.RouteSequence](router)),
+				c.refused)
 		}
 	})
 }
@@ -249,8 +263,9 @@ func TestCloseCancels(t *testing.T) {
 	})
 }
 
-// TestCrash: the next life of a session goes on from what the client has seen.
-func TestCrash(t *testing.T) {
+// TestRestartContinuesStream checks that a restarted session continues after the tokens that the
+// client has.
+func TestRestartContinuesStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.TokensEmitted", After: 1, Times: 1}
 		s := play(t, always, crash.Middleware)
@@ -259,7 +274,7 @@ func TestCrash(t *testing.T) {
 		if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
 			t.Errorf("%d submissions, the last with %v", n, output)
 		}
-		s.end(length, 1, 11)
-		s.saw(10, 11)
+		s.emitFinal(length, 1, 11)
+		s.expectOutput(10, 11)
 	})
 }

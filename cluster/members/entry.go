@@ -16,29 +16,29 @@ const (
 	leasePrefix  = "leases."
 )
 
-// entry is a key as it was last seen. Where member and lease are nil, it is deleted.
+// entry is a key as last seen. If member and lease are nil, the key is deleted.
 type entry struct {
-	key      string
-	revision uint64 // 0: the bucket has no such key
-	member   *messages.Member
-	lease    *messages.Lease
-	seen     time.Time // when this revision was seen first
+	key       string
+	revision  uint64 // 0 if the bucket has no such key
+	member    *messages.Member
+	lease     *messages.Lease
+	firstSeen time.Time // time at which this revision was first seen
 }
 
-// sameAs reports whether two revisions of a key say the same.
-func (e entry) sameAs(other entry) bool {
+// equal reports whether two revisions of a key have the same content.
+func (e entry) equal(other entry) bool {
 	return proto.Equal(e.member, other.member) && proto.Equal(e.lease, other.lease)
 }
 
-// memberID is the id of a record that is a live member, else "".
+// memberID returns the ID of a live member's record, or "" for any other entry.
 func (e entry) memberID() string { return e.member.GetId() }
 
 func memberKey(name string) string { return memberPrefix + name }
 func leaseKey(role string) string  { return leasePrefix + role }
 
-// decode reads a key's value. One that can not be read counts as deleted.
+// decode decodes a key's value. A value that cannot be decoded counts as deleted.
 func decode(key string, revision uint64, value []byte, now time.Time) (entry, error) {
-	e := entry{key: key, revision: revision, seen: now}
+	e := entry{key: key, revision: revision, firstSeen: now}
 	var err error
 	switch {
 	case strings.HasPrefix(key, memberPrefix):
@@ -54,7 +54,8 @@ func decode(key string, revision uint64, value []byte, now time.Time) (entry, er
 			return e, nil
 		}
 	}
-	return e, fmt.Errorf("key %s, revision %d of bucket %s is not what its name says (%v); delete the key", key, revision, Bucket, err)
+	return e, fmt.Errorf("key %s, revision %d of bucket %s has an invalid value (%v); delete the key",
+		key, revision, Bucket, err)
 }
 
 var (

@@ -13,56 +13,62 @@ import (
 	"troupe/testkit"
 )
 
-// TestAvoidsWhatIsLost: a request does not go to a replica that its session has lost, nor to a node that is silent, where there is another one.
-func TestAvoidsWhatIsLost(t *testing.T) {
+// TestAvoidsLostReplicasAndSilentNodes checks that a request avoids the replicas that its session
+// lost and those on silent nodes if another one serves.
+func TestAvoidsLostReplicasAndSilentNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
-		w.routed(a, "m-1")
+		w.expectRoute(a, "m-1")
 		for lost, want := range map[string]string{"m-0": "m-1", "m-1": "m-0"} {
-			if r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} }); r.GetRouted().GetReplica() != want {
-				t.Errorf("it has lost %s and goes to %v", lost, r)
+			r := w.route(a, "r", func(q *messages.RouteSequence) { q.Avoid = []string{lost} })
+			if r.GetRouted().GetReplica() != want {
+				t.Errorf("with %s lost, routed to %v", lost, r)
 			}
 		}
-		w.losing(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
+		w.setDrop(func(to string, m proto.Message) bool {
+			_, ok := m.(*messages.RoutesAnnounced)
+			return ok && to == "a"
 		})
 		w.pass(2 * time.Second)
-		w.routed(a, "m-0")
-		w.losing(nil)
+		w.expectRoute(a, "m-0")
+		w.setDrop(nil)
 		w.pass(time.Second)
-		w.routed(a, "m-1")
+		w.expectRoute(a, "m-1")
 	})
 }
 
-// TestAvoidsWhoIsOutOfReach: a node is avoided as soon as the way to it breaks, each time, until it is heard from again.
-func TestAvoidsWhoIsOutOfReach(t *testing.T) {
+// TestAvoidsDisconnectedNodes checks that a node is avoided as soon as the connection breaks, each
+// time, until its next message.
+func TestAvoidsDisconnectedNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a := w.start("a")
-		w.live(a, &node{name: "b", PID: actor.NewPID(w.sys.Address(), "router-b")})
+		w.setMembers(a, &node{name: "b", PID: actor.NewPID(w.sys.Address(), "router-b")})
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		for sequence := range uint64(3) {
 			b := testkit.NewPeer(t, w.sys, "router-b", nil)
-			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true, Replicas: []*messages.ReplicaAnnounced{
-				{Status: &messages.ReplicaStatus{
-					Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4, MaxSequences: 64, StepTokens: 64,
-				}},
-			}})
+			b.Send(a.PID, &messages.RoutesAnnounced{Node: "b", Incarnation: 1, Sequence: sequence, Snapshot: true,
+				Replicas: []*messages.ReplicaAnnounced{
+					{Status: &messages.ReplicaStatus{
+						Name: "m-1", Model: "m", State: messages.ReplicaState_REPLICA_STATE_SERVING, BlockTokens: 4,
+						MaxSequences: 64, StepTokens: 64,
+					}},
+				}})
 			synctest.Wait()
-			w.routed(a, "m-1")
+			w.expectRoute(a, "m-1")
 			_ = w.sys.Root.StopFuture(b.PID).Wait()
-			w.routed(a, "m-0")
+			w.expectRoute(a, "m-0")
 		}
 	})
 }
 
-// TestStoodStill: a router that could not have heard the others does not avoid them for that.
-func TestStoodStill(t *testing.T) {
+// TestStalledRouterAvoidsNoNode checks that a router that stalled does not count the stall as
+// silence of its peers.
+func TestStalledRouterAvoidsNoNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		turn := make(chan struct{}, 1)
@@ -73,45 +79,46 @@ func TestStoodStill(t *testing.T) {
 				next(ctx, env)
 			}
 		}), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
-		w.losing(func(to string, m proto.Message) bool {
-			_, word := m.(*messages.RoutesAnnounced)
-			return word && to == "a"
+		w.setDrop(func(to string, m proto.Message) bool {
+			_, ok := m.(*messages.RoutesAnnounced)
+			return ok && to == "a"
 		})
 		<-turn
 		w.pass(5 * time.Second)
 		turn <- struct{}{}
 		w.pass(200 * time.Millisecond)
-		w.routed(a, "m-1")
+		w.expectRoute(a, "m-1")
 		w.pass(2 * time.Second)
-		w.routed(a, "m-0")
+		w.expectRoute(a, "m-0")
 	})
 }
 
-// TestAvoidsWhatLeaves: a request does not go to a node that is about to end, where another one serves.
-func TestAvoidsWhatLeaves(t *testing.T) {
+// TestAvoidsLeavingNodes checks that a request avoids a node that is shutting down if another one
+// serves.
+func TestAvoidsLeavingNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		a, b := w.start("a"), w.start("b")
-		w.live(a, b)
+		w.setMembers(a, b)
 		w.announce(a, "m-0", func(m *messages.ReplicaAnnounced) { m.Status.Running, m.Status.MaxSequences = 50, 64 })
 		w.announce(b, "m-1", func(m *messages.ReplicaAnnounced) { m.Status.MaxSequences = 64 })
-		w.routed(a, "m-1")
-		w.leaves("b")
+		w.expectRoute(a, "m-1")
+		w.setLeaving("b")
 		for _, n := range []*node{a, b} {
-			w.routed(n, "m-0")
+			w.expectRoute(n, "m-0")
 		}
-		w.leaves("a", "b")
-		w.routed(a, "m-1") // it takes requests as long as nothing else does
-		w.leaves()
-		w.routed(b, "m-1")
+		w.setLeaving("a", "b")
+		w.expectRoute(a, "m-1") // leaving nodes take requests if no other node can
+		w.setLeaving()
+		w.expectRoute(b, "m-1")
 	})
 }
 
-// leaves has these nodes, and no others, be about to end.
-func (w *world) leaves(names ...string) {
+// setLeaving makes exactly these nodes leaving members.
+func (w *testCluster) setLeaving(names ...string) {
 	w.mu.Lock()
 	for i, m := range w.members {
 		m = proto.CloneOf(m)

@@ -15,10 +15,13 @@ import (
 	"troupe/messages"
 )
 
-// TestLeavesToOthers: a node that does not know yet what others know answers for itself alone, and then for all,
-// until it is about to end.
-func TestLeavesToOthers(t *testing.T) {
-	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+// TestServesClusterOnlyWhileSynced checks that a node answers requests about the cluster only after
+// it is synced and before it leaves. It answers requests about itself all the time.
+func TestServesClusterOnlyWhileSynced(t *testing.T) {
+	server, err := natsd.Start(
+		t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,42 +31,46 @@ func TestLeavesToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	informed, serving, leaving := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	sys := actor.NewActorSystem(
+		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
+	)
+	synced, serving, leaving := make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
 	pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
-		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Informed: informed, Serving: func() { serving <- struct{}{} }, Log: zerolog.Nop(),
-		Leaving: leaving,
+		Conn: conn, Backend: node{name: "a"}, Version: "0.0.0", Node: "a", Log: zerolog.Nop(),
+		Synced: synced, OnServing: func() { serving <- struct{}{} }, Leaving: leaving,
 	}), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
 	for _, endpoint := range []string{".status", ".tree", ".kv"} {
-		for { // until it is there
+		for { // until the endpoint answers
 			if _, err := conn.Request("troupe.v1.node.a"+endpoint, nil, time.Second); err == nil {
 				break
 			}
 		}
 	}
-	for _, subject := range []string{"nodes.list", "replicas.migrate", "models.list", "kv.stats", "adapters.list", "explain.r"} {
+	for _, subject := range []string{
+		"nodes.list", "replicas.migrate", "models.list", "kv.stats", "adapters.list", "explain.r",
+	} {
 		if _, err := conn.Request("troupe.v1."+subject, nil, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
 			t.Errorf("%s was answered with %v", subject, err)
 		}
 	}
-	close(informed)
+	close(synced)
 	<-serving
 	ask(t, conn, "troupe.v1.nodes.list", "", &messages.ListNodesResponse{})
 	close(leaving)
-	for end := time.Now().Add(time.Minute); ; { // the subscriptions are drained
+	for end := time.Now().Add(time.Minute); ; { // until the subscriptions are drained
 		_, err := conn.Request("troupe.v1.nodes.list", nil, time.Second)
 		if errors.Is(err, nats.ErrNoResponders) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatalf("nodes.list is answered by a node that leaves: %v", err)
+			t.Fatalf("a leaving node answers nodes.list: %v", err)
 		}
 	}
 	if _, err := conn.Request("troupe.v1.node.a.status", nil, time.Minute); err != nil {
-		t.Errorf("its own status: %v", err)
+		t.Errorf("status of the leaving node: %v", err)
 	}
 }

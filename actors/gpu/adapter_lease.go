@@ -16,12 +16,12 @@ import (
 	"troupe/messages"
 )
 
-// adapting is a lease that gets memory for adapters.
-type adapting struct {
-	pages  int             // that were asked for; 0: as adapterPages has it
-	until  time.Time       // for how long it waits for memory that others give up; zero: it has not been short of any
-	done   <-chan struct{} // closed when its job has ended; nil while it waits
-	askers []asker
+// adapterLease is adapter memory being leased for a model.
+type adapterLease struct {
+	pages      int             // requested; 0: see adapterPages
+	deadline   time.Time       // of the wait for memory that replicas yield; zero: it has not waited yet
+	done       <-chan struct{} // closed when its job ends; nil while it waits
+	requesters []requester
 }
 
 // adaptersLeased is a note to self.
@@ -32,43 +32,47 @@ type adaptersLeased struct {
 	err         error
 }
 
-// onLeaseAdapters has memory for adapters put under a lease, once.
+// onLeaseAdapters leases adapter memory for a model, once.
 func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters) {
-	lease, who := msg.GetLease(), asker{msg.GetRequestId(), ctx.Sender()}
+	lease, req := msg.GetLease(), requester{msg.GetRequestId(), ctx.Sender()}
 	m, held := d.held[lease]
-	switch a := d.adapting[lease]; {
+	switch a := d.adapterLeases[lease]; {
 	case a != nil:
-		a.askers = append(a.askers, who)
+		a.requesters = append(a.requesters, req)
 	case !held || d.freeing[lease] != nil:
-		ctx.Respond(refusedAdapters(who.requestID, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name))
+		ctx.Respond(refusedAdapters(req.requestID, messages.Reason_REASON_NOT_FOUND,
+			"lease "+lease+" is not held on "+d.Name))
 	case m.AdapterPages > 0:
-		ctx.Respond(leasedAdapters(who.requestID, m))
+		ctx.Respond(adaptersResult(req.requestID, m))
 	default:
-		a = &adapting{pages: int(msg.GetPages()), askers: []asker{who}}
-		d.adapting[lease] = a
-		d.adapt(ctx, lease, a)
+		a = &adapterLease{pages: int(msg.GetPages()), requesters: []requester{req}}
+		d.adapterLeases[lease] = a
+		d.startAdapterLease(ctx, lease, a)
 	}
 }
 
-// adapt takes pages for adapters from what is free, and has them allocated. Where that is too little for one, KV memory gives way first.
-func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
+// startAdapterLease leases free pages for adapters and starts a job that allocates them. If the
+// free pages are too few, KV memory yields first.
+func (d *device) startAdapterLease(ctx actor.Context, lease string, a *adapterLease) {
 	m, held := d.held[lease]
 	if !held || d.freeing[lease] != nil {
-		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND, "lease "+lease+" is not held on "+d.Name+" any more")
+		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NOT_FOUND,
+			"lease "+lease+" is no longer held on "+d.Name)
 		return
 	}
 	pages := d.adapterPages(m, a.pages)
-	if !d.room(ctx, lease, pages, &a.until) {
+	if !d.makeRoom(ctx, lease, pages, &a.deadline) {
 		return
 	}
-	if free := int(d.ledger.Free() / hbm.PageBytes); a.pages == 0 && free < pages { // KV memory did not give way
+	if free := int(d.ledger.Free() / hbm.PageBytes); a.pages == 0 && free < pages { // KV memory did not yield
 		if pages = free; free < m.Facts.AdapterPages(m.Limits.MaxRank) {
 			pages = 0
 		}
 	}
 	if pages == 0 {
 		d.refuseAdapters(ctx, lease, messages.Reason_REASON_NO_MEMORY, fmt.Sprintf(
-			"%s has %d MiB free, too little for one adapter, and KV memory can not give way; deploy the model with adapter_pages, or delete another",
+			"%s has %d MiB free, too little for one adapter, and KV memory cannot yield more; "+
+				"deploy the model with adapter_pages, or delete another model",
 			d.Name, d.ledger.Free()>>20))
 		return
 	}
@@ -77,7 +81,7 @@ func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
 		return
 	}
 	models, note := d.Models, adaptersLeased{incarnation: d.incarnation, lease: lease}
-	a.done = supervise.Job(ctx, d.life,
+	a.done = supervise.Job(ctx, d.lifetime,
 		func(context.Context) (residency.Loaded, error) { return models.LeaseAdapters(lease, pages) },
 		func(m residency.Loaded, err error) any {
 			note.model, note.err = m, err
@@ -85,38 +89,38 @@ func (d *device) adapt(ctx actor.Context, lease string, a *adapting) {
 		})
 }
 
-// refuseAdapters ends what never began.
+// refuseAdapters refuses an adapter lease whose job has not started.
 func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages.Reason, why string) {
-	for _, a := range d.adapting[lease].askers {
+	for _, a := range d.adapterLeases[lease].requesters {
 		ctx.Send(a.replyTo, refusedAdapters(a.requestID, reason, why))
 	}
-	delete(d.adapting, lease)
+	delete(d.adapterLeases, lease)
 }
 
-// adapterPages is what was asked for; else what the adapters of a step take, within half of the memory that is not
-// promised for KV blocks, and for one at least.
-func (d *device) adapterPages(m residency.Loaded, asked int) int {
+// adapterPages returns the number of pages requested. By default it is enough for the adapters of
+// one step, limited to half of the spare memory, and at least for one adapter.
+func (d *device) adapterPages(m residency.Loaded, requested int) int {
 	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
-	return cmp.Or(asked, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
+	return cmp.Or(requested, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
 
 func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
-	askers := d.adapting[msg.lease].askers
-	delete(d.adapting, msg.lease)
+	requesters := d.adapterLeases[msg.lease].requesters
+	delete(d.adapterLeases, msg.lease)
 	if m, held := d.held[msg.lease]; held && msg.err == nil {
 		m.AdapterPages = msg.model.AdapterPages
 		d.held[msg.lease] = m
 	} else if held {
-		d.ledger.Return(msg.lease, "adapters")
-		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("no memory for adapters")
+		d.ledger.ReleaseKind(msg.lease, "adapters")
+		d.Log.Warn().Err(msg.err).Str("lease", msg.lease).Msg("allocating adapter memory failed")
 	}
-	for _, a := range askers {
+	for _, a := range requesters {
 		switch {
 		case msg.err == nil:
-			ctx.Send(a.replyTo, leasedAdapters(a.requestID, msg.model))
+			ctx.Send(a.replyTo, adaptersResult(a.requestID, msg.model))
 		case errors.Is(msg.err, errors.ErrUnsupported):
 			ctx.Send(a.replyTo, refusedAdapters(a.requestID, messages.Reason_REASON_UNSUPPORTED, msg.err.Error()))
 		default:
@@ -124,11 +128,11 @@ func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
 		}
 	}
 	if errors.Is(msg.err, cuda.ErrDeviceLost) {
-		d.condemn(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
+		d.startQuarantine(messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST, "device lost: "+msg.err.Error())
 	}
 }
 
-func leasedAdapters(requestID string, m residency.Loaded) *messages.LeaseAdaptersResult {
+func adaptersResult(requestID string, m residency.Loaded) *messages.LeaseAdaptersResult {
 	return &messages.LeaseAdaptersResult{RequestId: requestID, Outcome: &messages.LeaseAdaptersResult_Leased{
 		Leased: &messages.AdaptersLeased{Lease: m.Lease, Pages: uint32(m.AdapterPages)},
 	}}

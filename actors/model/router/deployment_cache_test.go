@@ -8,8 +8,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestStored: what is deployed can be read beside the router, also while a crash has it learn everything anew; what was deleted meanwhile is gone then.
-func TestStored(t *testing.T) {
+// TestDeploymentCacheSurvivesCrash checks that the cache can be read while a crashed router
+// recovers, and that it then drops the deployments deleted meanwhile.
+func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
 		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
@@ -18,18 +19,19 @@ func TestStored(t *testing.T) {
 		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "short"}, Revision: 9})
 		w.store.Send(n.PID, &messages.RemoveDeployment{Name: "short"})
 		synctest.Wait()
-		if n.stored.Find("m").GetRevision() != 7 || n.stored.Find("other").GetRevision() != 8 || n.stored.Find("short") != nil {
-			t.Errorf("stored: %v, %v, %v", n.stored.Find("m"), n.stored.Find("other"), n.stored.Find("short"))
+		if n.cache.Find("m").GetRevision() != 7 || n.cache.Find("other").GetRevision() != 8 ||
+			n.cache.Find("short") != nil {
+			t.Errorf("stored: %v, %v, %v", n.cache.Find("m"), n.cache.Find("other"), n.cache.Find("short"))
 		}
 		w.client.Send(n.PID, &messages.GetTable{})
 		synctest.Wait()
-		if crash.Crashed() != 1 || n.stored.Find("m") == nil {
-			t.Error("it did not crash, or lost what is stored")
+		if crash.Crashed() != 1 || n.cache.Find("m") == nil {
+			t.Error("no crash, or the cache is empty after it")
 		}
 		w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		synctest.Wait()
-		if n.stored.Find("m") == nil || n.stored.Find("other") != nil {
-			t.Errorf("after the crash: %v, %v", n.stored.Find("m"), n.stored.Find("other"))
+		if n.cache.Find("m") == nil || n.cache.Find("other") != nil {
+			t.Errorf("after the crash: %v, %v", n.cache.Find("m"), n.cache.Find("other"))
 		}
 	})
 }

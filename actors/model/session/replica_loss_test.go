@@ -12,20 +12,21 @@ import (
 	"troupe/testkit"
 )
 
-// TestSilentReplicaIsAsked: one that lost the sequence gets it again, with the output.
-func TestSilentReplicaIsAsked(t *testing.T) {
+// TestSilentReplicaIsQueried checks that a replica that lost the sequence gets it again, with the
+// output.
+func TestSilentReplicaIsQueried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		s.emit(0, 10)
 		time.Sleep(1500 * time.Millisecond)
 		synctest.Wait()
 		if len(testkit.Got[*messages.GetSequence](s.replica)) == 0 {
-			t.Fatal("a silent replica was not asked")
+			t.Fatal("the silent replica was not queried")
 		}
 		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r", Known: true, OutputTokens: 1})
 		synctest.Wait()
 		if _, n := s.submitted(); n != 1 {
-			t.Errorf("submitted %d times, though it is known", n)
+			t.Errorf("submitted %d times, though the replica has the sequence", n)
 		}
 		s.replica.Send(s.session, &messages.SequenceStatus{RequestId: "r"})
 		synctest.Wait()
@@ -35,44 +36,47 @@ func TestSilentReplicaIsAsked(t *testing.T) {
 	})
 }
 
-// TestSilentReplica: one that does not even answer is avoided, and cancelled where the router knows another; else it gets the
-// sequence again, which it has.
-func TestSilentReplica(t *testing.T) {
+// TestSilentReplicaIsAbandoned checks that a replica that does not answer is cancelled if the
+// router returns another one. Otherwise it gets the sequence again.
+func TestSilentReplicaIsAbandoned(t *testing.T) {
 	for _, other := range []string{"m-0", "m-1"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := play(t, always)
 			s.emit(0, 10)
-			s.told.Lock()
+			s.stateMu.Lock()
 			s.silent, s.next = true, other
-			s.told.Unlock()
+			s.stateMu.Unlock()
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			routes := testkit.Got[*messages.RouteSequence](s.router)
-			if len(routes) != 2 || routes[1].GetAvoid() != nil || routes[1].GetCause() != "m-0 said nothing for 1.2s" || !slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
+			if len(routes) != 2 || routes[1].GetAvoid() != nil ||
+				routes[1].GetCause() != "m-0 was silent for 1.2s" ||
+				!slices.Equal(routes[1].GetPrompt(), []uint32{1, 10}) {
 				t.Errorf("routes: %v", routes)
 			}
 			if output, n := s.submitted(); n != 2 || !slices.Equal(output, []uint32{10}) {
 				t.Errorf("%d submissions, the last with %v", n, output)
 			}
 			if cancelled := len(testkit.Got[*messages.CancelSequence](s.replica)) == 1; cancelled != (other == "m-1") {
-				t.Errorf("given to %s: cancelled is %v", other, cancelled)
+				t.Errorf("rerouted to %s: cancelled is %v", other, cancelled)
 			}
 		})
 	}
 }
 
-// TestGivesUpInTime: a silent replica is given up 1.2 s after its last word, whenever that came.
-func TestGivesUpInTime(t *testing.T) {
+// TestSilenceTimeoutStartsAtLastMessage checks that a replica is abandoned 1.2 s after its last
+// message.
+func TestSilenceTimeoutStartsAtLastMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		time.Sleep(390 * time.Millisecond)
 		s.emit(0, 10)
-		s.told.Lock()
+		s.stateMu.Lock()
 		s.silent = true
-		s.told.Unlock()
+		s.stateMu.Unlock()
 		for _, want := range []int{1, 2} {
 			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
-				t.Errorf("asked %d times for a route, want %d", n, want)
+				t.Errorf("%d route requests, want %d", n, want)
 			}
 			time.Sleep(1200 * time.Millisecond)
 			synctest.Wait()
@@ -80,8 +84,9 @@ func TestGivesUpInTime(t *testing.T) {
 	})
 }
 
-// TestStoodStill: a session that could not have heard its replica asks it before it gives it up.
-func TestStoodStill(t *testing.T) {
+// TestStalledSessionQueriesFirst checks that a session that stalled queries its replica before it
+// abandons it.
+func TestStalledSessionQueriesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := make(chan struct{}, 1)
 		turn <- struct{}{}
@@ -92,30 +97,31 @@ func TestStoodStill(t *testing.T) {
 			}
 		})
 		s.emit(0, 10)
-		s.told.Lock()
+		s.stateMu.Lock()
 		s.silent = true
-		s.told.Unlock()
+		s.stateMu.Unlock()
 		<-turn
 		time.Sleep(3 * time.Second)
 		turn <- struct{}{}
 		for i, want := range []int{1, 1, 2} {
 			synctest.Wait()
 			if n := len(testkit.Got[*messages.RouteSequence](s.router)); n != want {
-				t.Errorf("%d: asked %d times for a route, want %d", i, n, want)
+				t.Errorf("check %d: %d route requests, want %d", i, n, want)
 			}
 			time.Sleep(700 * time.Millisecond)
 		}
 	})
 }
 
-// TestLostReplicasAreAvoided: all that were lost since the last new token.
+// TestLostReplicasAreAvoided checks that a session avoids all replicas lost since the last new
+// token.
 func TestLostReplicasAreAvoided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
 		lose := func(next string) {
-			s.told.Lock()
+			s.stateMu.Lock()
 			s.next = next
-			s.told.Unlock()
+			s.stateMu.Unlock()
 			s.replica.Send(s.session, &actor.DeadLetterResponse{Target: s.replica.PID})
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
@@ -129,17 +135,20 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 		for _, q := range testkit.Got[*messages.RouteSequence](s.router) {
 			avoided = append(avoided, q.GetAvoid())
 		}
-		if want := [][]string{nil, {"m-0"}, {"m-0", "m-1"}, {"m-0", "m-1", "m-2"}, {"m-2"}}; !slices.EqualFunc(avoided, want, slices.Equal) {
+		if want := [][]string{nil, {"m-0"}, {"m-0", "m-1"}, {"m-0", "m-1", "m-2"},
+			{"m-2"}}; !slices.EqualFunc(avoided, want, slices.Equal) {
 			t.Errorf("avoided %v, want %v", avoided, want)
 		}
 	})
 }
 
-// TestLateWordOfALeftReplica: what comes from a replica that a session has left does not disturb it.
-func TestLateWordOfALeftReplica(t *testing.T) {
+// TestMessageFromLeftReplicaIsIgnored checks that a session ignores the loss of a replica that is
+// not assigned.
+func TestMessageFromLeftReplicaIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)
-		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(), "another")})
+		s.replica.Send(s.session, &actor.DeadLetterResponse{Target: actor.NewPID(s.replica.PID.GetAddress(),
+			"another")})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if _, n := s.submitted(); n != 1 {

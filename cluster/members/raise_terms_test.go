@@ -10,8 +10,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// restartFrom starts the server again with the files of another time.
-func (s *site) restartFrom(dir string) {
+// restartFrom restarts the server with the files of an earlier time.
+func (s *natsServer) restartFrom(dir string) {
 	s.t.Helper()
 	s.server.Stop()
 	if err := errors.Join(os.RemoveAll(s.dir), os.CopyFS(s.dir, os.DirFS(dir))); err != nil {
@@ -20,10 +20,10 @@ func (s *site) restartFrom(dir string) {
 	s.start()
 }
 
-// TestTermsThatTheServerLost: where the bucket lacks terms that nodes know, terms go on above these; none is given
-// twice.
-func TestTermsThatTheServerLost(t *testing.T) {
-	s := startSite(t)
+// TestTermsGrowAfterServerLosesThem checks that terms continue above those that the nodes know if
+// the bucket has lost some. No term is given twice.
+func TestTermsGrowAfterServerLosesThem(t *testing.T) {
+	s := startServer(t)
 	a := s.joinAll("a", "b")[0]
 	acquire(t, a.Members)
 	s.server.Stop()
@@ -33,22 +33,22 @@ func TestTermsThatTheServerLost(t *testing.T) {
 	}
 	s.start()
 	var last uint64
-	for range 300 { // more than renewals that the server takes before the nodes read the bucket
+	for range 300 { // more than the renewals before the nodes read the bucket again
 		a.until("the server is back", func() (ok bool) {
 			last, ok, _ = a.Acquire(t.Context(), "later")
 			return ok && a.Release(t.Context(), "later", last) == nil
 		})
 	}
 	s.restartFrom(before)
-	a.until("a term above all that were given", func() bool {
+	a.until("a term above all earlier ones", func() bool {
 		term, ok, _ := a.Acquire(t.Context(), "again")
-		return ok && term > last+gap/2
+		return ok && term > last+termGap/2
 	})
 }
 
-// TestRaise: members and leases stay, and terms go on above the limit.
-func TestRaise(t *testing.T) {
-	s := startSite(t)
+// TestRaiseTerms checks that members and leases are kept and that terms continue above the limit.
+func TestRaiseTerms(t *testing.T) {
+	s := startServer(t)
 	nodes := s.joinAll("a", "b")
 	a := nodes[0]
 	term := acquire(t, a.Members)
@@ -58,7 +58,7 @@ func TestRaise(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := term + 1<<30
-	if err := Raise(t.Context(), js, limit, zerolog.Nop()); err != nil {
+	if err := RaiseTerms(t.Context(), js, limit, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
@@ -66,7 +66,7 @@ func TestRaise(t *testing.T) {
 			holder, now, ok := n.Holder(role)
 			return ok && holder.GetId() == id && now > limit
 		})
-		if n.told(func(c Change) bool { return c.Rejoined || len(c.Left) > 0 }) {
+		if n.received(func(c Change) bool { return c.Rejoined || len(c.Left) > 0 }) {
 			t.Errorf("%s: a member was fenced", n.cfg.Name)
 		}
 	}

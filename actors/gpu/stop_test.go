@@ -1,0 +1,100 @@
+package gpu_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"troupe/actors/gpu"
+	"troupe/engine"
+	"troupe/engine/residency"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// blockingModels holds models whose loads and unloads block until the test sends to proceed. They
+// ignore cancellation.
+type blockingModels struct {
+	*fakeModels
+	proceed chan struct{}
+}
+
+func (s blockingModels) Load(_ context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
+	<-s.proceed
+	return s.fakeModels.Load(context.Background(), spec)
+}
+
+func (s blockingModels) Unload(lease string) (int64, error) {
+	<-s.proceed
+	return s.fakeModels.Unload(lease)
+}
+
+// TestStopWaitsForJobs checks that a stopped actor waits for loads and unloads, because the device
+// is closed next.
+func TestStopWaitsForJobs(t *testing.T) {
+	for name, give := range map[string]func(*fakeModels) *messages.UnloadModel{
+		"load": func(*fakeModels) *messages.UnloadModel { return nil },
+		"unload": func(s *fakeModels) *messages.UnloadModel {
+			s.held["m-0"] = residency.Loaded{LoadSpec: engine.LoadSpec{Lease: "m-0", KVBlocks: 1},
+				KVBlockBytes: 16 << 10}
+			return &messages.UnloadModel{RequestId: "1", Lease: "m-0"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := blockingModels{&fakeModels{}, make(chan struct{})}
+				var unload *messages.UnloadModel
+				p, pid := playWith(t, s.fakeModels, func(c *gpu.Config) { c.Models, unload = s, give(s.fakeModels) })
+				if unload != nil {
+					p.Send(pid, unload)
+				} else {
+					p.Send(pid, load("1", "m-0", "m"))
+				}
+				synctest.Wait()
+				stopped := false
+				go func() {
+					_ = p.System().Root.StopFuture(pid).Wait()
+					stopped = true
+				}()
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if stopped {
+					t.Error("stopped while its job runs")
+				}
+				close(s.proceed)
+				synctest.Wait()
+				if !stopped {
+					t.Error("not stopped after its job")
+				}
+			})
+		})
+	}
+}
+
+// TestLostDeviceIsTestedWhenEmpty checks that the release of a lost device waits until the device
+// is empty, because the self-test reopens it.
+func TestLostDeviceIsTestedWhenEmpty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := blockingModels{&fakeModels{}, make(chan struct{}, 1)}, &fakeDevice{}
+		p, pid := playWith(t, s.fakeModels, func(c *gpu.Config) {
+			w.configure(c)
+			c.Models = s
+		})
+		s.proceed <- struct{}{}
+		p.Send(pid, load("1", "m-0", "m"))
+		synctest.Wait()
+		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "a bad address"})
+		p.Send(pid, &messages.ReleaseGpu{RequestId: "r"})
+		time.Sleep(2500 * time.Millisecond) // one observation, and the unload
+		synctest.Wait()
+		if w.selfTestCount() != 0 || len(testkit.Got[releaseResult](p)) != 0 {
+			t.Errorf("%d self-tests of a device in use", w.selfTestCount())
+		}
+		close(s.proceed)
+		time.Sleep(1500 * time.Millisecond)
+		if r := last[releaseResult](t, p); r.GetReleased() == nil || w.selfTestCount() != 1 {
+			t.Errorf("%v after %d self-tests", r, w.selfTestCount())
+		}
+	})
+}

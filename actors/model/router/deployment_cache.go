@@ -1,0 +1,46 @@
+package router
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"troupe/messages"
+)
+
+// DeploymentCache is the set of stored deployments. It serves readers on the node that must not
+// wait for the router's mailbox. The router alone writes it. It survives crashes of the router and
+// is safe for concurrent use.
+type DeploymentCache struct {
+	mu  sync.RWMutex
+	all map[string]*messages.ApplyDeployment
+}
+
+// Find returns a deployment, or nil.
+func (s *DeploymentCache) Find(name string) *messages.ApplyDeployment {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.all[name]
+}
+
+// names returns the names of all deployments, sorted.
+func (s *DeploymentCache) names() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return slices.Sorted(maps.Keys(s.all))
+}
+
+func (s *DeploymentCache) put(d *messages.ApplyDeployment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[string]*messages.ApplyDeployment)
+	}
+	s.all[d.GetSpec().GetName()] = d
+}
+
+func (s *DeploymentCache) remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, name)
+}

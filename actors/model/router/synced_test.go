@@ -1,0 +1,68 @@
+package router_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/router"
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/testkit"
+)
+
+// TestOnSyncedCalledOnce checks that a router calls OnSynced once, after it has heard from every
+// other router and the store.
+func TestOnSyncedCalledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := play(t)
+		a, b := w.start("a"), w.start("b")
+		w.setMembers(a, b)
+		silent := "b"
+		w.setDrop(func(to string, m proto.Message) bool {
+			announced, ok := m.(*messages.RoutesAnnounced)
+			return ok && to != "a" && announced.GetNode() == silent
+		})
+		var informed atomic.Int32
+		c := w.startEmpty("c", func() { informed.Add(1) })
+		w.store.Send(c.PID, &messages.ListDeploymentsResult{})
+		w.setMembers(a, b, c)
+		if informed.Load() != 0 {
+			t.Error("OnSynced called before b was heard")
+		}
+		w.setDrop(nil)
+		w.pass(time.Second)
+		w.setMembers(a, c)
+		w.setMembers(a, b, c)
+		if n := informed.Load(); n != 1 {
+			t.Errorf("OnSynced called %d times", n)
+		}
+		d := w.startEmpty("d", func() { informed.Add(1) })
+		w.setMembers(a, b, d)
+		if informed.Load() != 1 {
+			t.Error("OnSynced called before the store was read")
+		}
+		w.store.Send(d.PID, &messages.ListDeploymentsResult{})
+		synctest.Wait()
+		if informed.Load() != 2 {
+			t.Error("OnSynced was not called")
+		}
+	})
+}
+
+// startEmpty starts a router that has received no stored deployments.
+func (w *testCluster) startEmpty(name string, informed func()) *node {
+	n := &node{name: name, cache: &router.DeploymentCache{}}
+	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
+		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
+		Sessions: func() int { return 0 }, Log: zerolog.Nop(),
+		Cache: n.cache, OnSynced: informed,
+		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+	}), w.dropMiddleware(name))
+	return n
+}

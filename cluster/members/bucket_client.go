@@ -1,0 +1,143 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/cluster/bucket"
+)
+
+// Bucket is the name of the KV bucket.
+const Bucket = "troupe-members"
+
+const (
+	republishPrefix = "troupe.members" // prefix of the subjects to which JetStream republishes changes
+	operationHeader = "KV-Operation"
+	operationDelete = "DEL"
+	// termGap bounds the number of changes of a deleted bucket that a node may have missed.
+	termGap = 1 << 20
+)
+
+// errConflict reports that the key is not at the expected revision.
+var errConflict = errors.New("key was changed concurrently")
+
+// bucketClient reads and writes the bucket.
+type bucketClient struct {
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	log    zerolog.Logger
+}
+
+func openBucket(
+	ctx context.Context,
+	js jetstream.JetStream,
+	replicas int,
+	seen uint64,
+	log zerolog.Logger,
+) (*bucketClient, error) {
+	stream, err := bucket.Open(ctx, js, bucket.Config{
+		Name: Bucket, Description: "Members of a Troupe cluster, and their leases",
+		Replicas: replicas, Republish: republishPrefix,
+		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
+		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+termGap), Log: log,
+	})
+	return &bucketClient{js, stream, log}, err
+}
+
+// put writes a key over a revision and returns the new revision. It returns errConflict if the key
+// has another revision.
+func (c *bucketClient) put(ctx context.Context, key string, value proto.Message, over uint64) (uint64, error) {
+	data, err := strict.Marshal(value)
+	if err != nil {
+		return 0, fmt.Errorf("key %s: %w", key, err)
+	}
+	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
+}
+
+// remove deletes a key that is at a revision. It returns errConflict if the key has another
+// revision.
+func (c *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
+	header := nats.Header{operationHeader: {operationDelete}}
+	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: header}, at)
+}
+
+func (c *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
+	ack, err := c.js.PublishMsg(ctx, msg,
+		jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
+		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		return 0, errConflict
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", msg.Subject, err)
+	}
+	return ack.Sequence, nil
+}
+
+// get reads a key. The revision is 0 if the key does not exist.
+func (c *bucketClient) get(ctx context.Context, key string) (entry, error) {
+	msg, err := c.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return entry{key: key}, nil
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("key %s: %w", key, err)
+	}
+	return c.decodeEntry(key, msg.Sequence, msg.Header, msg.Data), nil
+}
+
+// decodeEntry decodes a revision. It logs a value that cannot be decoded and returns it as deleted.
+func (c *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
+	if header.Get(operationHeader) != "" {
+		return entry{key: key, revision: revision, firstSeen: time.Now()}
+	}
+	e, err := decode(key, revision, data, time.Now())
+	if err != nil {
+		c.log.Error().Err(err).Msg("invalid record ignored")
+	}
+	return e
+}
+
+// decodeChange decodes a republished change. It also returns the previous revision of the key.
+func (c *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
+	revision, _ := strconv.ParseUint(msg.Header.Get("Nats-Sequence"), 10, 64)
+	previous, _ = strconv.ParseUint(msg.Header.Get("Nats-Last-Sequence"), 10, 64)
+	return c.decodeEntry(strings.TrimPrefix(msg.Subject, republishPrefix+"."), revision, msg.Header, msg.Data), previous
+}
+
+// snapshot reads all keys, and the last revision of the bucket when they were listed. It reads
+// leases before members, so that the holder of a lease is in the snapshot if it is live.
+func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
+	prefix := bucket.Subject(Bucket, "")
+	info, err := c.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	if err != nil {
+		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
+	}
+	var leases, members []string
+	for subject := range info.State.Subjects {
+		if key := strings.TrimPrefix(subject, prefix); strings.HasPrefix(key, leasePrefix) {
+			leases = append(leases, key)
+		} else if strings.HasPrefix(key, memberPrefix) {
+			members = append(members, key)
+		}
+	}
+	for _, key := range slices.Concat(leases, members) {
+		e, err := c.get(ctx, key)
+		if err != nil {
+			return nil, 0, err
+		}
+		all = append(all, e)
+	}
+	return all, info.State.LastSeq, nil
+}
