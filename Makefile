@@ -1,12 +1,13 @@
-# make help shows what there is.
+# Run make help for a list of targets.
 SHELL := bash
 export CGO_CFLAGS := -Wno-deprecated-declarations
 ifeq ($(shell go env GOARCH),amd64)
 export GOEXPERIMENT := simd
 endif
 BIN := .bin
-# Position-independent where Go can: the binary is loaded at another address each time.
-PIE := linux/amd64 linux/arm64 linux/ppc64le linux/riscv64 linux/s390x freebsd/amd64 darwin/amd64 darwin/arm64
+# Targets with position-independent executables, which are loaded at a random address.
+PIE := linux/amd64 linux/arm64 linux/ppc64le linux/riscv64 linux/s390x freebsd/amd64 \
+	darwin/amd64 darwin/arm64
 BUILDMODE := $(if $(filter $(PIE),$(shell go env GOOS)/$(shell go env GOARCH)),pie,default)
 STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
@@ -14,29 +15,31 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
 .PHONY: fuzz fuzz-execs bench bench-shares bench-kv chaos damaged soak soak-plot rolling sim nats
 
-help: ## show this
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-build: ## build the binary to .bin/troupe
+build: ## build .bin/troupe
 	@mkdir -p $(BIN)
 	go build -trimpath -buildmode=$(BUILDMODE) -o $(BIN)/troupe ./cmd/node
-	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/troupe | grep -q buildmode=$(BUILDMODE) || { echo "$(BIN)/troupe is not position-independent"; exit 1; }
+	@[ $(BUILDMODE) = default ] || go version -m $(BIN)/troupe | grep -q buildmode=$(BUILDMODE) || \
+	{ echo "$(BIN)/troupe is not position-independent"; exit 1; }
 
 PREFIX ?= /usr/local
-install: build ## install troupe to PREFIX/bin (/usr/local/bin)
+install: build ## install troupe to PREFIX/bin (default /usr/local/bin)
 	install -D -m 755 $(BIN)/troupe $(DESTDIR)$(PREFIX)/bin/troupe
 
-run: build ## run one node with the shipped model and show a first completion
+run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
-test: ## run all tests, under the race detector
+test: ## run all tests with the race detector
 	go test -race -timeout 20m ./...
 
-check: fmt-check vet lint gen-check kernels-check vulncheck ## format, vet, staticcheck, generated code, known vulnerabilities, dependency rules
-	go test -run TestLayers .
+check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
+	go test -count=1 .
 
 fmt-check:
-	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); if [ -n "$$out" ]; then echo "not formatted, run gofmt -w:"; echo "$$out"; exit 1; fi
+	@out=$$(gofmt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$')); \
+	if [ -n "$$out" ]; then echo "not formatted, run gofmt -w:"; echo "$$out"; exit 1; fi
 
 vet:
 	go vet ./...
@@ -45,24 +48,28 @@ vet:
 lint:
 	$(STATICCHECK) ./...
 
-vulncheck: ## fail where what is called has a known vulnerability; says so where the database cannot be reached
+vulncheck: ## check called code for known vulnerabilities; skipped without access to the database
 	@tools/vulncheck/run.sh ./...
 
 proto: ## regenerate messages/*.pb.go
 	go run ./tools/protogen . messages/*.proto
 
-gen-check: ## fail where generated code is not what its source says
-	@tmp=$$(mktemp -d) && mkdir $$tmp/messages && cp messages/*.proto $$tmp/messages && go run ./tools/protogen $$tmp messages/*.proto && \
-	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$f || { echo "$$f was not generated from its .proto; run make proto"; exit 1; }; done; rm -rf $$tmp
+gen-check: ## check that generated code matches the .proto files
+	@tmp=$$(mktemp -d) && mkdir $$tmp/messages && cp messages/*.proto $$tmp/messages && \
+	go run ./tools/protogen $$tmp messages/*.proto && \
+	for f in messages/*.pb.go; do cmp -s $$f $$tmp/$$f || \
+	  { echo "$$f does not match its .proto; run make proto"; exit 1; }; done; rm -rf $$tmp
 
 kernels: ## compile cuda/kernels/cu to PTX (needs clang 19, no CUDA)
 	cuda/kernels/generate.sh cuda/kernels/ptx/sm_80.ptx
 
-kernels-check: ## fail where the PTX is not what its source says
-	@if ! command -v clang++-19 >/dev/null; then echo "NOT CHECKED: that the PTX is what its source says; install clang-19"; exit 0; fi; \
-	tmp=$$(mktemp) && cuda/kernels/generate.sh $$tmp && { cmp -s $$tmp cuda/kernels/ptx/sm_80.ptx || { echo "the PTX was not made from cuda/kernels/cu; run make kernels"; exit 1; }; }; rm -f $$tmp
+kernels-check: ## check that the PTX matches cuda/kernels/cu
+	@if ! command -v clang++-19 >/dev/null; then \
+	  echo "NOT CHECKED: whether the PTX matches its source; install clang-19"; exit 0; fi; \
+	tmp=$$(mktemp) && cuda/kernels/generate.sh $$tmp && { cmp -s $$tmp cuda/kernels/ptx/sm_80.ptx || \
+	  { echo "the PTX does not match cuda/kernels/cu; run make kernels"; exit 1; }; }; rm -f $$tmp
 
-gpu-check: ## pack .bin/gpu-check.tar.gz, which checks a machine with a GPU and no Go, and run it here
+gpu-check: ## build .bin/gpu-check.tar.gz, which tests a GPU machine without Go, and run it here
 	@rm -rf $(BIN)/gpu-check && mkdir -p $(BIN)/gpu-check
 	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/gpu-check/gpucheck.test ./tools/gpucheck
 	@cp tools/gpucheck/run.sh $(BIN)/gpu-check/ && cp -r models/kjv-2m $(BIN)/gpu-check/model
@@ -70,13 +77,14 @@ gpu-check: ## pack .bin/gpu-check.tar.gz, which checks a machine with a GPU and 
 	$(BIN)/gpu-check/run.sh
 
 FUZZTIME ?= 20s
-fuzz: ## run every fuzz target for FUZZTIME (20s)
+fuzz: ## run every fuzz target for FUZZTIME (default 20s)
 	@go list ./... | while read p; do \
-	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; \
+	  go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
 FUZZEXECS ?= 1000000x
 FUZZMEMORY ?= 4194304
-fuzz-execs: ## run every fuzz target FUZZEXECS times (1000000x) in one process of FUZZMEMORY KiB (4 GiB) of addresses
+fuzz-execs: ## run every fuzz target FUZZEXECS times (1000000x) within FUZZMEMORY KiB (4 GiB)
 	@export GOMEMLIMIT=1GiB MALLOC_ARENA_MAX=1; go list ./... | while read p; do \
 	  for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do echo "$$p $$f"; \
 	  go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZEXECS) -timeout 0 -parallel 1 \
@@ -84,15 +92,15 @@ fuzz-execs: ## run every fuzz target FUZZEXECS times (1000000x) in one process o
 
 MINUTES ?= 5
 SEED ?= 0
-chaos: ## let faults happen to three nodes under load for MINUTES (5), by a SEED (the time)
+chaos: ## inject faults into three nodes under load for MINUTES (5), with SEED (default: the time)
 	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
 
 DAMAGED ?= 500
-damaged: ## start from DAMAGED (500) damaged data folders, and fail where a node lacks what was stored
+damaged: ## start a node from DAMAGED (500) damaged data folders and check that it restores its store
 	TROUPE_DAMAGED=$(DAMAGED) go test -run '^TestDamagedStore$$' -timeout 60m ./cluster/recovery
 
 REQUESTS ?= 100000
-soak: ## serve REQUESTS (100000) and fail where memory, goroutines, descriptors or watchers grow
+soak: ## serve REQUESTS (100000) and check memory, goroutines, descriptors and watchers for leaks
 	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./node | grep -v '"level":"info"'
 
 ROLLING ?= 200
@@ -100,21 +108,22 @@ rolling: ## restart three nodes in turn behind a plain balancer while clients wi
 	TROUPE_ROLLING=$(ROLLING) go test -count=1 -run '^TestRestartBehindBalancer$$' -v ./testkit/cluster
 
 SOAK ?= 30m
-soak-plot: ## drive two real nodes with a mix of everything for SOAK (30m), write docs/soak.svg, and fail where a node grows
+soak-plot: ## run a mixed load on two nodes for SOAK (30m), write docs/soak.svg and check for leaks
 	go run ./tools/soak --length $(SOAK)
 
-bench: ## measure, and write docs/benchmarks.md
+bench: ## run the benchmarks and write docs/benchmarks.md
 	go run ./tools/bench > docs/benchmarks.md.new && mv docs/benchmarks.md.new docs/benchmarks.md
 
-bench-shares: ## measure one tenant while another floods, and write docs/benchmarks-shares.md
-	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
+bench-shares: ## measure a tenant while another one floods, and write docs/benchmarks-shares.md
+	go run ./tools/bench -shares > docs/benchmarks-shares.md.new && \
+	mv docs/benchmarks-shares.md.new docs/benchmarks-shares.md
 
-bench-kv: ## replay a trace through the KV tiers' policies, and write docs/benchmarks-kv.md
+bench-kv: ## replay a trace through the KV tier policies and write docs/benchmarks-kv.md
 	go run ./tools/kvreplay
 
-sim: ## simulate many adapters on one base model, and write docs/simulations (some minutes)
+sim: ## simulate many adapters on one base model and write docs/simulations (several minutes)
 	go run ./tools/sim adapters
 
-nats: ## build the stock nats command line to .bin/nats (several minutes the first time)
+nats: ## build the nats command line to .bin/nats (several minutes the first time)
 	@mkdir -p $(BIN)
 	GOEXPERIMENT= GOBIN=$(CURDIR)/$(BIN) go build -modfile=tools/nats.mod -o $(BIN)/nats github.com/nats-io/natscli/nats

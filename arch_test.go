@@ -19,62 +19,70 @@ const (
 	actorLib = "github.com/asynkron/protoactor-go"
 )
 
-// imports are the packages that each package of the module is built from, directly and indirectly. Tests do not count.
+// imports maps each package of the module to its direct and indirect dependencies, without those of
+// tests.
 type imports map[string][]string
 
-// rule says what the packages below pkgs must never be built from, however indirectly, but for except.
+// rule forbids the packages below pkgs to depend on packages below never, directly or indirectly,
+// except on those below except.
 type rule struct {
 	pkgs, never string
 	except      []string
 	why         string
 }
 
-// anything but the standard library, in rule.never.
+// foreign, in rule.never, stands for all packages outside the standard library.
 const foreign = "(outside the standard library)"
 
 var rules = []rule{
-	{"core", foreign, []string{module + "/core"}, "core decides, and can be tested without anything else"},
-	{"cuda", actorLib, nil, "a device knows no actors"},
-	{"cuda", module, []string{module + "/cuda", module + "/core"}, "a device knows bytes and kernels, not models or messages"},
+	{"core", foreign, []string{module + "/core"}, "core is pure and is tested alone"},
+	{"cuda", actorLib, nil, "a device does not know actors"},
+	{
+		"cuda", module, []string{module + "/cuda", module + "/core"},
+		"a device knows bytes and kernels, not models or messages",
+	},
 	{"modelfile", actorLib, nil, "files are read without actors"},
-	{"modelfile", module, []string{module + "/modelfile", module + "/cuda", module + "/core"}, "files are read without an engine or messages"},
-	{"engine", actorLib, nil, "an engine runs steps; its supervision is not its business"},
+	{
+		"modelfile", module, []string{module + "/modelfile", module + "/cuda", module + "/core"},
+		"files are read without an engine or messages",
+	},
+	{"engine", actorLib, nil, "an engine runs steps and does not know its supervision"},
 	{
 		"engine", module, []string{module + "/engine", module + "/modelfile", module + "/cuda", module + "/core"},
 		"an engine is below actors and messages",
 	},
 	{"messages", module, []string{module + "/messages"}, "messages import nothing of the module"},
 	{"messages", actorLib, nil, "messages import nothing of the module"},
-	{"actors", module + "/gateway", nil, "a gateway comes in as a Client"},
-	{"actors", module + "/cluster", nil, "actors are composed above them"},
-	{"actors", module + "/control", nil, "actors are composed above them"},
-	{"actors", module + "/observe", nil, "actors are composed above them"},
+	{"actors", module + "/gateway", nil, "a gateway is passed as a Client"},
+	{"actors", module + "/cluster", nil, "the packages above compose actors"},
+	{"actors", module + "/control", nil, "the packages above compose actors"},
+	{"actors", module + "/observe", nil, "the packages above compose actors"},
 	{"actors", module + "/cuda/host", nil, "actors drive any cuda.Device"},
 	{"actors", module + "/engine/llama", nil, "actors drive any engine.Engine"},
-	{"cluster", module + "/gateway", nil, "the cluster's mechanics know no service of a node"},
-	{"cluster", module + "/control", nil, "the cluster's mechanics know no service of a node"},
-	{"cluster", module + "/observe", nil, "the cluster's mechanics know no service of a node"},
-	{"gateway", module + "/cluster", nil, "the node serves the gateway, which does not know how a node is composed"},
-	{"gateway", module + "/control", nil, "the node serves the gateway, which does not know how a node is composed"},
-	{"gateway", module + "/observe", nil, "the node serves the gateway, which does not know how a node is composed"},
-	{"gateway", module + "/cuda/host", nil, "the gateway knows models by their folder, not by their device"},
-	{"control", module + "/gateway", nil, "control reaches the node through its Backend"},
+	{"cluster", module + "/gateway", nil, "the cluster does not know the services of a node"},
+	{"cluster", module + "/control", nil, "the cluster does not know the services of a node"},
+	{"cluster", module + "/observe", nil, "the cluster does not know the services of a node"},
+	{"gateway", module + "/cluster", nil, "the gateway does not know how a node is composed"},
+	{"gateway", module + "/control", nil, "the gateway does not know how a node is composed"},
+	{"gateway", module + "/observe", nil, "the gateway does not know how a node is composed"},
+	{"gateway", module + "/cuda/host", nil, "the gateway does not know devices"},
+	{"control", module + "/gateway", nil, "control calls the node through its Backend"},
 	{"observe", module + "/gateway", nil, "observers read what actors report"},
 }
 
-// TestLayers keeps the dependency rules of docs/architecture.md.
+// TestLayers checks the dependency rules of docs/architecture.md.
 func TestLayers(t *testing.T) {
 	deps, err := listImports()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, breach := range append(breaches(deps, rules), strangers(deps)...) {
+	for _, breach := range append(breaches(deps, rules), crossBreaches(deps)...) {
 		t.Error(breach)
 	}
 }
 
-// TestBreaches checks that a breach is seen: the rules themselves must be able to fail.
-func TestBreaches(t *testing.T) {
+// TestBreachesAreFound checks that each rule can fail.
+func TestBreachesAreFound(t *testing.T) {
 	for name, deps := range map[string]imports{
 		"core imports a library":   {module + "/core/kv": {"fmt", "github.com/x/y"}},
 		"engine knows messages":    {module + "/engine/llama": {module + "/messages"}},
@@ -84,12 +92,15 @@ func TestBreaches(t *testing.T) {
 		"the node is imported":     {module + "/control": {module + "/node"}},
 		"the gateway by control":   {module + "/control": {module + "/gateway/openai"}},
 	} {
-		if got := append(breaches(deps, rules), strangers(deps)...); len(got) != 1 {
-			t.Errorf("%s: %d breaches were seen, not 1: %v", name, len(got), got)
+		if got := append(breaches(deps, rules), crossBreaches(deps)...); len(got) != 1 {
+			t.Errorf("%s: found %d breaches, want 1: %v", name, len(got), got)
 		}
 	}
-	fine := imports{module + "/actors/gpu": {"fmt", module + "/actors/supervise", module + "/core/hbm"}, module + "/core/kv": {"fmt", module + "/core/units"}}
-	if got := append(breaches(fine, rules), strangers(fine)...); len(got) != 0 {
+	allowed := imports{
+		module + "/actors/gpu": {"fmt", module + "/actors/supervise", module + "/core/hbm"},
+		module + "/core/kv":    {"fmt", module + "/core/units"},
+	}
+	if got := append(breaches(allowed, rules), crossBreaches(allowed)...); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
 }
@@ -120,20 +131,24 @@ func (r rule) forbids(dep string) bool {
 	return below(dep, r.never)
 }
 
-// strangers finds what no rule of one folder can say.
-func strangers(deps imports) (found []string) {
+// crossBreaches finds breaches of the rules that a rule for one folder cannot express.
+func crossBreaches(deps imports) (found []string) {
 	for pkg, all := range deps {
 		for _, dep := range all {
+			report := func(why string) {
+				found = append(found, fmt.Sprintf("%s depends on %s: %s", pkg, dep, why))
+			}
 			switch {
 			case dep == pkg:
 			case below(pkg, module+"/actors") && below(dep, module+"/actors") && dep != module+"/actors/supervise":
-				found = append(found, fmt.Sprintf("%s depends on %s: an actor gets the Props of another in its Config", pkg, dep))
+				report("pass the other actor's Props in the Config")
 			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
-				found = append(found, fmt.Sprintf("%s depends on %s: what tests share is in no node", pkg, dep))
+				report("a node contains no test code")
 			case below(dep, module+"/cmd"):
-				found = append(found, fmt.Sprintf("%s depends on %s: nothing imports a command", pkg, dep))
-			case below(dep, module+"/node") && !below(pkg, module+"/cmd") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
-				found = append(found, fmt.Sprintf("%s depends on %s: the node composes all others", pkg, dep))
+				report("nothing imports a command")
+			case below(dep, module+"/node") && !below(pkg, module+"/cmd") && !below(pkg, module+"/testkit") &&
+				!below(pkg, module+"/tools"):
+				report("only commands and tests import the node")
 			}
 		}
 	}
@@ -142,7 +157,7 @@ func strangers(deps imports) (found []string) {
 
 func below(pkg, folder string) bool { return pkg == folder || strings.HasPrefix(pkg, folder+"/") }
 
-// standard reports whether a package is of the standard library, or vendored into it.
+// standard reports whether a package belongs to the standard library or is vendored into it.
 func standard(pkg string) bool {
 	first, _, _ := strings.Cut(pkg, "/")
 	return first != module && (!strings.Contains(first, ".") || first == "vendor")
@@ -171,9 +186,10 @@ func listImports() (imports, error) {
 	}
 }
 
-// TestActorsStayStopped: every actor is made by supervise.Props, which sees to that.
-func TestActorsStayStopped(t *testing.T) {
-	var made []string
+// TestActorsUseSuperviseProps checks that supervise.Props creates every actor, so that a stopped
+// actor does not restart.
+func TestActorsUseSuperviseProps(t *testing.T) {
+	var found []string
 	for _, top := range []string{"actors", "gateway", "cluster"} {
 		err := filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -181,7 +197,7 @@ func TestActorsStayStopped(t *testing.T) {
 			}
 			text, err := os.ReadFile(path)
 			if strings.Contains(string(text), "actor.PropsFrom") {
-				made = append(made, path)
+				found = append(found, path)
 			}
 			return err
 		})
@@ -189,7 +205,7 @@ func TestActorsStayStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !slices.Equal(made, []string{"actors/supervise/props.go"}) {
-		t.Errorf("make these with supervise.Props: %v", made)
+	if !slices.Equal(found, []string{"actors/supervise/props.go"}) {
+		t.Errorf("actor.PropsFrom is used in %v; use supervise.Props", found)
 	}
 }

@@ -12,17 +12,19 @@ import (
 	"testing"
 )
 
-// openers are the functions that open, map or describe a file by its name.
+// openers are the functions that open or inspect a file by name.
 var openers = map[string][]string{
-	"os":                    {"Open", "OpenFile", "OpenInRoot", "OpenRoot", "ReadFile", "ReadDir", "DirFS", "Stat", "Lstat"},
+	"os": {
+		"Open", "OpenFile", "OpenInRoot", "OpenRoot", "ReadFile", "ReadDir", "DirFS", "Stat", "Lstat",
+	},
 	"io/ioutil":             {"ReadFile", "ReadDir"},
 	"path/filepath":         {"Glob", "Walk", "WalkDir"},
 	"syscall":               {"Open", "Openat", "Stat", "Lstat"},
 	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Stat", "Lstat"},
 }
 
-// fileOpeners are the files of the packages that know models which may use them, and what for. All below a model's or adapter's folder is
-// opened by modelfile.
+// fileOpeners are the source files that may use openers in packages that handle models, with the
+// reason. Only modelfile opens files below the folder of a model or adapter.
 var fileOpeners = map[string]string{
 	"node/secret.go":         "the cluster secret in the data folder",
 	"modelfile/open.go":      "the files of models and adapters",
@@ -31,8 +33,8 @@ var fileOpeners = map[string]string{
 	"gateway/apikey/keys.go": "the file of API keys",
 }
 
-// TestModelFilesAreOpenedInOnePlace: a file of a model that is opened without modelfile's checks may block for ever, take
-// all memory, or be outside --model-roots.
+// TestModelFilesAreOpenedInOnePlace checks that only modelfile opens files of models. Without its
+// checks an open may block forever, take all memory, or escape --model-roots.
 func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, top := range []string{"actors", "control", "core", "engine", "gateway", "messages", "modelfile", "node"} {
@@ -46,7 +48,7 @@ func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
 			}
 			for _, call := range opened(parsed) {
 				if seen[path] = true; fileOpeners[path] == "" {
-					t.Errorf("%s uses %s; open files of models with modelfile, or say in this test what else it opens", path, call)
+					t.Errorf("%s uses %s; open model files with modelfile, or add the file to fileOpeners", path, call)
 				}
 			}
 			return nil
@@ -57,14 +59,14 @@ func TestModelFilesAreOpenedInOnePlace(t *testing.T) {
 	}
 	for path := range fileOpeners {
 		if !seen[path] {
-			t.Errorf("%s opens no file any more; remove it from this test", path)
+			t.Errorf("%s opens no files; remove it from fileOpeners", path)
 		}
 	}
 }
 
-// opened lists the uses of openers in a file, by whatever name a package is imported.
+// opened lists the uses of openers in a file, under any import name.
 func opened(file *ast.File) (found []string) {
-	names := make(map[string]string) // as imported -> path
+	names := make(map[string]string) // import path by local name
 	for _, spec := range file.Imports {
 		path := strings.Trim(spec.Path.Value, `"`)
 		name := filepath.Base(path)
@@ -87,8 +89,8 @@ func opened(file *ast.File) (found []string) {
 	return found
 }
 
-// TestOpenersAreSeen: the check itself must be able to fail.
-func TestOpenersAreSeen(t *testing.T) {
+// TestOpenersAreFound checks that each kind of use is found.
+func TestOpenersAreFound(t *testing.T) {
 	for text, want := range map[string]int{
 		`package p; import "os"; var x, _ = os.ReadFile("x")`:                        1,
 		`package p; import f "os"; var open = f.Open`:                                1,

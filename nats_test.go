@@ -12,20 +12,22 @@ import (
 	"testing"
 )
 
-// natsCalls are the calls by which code receives messages of NATS, or answers them, and where the
-// product makes them: file and function -> why the reply subject of a message cannot steer what is
-// published.
+// natsCalls are the calls that receive NATS messages or answer them. For each call it lists the
+// places in the product, as file and function, with the reason why the reply subject of a message
+// cannot redirect what is published.
 var natsCalls = map[string]map[string]string{
 	"Subscribe": {
-		"cluster/service/service.go describe": "its handler is called by dispatch, behind the guard",
-		"cluster/members/members.go Open":     "changes of a bucket: nothing is answered",
+		"cluster/service/service.go describe": "dispatch calls its handler, behind the guard",
+		"cluster/members/members.go Open":     "receives changes of a bucket and answers nothing",
 	},
-	"QueueSubscribe": {"cluster/service/service.go Add": "its handler is called by dispatch, behind the guard"},
-	"SubscribeSync":  {"cluster/reply/peer.go AskPeer": "an answer is waited for: nothing is answered"},
+	"QueueSubscribe": {"cluster/service/service.go Add": "dispatch calls its handler, behind the guard"},
+	"SubscribeSync":  {"cluster/reply/peer.go AskPeer": "waits for an answer and answers nothing"},
 	"RespondMsg":     {"cluster/service/request.go Respond": "the reply subject was admitted by the guard"},
-	"PublishRequest": {"cluster/reply/peer.go AskPeer": "a request to a node, from which nothing of a client's is taken but a member's name"},
+	"PublishRequest": {
+		"cluster/reply/peer.go AskPeer": "sends to a node; of the client's data it uses only a member's name",
+	},
 	"Respond": {
-		"cluster/service/service.go describe": "of a service.Request, which the guard has admitted",
+		"cluster/service/service.go describe": "answers a service.Request that the guard admitted",
 		"cluster/service/service.go dispatch": "likewise",
 		"control/endpoints.go serve":          "likewise",
 		"control/endpoints.go Fail":           "likewise",
@@ -33,10 +35,10 @@ var natsCalls = map[string]map[string]string{
 		"gateway/nats.go failInfer":           "likewise",
 		"gateway/nats.go respondText":         "likewise",
 	},
-	"Publish": {"control/events.go send": "the kinds of events are constants, and checked"},
+	"Publish": {"control/events.go send": "kinds of events are checked constants"},
 	"PublishMsg": {
 		"cluster/members/bucket_client.go write": "keys are names of nodes and roles",
-		"cluster/store/restore.go restore":       "keys were keys of the store before",
+		"cluster/store/restore.go restore":       "keys were read from the store",
 	},
 	"ChanSubscribe":              {},
 	"AddService":                 {},
@@ -46,8 +48,8 @@ var natsCalls = map[string]map[string]string{
 	"ChanQueueSubscribe":         {},
 }
 
-// TestNATSCallsAreGuarded lists each place of the product that subscribes to NATS or answers a message. A new
-// one must pass the guard of cluster/reply, or answer nothing, and be added here.
+// TestNATSCallsAreGuarded checks that natsCalls lists every place that subscribes to NATS or
+// answers a message. A new place must pass the guard of cluster/reply or answer nothing.
 func TestNATSCallsAreGuarded(t *testing.T) {
 	found := map[string]map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -93,20 +95,21 @@ func TestNATSCallsAreGuarded(t *testing.T) {
 	for call, known := range natsCalls {
 		want, got := slices.Sorted(maps.Keys(known)), slices.Sorted(maps.Keys(found[call]))
 		if !slices.Equal(got, want) {
-			t.Errorf("%s is called in %v, and known are %v: pass requests through cluster/service, and list the call here", call, got, want)
+			t.Errorf("%s is called in %v, natsCalls lists %v; pass requests through cluster/service and list the call",
+				call, got, want)
 		}
 	}
 }
 
-// usesNATS reports whether a file imports the client of NATS.
+// usesNATS reports whether a file imports nats.go.
 func usesNATS(file *ast.File) bool {
 	return slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool {
 		return strings.HasPrefix(strings.Trim(i.Path.Value, `"`), "github.com/nats-io/nats.go")
 	})
 }
 
-// inMemory reports whether a call is one of members.Members, control.Events, audit.Log or protoactor, which
-// have methods of the same names.
+// inMemory reports whether a call is a method of the same name of members.Members, control.Events,
+// audit.Log or protoactor.
 func inMemory(s *ast.SelectorExpr) bool {
 	x, ok := s.X.(*ast.SelectorExpr)
 	return ok && slices.Contains([]string{"members", "events", "audit", "EventStream"}, x.Sel.Name)

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// TestNoFailuresAreTracked: what rapid keeps of a failing run stays out of the repository. Beside a test
-// that has changed since, such a file fails without a fault, or hides one.
-func TestNoFailuresAreTracked(t *testing.T) {
+// TestNoRapidFailuresAreTracked checks that failure files of rapid stay out of the repository. Once
+// their test has changed, they fail without a fault or hide one.
+func TestNoRapidFailuresAreTracked(t *testing.T) {
 	if _, err := os.Stat(".git"); err != nil {
-		t.Skip("this is no checkout: ", err)
+		t.Skip("not a git checkout: ", err)
 	}
 	out, err := exec.Command("git", "ls-files", "--", "*.fail", "*testdata/rapid/*").CombinedOutput()
 	if err != nil {

@@ -36,7 +36,7 @@ func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err err
 	}
 	n.undo = append(n.undo, n.members.Close)
 	n.inboxes.announceBy(n.members.Describe)
-	return n.store.KeepTerms(ctx, n.members.HighestTerm)
+	return n.store.TrackTerms(ctx, n.members.HighestTerm)
 }
 
 // describe fills in what others should know of this node.
@@ -99,7 +99,7 @@ func (n *Node) join(ctx context.Context) error {
 	if err := n.members.Join(ctx, n.system.Address()); err != nil {
 		return err
 	}
-	n.store.Check(n.checkStore)
+	n.store.SetPrecheck(n.checkStore)
 	return nil
 }
 

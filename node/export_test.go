@@ -31,7 +31,7 @@ func (n *Node) Secret() []byte {
 }
 
 // CheckStore replaces what is asked before a key of the store is read or written.
-func (n *Node) CheckStore(check func() error) { n.store.Check(check) }
+func (n *Node) CheckStore(check func() error) { n.store.SetPrecheck(check) }
 
 // Revise is what models.deploy does to a deployment.
 var Revise = revise

@@ -158,7 +158,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
 	var kept sync.WaitGroup
 	n.undo = append(n.undo, func() { end(); kept.Wait() })
-	kept.Go(func() { n.store.Keep(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) }) })
+	kept.Go(func() { n.store.Run(life, func(kind, detail string) { n.events.Publish(kind, store.Bucket, detail) }) })
 	return n.openMembers(ctx, js)
 }
 

@@ -73,7 +73,7 @@ func (n *Node) openSecret(ctx context.Context) error {
 			n.adoptSecret(found)
 			return nil
 		}
-		if !bucket.Passing(err) && !errors.Is(err, store.ErrNotFound) {
+		if !bucket.IsTransient(err) && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 		select { // the NATS servers elect a leader, or one that was asked has not heard of another node's secret

@@ -18,8 +18,8 @@ func value(text string, revision uint64) backup.Key {
 
 func deleted(revision uint64) backup.Key { return backup.Key{Revision: revision, Deleted: true} }
 
-// TestDamage: what was changed later, or was never in the copy, is not lost.
-func TestDamage(t *testing.T) {
+// TestLosses checks that later changes and keys unknown to the copy are not losses.
+func TestLosses(t *testing.T) {
 	known := backup.State{Revision: 20, Keys: map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}}
 	whole := map[string]backup.Key{"a": value("x", 10), "gone": deleted(12)}
 	with := func(key string, k backup.Key) map[string]backup.Key {
@@ -28,24 +28,24 @@ func TestDamage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		have map[string]backup.Key
 		last uint64
-		want string // empty: nothing is lost
+		want string // empty if nothing is lost
 	}{
-		"the same":                           {whole, 20, ""},
-		"changed later":                      {with("a", value("y", 21)), 21, ""},
-		"deleted later":                      {with("a", deleted(21)), 21, ""},
-		"added later":                        {with("b", value("y", 21)), 21, ""},
-		"deployed again later":               {with("gone", value("y", 21)), 21, ""},
-		"a deletion forgotten":               {map[string]backup.Key{"a": value("x", 10)}, 20, ""},
-		"a deletion that was inferred":       {with("gone", value("y", 12)), 20, ""},
-		"revisions lost":                     {whole, 19, "revision 19"},
-		"a key lost":                         {map[string]backup.Key{"gone": deleted(12)}, 20, "key a"},
-		"a key lost of a store that went on": {map[string]backup.Key{"gone": deleted(12)}, 25, "key a"},
-		"a key at an older revision":         {with("a", value("w", 9)), 20, "revision 10 of key a"},
-		"a flipped bit in a value":           {with("a", value("z", 10)), 20, "the value of key a"},
-		"a value that became a deletion":     {with("a", deleted(10)), 20, "the value of key a"},
-		"a deletion lost":                    {with("gone", value("y", 11)), 20, "the deletion of key gone"},
+		"the same":                       {whole, 20, ""},
+		"changed later":                  {with("a", value("y", 21)), 21, ""},
+		"deleted later":                  {with("a", deleted(21)), 21, ""},
+		"added later":                    {with("b", value("y", 21)), 21, ""},
+		"deployed again later":           {with("gone", value("y", 21)), 21, ""},
+		"a purged deletion":              {map[string]backup.Key{"a": value("x", 10)}, 20, ""},
+		"an inferred deletion":           {with("gone", value("y", 12)), 20, ""},
+		"revisions lost":                 {whole, 19, "revisions 20 to 20"},
+		"a key lost":                     {map[string]backup.Key{"gone": deleted(12)}, 20, "key a"},
+		"a key lost and later changes":   {map[string]backup.Key{"gone": deleted(12)}, 25, "key a"},
+		"a key at an older revision":     {with("a", value("w", 9)), 20, "revision 10 of key a"},
+		"a flipped bit in a value":       {with("a", value("z", 10)), 20, "the value of key a"},
+		"a value that became a deletion": {with("a", deleted(10)), 20, "the value of key a"},
+		"a deletion lost":                {with("gone", value("y", 11)), 20, "the deletion of key gone"},
 	} {
-		got := strings.Join(known.Damage(tc.have, tc.last), ", ")
+		got := strings.Join(known.Losses(tc.have, tc.last), ", ")
 		if (tc.want == "") != (got == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
@@ -62,12 +62,12 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestLimitTerms: the limit is above every term long before that one is given, and is rarely raised.
-func TestLimitTerms(t *testing.T) {
+// TestRecordTerm checks that the limit stays well above every term and is raised rarely.
+func TestRecordTerm(t *testing.T) {
 	var s backup.State
 	raised := 0
 	for term := uint64(1 << 50); term < 1<<50+4*backup.TermGap; term += backup.TermGap / 16 {
-		if s.LimitTerms(term) {
+		if s.RecordTerm(term) {
 			raised++
 		}
 		if s.Term != term || s.TermLimit < term+backup.TermGap/2 {
@@ -79,20 +79,25 @@ func TestLimitTerms(t *testing.T) {
 	}
 }
 
-// TestFiles: either file is enough; without both there is no state, and damaged ones are never taken for none.
-func TestFiles(t *testing.T) {
+// TestLoadNeedsOneReadableFile checks that either file suffices, that there is no state without
+// both, and that damaged files do not count as missing.
+func TestLoadNeedsOneReadableFile(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(first, second string) error
 		whole  bool
 		fails  bool
 	}{
-		"both":              {func(string, string) error { return nil }, true, false},
-		"first lost":        {func(f, _ string) error { return os.Remove(f) }, true, false},
-		"first cut":         {func(f, _ string) error { return os.Truncate(f, 100) }, true, false},
-		"second empty":      {func(_, s string) error { return os.Truncate(s, 0) }, true, false},
-		"both lost":         {func(f, s string) error { return errors.Join(os.Remove(f), os.Remove(s)) }, false, false},
-		"both cut":          {func(f, s string) error { return errors.Join(os.Truncate(f, 99), os.Truncate(s, 0)) }, false, true},
-		"one lost, one cut": {func(f, s string) error { return errors.Join(os.Truncate(f, 99), os.Remove(s)) }, false, true},
+		"both":         {func(string, string) error { return nil }, true, false},
+		"first lost":   {func(f, _ string) error { return os.Remove(f) }, true, false},
+		"first cut":    {func(f, _ string) error { return os.Truncate(f, 100) }, true, false},
+		"second empty": {func(_, s string) error { return os.Truncate(s, 0) }, true, false},
+		"both lost":    {func(f, s string) error { return errors.Join(os.Remove(f), os.Remove(s)) }, false, false},
+		"both cut": {func(f, s string) error {
+			return errors.Join(os.Truncate(f, 99), os.Truncate(s, 0))
+		}, false, true},
+		"one lost, one cut": {func(f, s string) error {
+			return errors.Join(os.Truncate(f, 99), os.Remove(s))
+		}, false, true},
 	} {
 		dir := t.TempDir()
 		s := &backup.State{Created: time.Unix(5, 0).UTC(), Revision: 7, Keys: map[string]backup.Key{"a": value("x", 7)}}
@@ -113,14 +118,16 @@ func TestFiles(t *testing.T) {
 		if tc.fails && (!errors.Is(err, backup.ErrDamaged) || !strings.Contains(err.Error(), first)) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if whole := got != nil && string(got.Keys["a"].Value) == "x" && got.Created.Equal(s.Created); whole != tc.whole {
+		whole := got != nil && string(got.Keys["a"].Value) == "x" && got.Created.Equal(s.Created)
+		if whole != tc.whole {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }
 
-// TestNewestFile: a crash between the two files leaves the older one, which does not count.
-func TestNewestFile(t *testing.T) {
+// TestLoadReturnsNewestFile checks that Load ignores the older file that a crash between two writes
+// leaves.
+func TestLoadReturnsNewestFile(t *testing.T) {
 	dir := t.TempDir()
 	s := &backup.State{Revision: 1}
 	if err := backup.Save(dir, s); err != nil {
@@ -140,8 +147,9 @@ func TestNewestFile(t *testing.T) {
 	}
 }
 
-// TestSaverJoins: requests that come while a save is under way share the next one, which has what they changed.
-func TestSaverJoins(t *testing.T) {
+// TestSaverCoalescesRequests checks that requests during a save share the next one, which includes
+// their changes.
+func TestSaverCoalescesRequests(t *testing.T) {
 	saves, begun, gate := 0, make(chan struct{}, 10), make(chan struct{})
 	s := backup.NewSaver(func() error { saves++; begun <- struct{}{}; <-gate; return nil })
 	s.Request()

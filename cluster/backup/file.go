@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// names are those of the two files. Both have the same content, each with a checksum.
-var names = []string{"desired-state.1", "desired-state.2"}
+// fileNames are the names of the two files. Both have the same content, each with a checksum.
+var fileNames = []string{"desired-state.1", "desired-state.2"}
 
 const (
-	magic     = "troupe desired state 1 "
-	asideTail = ".damaged" // of a file that was set aside
+	magic         = "troupe desired state 1 "
+	damagedSuffix = ".damaged" // appended to the name of a damaged file
 )
 
-// ErrDamaged says that no file of a backup can be read.
+// ErrDamaged is returned if no file of a backup can be read.
 var ErrDamaged = errors.New("the copy of the desired state is damaged")
 
-// Load returns the state that was saved last in a folder, nil where there is none, and the files
-// that are damaged. Where no other one is left, the error is ErrDamaged.
+// Load returns the last saved state in a folder, or nil if there is none, and the paths of damaged
+// files. It returns ErrDamaged if there are only damaged files.
 func Load(dir string) (newest *State, damaged []string, err error) {
 	var reasons []error
-	for _, name := range names {
+	for _, name := range fileNames {
 		path := filepath.Join(dir, name)
 		state, err := read(path)
 		switch {
@@ -41,22 +41,22 @@ func Load(dir string) (newest *State, damaged []string, err error) {
 	}
 	if newest == nil && len(damaged) > 0 {
 		return nil, damaged, fmt.Errorf("%w, so the store cannot be checked: %w; "+
-			"restore a file from elsewhere, or remove both to start with what JetStream still has",
+			"restore a file from a backup, or remove both to start with the data that JetStream still has",
 			ErrDamaged, errors.Join(reasons...))
 	}
 	return newest, damaged, nil
 }
 
-// SetAside renames damaged files, over those of an earlier time.
+// SetAside renames damaged files. It replaces those that were set aside earlier.
 func SetAside(files []string) error {
 	var failed []error
 	for _, path := range files {
-		failed = append(failed, os.Rename(path, path+asideTail))
+		failed = append(failed, os.Rename(path, path+damagedSuffix))
 	}
 	return errors.Join(failed...)
 }
 
-// Save writes both files; each is on the disk before the other is begun.
+// Save writes both files. The first is synced to disk before the second is written.
 func Save(dir string, s *State) error {
 	s.Saved++
 	body, err := json.Marshal(s)
@@ -65,7 +65,7 @@ func Save(dir string, s *State) error {
 	}
 	sum := sha256.Sum256(body)
 	content := append([]byte(magic+hex.EncodeToString(sum[:])+"\n"), body...)
-	for _, name := range names {
+	for _, name := range fileNames {
 		if err := write(dir, name, content); err != nil {
 			return fmt.Errorf("copy of the desired state: %w", err)
 		}
@@ -81,7 +81,7 @@ func read(path string) (*State, error) {
 	header, body, _ := bytes.Cut(content, []byte("\n"))
 	sum := sha256.Sum256(body)
 	if want, ok := strings.CutPrefix(string(header), magic); !ok || want != hex.EncodeToString(sum[:]) {
-		return nil, errors.New("its checksum is wrong")
+		return nil, errors.New("wrong checksum")
 	}
 	s := &State{}
 	if err := json.Unmarshal(body, s); err != nil {
@@ -90,9 +90,9 @@ func read(path string) (*State, error) {
 	return s, nil
 }
 
-// write replaces a file, and returns once the new one is on the disk under its name.
+// write replaces a file and returns after the new one is synced to disk under its name.
 func write(dir, name string, content []byte) error {
-	f, err := os.CreateTemp(dir, name+".tmp-*") // with mode 0600: the state has the cluster secret
+	f, err := os.CreateTemp(dir, name+".tmp-*") // mode 0600, since the state contains the cluster secret
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func write(dir, name string, content []byte) error {
 		err = os.Rename(f.Name(), filepath.Join(dir, name))
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what is left of it does no harm
+		_ = os.Remove(f.Name()) // a leftover temporary file does no harm
 		return err
 	}
 	return syncFolder(dir)

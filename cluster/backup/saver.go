@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// ErrClosed says that nothing is saved any more.
-var ErrClosed = errors.New("the node stops, and saves nothing any more")
+// ErrClosed is returned by Save after Close.
+var ErrClosed = errors.New("the node is stopping and no longer saves the copy of the desired state")
 
-// Saver saves a state whenever it has changed. Requests that come while a save is under way share the
-// next one. It is safe for concurrent use.
+// Saver saves a state on request. Requests that arrive during a save share the next one. It is safe
+// for concurrent use.
 type Saver struct {
 	save func() error
 
@@ -21,19 +21,19 @@ type Saver struct {
 	idle   sync.WaitGroup
 }
 
-// round is one save; done is closed at its end.
+// round is one save. done is closed when it ends.
 type round struct {
 	done chan struct{}
 	err  error
 }
 
-// NewSaver returns a Saver that saves by calling save, which is never called twice at once.
+// NewSaver returns a Saver that calls save. Calls of save do not overlap.
 func NewSaver(save func() error) *Saver { return &Saver{save: save} }
 
-// Request has the state saved soon. It does not wait.
+// Request schedules a save and does not wait for it.
 func (s *Saver) Request() { s.request() }
 
-// Save returns once the state, as it was when Save was called or later, is saved.
+// Save saves the state as of this call or later, and waits for the result.
 func (s *Saver) Save(ctx context.Context) error {
 	r := s.request()
 	select {
@@ -76,7 +76,7 @@ func (s *Saver) run() {
 	}
 }
 
-// Close returns once all that was requested is saved.
+// Close waits for all requested saves and rejects later ones.
 func (s *Saver) Close() {
 	s.mu.Lock()
 	s.closed = true

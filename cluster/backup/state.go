@@ -15,30 +15,32 @@ type Key struct {
 	Deleted  bool   `json:"deleted,omitempty"`
 }
 
-// After reports whether k is newer than other. A deletion at the revision of a value was only inferred.
-func (k Key) After(other Key) bool {
+// NewerThan reports whether k is newer than other. A deletion at the revision of a value was
+// inferred.
+func (k Key) NewerThan(other Key) bool {
 	return k.Revision > other.Revision || k.Revision == other.Revision && other.Deleted && !k.Deleted
 }
 
 // State is the desired state as a node knew it.
 type State struct {
-	Created  time.Time      `json:"created"`  // of the bucket
-	Revision uint64         `json:"revision"` // the highest known of the bucket
+	Created  time.Time      `json:"created"`  // creation time of the bucket
+	Revision uint64         `json:"revision"` // highest known revision of the bucket
 	Keys     map[string]Key `json:"keys"`
-	// Term is the highest known one. TermLimit is above all that members were given.
+	// Term is the highest known term. TermLimit is above all terms that were given to members.
 	Term      uint64 `json:"term"`
 	TermLimit uint64 `json:"term_limit"`
-	// Stopped says that the node stopped after it had saved this: Term is the last one that it gave.
+	// Stopped means that the node saved this state when it stopped, so Term is the last term that
+	// it gave.
 	Stopped bool   `json:"stopped,omitempty"`
-	Saved   uint64 `json:"saved"` // grows with each save
+	Saved   uint64 `json:"saved"` // number of saves
 }
 
-// TermGap is the number of terms that a saved limit is above the highest known one.
+// TermGap is the distance of a new TermLimit from the highest known term.
 const TermGap = 1 << 20
 
-// LimitTerms notes the highest known term, and raises the limit where it is near. It reports whether
-// it was raised: the state must be saved then.
-func (s *State) LimitTerms(term uint64) bool {
+// RecordTerm records the highest known term and raises the limit if the term is close to it. It
+// reports whether it raised the limit; the state must then be saved.
+func (s *State) RecordTerm(term uint64) bool {
 	s.Term = max(s.Term, term)
 	if term == 0 || s.Term+TermGap/2 < s.TermLimit {
 		return false
@@ -47,11 +49,11 @@ func (s *State) LimitTerms(term uint64) bool {
 	return true
 }
 
-// Damage returns what a bucket with these keys and this last revision has lost of the state, in order.
-// A bucket that is newer than the state has lost nothing by that.
-func (s *State) Damage(have map[string]Key, last uint64) (lost []string) {
+// Losses describes what a bucket with these keys and this last revision has lost of the state,
+// ordered by key. Later revisions in the bucket are not losses.
+func (s *State) Losses(have map[string]Key, last uint64) (lost []string) {
 	if last < s.Revision {
-		lost = append(lost, fmt.Sprintf("revision %d is its last, and was %d", last, s.Revision))
+		lost = append(lost, fmt.Sprintf("revisions %d to %d", last+1, s.Revision))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Keys)) {
 		want, got, there := s.Keys[name], Key{}, false
@@ -74,14 +76,14 @@ func (s *State) Damage(have map[string]Key, last uint64) (lost []string) {
 	return lost
 }
 
-// Merge takes in what a bucket has that is newer.
+// Merge adds the entries of a bucket that are newer.
 func (s *State) Merge(have map[string]Key, last uint64) {
 	if s.Keys == nil {
 		s.Keys = map[string]Key{}
 	}
 	s.Revision = max(s.Revision, last)
 	for name, key := range have {
-		if s.Revision = max(s.Revision, key.Revision); key.After(s.Keys[name]) {
+		if s.Revision = max(s.Revision, key.Revision); key.NewerThan(s.Keys[name]) {
 			s.Keys[name] = key
 		}
 	}

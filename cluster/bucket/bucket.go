@@ -1,8 +1,9 @@
-// Package bucket opens KV buckets of JetStream, and makes those that are not there: the one place that says on how many
-// servers their values are kept.
+// Package bucket opens JetStream KV buckets and creates missing ones. It is the only place that
+// decides how many servers keep a bucket's values.
 //
-// Invariants: opening a bucket never takes copies of its values away; a bucket is only made where JetStream says that there
-// is none, never where it could not be asked.
+// Invariants: opening a bucket never removes copies of its values. Only the leader of an opened
+// bucket answers reads of a key. A bucket is created only if JetStream answers that it does not
+// exist, never if JetStream does not answer.
 package bucket
 
 import (
@@ -19,43 +20,45 @@ import (
 // Config describes a bucket. Each key keeps its last value, in a file store.
 type Config struct {
 	Name, Description string
-	// Replicas is how many servers keep each value. 0: as many as the bucket has, and where it is made, 3 of a NATS cluster
-	// and 1 otherwise.
+	// Replicas is the number of servers that keep each value. With 0 an existing bucket keeps its
+	// number, and a new one gets 3 in a NATS cluster and 1 otherwise.
 	Replicas int
-	// Republish, where it is not empty, is a prefix of subjects under which every change is published as it happens.
+	// Republish is a subject prefix under which the server publishes every change. Empty disables
+	// it.
 	Republish string
-	// FirstRevision is that of the first value, where the bucket is made.
+	// FirstRevision is the revision of the first value in a new bucket.
 	FirstRevision uint64
 	Log           zerolog.Logger
 }
 
 const (
-	askFor     = 2 * time.Second
-	retryEvery = 100 * time.Millisecond
-	retryFor   = 30 * time.Second // servers that form a cluster know each other after a few seconds
+	attemptTimeout = 2 * time.Second
+	retryInterval  = 100 * time.Millisecond
+	retryTimeout   = 30 * time.Second // servers that form a cluster find each other within seconds
 
-	// Codes of nats-server that nats.go has no names for.
-	noSuitablePeers   jetstream.ErrorCode = 10005
-	replicasRefused   jetstream.ErrorCode = 10074 // the server stands alone
-	notReadyYet       jetstream.ErrorCode = 10008
-	insufficientSpace jetstream.ErrorCode = 10023
+	// Error codes of nats-server that nats.go does not name.
+	noSuitablePeers     jetstream.ErrorCode = 10005
+	replicasUnsupported jetstream.ErrorCode = 10074 // the server is not clustered
+	notReady            jetstream.ErrorCode = 10008
+	insufficientSpace   jetstream.ErrorCode = 10023
 )
 
-// Stream is the name of the stream that a bucket is kept in.
+// Stream returns the name of the stream behind a bucket.
 func Stream(name string) string { return "KV_" + name }
 
-// Subject is that of a key's changes in the stream.
+// Subject returns the subject of a key in the stream of a bucket.
 func Subject(name, key string) string { return "$KV." + name + "." + key }
 
-// Open opens a bucket, and makes it where there is none. While a cluster forms it tries again, until ctx ends or 30 s are over.
+// Open opens a bucket and creates it if it does not exist. It retries while a cluster forms, until
+// ctx ends or 30 s have passed.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
+	return retry(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
 }
 
-// OpenKV is Open, for whom nats.go's own view of a bucket is enough. The server that is asked may hear of a new bucket a moment after the one
-// that made it.
+// OpenKV is like Open and returns the KV view of nats.go. It retries if the server that answers has
+// not learned of the new bucket yet.
 func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.KeyValue, error) {
-	return patiently(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
+	return retry(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
 		if _, err := open(ctx, js, cfg); err != nil {
 			return nil, err
 		}
@@ -63,23 +66,23 @@ func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	})
 }
 
-func patiently[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, retryFor)
+func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
+	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for {
-		within, cancel := context.WithTimeout(ctx, askFor)
+		within, cancel := context.WithTimeout(ctx, attemptTimeout)
 		opened, err = ask(within)
 		cancel()
 		if err == nil {
 			return opened, nil
 		}
-		if !Passing(err) {
+		if !IsTransient(err) {
 			return opened, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
 		}
 		select {
 		case <-ctx.Done():
 			return opened, fmt.Errorf("KV bucket %s: %w; are enough NATS servers running?", cfg.Name, err)
-		case <-time.After(retryEvery):
+		case <-time.After(retryInterval):
 		}
 	}
 }
@@ -92,15 +95,24 @@ func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.St
 	if err != nil {
 		return nil, err
 	}
-	if have := stream.CachedInfo().Config; have.Replicas < cfg.Replicas {
-		have.Replicas = cfg.Replicas
-		cfg.Log.Info().Str("bucket", cfg.Name).Int("replicas", cfg.Replicas).Msg("values are copied to more NATS servers")
-		return js.UpdateStream(ctx, have)
+	have := stream.CachedInfo().Config
+	if have.Replicas >= cfg.Replicas && !have.AllowDirect {
+		return stream, nil
 	}
-	return stream, nil
+	log := cfg.Log.Info().Str("bucket", cfg.Name)
+	if have.Replicas < cfg.Replicas {
+		have.Replicas = cfg.Replicas
+		log = log.Int("replicas", cfg.Replicas)
+	}
+	if have.AllowDirect { // the default of nats.go and the nats command line
+		have.AllowDirect = false
+		log = log.Bool("allow_direct", false)
+	}
+	log.Msg("updating bucket")
+	return js.UpdateStream(ctx, have)
 }
 
-// create makes the bucket as nats.go would, but for what its own configuration of buckets can not say.
+// create creates the bucket as nats.go would, with settings that jetstream.KeyValueConfig lacks.
 func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
 	replicas := cfg.Replicas
 	if replicas == 0 && js.Conn().ConnectedClusterName() != "" {
@@ -110,36 +122,38 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 		Name: Stream(cfg.Name), Description: cfg.Description, Subjects: []string{Subject(cfg.Name, ">")},
 		MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 		AllowRollup: true, DenyDelete: true, FirstSeq: cfg.FirstRevision,
-		// Reads are answered by the leader alone: those of a follower may be old.
+		// Only the leader answers reads. A follower may be behind.
 		AllowDirect: false,
 	}
 	if cfg.Republish != "" {
 		want.RePublish = &jetstream.RePublish{Source: Subject(cfg.Name, ">"), Destination: cfg.Republish + ".>"}
 	}
 	stream, err := js.CreateStream(ctx, want)
-	if codeOf(err) == replicasRefused && cfg.Replicas == 0 {
+	if errorCode(err) == replicasUnsupported && cfg.Replicas == 0 {
 		want.Replicas = 1
 		stream, err = js.CreateStream(ctx, want)
 	}
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return js.Stream(ctx, want.Name) // somebody else was quicker, and had other words for it
+		return js.Stream(ctx, want.Name) // another node created it first, with another configuration
 	}
 	return stream, err
 }
 
-// Passing reports whether an error is that of a NATS cluster that forms, or elects a leader: the same question may be answered
-// a moment later. Such servers often do not answer at all, so ask with short times.
-func Passing(err error) bool {
-	switch codeOf(err) {
-	case noSuitablePeers, notReadyYet, insufficientSpace:
+// IsTransient reports whether an error is due to a NATS cluster that forms or elects a leader. The
+// request may succeed a moment later. Such servers often do not answer at all, so callers should
+// use short timeouts.
+func IsTransient(err error) bool {
+	switch errorCode(err) {
+	case noSuitablePeers, notReady, insufficientSpace:
 		return true
 	}
-	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
-		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound) ||
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err,
+		jetstream.ErrBucketNotFound) ||
 		errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrDisconnected)
 }
 
-func codeOf(err error) jetstream.ErrorCode {
+func errorCode(err error) jetstream.ErrorCode {
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
 		return api.ErrorCode
 	}

@@ -14,7 +14,8 @@ import (
 
 func connect(t *testing.T) jetstream.JetStream {
 	t.Helper()
-	s, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()})
+	s, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test",
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +32,9 @@ func connect(t *testing.T) jetstream.JetStream {
 	return js
 }
 
-// TestOpenTwice checks that a bucket is made once, and is an ordinary KV bucket.
-func TestOpenTwice(t *testing.T) {
+// TestOpenIsIdempotent checks that the second Open finds the bucket of the first, and that it is an
+// ordinary KV bucket.
+func TestOpenIsIdempotent(t *testing.T) {
 	js := connect(t)
 	first, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
 	if err != nil {
@@ -42,55 +44,89 @@ func TestOpenTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told, err := js.Conn().SubscribeSync("changes.>")
+	changes, err := js.Conn().SubscribeSync("changes.>")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if revision, err := kv.Put(t.Context(), "a.key", []byte("v")); err != nil || revision != 1000 {
 		t.Errorf("first revision %d, %v", revision, err)
 	}
-	if msg, err := told.NextMsgWithContext(t.Context()); err != nil || msg.Subject != "changes.a.key" || msg.Header.Get("Nats-Sequence") != "1000" {
-		t.Errorf("told %v, %v", msg, err)
+	if msg, err := changes.NextMsgWithContext(t.Context()); err != nil || msg.Subject != "changes.a.key" ||
+		msg.Header.Get("Nats-Sequence") != "1000" {
+		t.Errorf("republished %v, %v", msg, err)
 	}
 	again, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 2000, Replicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.CachedInfo().Created != first.CachedInfo().Created {
-		t.Error("it was made again")
+		t.Error("the bucket was created again")
 	}
 	if e, err := kv.Get(t.Context(), "a.key"); err != nil || string(e.Value()) != "v" {
-		t.Errorf("its value: %v, %v", e, err)
+		t.Errorf("value %v, %v", e, err)
 	}
 	if got := first.CachedInfo().Config.Replicas; got != 1 {
 		t.Errorf("%d replicas on one server", got)
 	}
 }
 
-// TestTooManyReplicas: what will never work is said at once.
-func TestTooManyReplicas(t *testing.T) {
+// TestUnsupportedReplicasFailAtOnce checks that Open does not retry an error that persists.
+func TestUnsupportedReplicasFailAtOnce(t *testing.T) {
 	_, err := Open(t.Context(), connect(t), Config{Name: "b", Replicas: 3})
-	if codeOf(err) != replicasRefused {
+	if errorCode(err) != replicasUnsupported {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestPassing(t *testing.T) {
+func TestIsTransient(t *testing.T) {
 	for err, want := range map[error]bool{
-		&jetstream.APIError{ErrorCode: noSuitablePeers}: true,
-		&jetstream.APIError{ErrorCode: replicasRefused}: false,
-		nats.ErrNoResponders:                            true,
-		context.DeadlineExceeded:                        true,
-		jetstream.ErrBucketNotFound:                     true,
-		jetstream.ErrNoStreamResponse:                   true,
-		nats.ErrAuthorization:                           false,
-		errors.New("else"):                              false,
+		&jetstream.APIError{ErrorCode: noSuitablePeers}:     true,
+		&jetstream.APIError{ErrorCode: replicasUnsupported}: false,
+		nats.ErrNoResponders:                                true,
+		context.DeadlineExceeded:                            true,
+		jetstream.ErrBucketNotFound:                         true,
+		jetstream.ErrNoStreamResponse:                       true,
+		nats.ErrAuthorization:                               false,
+		errors.New("other"):                                 false,
 	} {
-		if got := Passing(err); got != want {
+		if got := IsTransient(err); got != want {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
-	if Passing(nil) {
-		t.Error("success is not waited for")
+	if IsTransient(nil) {
+		t.Error("nil is transient")
 	}
+}
+
+// TestDirectReadsAreOff checks that only the leader answers reads of a key: no server answers the
+// direct reads that followers could answer with an older value. That holds for new buckets and for
+// those that were created with direct reads.
+func TestDirectReadsAreOff(t *testing.T) {
+	js := connect(t)
+	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "earlier"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := directRead(t, js, "earlier"); err != nil {
+		t.Fatalf("a bucket of nats.go: %v", err)
+	}
+	for _, name := range []string{"earlier", "new"} {
+		stream, err := Open(t.Context(), js, Config{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stream.CachedInfo().Config.AllowDirect {
+			t.Errorf("bucket %s allows direct reads", name)
+		}
+		if err := directRead(t, js, name); !errors.Is(err, nats.ErrNoResponders) {
+			t.Errorf("direct read of bucket %s: %v, want %v", name, err, nats.ErrNoResponders)
+		}
+	}
+}
+
+// directRead reads a key in the way that any server with a copy of the bucket may answer.
+func directRead(t *testing.T, js jetstream.JetStream, name string) error {
+	t.Helper()
+	_, err := js.Conn().
+		RequestWithContext(t.Context(), "$JS.API.DIRECT.GET."+Stream(name)+"."+Subject(name, "key"), nil)
+	return err
 }

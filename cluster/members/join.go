@@ -65,7 +65,7 @@ func (m *Members) claimName(ctx context.Context) error {
 			return fmt.Errorf("%w by the live node at %s; give this node another name with --name",
 				ErrNameTaken, e.member.GetAddress())
 		case take:
-			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.Passing(err) {
+			if err := m.writeFirstRecord(ctx, e); !errors.Is(err, errConflict) && !bucket.IsTransient(err) {
 				return err
 			}
 		}

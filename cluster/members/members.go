@@ -88,7 +88,7 @@ func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) 
 		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
 		err := ask(within)
 		cancel()
-		if err == nil || ctx.Err() != nil || !bucket.Passing(err) {
+		if err == nil || ctx.Err() != nil || !bucket.IsTransient(err) {
 			return err
 		}
 		select {

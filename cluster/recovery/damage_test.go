@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// cases is how many damaged folders the normal tests start from; TROUPE_DAMAGED=500 makes it 500.
+// cases is the default number of damaged folders to start from. TROUPE_DAMAGED overrides it.
 const cases = 60
 
-// damage changes one file below dir, or deletes it, as a seed says, and returns what it did.
+// damage changes or deletes one file below dir, chosen by the seed, and describes the damage.
 func damage(t *testing.T, dir string, seed int) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(uint64(seed), 5))
@@ -46,7 +46,8 @@ func damage(t *testing.T, dir string, seed int) string {
 	default:
 		at, bit := random.IntN(len(content)), random.IntN(8)
 		content[at] ^= 1 << bit
-		err, done = os.WriteFile(path, content, 0o600), fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at, len(content))
+		done = fmt.Sprintf("bit %d of byte %d of %d flipped", bit, at, len(content))
+		err = os.WriteFile(path, content, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -54,8 +55,8 @@ func damage(t *testing.T, dir string, seed int) string {
 	return name + ": " + done
 }
 
-// TestDamagedStore: a node that starts from a damaged folder has every deployment that was stored,
-// and none that was deleted, or does not start and says why.
+// TestDamagedStore checks that a node that starts from a damaged folder has every stored deployment
+// and no deleted one. Otherwise it must refuse to start and name the files.
 func TestDamagedStore(t *testing.T) {
 	count := cases
 	if given := os.Getenv("TROUPE_DAMAGED"); given != "" {
@@ -77,7 +78,7 @@ func TestDamagedStore(t *testing.T) {
 			done := damage(t, dir, seed)
 			from.Dir = dir
 			out, err := from.child()
-			if refusal, ok := strings.CutPrefix(out, refused); ok {
+			if refusal, ok := strings.CutPrefix(out, refusedPrefix); ok {
 				if !strings.Contains(refusal, dir) {
 					t.Errorf("%s: the start failed without naming the files: %s", done, refusal)
 				}
@@ -92,12 +93,14 @@ func TestDamagedStore(t *testing.T) {
 }
 
 const (
-	refused = "REFUSED: "
-	// damagedChild is the variable that makes TestDamagedChild run, with what it should find.
+	refusedPrefix = "REFUSED: "
+	// damagedChild is the environment variable that runs TestDamagedChild. Its value is the
+	// expected content.
 	damagedChild = "TROUPE_DAMAGED_CHILD"
 )
 
-// child starts from a folder in a process of its own, since nats-server may read a damaged file for ever.
+// child starts a node from a folder in a separate process, since nats-server may read a damaged
+// file forever.
 func (p prepared) child() (out string, err error) {
 	want, err := json.Marshal(p)
 	if err != nil {
@@ -120,8 +123,8 @@ func TestDamagedChild(t *testing.T) {
 	}
 	n, err := boot(t, p.Dir)
 	if err != nil {
-		fmt.Println(refused + err.Error())
-		os.Exit(1) // as a node does: the server may still be reading
+		fmt.Println(refusedPrefix + err.Error())
+		os.Exit(1) // exit as a node does; the server may still be reading
 	}
 	p.check(t, n)
 }

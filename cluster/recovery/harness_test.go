@@ -20,7 +20,7 @@ import (
 	"troupe/messages"
 )
 
-// node is what a node has of the store: its server, the desired state and the members.
+// node has a node's connection to the store: its server, the desired state and the members.
 type node struct {
 	server  *natsd.Server
 	conn    *nats.Conn
@@ -50,7 +50,7 @@ func (n *node) stopOnce() {
 	n.server.Stop()
 }
 
-// boot starts a node's store from a folder.
+// boot opens the store in a folder as a node does.
 func boot(t *testing.T, dir string) (n *node, err error) {
 	t.Helper()
 	n = &node{}
@@ -80,16 +80,16 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	if n.members, err = members.Open(t.Context(), js, cfg2); err != nil {
 		return nil, err
 	}
-	if err := n.store.KeepTerms(t.Context(), n.members.HighestTerm); err != nil {
+	if err := n.store.TrackTerms(t.Context(), n.members.HighestTerm); err != nil {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	n.kept.Go(func() { n.store.Keep(ctx, func(string, string) {}) })
+	n.kept.Go(func() { n.store.Run(ctx, func(string, string) {}) })
 	n.end = end
 	return n, nil
 }
 
-// prepared is a folder and what is stored in it.
+// prepared describes a folder and its content.
 type prepared struct {
 	Dir         string
 	Deployments map[string]uint32 // replicas
@@ -97,7 +97,7 @@ type prepared struct {
 	Term        uint64
 }
 
-// prepare makes the folder of a node that was stopped, and that of one that was killed.
+// prepare returns the folder of a node that was stopped, and that of a node that was killed.
 func prepare(t *testing.T) (stopped, killed prepared) {
 	t.Helper()
 	p := prepared{Dir: t.TempDir(), Deployments: map[string]uint32{}}
@@ -107,7 +107,12 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 	}
 	ctx := t.Context()
 	put := func(name string, replicas uint32) {
-		spec := &messages.DeploymentSpec{Name: name, Path: "/srv/models/" + name, Replicas: new(replicas), MaxSequences: new(uint32(64))}
+		spec := &messages.DeploymentSpec{
+			Name:         name,
+			Path:         "/srv/models/" + name,
+			Replicas:     new(replicas),
+			MaxSequences: new(uint32(64)),
+		}
 		_, over, err := n.store.Get(ctx, name)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			t.Fatal(err)
@@ -148,7 +153,7 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 	return p, killed
 }
 
-// check fails where a node lacks what was stored.
+// check fails if a node lacks a stored value.
 func (p prepared) check(t *testing.T, n *node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -168,7 +173,7 @@ func (p prepared) check(t *testing.T, n *node) {
 	}
 	for _, name := range []string{"model-2", "model-5"} {
 		if _, back := have[name]; back {
-			t.Errorf("%s was deleted, and is back", name)
+			t.Errorf("deleted deployment %s is back", name)
 		}
 	}
 	revision, err := n.store.Put(ctx, &messages.DeploymentSpec{Name: "later"}, 0)
@@ -183,7 +188,7 @@ func (p prepared) check(t *testing.T, n *node) {
 	}
 }
 
-// acquire takes a role, which nothing else holds, as soon as the node is a member for certain.
+// acquire acquires a free role as soon as the node's membership is certain.
 func acquire(t *testing.T, n *node, role string) (term uint64) {
 	t.Helper()
 	for {

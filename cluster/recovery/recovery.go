@@ -20,11 +20,11 @@ import (
 	"troupe/cluster/store"
 )
 
-// inspectWithin bounds the comparison of a store with the copy.
-const inspectWithin = time.Minute
+// inspectTimeout bounds the comparison of a store with the copy.
+const inspectTimeout = time.Minute
 
-// Load returns the copy of the desired state in a data folder, nil where there is none. Of its two files a
-// damaged one is set aside.
+// Load returns the copy of the desired state in a data folder, or nil if there is none. It sets a
+// damaged file aside if the other one is valid.
 func Load(dir string, log zerolog.Logger) (*backup.State, error) {
 	if dir == "" {
 		return nil, nil
@@ -34,7 +34,7 @@ func Load(dir string, log zerolog.Logger) (*backup.State, error) {
 		return nil, fmt.Errorf("data folder %s: %w", dir, err)
 	}
 	if len(damaged) > 0 {
-		log.Error().Strs("files", damaged).Msg("damaged copy of the desired state set aside; the other one is used")
+		log.Error().Strs("files", damaged).Msg("damaged copy of the desired state set aside; using the other file")
 		if err := backup.SetAside(damaged); err != nil {
 			return nil, fmt.Errorf("data folder %s: %w", dir, err)
 		}
@@ -42,8 +42,8 @@ func Load(dir string, log zerolog.Logger) (*backup.State, error) {
 	return known, nil
 }
 
-// Start starts the server of a node. Connect are the options of the node's connection to it. Known is the
-// copy, which takes in what a damaged store still has; nil: there is none.
+// Start starts the NATS server of a node. connect are the options of the node's connection to it.
+// known is the copy, nil if there is none; Start adds what a damaged store still has.
 func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (*natsd.Server, error) {
 	if alone := cfg.ClusterListen == ""; alone && (known != nil || exists(filepath.Join(cfg.StoreDir, jetStream))) {
 		if err := repair(ctx, cfg, connect, known); err != nil {
@@ -54,25 +54,25 @@ func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *
 	if cfg.ClusterListen == "" || !errors.Is(err, natsd.ErrStore) {
 		return s, err
 	}
-	// The other servers of the cluster have what this one has lost.
+	// The other servers of the cluster have what this server has lost.
 	folder, aside := setAside(cfg.StoreDir, filepath.Join(cfg.StoreDir, jetStream))
 	if aside != nil {
 		return nil, errors.Join(err, aside)
 	}
 	cfg.Log.Error().Err(err).Str("folder", folder).
-		Msg("damaged JetStream files set aside; they are copied again from the other NATS servers")
+		Msg("damaged JetStream files set aside; replicating from the other NATS servers")
 	return natsd.Start(ctx, cfg)
 }
 
-// repair sets damaged files of the store aside, so that it is made again from the copy.
+// repair sets damaged files of the store aside, so that the store is restored from the copy.
 func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) error {
 	found, err := inspect(ctx, cfg, connect, known)
 	if err != nil || found.why == "" {
 		return err
 	}
 	if found.lost && known == nil {
-		return fmt.Errorf("the store in %s is damaged (%s), and there is no copy of it beside it; restore the folder from "+
-			"elsewhere, or remove %s to start without deployments",
+		return fmt.Errorf("the store in %s is damaged (%s) and has no copy; restore the folder from a backup, "+
+			"or remove %s to start without deployments",
 			cfg.StoreDir, found.why, strings.Join(found.folders, " and "))
 	}
 	if found.lost {
@@ -86,22 +86,23 @@ func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known 
 		return fmt.Errorf("the store in %s is damaged (%s): %w", cfg.StoreDir, found.why, err)
 	}
 	cfg.Log.Error().Str("reason", found.why).Str("folder", folder).
-		Msg("the store is damaged; its files are set aside, and it is restored from its copy")
+		Msg("damaged store set aside; restoring it from the copy")
 	return nil
 }
 
-// finding is what is wrong with a store.
+// finding describes the damage of a store.
 type finding struct {
-	why     string // empty: nothing
+	why     string // empty if the store is intact
 	folders []string
-	lost    bool // desired state, not only leases
+	lost    bool // the loss includes desired state, not only leases
 	have    map[string]backup.Key
 	last    uint64
 }
 
-// inspect compares the files with the copy, by a server that only this process can connect to.
+// inspect compares the files with the copy. It starts a server that only this process can connect
+// to.
 func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	cfg.Offline = true
 	server, err := natsd.Start(ctx, cfg)
@@ -114,7 +115,7 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 	defer server.Stop()
 	conn, err := server.Connect(connect...)
 	if err != nil {
-		return finding{}, fmt.Errorf("connection to the node's own nats-server: %w", err)
+		return finding{}, fmt.Errorf("connect to the embedded nats-server: %w", err)
 	}
 	defer conn.Close()
 	js, err := jetstream.New(conn)
@@ -126,20 +127,22 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 		err = found.inspectTerms(ctx, js, cfg.StoreDir, known)
 	}
 	if err != nil {
-		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line", cfg.StoreDir, err)
+		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line",
+			cfg.StoreDir, err)
 	}
 	if found.why == "" && known != nil {
-		err = raiseTerms(ctx, js, &cfg, known)
+		err = raiseTerm(ctx, js, &cfg, known)
 	}
 	return found, err
 }
 
-// raiseTerms has terms go on above the limit of the copy, where the last one that was given is not known for
-// certain: the node was killed, or lost power, and what was not on the disk, or was damaged, may be gone.
-func raiseTerms(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
+// raiseTerm raises the next term above the limit of the copy, unless the last given term is known
+// for certain. After a kill or a power failure it is not: files that were not synced, or are
+// damaged, may have lost terms.
+func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
-		return nil // one that is made begins above the limit
+		return nil // a new bucket begins above the limit
 	}
 	if err != nil {
 		return err
@@ -161,29 +164,29 @@ func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known
 	stream, err := js.Stream(ctx, bucket.Stream(store.Bucket))
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
 		if len(folders) == 0 && (known == nil || known.Revision == 0) {
-			return finding{}, nil // there was none yet
+			return finding{}, nil // no store yet
 		}
 		return finding{why: "the bucket " + store.Bucket + ": " + err.Error(), folders: folders, lost: true}, nil
 	}
 	if err != nil {
 		return finding{}, err
 	}
-	have, last, failed, err := store.Read(ctx, stream, store.Bucket)
+	have, last, failed, err := store.ReadAll(ctx, stream, store.Bucket)
 	if err != nil {
 		return finding{}, err
 	}
 	if known != nil {
-		failed = append(failed, known.Damage(have, last)...)
+		failed = append(failed, known.Losses(have, last)...)
 	}
 	if len(failed) == 0 {
 		return finding{}, nil
 	}
 	return finding{
-		why: "it has lost " + strings.Join(failed, ", "), folders: folders, lost: true, have: have, last: last,
+		why: "lost " + strings.Join(failed, ", "), folders: folders, lost: true, have: have, last: last,
 	}, nil
 }
 
-// inspectTerms adds the files of leases where terms are lost.
+// inspectTerms adds the files of leases if terms are lost.
 func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) error {
 	folders := streamFolders(dir, members.Bucket)
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
@@ -198,7 +201,7 @@ func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir 
 	case err != nil:
 		return err
 	default:
-		_, last, failed, err := store.Read(ctx, stream, members.Bucket)
+		_, last, failed, err := store.ReadAll(ctx, stream, members.Bucket)
 		switch {
 		case err != nil:
 			return err

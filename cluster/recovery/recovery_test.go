@@ -15,7 +15,8 @@ import (
 
 func put(t *testing.T, n *node, name string) {
 	t.Helper()
-	if _, err := n.store.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(uint32(1))}, 0); err != nil {
+	spec := &messages.DeploymentSpec{Name: name, Replicas: new(uint32(1))}
+	if _, err := n.store.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -42,8 +43,9 @@ func mustBoot(t *testing.T, dir string) *node {
 	return n
 }
 
-// TestRemovedStore: a node whose JetStream files were removed has all of it from the copy, and terms go on above.
-func TestRemovedStore(t *testing.T) {
+// TestCopyRestoresRemovedStore checks that a node restores removed JetStream files from the copy,
+// and that terms continue above earlier ones.
+func TestCopyRestoresRemovedStore(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -67,8 +69,9 @@ func TestRemovedStore(t *testing.T) {
 	}
 }
 
-// TestSetAside: the files of a damaged store are kept as they were, of the latest times.
-func TestSetAside(t *testing.T) {
+// TestDamagedFilesAreSetAside checks that the files of a damaged store are kept unchanged, for the five
+// most recent failures.
+func TestDamagedFilesAreSetAside(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -84,9 +87,9 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("deployments %s", got)
 		}
 		n.stop()
-		aside, err := recovery.Aside(dir)
+		aside, err := recovery.SetAsideFolders(dir)
 		if err != nil || len(aside) != min(i+1, 5) {
-			t.Fatalf("%d folders were set aside after %d times, %v", len(aside), i+1, err)
+			t.Fatalf("%d folders were set aside after %d failures, %v", len(aside), i+1, err)
 		}
 		kept, err := os.ReadFile(filepath.Join(aside[len(aside)-1], meta))
 		if err != nil || !bytes.Equal(kept, damaged) {
@@ -95,9 +98,9 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
-// TestNoCopy: a store of an older version has no copy. It is taken as it is, and where it is damaged the node does
-// not start.
-func TestNoCopy(t *testing.T) {
+// TestStoreWithoutCopy checks that a node accepts the store of an older version, which has no copy.
+// If that store is damaged, the node does not start.
+func TestStoreWithoutCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")
@@ -128,8 +131,9 @@ func TestNoCopy(t *testing.T) {
 	}
 }
 
-// TestDamagedCopies: a node does not start where it cannot say what was stored.
-func TestDamagedCopies(t *testing.T) {
+// TestStartFailsWithoutReadableCopy checks that a node does not start if both files of the copy are
+// damaged.
+func TestStartFailsWithoutReadableCopy(t *testing.T) {
 	dir := t.TempDir()
 	n := mustBoot(t, dir)
 	put(t, n, "a")

@@ -12,22 +12,25 @@ import (
 	"troupe/messages"
 )
 
-// adapters is followed by "<model>/<name>". A name may have dots and slashes, a model's has no slash.
+// adapters is the prefix of keys "adapters.<model>/<name>". A name may contain dots and slashes; a
+// model's name contains no slash.
 const adapters = "adapters."
 
-// AdapterChange is what a watch of adapters tells.
+// AdapterChange is a change that WatchAdapters delivers.
 type AdapterChange struct {
 	Model, Name string
-	Spec        *messages.AdapterSpec // nil: it was deleted
-	At          uint64                // revision of the store, which grows with each change
-	// Synced marks the end of what was stored when the watch began; the other fields are empty. It comes again after a reconnect.
+	Spec        *messages.AdapterSpec // nil if it was deleted
+	At          uint64                // revision of the key, which grows with each change
+	// Synced: see NodeChange.
 	Synced bool
 }
 
 func adapterKey(model, name string) string { return adapters + model + "/" + name }
 
-// PutAdapter stores an adapter and returns it with its revision. Revision 0 makes it a new one; any other is kept: what changes then is how
-// it is held, not what it is. The store must be at revision `at` for it, or have none where that is 0; else ErrConflict.
+// PutAdapter stores an adapter and returns it with its revision. An adapter with revision 0 becomes
+// a new revision. Any other revision is kept, since such a change affects how the adapter is kept
+// in memory and not its content. The key must be at revision `at`, or must not exist if at is 0;
+// otherwise PutAdapter returns ErrConflict.
 func (s *Store) PutAdapter(ctx context.Context, spec *messages.AdapterSpec, at uint64) (*messages.AdapterSpec, error) {
 	b, err := encode(spec)
 	if err != nil {
@@ -39,13 +42,13 @@ func (s *Store) PutAdapter(ctx context.Context, spec *messages.AdapterSpec, at u
 	} else {
 		now, err = s.kv.Update(ctx, key, b, at)
 	}
-	if err = s.synced(ctx, adapterKey(spec.GetModel(), spec.GetName()), err); err != nil {
+	if err = s.syncPut(ctx, adapterKey(spec.GetModel(), spec.GetName()), b, now, err); err != nil {
 		return nil, adapterError(spec.GetModel(), spec.GetName(), err)
 	}
-	return revised(spec, now), nil
+	return withRevision(spec, now), nil
 }
 
-// Adapter returns an adapter and the revision that the store is at for it, or ErrNotFound.
+// Adapter returns an adapter and the revision of its key, or ErrNotFound.
 func (s *Store) Adapter(ctx context.Context, model, name string) (*messages.AdapterSpec, uint64, error) {
 	e, err := s.kv.Get(ctx, adapterKey(model, name))
 	if err != nil {
@@ -55,28 +58,28 @@ func (s *Store) Adapter(ctx context.Context, model, name string) (*messages.Adap
 	return spec, e.Revision(), err
 }
 
-// DeleteAdapter removes an adapter for which the store is at a revision, else ErrConflict.
+// DeleteAdapter removes an adapter whose key is at revision `at`. Otherwise it returns ErrConflict.
 func (s *Store) DeleteAdapter(ctx context.Context, model, name string, at uint64) error {
 	key := adapterKey(model, name)
-	if err := s.synced(ctx, key, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
+	if err := s.syncDelete(ctx, key, at, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
 		return adapterError(model, name, err)
 	}
 	return nil
 }
 
-// adapterError finds the errors that callers branch on.
+// adapterError maps errors of NATS to those that callers test for.
 func adapterError(model, name string, err error) error {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
 		err = ErrConflict
-	case missing(err):
+	case isMissing(err):
 		err = ErrNotFound
 	}
 	return fmt.Errorf("adapter %s of model %s: %w", name, model, err)
 }
 
-// WatchAdapters gives every stored adapter to apply, then Synced, then each change, until ctx ends or the store is lost. One that can
-// not be read is logged and passed over.
+// WatchAdapters calls apply with every stored adapter, then with Synced, then with each change. It
+// returns when ctx ends or the store is lost. It logs and skips adapters that it cannot decode.
 func (s *Store) WatchAdapters(ctx context.Context, apply func(AdapterChange)) error {
 	return s.watch(ctx, adapters, func(e jetstream.KeyValueEntry) {
 		if e == nil {
@@ -88,7 +91,7 @@ func (s *Store) WatchAdapters(ctx context.Context, apply func(AdapterChange)) er
 		if e.Operation() == jetstream.KeyValuePut {
 			spec, err := decodeAdapter(e)
 			if err != nil {
-				s.log.Error().Err(err).Msg("stored adapter passed over")
+				s.log.Error().Err(err).Msg("stored adapter skipped")
 				return
 			}
 			change.Spec = spec
@@ -99,17 +102,19 @@ func (s *Store) WatchAdapters(ctx context.Context, apply func(AdapterChange)) er
 
 func decodeAdapter(e jetstream.KeyValueEntry) (*messages.AdapterSpec, error) {
 	spec := &messages.AdapterSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if key := adapterKey(spec.GetModel(), spec.GetName()); key != e.Key() {
-		return nil, fmt.Errorf("key %s holds an adapter named %q of model %q", e.Key(), spec.GetName(), spec.GetModel())
+		return nil, fmt.Errorf("key %s stores an adapter named %q of model %q", e.Key(), spec.GetName(),
+			spec.GetModel())
 	}
-	return revised(spec, e.Revision()), nil
+	return withRevision(spec, e.Revision()), nil
 }
 
-// revised is the adapter with its revision: that of the store when it was registered.
-func revised(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
+// withRevision returns the adapter with its revision, which is the store's revision when the
+// adapter was registered.
+func withRevision(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
 	if spec.GetRevision() != 0 {
 		return spec
 	}

@@ -8,9 +8,10 @@ import (
 	"troupe/messages"
 )
 
-// TestAdapters: the revision is of the registration and outlives a change of how it is held; every write says what it is written over; and a watch
-// tells it all, also after the server was lost.
-func TestAdapters(t *testing.T) {
+// TestAdapterRevisions checks three properties. The revision is that of the registration and survives a
+// change of the pin. Every write names the revision that it replaces. A watch delivers all
+// adapters, also after the server was lost.
+func TestAdapterRevisions(t *testing.T) {
 	s, restart := open(t)
 	put := func(spec *messages.AdapterSpec, at uint64) *messages.AdapterSpec {
 		t.Helper()
@@ -22,14 +23,14 @@ func TestAdapters(t *testing.T) {
 	}
 	first := put(&messages.AdapterSpec{Model: "m", Name: "org/a.b", Path: "/1"}, 0)
 	if _, err := s.PutAdapter(t.Context(), first, 0); !errors.Is(err, ErrConflict) {
-		t.Errorf("over one that was not expected: %v", err)
+		t.Errorf("over an unexpected adapter: %v", err)
 	}
 	first.Pinned = true
 	if pinned := put(first, first.GetRevision()); pinned.GetRevision() != first.GetRevision() {
-		t.Errorf("pinning made revision %d of %d", pinned.GetRevision(), first.GetRevision())
+		t.Errorf("pinning changed the revision to %d, was %d", pinned.GetRevision(), first.GetRevision())
 	}
 	if err := s.DeleteAdapter(t.Context(), "m", "org/a.b", first.GetRevision()); !errors.Is(err, ErrConflict) {
-		t.Errorf("deleted though it has changed: %v", err)
+		t.Errorf("deleted over a later change: %v", err)
 	}
 	got, at, err := s.Adapter(t.Context(), "m", "org/a.b")
 	if err != nil || !got.GetPinned() || got.GetRevision() != first.GetRevision() || at <= got.GetRevision() {
@@ -37,16 +38,17 @@ func TestAdapters(t *testing.T) {
 	}
 	second := put(&messages.AdapterSpec{Model: "m", Name: "org/a.b", Path: "/2"}, at)
 	if second.GetRevision() <= at {
-		t.Errorf("registered again, and still revision %d", second.GetRevision())
+		t.Errorf("registered again with old revision %d", second.GetRevision())
 	}
 
-	f := &followed[*messages.AdapterSpec]{last: map[string]*messages.AdapterSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchAdapters(ctx, func(c AdapterChange) { f.tell(c.Model+" "+c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.AdapterSpec]{last: map[string]*messages.AdapterSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchAdapters(ctx, func(c AdapterChange) { f.record(c.Model+" "+c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["m org/a.b"].GetRevision() == second.GetRevision() })
+	f.until(t, "the stored adapter",
+		func() bool { return f.synced == 1 && f.last["m org/a.b"].GetRevision() == second.GetRevision() })
 	restart()
-	f.until(t, "everything again, from the server that was started again", func() bool { return f.synced == 2 })
+	f.until(t, "all adapters again, after the server's restart", func() bool { return f.synced == 2 })
 	if err := s.DeleteAdapter(t.Context(), "m", "org/a.b", second.GetRevision()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +61,7 @@ func TestAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Adapter(t.Context(), "m", "x"); err == nil {
-		t.Error("a key that holds another adapter is no error")
+		t.Error("no error for a key that stores another adapter")
 	}
 	for _, name := range []string{"none", "a..b", "ä"} {
 		if _, _, err := s.Adapter(t.Context(), "m", name); !errors.Is(err, ErrNotFound) {

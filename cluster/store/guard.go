@@ -12,10 +12,13 @@ import (
 	"troupe/messages"
 )
 
-// askWithin is how long a key may take to be read, where the caller's context has more time.
-const askWithin = 3 * time.Second
+// readTimeout bounds the read of a key, if the caller's context allows more.
+const readTimeout = 3 * time.Second
 
-// Failure is an error of the store with a reason for machines.
+// readAgainAfter is the pause before a key is read again that was read at an old revision.
+const readAgainAfter = 20 * time.Millisecond
+
+// Failure is a store error with a machine-readable reason.
 type Failure struct {
 	*messages.Refused
 	err error
@@ -25,22 +28,23 @@ func (f Failure) Error() string { return f.GetDetail() }
 
 func (f Failure) Unwrap() error { return f.err }
 
-func failed(reason messages.Reason, err error, format string, args ...any) error {
+func newFailure(reason messages.Reason, err error, format string, args ...any) error {
 	return Failure{&messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...)}, err}
 }
 
-// Check sets what is asked before a key is read or written: its error is returned instead, and nothing is sent.
-// What was sent to servers without a majority could be applied when they have one again.
-func (s *Store) Check(problem func() error) { s.check.Store(&problem) }
+// SetPrecheck sets a function that is called before each read or write of a key. If it returns an
+// error, the operation returns that error and sends nothing. Without a precheck, servers without a
+// majority could apply a request after they regain one.
+func (s *Store) SetPrecheck(problem func() error) { s.precheck.Store(&problem) }
 
-// guarded is the bucket behind Check. Its errors say whether a change was made.
+// guarded is a bucket that calls the precheck first. Its errors tell whether a change was made.
 type guarded struct {
 	jetstream.KeyValue
 	store *Store
 }
 
 func (g guarded) problem() error {
-	if check := g.store.check.Load(); check != nil {
+	if check := g.store.precheck.Load(); check != nil {
 		return (*check)()
 	}
 	return nil
@@ -51,7 +55,7 @@ func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, 
 	if err := g.problem(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	e, err := g.KeyValue.Get(ctx, key)
 	return e, readError(key, err)
@@ -84,32 +88,33 @@ func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
 	if err := g.problem(); err != nil {
 		return 0, err
 	}
-	if !g.store.conn.IsConnected() { // the connection would keep what it is given, and send it later
-		return 0, failed(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
-			"this node is not connected to NATS; nothing was changed; repeat the request when it is")
+	if !g.store.conn.IsConnected() { // nats.go would buffer the request and send it later
+		return 0, newFailure(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
+			"this node is not connected to NATS; nothing was changed; retry when it is connected")
 	}
 	revision, err := do()
 	return revision, writeError(key, err)
 }
 
-// readError gives the error of a read that was not answered its reason.
+// readError adds a reason to the error of a read that was not answered.
 func readError(key string, err error) error {
 	if !unanswered(err) && !undelivered(err) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return failed(messages.Reason_REASON_NO_QUORUM, err,
+	return newFailure(messages.Reason_REASON_NO_QUORUM, err,
 		"the store does not answer: key %s: %v; nothing was changed", key, err)
 }
 
-// writeError gives the error of a write its reason: no server took it, or one did and has not confirmed it.
+// writeError adds a reason to the error of a write: either no server received it, or a server did
+// and has not confirmed it.
 func writeError(key string, err error) error {
 	switch {
 	case undelivered(err):
-		return failed(messages.Reason_REASON_NO_QUORUM, err,
+		return newFailure(messages.Reason_REASON_NO_QUORUM, err,
 			"the store has no leader: key %s: %v; nothing was changed", key, err)
 	case unanswered(err):
-		return failed(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
-			"outcome unknown: the store has not confirmed the change of key %s (%v), and may apply it later", key, err)
+		return newFailure(messages.Reason_REASON_OUTCOME_UNKNOWN, err,
+			"outcome unknown: the store has not confirmed the change of key %s (%v) and may apply it later", key, err)
 	}
 	return err
 }
@@ -119,7 +124,7 @@ func undelivered(err error) bool {
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
 }
 
-// unanswered reports whether a server may have received a message, and did not answer.
+// unanswered reports whether a server may have received a message but did not answer.
 func unanswered(err error) bool {
 	for _, one := range []error{
 		context.DeadlineExceeded, context.Canceled, nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionClosed,

@@ -18,8 +18,9 @@ import (
 	"troupe/messages"
 )
 
-// TestReasons: an error says whether nothing was changed, or a change may have been made.
-func TestReasons(t *testing.T) {
+// TestErrorsCarryReasons checks that an error tells whether nothing was changed or a change may
+// have been made.
+func TestErrorsCarryReasons(t *testing.T) {
 	const none = messages.Reason_REASON_UNSPECIFIED
 	const noQuorum, unknown = messages.Reason_REASON_NO_QUORUM, messages.Reason_REASON_OUTCOME_UNKNOWN
 	for err, want := range map[error]struct{ read, write messages.Reason }{
@@ -46,12 +47,12 @@ func TestReasons(t *testing.T) {
 		}
 	}
 	if readError("k", nil) != nil || writeError("k", nil) != nil {
-		t.Error("an error without one")
+		t.Error("nil became an error")
 	}
 }
 
-// TestCheck: while there is a problem, no key is read or written.
-func TestCheck(t *testing.T) {
+// TestPrecheckBlocksReadsAndWrites checks that no key is read or written while the precheck fails.
+func TestPrecheckBlocksReadsAndWrites(t *testing.T) {
 	s, _ := open(t)
 	ctx := t.Context()
 	spec := &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(1))}
@@ -60,7 +61,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	problem := errors.New("no majority")
-	s.Check(func() error { return problem })
+	s.SetPrecheck(func() error { return problem })
 	a := &messages.AdapterSpec{Model: "kjv", Name: "a"}
 	for what, act := range map[string]func() error{
 		"put":            func() error { _, err := s.Put(ctx, spec, 0); return err },
@@ -78,14 +79,15 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	s.Check(func() error { return nil })
+	s.SetPrecheck(func() error { return nil })
 	if _, at, err := s.Get(ctx, "kjv"); err != nil || at != revision {
 		t.Errorf("revision %d, was %d: %v", at, revision, err)
 	}
 }
 
-// TestDisconnected: what a node without a connection is asked to store is refused, and not sent when it is back.
-func TestDisconnected(t *testing.T) {
+// TestDisconnectedWriteIsRefused checks that a node without a connection refuses writes and does
+// not send them after it reconnects.
+func TestDisconnectedWriteIsRefused(t *testing.T) {
 	cfg := natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "test", Log: zerolog.Nop()}
 	server, err := natsd.Start(t.Context(), cfg)
 	if err != nil {
@@ -112,7 +114,7 @@ func TestDisconnected(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Stop()
-	until(t, "the connection is gone", func() bool { return !conn.IsConnected() })
+	until(t, "the loss of the connection", func() bool { return !conn.IsConnected() })
 	var failure Failure
 	_, err = s.Put(t.Context(), spec, 0)
 	if !errors.As(err, &failure) || failure.GetReason() != messages.Reason_REASON_NO_QUORUM {
@@ -121,7 +123,7 @@ func TestDisconnected(t *testing.T) {
 	if server, err = natsd.Start(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is connected again", func() bool { return conn.FlushTimeout(time.Second) == nil })
+	until(t, "the reconnect", func() bool { return conn.FlushTimeout(time.Second) == nil })
 	if _, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision {
 		t.Errorf("revision %d, was %d: %v", at, revision, err)
 	}
@@ -131,14 +133,14 @@ func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("timeout after 30 s: %s", what)
 		}
 	}
 }
 
-// TestRefusedIsNotApplied: with two of three servers lost, a change is refused, and it is not in force when they are
-// back.
-func TestRefusedIsNotApplied(t *testing.T) {
+// TestRefusedWriteIsNotAppliedLater checks that a write is refused while two of three servers are
+// lost, and that it does not take effect when they are back.
+func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
 	configs := make([]natsd.Config, 3)
 	var routes []string
 	var listeners []net.Listener
@@ -189,7 +191,7 @@ func TestRefusedIsNotApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	noQuorum := errors.New("no quorum")
-	s.Check(func() error {
+	s.SetPrecheck(func() error {
 		if connected, _, majority := servers[0].Quorum(); connected < majority {
 			return noQuorum
 		}
@@ -205,20 +207,20 @@ func TestRefusedIsNotApplied(t *testing.T) {
 		revision, err = s.Put(t.Context(), spec, over)
 		return err == nil
 	}
-	until(t, "a deployment is stored", store)
+	until(t, "storing a deployment", store)
 
 	servers[1].Stop()
 	servers[2].Stop()
-	until(t, "the servers are gone", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
+	until(t, "the loss of two servers", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
 	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(2))}, revision)
 	if !errors.Is(err, noQuorum) {
 		t.Errorf("got %v", err)
 	}
 
 	start(1, 2)
-	until(t, "the deployment is read", func() bool { _, _, err := s.Get(t.Context(), "kjv"); return err == nil })
+	until(t, "reading the deployment", func() bool { _, _, err := s.Get(t.Context(), "kjv"); return err == nil })
 	if got, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision || got.GetReplicas() != 1 {
 		t.Errorf("revision %d with %d replicas, was %d with 1: %v", at, got.GetReplicas(), revision, err)
 	}
-	until(t, "it is changed", store)
+	until(t, "changing the deployment", store)
 }

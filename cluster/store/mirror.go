@@ -9,127 +9,127 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// held is the last value of a key that this node knows.
-type held struct {
+// entry is the last value of a key that this node knows.
+type entry struct {
 	value    []byte
 	revision uint64
 	deleted  bool
 }
 
-// mirror holds what the store holds, as far as this node was told: the store is restored from it.
-// It is safe for concurrent use.
+// mirror holds the store's contents as far as this node knows them. A lost store is restored from
+// it. It is safe for concurrent use.
 type mirror struct {
-	mu   sync.Mutex
-	keys map[string]held
-	seen uint64 // the highest revision of the bucket that is known
-	// created is when the bucket was made that has all of keys.
-	created time.Time
-	changes uint64 // grows with each change of what is copied
-	changed func() // called after each; nil: not called
+	mu       sync.Mutex
+	keys     map[string]entry
+	revision uint64 // highest known revision of the bucket
+	// created is the creation time of the bucket that has all of keys.
+	created  time.Time
+	changes  uint64 // incremented with each change that the copy must record
+	onChange func() // called after each change; may be nil
 }
 
-// gap is how far the revisions of a bucket that is made again are above those known before, at
-// least. An entry that is as far above what is known as that comes from a bucket that was made
-// again.
-const gap = 1024
+// revisionGap is the minimum distance between the revisions known before and those of a recreated
+// bucket. An entry that is further above the known revisions comes from a recreated bucket.
+const revisionGap = 1024
 
-// put takes in a revision of a key. An older one than the known one changes nothing.
-func (m *mirror) put(key string, h held) {
+// put records a revision of a key. It ignores revisions older than the known one.
+func (m *mirror) put(key string, h entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = max(m.seen, h.revision)
-	if known := m.keys[key]; h.revision > known.revision || h.revision == known.revision && known.deleted && !h.deleted {
+	m.revision = max(m.revision, h.revision)
+	if known := m.keys[key]; h.revision > known.revision ||
+		h.revision == known.revision && known.deleted && !h.deleted {
 		m.set(key, h)
 	}
 }
 
-// set is called with mu held.
-func (m *mirror) set(key string, h held) {
+// set stores an entry. The caller holds mu.
+func (m *mirror) set(key string, h entry) {
 	if m.keys == nil {
-		m.keys = map[string]held{}
+		m.keys = map[string]entry{}
 	}
 	m.keys[key] = h
-	m.change()
+	m.notify()
 }
 
-// change is called with mu held.
-func (m *mirror) change() {
+// notify counts a change and reports it. The caller holds mu.
+func (m *mirror) notify() {
 	m.changes++
-	if m.changed != nil {
-		m.changed()
+	if m.onChange != nil {
+		m.onChange()
 	}
 }
 
-// made returns when the bucket was made that has all that is known.
-func (m *mirror) made() time.Time {
+// createdAt returns the creation time of the bucket that has all known keys.
+func (m *mirror) createdAt() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.created
 }
 
-// belong notes that the bucket that was made at a time has all that is known.
-func (m *mirror) belong(created time.Time) {
+// setCreated records the creation time of the bucket that has all known keys.
+func (m *mirror) setCreated(created time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.created.Equal(created) {
 		m.created = created
-		m.change()
+		m.notify()
 	}
 }
 
-// replace takes in a key of a bucket that was made again, whatever its revision.
-func (m *mirror) replace(key string, h held) {
+// replace records a key of a recreated bucket, whatever its revision.
+func (m *mirror) replace(key string, h entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = max(m.seen, h.revision)
+	m.revision = max(m.revision, h.revision)
 	m.set(key, h)
 }
 
-// reached notes the last revision of the bucket.
-func (m *mirror) reached(revision uint64) {
+// advance records the last revision of the bucket.
+func (m *mirror) advance(revision uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = max(m.seen, revision)
+	m.revision = max(m.revision, revision)
 }
 
-// take takes in an entry of a watch. It reports false, and takes nothing in, where the entry comes
-// from a bucket that was made again: what this node knows must be restored before, or the entry
-// would hide a later deletion.
-func (m *mirror) take(e jetstream.KeyValueEntry) bool {
-	if e.Revision() > m.last()+gap {
+// apply records an entry of a watch. If the entry comes from a recreated bucket, apply records
+// nothing and returns false: the node must restore what it knows first, or the entry would hide a
+// later deletion.
+func (m *mirror) apply(e jetstream.KeyValueEntry) bool {
+	if e.Revision() > m.lastRevision()+revisionGap {
 		return false
 	}
-	m.put(e.Key(), held{value: e.Value(), revision: e.Revision(), deleted: e.Operation() != jetstream.KeyValuePut})
+	m.put(e.Key(), entry{value: e.Value(), revision: e.Revision(), deleted: e.Operation() != jetstream.KeyValuePut})
 	return true
 }
 
-// forget drops the highest revision, which was of another bucket.
-func (m *mirror) forget() {
+// resetRevision drops the highest revision, which belongs to another bucket.
+func (m *mirror) resetRevision() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = 0
+	m.revision = 0
 }
 
-func (m *mirror) last() uint64 {
+func (m *mirror) lastRevision() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.seen
+	return m.revision
 }
 
-func (m *mirror) all() map[string]held {
+func (m *mirror) snapshot() map[string]entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.keys)
 }
 
-// retain takes all keys with a prefix that the bucket had when it was at a revision, or later. Others that were
-// known by then were deleted so long ago that it has forgotten them.
-func (m *mirror) retain(prefix string, listed map[string]bool, at uint64) {
+// deleteUnlisted marks keys as deleted that a full listing at a revision does not contain. The
+// bucket has already purged the markers of their deletion.
+func (m *mirror) deleteUnlisted(prefix string, listed map[string]bool, at uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, h := range m.keys {
 		if strings.HasPrefix(key, prefix) && !h.deleted && h.revision <= at && !listed[key] {
-			m.set(key, held{revision: h.revision, deleted: true})
+			m.set(key, entry{revision: h.revision, deleted: true})
 		}
 	}
 }

@@ -9,77 +9,81 @@ import (
 	"troupe/messages"
 )
 
-// given is an entry of a watch.
-type given struct {
+// fakeEntry is an entry of a watch.
+type fakeEntry struct {
 	jetstream.KeyValueEntry
 	revision uint64
 }
 
-func (g given) Key() string                     { return nodes + "a" }
-func (g given) Value() []byte                   { return []byte(`{"name":"a"}`) }
-func (g given) Revision() uint64                { return g.revision }
-func (g given) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
+func (g fakeEntry) Key() string                     { return nodes + "a" }
+func (g fakeEntry) Value() []byte                   { return []byte(`{"name":"a"}`) }
+func (g fakeEntry) Revision() uint64                { return g.revision }
+func (g fakeEntry) Operation() jetstream.KeyValueOp { return jetstream.KeyValuePut }
 
-// watcher is a watch that gives entries.
-type watcher struct {
+// fakeWatcher is a watch with given updates.
+type fakeWatcher struct {
 	jetstream.KeyWatcher
 	updates chan jetstream.KeyValueEntry
 }
 
-func (w watcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
+func (w fakeWatcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
 
-// TestEntryOfANewBucket: what another node restored, who had not heard of a deletion, does not hide
-// that this one has.
-func TestEntryOfANewBucket(t *testing.T) {
+// TestApplyRejectsEntryOfNewBucket checks that an entry restored by a node that missed a deletion
+// does not hide the deletion that this node knows.
+func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 	s, _ := open(t)
-	known := s.seen.last() + 10
-	s.seen.put(nodes+"a", held{revision: known, deleted: true})
-	w := watcher{updates: make(chan jetstream.KeyValueEntry, 1)}
-	follow := func(revision uint64) (told []uint64) {
+	known := s.mirror.lastRevision() + 10
+	s.mirror.put(nodes+"a", entry{revision: known, deleted: true})
+	w := fakeWatcher{updates: make(chan jetstream.KeyValueEntry, 1)}
+	follow := func(revision uint64) (applied []uint64) {
 		t.Helper()
-		w.updates <- given{revision: revision}
+		w.updates <- fakeEntry{revision: revision}
 		close(w.updates)
-		_ = s.follow(t.Context(), w, nodes, known, nil, nil, func(e jetstream.KeyValueEntry) { told = append(told, e.Revision()) })
+		_ = s.consume(t.Context(), w, nodes, known, nil, nil,
+			func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) })
 		w.updates = make(chan jetstream.KeyValueEntry, 1)
-		return told
+		return applied
 	}
-	if told := follow(known + gap + 1); len(told) != 0 || !s.seen.all()[nodes+"a"].deleted || s.seen.last() != known {
-		t.Errorf("told %v, known %+v", told, s.seen.all())
+	if applied := follow(known + revisionGap + 1); len(applied) != 0 || !s.mirror.snapshot()[nodes+"a"].deleted ||
+		s.mirror.lastRevision() != known {
+		t.Errorf("applied %v, known %+v", applied, s.mirror.snapshot())
 	}
-	if told := follow(known + gap); len(told) != 1 || s.seen.all()[nodes+"a"].deleted {
-		t.Errorf("told %v, known %+v", told, s.seen.all())
+	if applied := follow(known + revisionGap); len(applied) != 1 || s.mirror.snapshot()[nodes+"a"].deleted {
+		t.Errorf("applied %v, known %+v", applied, s.mirror.snapshot())
 	}
 }
 
-// TestRetain: a key that the bucket has forgotten was deleted, and is not restored later.
-func TestRetain(t *testing.T) {
+// TestDeleteUnlisted checks that a key that the bucket no longer lists counts as deleted and is not
+// restored later.
+func TestDeleteUnlisted(t *testing.T) {
 	var m mirror
 	for _, key := range []string{"nodes.a", "nodes.b", "pins.c"} {
-		m.put(key, held{value: []byte("v"), revision: 5})
+		m.put(key, entry{value: []byte("v"), revision: 5})
 	}
-	at := m.last()
-	m.put("nodes.d", held{value: []byte("v"), revision: at + 1}) // written while the watch was listing
-	m.retain("nodes.", map[string]bool{"nodes.a": true}, at)
-	all := m.all()
+	at := m.lastRevision()
+	m.put("nodes.d", entry{value: []byte("v"), revision: at + 1}) // written during the listing
+	m.deleteUnlisted("nodes.", map[string]bool{"nodes.a": true}, at)
+	all := m.snapshot()
 	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted || all["nodes.d"].deleted {
 		t.Errorf("%+v", all)
 	}
-	m.put("nodes.a", held{revision: 4, deleted: true})
-	if m.all()["nodes.a"].deleted {
-		t.Error("an older revision counts")
+	m.put("nodes.a", entry{revision: 4, deleted: true})
+	if m.snapshot()["nodes.a"].deleted {
+		t.Error("an older revision replaced a newer one")
 	}
 }
 
-// TestForgottenKey: a watch that lists all that is stored tells the mirror what is not.
-func TestForgottenKey(t *testing.T) {
+// TestWatchMarksForgottenKeyDeleted checks that a watch's listing marks the mirror's other keys as
+// deleted.
+func TestWatchMarksForgottenKeyDeleted(t *testing.T) {
 	s, _ := open(t)
-	s.seen.put(nodes+"old", held{value: []byte(`{"name":"old"}`), revision: 1})
-	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchNodes(ctx, func(c NodeChange) { f.tell(c.Name, c.Spec, c.Synced) })
+	s.mirror.put(nodes+"old", entry{value: []byte(`{"name":"old"}`), revision: 1})
+	f := &recorder[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchNodes(ctx, func(c NodeChange) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "the end of what is stored", func() bool { return f.synced == 1 })
-	if !s.seen.all()[nodes+"old"].deleted {
-		t.Error("it would be restored")
+	f.until(t, "the end of the stored keys", func() bool { return f.synced == 1 })
+	if !s.mirror.snapshot()[nodes+"old"].deleted {
+		t.Error("a forgotten key would be restored")
 	}
 }

@@ -10,24 +10,24 @@ import (
 	"troupe/messages"
 )
 
-// NodeChange is what a watch of nodes tells.
+// NodeChange is a change that WatchNodes delivers.
 type NodeChange struct {
 	Name string
-	Spec *messages.NodeSpec // nil: nothing is asked of it any more
-	// Synced marks the end of what was stored when the watch began; the other fields are empty. It comes again after a
-	// reconnect.
+	Spec *messages.NodeSpec // nil if the key was deleted
+	// Synced marks the end of the values stored when the watch began. The other fields are empty
+	// then. It is delivered again after a reconnect.
 	Synced bool
 }
 
-// PutNode stores what is asked of a node.
+// PutNode stores the specification of a node.
 func (s *Store) PutNode(ctx context.Context, spec *messages.NodeSpec) error {
 	return s.put(ctx, nodes+spec.GetName(), spec)
 }
 
-// Node returns what is asked of a node: of one that was never spoken of, nothing.
+// Node returns the specification of a node, or an empty one if none is stored.
 func (s *Store) Node(ctx context.Context, name string) (*messages.NodeSpec, error) {
 	e, err := s.kv.Get(ctx, nodes+name)
-	if missing(err) {
+	if isMissing(err) {
 		return &messages.NodeSpec{Name: name}, nil
 	}
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *Store) Node(ctx context.Context, name string) (*messages.NodeSpec, erro
 	return decodeNode(e)
 }
 
-// WatchNodes gives what is asked of every node to apply, then Synced, then each change, until ctx ends or the store is lost.
+// WatchNodes calls apply with the specification of every node, then with Synced, then with each
+// change. It returns when ctx ends or the store is lost.
 func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
 	return s.watch(ctx, nodes, func(e jetstream.KeyValueEntry) {
 		switch {
@@ -47,7 +48,7 @@ func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
 		default:
 			spec, err := decodeNode(e)
 			if err != nil {
-				s.log.Error().Err(err).Msg("stored node passed over")
+				s.log.Error().Err(err).Msg("stored node skipped")
 				return
 			}
 			apply(NodeChange{Name: spec.GetName(), Spec: spec})
@@ -57,11 +58,11 @@ func (s *Store) WatchNodes(ctx context.Context, apply func(NodeChange)) error {
 
 func decodeNode(e jetstream.KeyValueEntry) (*messages.NodeSpec, error) {
 	spec := &messages.NodeSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), nodes); spec.GetName() != name {
-		return nil, fmt.Errorf("key %s holds a node named %q", e.Key(), spec.GetName())
+		return nil, fmt.Errorf("key %s stores a node named %q", e.Key(), spec.GetName())
 	}
 	return spec, nil
 }

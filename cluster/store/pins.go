@@ -10,11 +10,11 @@ import (
 	"troupe/messages"
 )
 
-// PinChange is what a watch of pins tells.
+// PinChange is a change that WatchPins delivers.
 type PinChange struct {
 	Name string
-	Pin  *messages.PinnedPrefix // nil: it is pinned no more
-	// Synced is as of NodeChange.
+	Pin  *messages.PinnedPrefix // nil if the pin was deleted
+	// Synced: see NodeChange.
 	Synced bool
 }
 
@@ -25,12 +25,12 @@ func (s *Store) PutPin(ctx context.Context, pin *messages.PinnedPrefix) error {
 
 // DeletePin removes a pinned prefix, or returns ErrNotFound.
 func (s *Store) DeletePin(ctx context.Context, name string) error {
-	_, err := s.kv.Get(ctx, pins+name)
-	if missing(err) {
+	e, err := s.kv.Get(ctx, pins+name)
+	if isMissing(err) {
 		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
 	}
 	if err == nil {
-		err = s.synced(ctx, pins+name, s.kv.Delete(ctx, pins+name))
+		err = s.syncDelete(ctx, pins+name, e.Revision(), s.kv.Delete(ctx, pins+name))
 	}
 	if err != nil {
 		return fmt.Errorf("pin %s: %w", name, err)
@@ -38,7 +38,8 @@ func (s *Store) DeletePin(ctx context.Context, name string) error {
 	return nil
 }
 
-// WatchPins gives every pinned prefix to apply, then Synced, then each change, until ctx ends or the store is lost.
+// WatchPins calls apply with every pinned prefix, then with Synced, then with each change. It
+// returns when ctx ends or the store is lost.
 func (s *Store) WatchPins(ctx context.Context, apply func(PinChange)) error {
 	return s.watch(ctx, pins, func(e jetstream.KeyValueEntry) {
 		if e == nil {
@@ -48,8 +49,8 @@ func (s *Store) WatchPins(ctx context.Context, apply func(PinChange)) error {
 		change := PinChange{Name: strings.TrimPrefix(e.Key(), pins)}
 		if e.Operation() == jetstream.KeyValuePut {
 			change.Pin = &messages.PinnedPrefix{}
-			if err := read(e, change.Pin); err != nil {
-				s.log.Error().Err(err).Msg("stored pin passed over")
+			if err := decodeEntry(e, change.Pin); err != nil {
+				s.log.Error().Err(err).Msg("stored pin skipped")
 				return
 			}
 		}

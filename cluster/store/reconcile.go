@@ -14,9 +14,9 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// Read returns every key of a bucket, and its last revision when they were listed. A key that is listed and
-// cannot be read is in failed.
-func Read(ctx context.Context, stream jetstream.Stream, name string) (
+// ReadAll returns every key of a bucket, and the bucket's last revision at the time of the listing.
+// Keys that are listed but cannot be read are described in failed.
+func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 	keys map[string]backup.Key, last uint64, failed []string, err error,
 ) {
 	prefix := bucket.Subject(name, "")
@@ -36,94 +36,97 @@ func Read(ctx context.Context, stream jetstream.Stream, name string) (
 		if err != nil {
 			return nil, 0, nil, err
 		}
-		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operation) != ""}
+		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != ""}
 	}
 	return keys, info.State.LastSeq, failed, nil
 }
 
-// reconcile compares the bucket with the copy in the data folder, and restores what it lacks; afterwards this
-// node knows all of it.
+// reconcile compares the bucket with the copy in the data folder and restores what the bucket
+// lacks. Afterwards the mirror has all keys.
 func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
-	ctx, cancel := context.WithTimeout(ctx, reconcileWithin)
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	created := s.stream.CachedInfo().Created
-	have, last, err := s.read(ctx)
+	have, last, err := s.readAll(ctx)
 	if err != nil {
 		return err
 	}
 	if known != nil && !known.Created.Equal(created) {
-		if foreign(known, have) {
-			s.log.Error().Str("folder", s.copy.folder).
-				Msg("the copy of the desired state is of another cluster, and not used; it is replaced")
+		if otherCluster(known, have) {
+			s.log.Error().Str("folder", s.local.folder).
+				Msg("copy of the desired state belongs to another cluster; replacing it")
 			known = nil
-			s.seen.forget()
-			s.copy.forget()
+			s.mirror.resetRevision()
+			s.local.discardTerms()
 		} else {
-			s.seen.load(known.Keys, known.Revision, known.Created)
-			if err := s.whole(ctx); err != nil {
+			s.mirror.load(known.Keys, known.Revision, known.Created)
+			if err := s.ensureRestored(ctx); err != nil {
 				return err
 			}
-			have, last, err = s.read(ctx) // others may have written more
+			have, last, err = s.readAll(ctx) // other nodes may have written more
 		}
 	} else if known != nil {
-		have, last, err = s.compare(ctx, known, have, last)
+		have, last, err = s.compareWithCopy(ctx, known, have, last)
 	}
 	if err == nil {
-		s.seen.load(have, last, s.seenOr(created))
+		s.mirror.load(have, last, s.createdOr(created))
 	}
 	return err
 }
 
-// seenOr returns when the bucket was made that this node knows, or created where it knows none.
-func (s *Store) seenOr(created time.Time) time.Time {
-	if made := s.seen.made(); !made.IsZero() {
+// createdOr returns the creation time of the bucket that this node knows, or created if it knows
+// none.
+func (s *Store) createdOr(created time.Time) time.Time {
+	if made := s.mirror.createdAt(); !made.IsZero() {
 		return made
 	}
 	return created
 }
 
-// compare looks for what the bucket has lost since the copy was made of it. A bucket that has gone on since then
-// outranks the copy: what it lacks was deleted.
-func (s *Store) compare(
+// compareWithCopy looks for what the bucket has lost since the copy was saved. A bucket with later
+// revisions outranks the copy: keys that it lacks were deleted.
+func (s *Store) compareWithCopy(
 	ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64,
 ) (map[string]backup.Key, uint64, error) {
 	for checked := 0; ; checked++ {
-		lost := known.Damage(have, last)
+		lost := known.Losses(have, last)
 		if len(lost) == 0 {
 			return have, last, nil
 		}
 		if last > known.Revision {
 			s.log.Error().Strs("lost", lost).
-				Msg("the store lacks what the copy of this node has, and was changed since; the store counts")
+				Msg("store lacks entries of this node's copy but has later changes; using the store")
 			return have, last, nil
 		}
 		if checked == compareChecks {
-			s.remake(ctx, known, have, last, "it lacks "+strings.Join(lost, ", "))
-			err := s.whole(ctx)
+			s.deleteDamaged(ctx, known, have, last, "missing "+strings.Join(lost, ", "))
+			err := s.ensureRestored(ctx)
 			if err == nil {
-				have, last, err = s.read(ctx)
+				have, last, err = s.readAll(ctx)
 			}
 			return have, last, err
 		}
-		select { // a leader that was deposed may not know yet what was written since
+		select { // a leader that was replaced may lack recent writes
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
-		case <-time.After(compareAfter):
+		case <-time.After(compareInterval):
 		}
 		var err error
-		if have, last, err = s.read(ctx); err != nil {
+		if have, last, err = s.readAll(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
 }
 
-// remake deletes the bucket, after all that it and the copy have is known and on this node's disk; whole makes it
-// again, with revisions above all.
-func (s *Store) remake(ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64, why string) {
-	s.say(true, "the bucket "+Bucket+" is damaged: "+why+"; it is made again from the copy and the memory of the nodes")
-	s.seen.load(known.Keys, known.Revision, known.Created)
-	s.seen.load(have, last, known.Created)
-	err := s.copy.save(ctx)
+// deleteDamaged deletes the bucket after the contents of both the bucket and the copy are synced to
+// this node's disk. ensureRestored then creates it again, with revisions above all known ones.
+func (s *Store) deleteDamaged(
+	ctx context.Context, known *backup.State, have map[string]backup.Key, last uint64, why string,
+) {
+	s.reportState(true, "bucket "+Bucket+" is damaged ("+why+"); restoring it from the copy and the nodes' memory")
+	s.mirror.load(known.Keys, known.Revision, known.Created)
+	s.mirror.load(have, last, known.Created)
+	err := s.local.save(ctx)
 	if err == nil {
 		err = s.js.DeleteStream(ctx, bucket.Stream(Bucket))
 	}
@@ -132,44 +135,45 @@ func (s *Store) remake(ctx context.Context, known *backup.State, have map[string
 	}
 }
 
-// read is Read, where JetStream may take a moment to answer.
-func (s *Store) read(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
+// readAll is ReadAll with retries while JetStream does not answer.
+func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
 	for {
 		var failed []string
-		once, end := context.WithTimeout(ctx, checkWithin)
-		have, last, failed, err = Read(once, s.stream, Bucket)
+		once, end := context.WithTimeout(ctx, checkTimeout)
+		have, last, failed, err = ReadAll(once, s.stream, Bucket)
 		end()
 		if err == nil && len(failed) > 0 {
-			s.log.Error().Strs("failed", failed).Msg("the store has keys that cannot be read")
+			s.log.Error().Strs("failed", failed).Msg("store has unreadable keys")
 		}
-		if err == nil || !bucket.Passing(err) || ctx.Err() != nil {
+		if err == nil || !bucket.IsTransient(err) || ctx.Err() != nil {
 			return have, last, err
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(compareAfter):
+		case <-time.After(compareInterval):
 		}
 	}
 }
 
-// foreign reports whether a copy is of another cluster than a bucket.
-func foreign(known *backup.State, have map[string]backup.Key) bool {
+// otherCluster reports whether the copy belongs to another cluster than the bucket.
+func otherCluster(known *backup.State, have map[string]backup.Key) bool {
 	ours, theirs := known.Keys[secretKey], have[secretKey]
 	return len(ours.Value) > 0 && len(theirs.Value) > 0 && !bytes.Equal(ours.Value, theirs.Value)
 }
 
-// wentBack has a bucket made again that has lost revisions under the running nodes, as one server does whose
-// machine lost power. Of several servers a majority has all of them, and one that says otherwise is behind.
-func (s *Store) wentBack(ctx context.Context, stream jetstream.Stream, before uint64) error {
+// recreateRolledBack recreates a bucket that has lost revisions while nodes were running, as
+// happens when the machine of a single server loses power. With several servers a majority has all
+// revisions, and a server that reports fewer is behind.
+func (s *Store) recreateRolledBack(ctx context.Context, stream jetstream.Stream, before uint64) error {
 	info := stream.CachedInfo()
 	if info.Config.Replicas > 1 {
 		return nil
 	}
-	have, last, _, err := Read(ctx, stream, Bucket)
+	have, last, _, err := ReadAll(ctx, stream, Bucket)
 	if err != nil || last >= before {
 		return err
 	}
-	known, _ := s.seen.state()
-	s.remake(ctx, &known, have, last, fmt.Sprintf("revision %d is its last, and was %d", last, before))
+	known, _ := s.mirror.backupState()
+	s.deleteDamaged(ctx, &known, have, last, fmt.Sprintf("its last revision is %d and was %d", last, before))
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"troupe/messages"
 )
 
-// copying opens the bucket of s as a node with a data folder does.
-func copying(t *testing.T, s *Store, dir string) *Store {
+// openWithCopy opens the bucket of s as a node with a data folder does.
+func openWithCopy(t *testing.T, s *Store, dir string) *Store {
 	t.Helper()
 	known, _, err := backup.Load(dir)
 	if err != nil {
@@ -41,8 +41,8 @@ func put(t *testing.T, s *Store, name string, replicas uint32) (revision uint64)
 	return revision
 }
 
-// stored fails where a deployment does not have so many replicas; 0: it must not be there.
-func stored(t *testing.T, s *Store, name string, replicas uint32) {
+// expectReplicas checks the replicas of a deployment. With 0 the deployment must not exist.
+func expectReplicas(t *testing.T, s *Store, name string, replicas uint32) {
 	t.Helper()
 	got, _, err := s.Get(t.Context(), name)
 	if replicas == 0 && !errors.Is(err, ErrNotFound) || replicas > 0 && (err != nil || got.GetReplicas() != replicas) {
@@ -50,12 +50,12 @@ func stored(t *testing.T, s *Store, name string, replicas uint32) {
 	}
 }
 
-// TestOlderCopy: a store that went on while a node was away outranks the copy of that node, also where it has
-// forgotten a deletion.
-func TestOlderCopy(t *testing.T) {
+// TestNewerStoreOutranksCopy checks that a store with later changes outranks the copy of a node
+// that was away, even if the store has purged a deletion.
+func TestNewerStoreOutranksCopy(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()
-	away := copying(t, s, dir)
+	away := openWithCopy(t, s, dir)
 	put(t, away, "stays", 1)
 	put(t, away, "goes", 1)
 	put(t, away, "purged", 1)
@@ -68,20 +68,21 @@ func TestOlderCopy(t *testing.T) {
 	}
 	put(t, s, "stays", 2)
 	put(t, s, "new", 3)
-	back := copying(t, s, dir)
+	back := openWithCopy(t, s, dir)
 	for name, replicas := range map[string]uint32{"stays": 2, "goes": 0, "purged": 0, "new": 3} {
-		stored(t, back, name, replicas)
+		expectReplicas(t, back, name, replicas)
 	}
 	if back.Lost() {
-		t.Error("a store that went on is taken for a lost one")
+		t.Error("a store with later changes is taken for a lost one")
 	}
 }
 
-// TestBucketBehindTheCopy: a bucket that lacks what a node was told is stored gets it again, above all revisions.
-func TestBucketBehindTheCopy(t *testing.T) {
+// TestCopyRestoresBucketBehindIt checks that a bucket that lost acknowledged changes is restored
+// from the copy, with revisions above all earlier ones.
+func TestCopyRestoresBucketBehindIt(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()
-	n := copying(t, s, dir)
+	n := openWithCopy(t, s, dir)
 	put(t, n, "a", 1)
 	put(t, n, "gone", 1)
 	if err := n.Delete(t.Context(), "gone"); err != nil {
@@ -97,35 +98,38 @@ func TestBucketBehindTheCopy(t *testing.T) {
 	if err := backup.Save(dir, known); err != nil {
 		t.Fatal(err)
 	}
-	back := copying(t, s, dir)
-	stored(t, back, "a", 4)
-	stored(t, back, "gone", 0)
+	back := openWithCopy(t, s, dir)
+	expectReplicas(t, back, "a", 4)
+	expectReplicas(t, back, "gone", 0)
 	if revision := put(t, back, "a", 5); revision <= known.Revision {
 		t.Errorf("revision %d after %d", revision, known.Revision)
 	}
-	if len(back.untold) != 2 || back.untold[0].kind != "store.lost" || back.untold[1].kind != "store.restored" {
-		t.Errorf("to be told: %v", back.untold)
+	if len(back.pendingEvents) != 2 || back.pendingEvents[0].kind != "store.lost" ||
+		back.pendingEvents[1].kind != "store.restored" {
+		t.Errorf("pending events: %v", back.pendingEvents)
 	}
 }
 
-// TestBucketGoesBackUnderANode: revisions that a running node knows, and the server has lost, are restored.
-func TestBucketGoesBackUnderANode(t *testing.T) {
+// TestRunningNodeRestoresRolledBackBucket checks that a running node restores revisions that the
+// server has lost.
+func TestRunningNodeRestoresRolledBackBucket(t *testing.T) {
 	s, _ := open(t)
-	n := copying(t, s, t.TempDir())
+	n := openWithCopy(t, s, t.TempDir())
 	put(t, n, "a", 1)
-	last := n.seen.last() + 10
-	n.seen.put(deployments+"b", held{value: []byte(`{"name":"b","replicas":2}`), revision: last})
-	if err := n.whole(t.Context()); err != nil {
+	last := n.mirror.lastRevision() + 10
+	n.mirror.put(deployments+"b", entry{value: []byte(`{"name":"b","replicas":2}`), revision: last})
+	if err := n.ensureRestored(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stored(t, n, "a", 1)
-	stored(t, n, "b", 2)
+	expectReplicas(t, n, "a", 1)
+	expectReplicas(t, n, "b", 2)
 	if revision := put(t, n, "a", 3); revision <= last {
 		t.Errorf("revision %d after %d", revision, last)
 	}
 }
 
-// TestCopyOfAnotherCluster: a node that moves to another cluster does not bring its deployments along.
+// TestCopyOfAnotherCluster checks that a node that moves to another cluster does not bring its
+// deployments along.
 func TestCopyOfAnotherCluster(t *testing.T) {
 	dir := t.TempDir()
 	secret := make([]byte, kv.SecretBytes)
@@ -136,10 +140,10 @@ func TestCopyOfAnotherCluster(t *testing.T) {
 			if _, err := s.CreateSecret(t.Context(), append([]byte(nil), secret...)); err != nil {
 				t.Fatal(err)
 			}
-			n := copying(t, s, dir)
-			stored(t, n, "first", 0)
+			n := openWithCopy(t, s, dir)
+			expectReplicas(t, n, "first", 0)
 			put(t, n, cluster, 1)
-			if err := n.KeepTerms(t.Context(), func() uint64 { return 1 << 50 }); err != nil {
+			if err := n.TrackTerms(t.Context(), func() uint64 { return 1 << 50 }); err != nil {
 				t.Fatal(err)
 			}
 			if seen, _ := n.Terms(); seen != 0 {
@@ -149,11 +153,12 @@ func TestCopyOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestStoreGoneWithACopy: a store that is gone is restored from the copy, revisions of adapters included.
-func TestStoreGoneWithACopy(t *testing.T) {
+// TestCopyRestoresDeletedBucket checks that a deleted bucket is restored from the copy, with the
+// revisions of adapters.
+func TestCopyRestoresDeletedBucket(t *testing.T) {
 	s, _ := open(t)
 	dir := t.TempDir()
-	n := copying(t, s, dir)
+	n := openWithCopy(t, s, dir)
 	before := put(t, n, "a", 1)
 	adapter, err := n.PutAdapter(t.Context(), &messages.AdapterSpec{Model: "a", Name: "l"}, 0)
 	if err != nil {
@@ -163,8 +168,8 @@ func TestStoreGoneWithACopy(t *testing.T) {
 	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	back := copying(t, s, dir)
-	stored(t, back, "a", 1)
+	back := openWithCopy(t, s, dir)
+	expectReplicas(t, back, "a", 1)
 	got, _, err := back.Adapter(t.Context(), "a", "l")
 	if err != nil || got.GetRevision() != adapter.GetRevision() {
 		t.Errorf("%v, %v; want revision %d", got, err, adapter.GetRevision())

@@ -17,40 +17,40 @@ import (
 )
 
 const (
-	checkEvery  = time.Second
-	checkWithin = 5 * time.Second
-	// compareChecks and compareAfter are how often, and how far apart, a bucket must be found to have lost
-	// something; reconcileWithin bounds all of it.
-	compareChecks   = 2
-	compareAfter    = 200 * time.Millisecond
-	reconcileWithin = time.Minute
-	// restoredFrom is a header with the revision that a restored key had before. Of several, the
-	// highest counts; a key without it was written after the bucket was made again, and is newer
-	// than all.
-	restoredFrom  = "Troupe-Restored-From"
-	mostConflicts = 10 // of nodes that restore the same key at once
+	checkInterval = time.Second
+	checkTimeout  = 5 * time.Second
+	// A loss must be seen in compareChecks further comparisons, compareInterval apart. All of them
+	// must end within reconcileTimeout.
+	compareChecks    = 2
+	compareInterval  = 200 * time.Millisecond
+	reconcileTimeout = time.Minute
+	// restoredFrom is a header with the revision that a restored key had before. If several nodes
+	// restore a key, the highest revision wins. A key without the header was written after the
+	// bucket was recreated, and is newer than all restored ones.
+	restoredFrom = "Troupe-Restored-From"
+	maxConflicts = 10 // attempts while other nodes restore the same key
 )
 
-// Keep checks the bucket until ctx ends. Where it was deleted, it is made again, and every key is
-// restored that this node knows. tell is called for the loss and for the end of the restoration:
-// "store.lost" and "store.restored".
-func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
-	ticks := time.NewTicker(checkEvery)
+// Run checks the bucket until ctx ends. If the bucket was deleted, Run recreates it and restores
+// every key that this node knows. It calls onEvent with "store.lost" when the loss is found and
+// with "store.restored" when the bucket is complete again.
+func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
+	ticks := time.NewTicker(checkInterval)
 	defer ticks.Stop()
 	s.mu.Lock()
-	s.tell.Store(&tell)
-	untold := s.untold
-	s.untold = nil
+	s.onEvent.Store(&onEvent)
+	pending := s.pendingEvents
+	s.pendingEvents = nil
 	s.mu.Unlock()
-	for _, e := range untold {
-		tell(e.kind, e.detail)
+	for _, e := range pending {
+		onEvent(e.kind, e.detail)
 	}
 	var copying sync.WaitGroup
 	defer copying.Wait()
-	copying.Go(func() { s.follows(ctx) })
+	copying.Go(func() { s.watchForCopy(ctx) })
 	for {
-		s.copy.checkTerms()
-		if err := s.whole(ctx); err != nil && ctx.Err() == nil {
+		s.local.raiseTermLimit()
+		if err := s.ensureRestored(ctx); err != nil && ctx.Err() == nil {
 			s.log.Debug().Err(err).Msg("store not checked")
 		}
 		select {
@@ -61,59 +61,61 @@ func (s *Store) Keep(ctx context.Context, tell func(kind, detail string)) {
 	}
 }
 
-// Lost reports whether the bucket is gone, or not restored yet.
+// Lost reports whether the bucket is missing or not restored yet.
 func (s *Store) Lost() bool { return s.lost.Load() }
 
-// whole returns once the bucket has all that this node knows: no watch may begin before, since it
-// would tell that what is missing was deleted. Several nodes may restore at once: each key is
-// written by compare-and-set.
-func (s *Store) whole(ctx context.Context) error {
+// ensureRestored returns after the bucket has all that this node knows. A watch must not begin
+// earlier, since it would report missing keys as deleted. Several nodes may restore at once: each
+// key is written by compare-and-set.
+func (s *Store) ensureRestored(ctx context.Context) error {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	before := s.seen.last()
+	before := s.mirror.lastRevision()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	if err == nil && stream.CachedInfo().Created.Equal(s.seen.made()) && stream.CachedInfo().State.LastSeq < before {
-		if err = s.wentBack(ctx, stream, before); err == nil {
+	if err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt()) &&
+		stream.CachedInfo().State.LastSeq < before {
+		if err = s.recreateRolledBack(ctx, stream, before); err == nil {
 			stream, err = s.js.Stream(ctx, bucket.Stream(Bucket))
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		s.say(true, "the bucket "+Bucket+" was deleted; it is restored from what this node knows")
+		s.reportState(true, "bucket "+Bucket+" was deleted; restoring it from this node's memory")
 		stream, err = s.open(ctx)
 	}
 	if err != nil {
-		return s.complain(err)
+		return s.logFailure(err)
 	}
 	info := stream.CachedInfo()
-	if info.Created.Equal(s.seen.made()) {
-		s.seen.reached(info.State.LastSeq)
-		s.say(false, "")
+	if info.Created.Equal(s.mirror.createdAt()) {
+		s.mirror.advance(info.State.LastSeq)
+		s.reportState(false, "")
 		return nil
 	}
-	s.say(true, "the bucket "+Bucket+" was made again; what it lacks is restored from what this node knows")
+	s.reportState(true, "bucket "+Bucket+" was recreated; restoring missing keys from this node's memory")
 	written := 0
-	for key, h := range s.seen.all() {
+	for key, h := range s.mirror.snapshot() {
 		wrote, err := s.restore(ctx, stream, key, h)
 		if err != nil {
-			return s.complain(fmt.Errorf("restore key %s: %w", key, err))
+			return s.logFailure(fmt.Errorf("restore key %s: %w", key, err))
 		}
 		if wrote {
 			written++
 		}
 	}
-	s.seen.reached(info.State.LastSeq)
-	s.seen.belong(info.Created)
-	s.say(false, fmt.Sprintf("%d keys were written again by this node", written))
-	s.wake()
+	s.mirror.advance(info.State.LastSeq)
+	s.mirror.setCreated(info.Created)
+	s.reportState(false, fmt.Sprintf("this node wrote %d keys", written))
+	s.restartWatches()
 	return nil
 }
 
-// restore writes a key that the bucket lacks, or has from a node that knew an older revision.
-func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string, h held) (wrote bool, err error) {
+// restore writes a key that the bucket lacks, or that it has from a node that knew an older
+// revision.
+func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string, h entry) (wrote bool, err error) {
 	subject := bucket.Subject(Bucket, key)
-	for range mostConflicts {
+	for range maxConflicts {
 		var over uint64
 		now, err := stream.GetLastMsgForSubject(ctx, subject)
 		switch {
@@ -123,33 +125,34 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 		default:
 			from, err := strconv.ParseUint(now.Header.Get(restoredFrom), 10, 64)
 			if over = now.Sequence; err != nil || from >= h.revision {
-				s.seen.replace(key, held{value: now.Data, revision: now.Sequence, deleted: now.Header.Get(operation) != ""})
+				s.mirror.replace(key, entry{value: now.Data, revision: now.Sequence,
+					deleted: now.Header.Get(operationHeader) != ""})
 				return false, nil
 			}
 		}
 		msg := &nats.Msg{Subject: subject, Header: nats.Header{restoredFrom: {strconv.FormatUint(h.revision, 10)}}}
 		if h.deleted {
-			msg.Header.Set(operation, deletion)
-		} else if msg.Data, err = restorable(key, h); err != nil {
-			s.log.Error().Err(err).Msg("stored value not restored")
+			msg.Header.Set(operationHeader, operationDelete)
+		} else if msg.Data, err = restoredValue(key, h); err != nil {
+			s.log.Error().Err(err).Msg("cannot restore stored value")
 			return false, nil
 		}
 		ack, err := s.js.PublishMsg(ctx, msg,
 			jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
 		if err == nil {
-			s.seen.replace(key, held{value: msg.Data, revision: ack.Sequence, deleted: h.deleted})
+			s.mirror.replace(key, entry{value: msg.Data, revision: ack.Sequence, deleted: h.deleted})
 			return true, nil
 		}
-		if !conflict(err) {
+		if !isConflict(err) {
 			return false, err
 		}
 	}
-	return false, errors.New("other nodes write it all the time")
+	return false, errors.New("too many conflicting writes by other nodes")
 }
 
-// restorable returns the value of a key in a bucket with other revisions. An adapter keeps the
-// revision that it was registered with, since KV blocks are known by it.
-func restorable(key string, h held) ([]byte, error) {
+// restoredValue returns the value of a key to write to a recreated bucket. An adapter keeps the
+// revision that it was registered with, since that revision identifies its KV blocks.
+func restoredValue(key string, h entry) ([]byte, error) {
 	if !strings.HasPrefix(key, adapters) {
 		return h.value, nil
 	}
@@ -157,17 +160,17 @@ func restorable(key string, h held) ([]byte, error) {
 	if err := unmarshal(h.value, spec); err != nil {
 		return nil, fmt.Errorf("key %s: %w", key, err)
 	}
-	return encode(revised(spec, h.revision))
+	return encode(withRevision(spec, h.revision))
 }
 
-func conflict(err error) bool {
+func isConflict(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// say tells that the bucket is lost, or whole again, where that is new.
-func (s *Store) say(lost bool, detail string) {
+// reportState reports the loss or the restoration of the bucket, if the state has changed.
+func (s *Store) reportState(lost bool, detail string) {
 	if s.lost.Swap(lost) == lost {
 		return
 	}
@@ -179,9 +182,9 @@ func (s *Store) say(lost bool, detail string) {
 		s.log.Info().Msg("store restored; " + detail)
 	}
 	s.mu.Lock()
-	tell := s.tell.Load()
+	tell := s.onEvent.Load()
 	if tell == nil {
-		s.untold = append(s.untold, event{kind, detail})
+		s.pendingEvents = append(s.pendingEvents, event{kind, detail})
 	}
 	s.mu.Unlock()
 	if tell != nil {
@@ -189,25 +192,25 @@ func (s *Store) say(lost bool, detail string) {
 	}
 }
 
-// complain logs why the bucket cannot be restored, once for each reason.
-func (s *Store) complain(err error) error {
-	if text := err.Error(); s.lost.Load() && text != s.complaint {
-		s.complaint = text
-		s.log.Error().Err(err).Msg("store not restored yet; this node goes on trying")
+// logFailure logs why the bucket cannot be restored, once for each reason.
+func (s *Store) logFailure(err error) error {
+	if text := err.Error(); s.lost.Load() && text != s.lastFailure {
+		s.lastFailure = text
+		s.log.Error().Err(err).Msg("cannot restore store; retrying")
 	}
 	return err
 }
 
-// wake makes all watches begin again.
-func (s *Store) wake() {
+// restartWatches makes every watch start over.
+func (s *Store) restartWatches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.again)
-	s.again = make(chan struct{})
+	close(s.rewatch)
+	s.rewatch = make(chan struct{})
 }
 
-func (s *Store) awaken() <-chan struct{} {
+func (s *Store) watchRestart() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.again
+	return s.rewatch
 }

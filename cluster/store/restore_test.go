@@ -23,10 +23,10 @@ func second(t *testing.T, s *Store) *Store {
 	return other
 }
 
-// TestRestoreMerges: of nodes that know different revisions, the highest counts, in whatever order
-// they restore; a deletion is one of them, and what was written after the bucket was made again is
-// newer than all.
-func TestRestoreMerges(t *testing.T) {
+// TestRestoreMergesNodes checks that the highest revision known to any node wins, in whatever order
+// the nodes restore. Deletions count as revisions. Values written after the bucket was recreated
+// are newer than all restored ones.
+func TestRestoreMergesNodes(t *testing.T) {
 	for name, order := range map[string]func(a, b *Store, restore func(...*Store)){
 		"a then b": func(a, b *Store, restore func(...*Store)) { restore(a); restore(b) },
 		"b then a": func(a, b *Store, restore func(...*Store)) { restore(b); restore(a) },
@@ -35,9 +35,9 @@ func TestRestoreMerges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, _ := open(t)
 			b := second(t, a)
-			first := a.seen.last()
+			first := a.mirror.lastRevision()
 			know := func(s *Store, key, value string, revision uint64) {
-				s.seen.put(key, held{value: []byte(value), revision: first + revision, deleted: value == ""})
+				s.mirror.put(key, entry{value: []byte(value), revision: first + revision, deleted: value == ""})
 			}
 			know(a, "deployments.x", `{"name":"x","replicas":2}`, 100)
 			know(b, "deployments.x", `{"name":"x","replicas":1}`, 90)
@@ -50,18 +50,19 @@ func TestRestoreMerges(t *testing.T) {
 			if err := a.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 				t.Fatal(err)
 			}
-			late := second(t, a) // a node that has nothing in memory makes the bucket again
-			if _, err := late.Put(t.Context(), &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}, 0); err != nil {
+			late := second(t, a) // a node without memory creates the bucket again
+			spec := &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}
+			if _, err := late.Put(t.Context(), spec, 0); err != nil {
 				t.Fatal(err)
 			}
-			var told sync.Map
+			var events sync.Map
 			order(a, b, func(stores ...*Store) {
 				var restoring sync.WaitGroup
 				for _, s := range stores {
-					tell := func(kind, _ string) { told.Store(kind, true) }
-					s.tell.Store(&tell)
+					tell := func(kind, _ string) { events.Store(kind, true) }
+					s.onEvent.Store(&tell)
 					restoring.Go(func() {
-						if err := s.whole(t.Context()); err != nil || s.Lost() {
+						if err := s.ensureRestored(t.Context()); err != nil || s.Lost() {
 							t.Errorf("%v, lost: %v", err, s.Lost())
 						}
 					})
@@ -74,30 +75,30 @@ func TestRestoreMerges(t *testing.T) {
 				}
 			}
 			if _, _, err := late.Get(t.Context(), "y"); !errors.Is(err, ErrNotFound) {
-				t.Errorf("y was deleted, and is back: %v", err)
+				t.Errorf("deleted deployment y is back: %v", err)
 			}
 			adapter, at, err := late.Adapter(t.Context(), "m", "l")
 			if err != nil || adapter.GetRevision() != first+50 || at == adapter.GetRevision() {
 				t.Errorf("%v at %d, %v", adapter, at, err)
 			}
 			for _, kind := range []string{"store.lost", "store.restored"} {
-				if _, yes := told.Load(kind); !yes {
-					t.Errorf("no %s was told", kind)
+				if _, seen := events.Load(kind); !seen {
+					t.Errorf("no event %s", kind)
 				}
 			}
 		})
 	}
 }
 
-// TestRevisionsGoOn: those of a bucket that a node makes again are above all that it has seen,
-// whatever the clock says.
-func TestRevisionsGoOn(t *testing.T) {
+// TestRecreatedBucketContinuesRevisions checks that a recreated bucket starts above all revisions
+// seen, whatever the clock says.
+func TestRecreatedBucketContinuesRevisions(t *testing.T) {
 	s, _ := open(t)
-	s.seen.reached(1 << 40) // as if the clock had been set back since
+	s.mirror.advance(1 << 40) // as if the clock had been set back since
 	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.whole(t.Context()); err != nil {
+	if err := s.ensureRestored(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil || revision <= 1<<40 {
@@ -105,16 +106,16 @@ func TestRevisionsGoOn(t *testing.T) {
 	}
 }
 
-// TestWatchOfALostBucket: a watch tells no deletion because the bucket was deleted, and goes on
-// with the one that is made again.
-func TestWatchOfALostBucket(t *testing.T) {
+// TestWatchReportsNoDeletionForLostBucket checks that a watch reports no deletion when the bucket
+// is deleted, and continues with the recreated one.
+func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	s, _ := open(t)
-	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	f := &recorder[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
 	deleted := false
-	watching(t, func(ctx context.Context) error {
+	startWatch(t, func(ctx context.Context) error {
 		for {
 			err := s.WatchNodes(ctx, func(c NodeChange) {
-				f.tell(c.Name, c.Spec, c.Synced)
+				f.record(c.Name, c.Spec, c.Synced)
 				f.mu.Lock()
 				deleted = deleted || !c.Synced && c.Spec == nil
 				f.mu.Unlock()
@@ -131,16 +132,17 @@ func TestWatchOfALostBucket(t *testing.T) {
 	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // another node made it again
-		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1, AllowRollup: true, DenyDelete: true,
-		Discard: jetstream.DiscardNew, FirstSeq: s.seen.last() + 2*gap,
+	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // recreated by another node
+		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1,
+		AllowRollup: true, DenyDelete: true,
+		Discard: jetstream.DiscardNew, FirstSeq: s.mirror.lastRevision() + 2*revisionGap,
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.whole(t.Context()); err != nil {
+	if err := s.ensureRestored(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "all of it again", func() bool { return f.synced == 2 && f.last["a"].GetDraining() })
+	f.until(t, "all keys again", func() bool { return f.synced == 2 && f.last["a"].GetDraining() })
 	if err := s.PutNode(t.Context(), &messages.NodeSpec{Name: "b", Draining: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -148,23 +150,24 @@ func TestWatchOfALostBucket(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if deleted {
-		t.Error("a deletion was told that nobody made")
+		t.Error("a deletion was reported for a lost bucket")
 	}
 }
 
-// TestRestartIsNoLoss: a server that restarts has the same bucket.
-func TestRestartIsNoLoss(t *testing.T) {
+// TestServerRestartIsNoLoss checks that a restart of the server is not reported as a loss of the
+// bucket.
+func TestServerRestartIsNoLoss(t *testing.T) {
 	s, restart := open(t)
 	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	tell := func(kind, detail string) { told = append(told, kind+": "+detail) }
-	s.tell.Store(&tell)
+	var events []string
+	tell := func(kind, detail string) { events = append(events, kind+": "+detail) }
+	s.onEvent.Store(&tell)
 	restart()
-	f := &followed[struct{}]{last: map[string]struct{}{}}
-	f.until(t, "an answer of the server", func() bool { return s.whole(t.Context()) == nil })
-	if len(told) != 0 || s.Lost() {
-		t.Errorf("%q, lost: %v", told, s.Lost())
+	f := &recorder[struct{}]{last: map[string]struct{}{}}
+	f.until(t, "an answer from the server", func() bool { return s.ensureRestored(t.Context()) == nil })
+	if len(events) != 0 || s.Lost() {
+		t.Errorf("%q, lost: %v", events, s.Lost())
 	}
 }

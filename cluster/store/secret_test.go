@@ -12,12 +12,12 @@ import (
 	"troupe/core/kv"
 )
 
-// TestSecretFirstWins checks that of several nodes that make a secret at the same time, one wins and all get its
-// secret, also those that come later.
+// TestSecretFirstWins checks that of several nodes that create a secret at the same time one wins,
+// and that all nodes get its secret, later ones included.
 func TestSecretFirstWins(t *testing.T) {
 	s, _ := open(t)
 	if _, err := s.Secret(t.Context()); !errors.Is(err, ErrNotFound) {
-		t.Fatalf("before there is one: %v", err)
+		t.Fatalf("before the first: %v", err)
 	}
 	got := make([][]byte, 16)
 	var nodes sync.WaitGroup
@@ -36,7 +36,7 @@ func TestSecretFirstWins(t *testing.T) {
 	}
 	for i, secret := range got {
 		if !bytes.Equal(secret, stored) {
-			t.Errorf("node %d has %x, and %x is stored", i, secret, stored)
+			t.Errorf("node %d has %x, stored is %x", i, secret, stored)
 		}
 	}
 	later, err := s.CreateSecret(t.Context(), bytes.Repeat([]byte{99}, kv.SecretBytes))
@@ -45,8 +45,9 @@ func TestSecretFirstWins(t *testing.T) {
 	}
 }
 
-// TestSecretIsNotShown checks that what is no secret is refused, without its value in the error.
-func TestSecretIsNotShown(t *testing.T) {
+// TestErrorsDoNotShowSecret checks that invalid secrets are refused, without their value in the
+// error.
+func TestErrorsDoNotShowSecret(t *testing.T) {
 	s, _ := open(t)
 	if _, err := s.CreateSecret(t.Context(), []byte("short")); err == nil {
 		t.Error("a short secret was stored")
@@ -55,10 +56,11 @@ func TestSecretIsNotShown(t *testing.T) {
 		if _, err := s.kv.PutString(t.Context(), secretKey, value); err != nil {
 			t.Fatal(err)
 		}
-		for _, ask := range []func(context.Context) ([]byte, error){s.Secret, func(ctx context.Context) ([]byte, error) {
+		create := func(ctx context.Context) ([]byte, error) {
 			return s.CreateSecret(ctx, make([]byte, kv.SecretBytes))
-		}} {
-			got, err := ask(t.Context())
+		}
+		for _, read := range []func(context.Context) ([]byte, error){s.Secret, create} {
+			got, err := read(t.Context())
 			if got != nil || err == nil || !strings.Contains(err.Error(), "delete the key") {
 				t.Errorf("%q stored: %x, %v", value, got, err)
 			} else if value != "" && strings.Contains(err.Error(), value) {
@@ -68,15 +70,15 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 }
 
-// TestSecretIsWatched checks that a watch tells the secret, its deletion and its change, and passes over other
-// keys and what is no secret.
-func TestSecretIsWatched(t *testing.T) {
+// TestWatchSecret checks that a watch delivers the secret, its deletion and its change, and skips
+// other keys and invalid values.
+func TestWatchSecret(t *testing.T) {
 	s, restart := open(t)
-	f := &followed[string]{last: map[string]string{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchSecret(ctx, func(c SecretChange) { f.tell("secret", hex.EncodeToString(c.Secret), c.Synced) })
+	f := &recorder[string]{last: map[string]string{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchSecret(ctx, func(c SecretChange) { f.record("secret", hex.EncodeToString(c.Secret), c.Synced) })
 	})
-	f.until(t, "the end of nothing", func() bool { return f.synced == 1 && len(f.last) == 0 })
+	f.until(t, "the end of an empty listing", func() bool { return f.synced == 1 && len(f.last) == 0 })
 	first, second := bytes.Repeat([]byte{1}, kv.SecretBytes), bytes.Repeat([]byte{2}, kv.SecretBytes)
 	if _, err := s.CreateSecret(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -92,7 +94,8 @@ func TestSecretIsWatched(t *testing.T) {
 		}
 	}
 	restart()
-	f.until(t, "the end of what is stored, again", func() bool { return f.synced == 2 && f.last["secret"] == "" })
+	f.until(t, "the end of the listing after the restart",
+		func() bool { return f.synced == 2 && f.last["secret"] == "" })
 	if err := s.kv.Purge(t.Context(), secretKey); err != nil {
 		t.Fatal(err)
 	}

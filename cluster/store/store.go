@@ -1,9 +1,14 @@
-// Package store keeps the desired state in JetStream KV: the bucket `troupe`, deployments as JSON under `deployments.<name>`,
-// what is asked of nodes under `nodes.<name>`, adapters under `adapters.<model>/<name>`, pinned prefixes under `pins.<name>`,
-// and the cluster secret under `secrets.prefixes`.
+// Package store keeps the desired state in JetStream KV. The bucket `troupe` has these keys:
 //
-// Invariants: a watch tells the last value of every key, also after the connection or the server was lost meanwhile; it may
-// tell one twice. A change that fails was not made, and will not be, unless its reason is REASON_OUTCOME_UNKNOWN.
+//   - `deployments.<name>`: deployments, as JSON
+//   - `nodes.<name>`: what the operator requested for a node
+//   - `adapters.<model>/<name>`: adapters
+//   - `pins.<name>`: pinned prefixes
+//   - `secrets.prefixes`: the cluster secret
+//
+// Invariants: a watch delivers the last value of every key, also after the connection or the server
+// was lost, and may deliver one twice. A change that fails was not made and will not be, unless its
+// reason is REASON_OUTCOME_UNKNOWN.
 package store
 
 import (
@@ -33,14 +38,14 @@ const (
 	nodes       = "nodes."
 	pins        = "pins."
 
-	operation = "KV-Operation" // header of a key that is deleted
-	deletion  = "DEL"
+	operationHeader = "KV-Operation" // header of a deleted key
+	operationDelete = "DEL"
 )
 
-// Errors that callers branch on.
+// Errors that callers test for.
 var (
 	ErrNotFound = errors.New("not found")
-	ErrConflict = errors.New("it was changed meanwhile; read it again")
+	ErrConflict = errors.New("changed since it was read; read it again")
 )
 
 // Store is the desired state. It is safe for concurrent use.
@@ -52,40 +57,40 @@ type Store struct {
 	replicas int
 	log      zerolog.Logger
 
-	seen  mirror
-	check atomic.Pointer[func() error]
-	lost  atomic.Bool
-	tell  atomic.Pointer[func(kind, detail string)]
-	copy  copied
+	mirror   mirror
+	precheck atomic.Pointer[func() error]
+	lost     atomic.Bool
+	onEvent  atomic.Pointer[func(kind, detail string)]
+	local    localCopy
 
-	restoring sync.Mutex // held while the bucket is checked, and restored
-	complaint string     // guarded by restoring; what was logged last
+	restoring   sync.Mutex // held while the bucket is checked and restored
+	lastFailure string     // guarded by restoring; the last logged failure
 
-	mu     sync.Mutex
-	again  chan struct{} // closed when all watches must begin again
-	untold []event       // before Keep was called
+	mu            sync.Mutex
+	rewatch       chan struct{} // closed to restart all watches
+	pendingEvents []event       // events from before Run
 }
 
-// event is what Keep's tell is called with.
+// event holds the arguments of a call of Run's onEvent.
 type event struct{ kind, detail string }
 
-// Config says how a store is opened.
+// Config configures a Store.
 type Config struct {
-	Replicas int // as of bucket.Config
-	// Folder is where a copy of the desired state is kept; empty: none. What is written through the Store is
-	// in it, and on the disk, before the write returns.
+	Replicas int // see bucket.Config
+	// Folder is the folder of the local copy of the desired state. Empty keeps none. A write
+	// through the Store returns after the copy has it and is synced to disk.
 	Folder string
-	Copy   *backup.State // as it was loaded from Folder; nil: there was none
+	Copy   *backup.State // the state loaded from Folder; nil if there was none
 	Log    zerolog.Logger
 }
 
-// Open opens the bucket, and makes it where it is not there yet. What the bucket has lost of the copy is
-// restored first.
+// Open opens the bucket and creates it if it does not exist. It then restores from the copy what
+// the bucket has lost.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
-	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, again: make(chan struct{})}
-	s.copy.start(s, cfg)
+	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{})}
+	s.local.start(s, cfg)
 	if cfg.Copy != nil {
-		s.seen.reached(cfg.Copy.Revision)
+		s.mirror.advance(cfg.Copy.Revision)
 	}
 	if s.stream, err = s.open(ctx); err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, er
 		return nil, err
 	}
 	s.kv = guarded{kv, s}
-	return s, s.copy.save(ctx)
+	return s, s.local.save(ctx)
 }
 
 func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
@@ -108,13 +113,14 @@ func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
 func (s *Store) config() bucket.Config {
 	return bucket.Config{
 		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: s.replicas, Log: s.log,
-		// KV blocks on disk outlive the bucket and are known by revisions of adapters, so one that is made again begins above.
-		FirstRevision: max(uint64(time.Now().Unix()), s.seen.last()+2*gap),
+		// Revisions of adapters identify KV blocks on disk, which outlive the bucket. A new bucket
+		// therefore begins above all earlier revisions.
+		FirstRevision: max(uint64(time.Now().Unix()), s.mirror.lastRevision()+2*revisionGap),
 	}
 }
 
-// Put stores a deployment over a revision and returns the new one; 0: there must be none. Where another revision is
-// stored it returns ErrConflict.
+// Put replaces revision `over` of a deployment and returns the new revision. With 0 the deployment
+// must not exist. Put returns ErrConflict if another revision is stored.
 func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, over uint64) (revision uint64, err error) {
 	b, err := encode(spec)
 	if err != nil {
@@ -129,29 +135,29 @@ func (s *Store) Put(ctx context.Context, spec *messages.DeploymentSpec, over uin
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 		return 0, fmt.Errorf("deployment %s at revision %d: %w", spec.GetName(), over, ErrConflict)
 	}
-	return revision, s.synced(ctx, key, err)
+	return revision, s.syncPut(ctx, key, b, revision, err)
 }
 
 // Get returns a deployment and its revision, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error) {
 	e, err := s.kv.Get(ctx, deployments+name)
-	if missing(err) {
+	if isMissing(err) {
 		return nil, 0, fmt.Errorf("deployment %s: %w", name, ErrNotFound)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("deployment %s: %w", name, err)
 	}
-	spec, err := decode(e)
+	spec, err := decodeDeployment(e)
 	return spec, e.Revision(), err
 }
 
-// List returns all deployments. A value that can not be read is logged and passed over.
+// List returns all deployments. It logs and skips values that it cannot decode.
 func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err error) {
 	w, err := s.kv.Watch(ctx, deployments+">", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.Stop() }() // of a lost connection it is gone already
+	defer func() { _ = w.Stop() }() // a lost connection has ended it
 	for {
 		select {
 		case <-ctx.Done():
@@ -160,36 +166,37 @@ func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err e
 			if e == nil {
 				return all, nil
 			}
-			s.pass(e, func(c deployment.Change) { all = append(all, c.Spec) })
+			s.applyDeployment(e, func(c deployment.Change) { all = append(all, c.Spec) })
 		}
 	}
 }
 
 // Delete removes a deployment, or returns ErrNotFound.
 func (s *Store) Delete(ctx context.Context, name string) error {
-	if _, _, err := s.Get(ctx, name); errors.Is(err, ErrNotFound) {
+	_, over, err := s.Get(ctx, name)
+	if errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return s.synced(ctx, deployments+name, s.kv.Delete(ctx, deployments+name))
+	return s.syncDelete(ctx, deployments+name, over, s.kv.Delete(ctx, deployments+name))
 }
 
-// Watch implements deployment.Store. A value that can not be read is logged and passed over.
+// Watch implements deployment.Store. It logs and skips values that it cannot decode.
 func (s *Store) Watch(ctx context.Context, apply func(deployment.Change)) error {
 	return s.watch(ctx, deployments, func(e jetstream.KeyValueEntry) {
 		if e == nil {
 			apply(deployment.Change{Synced: true})
 			return
 		}
-		s.pass(e, apply)
+		s.applyDeployment(e, apply)
 	})
 }
 
-func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
+func (s *Store) applyDeployment(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
 	change := deployment.Change{Name: strings.TrimPrefix(e.Key(), deployments), Revision: e.Revision()}
 	if e.Operation() == jetstream.KeyValuePut {
-		spec, err := decode(e)
+		spec, err := decodeDeployment(e)
 		if err != nil {
-			s.log.Error().Err(err).Msg("stored deployment passed over")
+			s.log.Error().Err(err).Msg("stored deployment skipped")
 			return
 		}
 		change.Spec = spec
@@ -197,13 +204,13 @@ func (s *Store) pass(e jetstream.KeyValueEntry, apply func(deployment.Change)) {
 	apply(change)
 }
 
-func decode(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
+func decodeDeployment(e jetstream.KeyValueEntry) (*messages.DeploymentSpec, error) {
 	spec := &messages.DeploymentSpec{}
-	if err := read(e, spec); err != nil {
+	if err := decodeEntry(e, spec); err != nil {
 		return nil, err
 	}
 	if name := strings.TrimPrefix(e.Key(), deployments); spec.GetName() != name {
-		return nil, fmt.Errorf("key %s holds a deployment named %q", e.Key(), spec.GetName())
+		return nil, fmt.Errorf("key %s stores a deployment named %q", e.Key(), spec.GetName())
 	}
-	return spec.Complete(), nil // earlier versions stored no value that is 0
+	return spec.Complete(), nil // earlier versions did not store zero values
 }

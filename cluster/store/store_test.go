@@ -20,14 +20,15 @@ import (
 	"troupe/messages"
 )
 
-// open opens a store at a server, and returns what starts the server again.
+// open opens a store on a new server. restart stops the server and starts it again.
 func open(t *testing.T) (s *Store, restart func()) {
 	t.Helper()
 	dir, listen := t.TempDir(), "127.0.0.1:0"
 	var server *natsd.Server
 	start := func() {
 		var err error
-		if server, err = natsd.Start(context.Background(), natsd.Config{Listen: listen, StoreDir: dir, Name: "test", Log: zerolog.Nop()}); err != nil {
+		cfg := natsd.Config{Listen: listen, StoreDir: dir, Name: "test", Log: zerolog.Nop()}
+		if server, err = natsd.Start(context.Background(), cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,14 +50,14 @@ func open(t *testing.T) (s *Store, restart func()) {
 	return s, func() { server.Stop(); start() }
 }
 
-// followed is what a watch has told: name -> its last value, nil where it was deleted.
-type followed[T any] struct {
+// recorder holds what a watch has delivered: the last value of each name, nil if it was deleted.
+type recorder[T any] struct {
 	mu     sync.Mutex
 	synced int
 	last   map[string]T
 }
 
-func (f *followed[T]) tell(name string, value T, synced bool) {
+func (f *recorder[T]) record(name string, value T, synced bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if synced {
@@ -66,7 +67,7 @@ func (f *followed[T]) tell(name string, value T, synced bool) {
 	f.last[name] = value
 }
 
-func (f *followed[T]) until(t *testing.T, what string, ok func() bool) {
+func (f *recorder[T]) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
 		f.mu.Lock()
@@ -76,13 +77,13 @@ func (f *followed[T]) until(t *testing.T, what string, ok func() bool) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("timeout after 20 s: %s", what)
 		}
 	}
 }
 
-// watching runs a watch until the test ends.
-func watching(t *testing.T, watch func(context.Context) error) {
+// startWatch runs a watch until the test ends.
+func startWatch(t *testing.T, watch func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -95,10 +96,10 @@ func watching(t *testing.T, watch func(context.Context) error) {
 	})
 }
 
-func TestNodes(t *testing.T) {
+func TestWatchNodes(t *testing.T) {
 	s, restart := open(t)
 	if got, err := s.Node(t.Context(), "a"); err != nil || got.GetName() != "a" || got.GetDraining() {
-		t.Errorf("a node never spoken of: %v, %v", got, err)
+		t.Errorf("a node that is not stored: %v, %v", got, err)
 	}
 	drain := func(name string, draining bool) {
 		t.Helper()
@@ -110,41 +111,41 @@ func TestNodes(t *testing.T) {
 	if got, err := s.Node(t.Context(), "a"); err != nil || !got.GetDraining() {
 		t.Errorf("%v, %v", got, err)
 	}
-	f := &followed[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.WatchNodes(ctx, func(c NodeChange) { f.tell(c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.NodeSpec]{last: map[string]*messages.NodeSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.WatchNodes(ctx, func(c NodeChange) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "what was stored", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
+	f.until(t, "the stored node", func() bool { return f.synced == 1 && f.last["a"].GetDraining() })
 	drain("b", true)
 	f.until(t, "a change", func() bool { return f.last["b"].GetDraining() })
 	restart()
-	f.until(t, "everything again, from the server that was started again", func() bool { return f.synced == 2 })
+	f.until(t, "all nodes again, after the server's restart", func() bool { return f.synced == 2 })
 	drain("a", false)
-	f.until(t, "a change after that", func() bool { return f.last["a"] != nil && !f.last["a"].GetDraining() })
+	f.until(t, "a change after the restart", func() bool { return f.last["a"] != nil && !f.last["a"].GetDraining() })
 	if _, err := s.kv.Put(t.Context(), nodes+"c", []byte(`{"name": "other"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Node(t.Context(), "c"); err == nil {
-		t.Error("a key that holds another node is no error")
+		t.Error("no error for a key that stores another node")
 	}
 	if err := s.kv.Delete(t.Context(), nodes+"b"); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "a deletion", func() bool { spec, told := f.last["b"]; return told && spec == nil })
+	f.until(t, "a deletion", func() bool { spec, known := f.last["b"]; return known && spec == nil })
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, told := f.last["c"]; told {
-		t.Error("what can not be read was told")
+	if _, known := f.last["c"]; known {
+		t.Error("an invalid value was delivered")
 	}
 }
 
-func TestDeploymentsAfterRestart(t *testing.T) {
+func TestWatchDeploymentsAcrossRestart(t *testing.T) {
 	s, restart := open(t)
-	f := &followed[*messages.DeploymentSpec]{last: map[string]*messages.DeploymentSpec{}}
-	watching(t, func(ctx context.Context) error {
-		return s.Watch(ctx, func(c deployment.Change) { f.tell(c.Name, c.Spec, c.Synced) })
+	f := &recorder[*messages.DeploymentSpec]{last: map[string]*messages.DeploymentSpec{}}
+	startWatch(t, func(ctx context.Context) error {
+		return s.Watch(ctx, func(c deployment.Change) { f.record(c.Name, c.Spec, c.Synced) })
 	})
-	f.until(t, "the end of nothing", func() bool { return f.synced == 1 })
+	f.until(t, "the end of an empty listing", func() bool { return f.synced == 1 })
 	revision, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(1))}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -153,30 +154,36 @@ func TestDeploymentsAfterRestart(t *testing.T) {
 		t.Errorf("over another revision: %v", err)
 	}
 	restart()
-	f.until(t, "the deployment, told again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
-	if _, err := s.Put(t.Context(), &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}, revision); err != nil {
+	f.until(t, "the deployment again", func() bool { return f.synced == 2 && f.last["m"].GetReplicas() == 1 })
+	scaled := &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(2))}
+	if _, err := s.Put(t.Context(), scaled, revision); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a change", func() bool { return f.last["m"].GetReplicas() == 2 })
 	if err := s.Delete(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}
-	f.until(t, "a deletion", func() bool { spec, told := f.last["m"]; return told && spec == nil })
+	f.until(t, "a deletion", func() bool { spec, known := f.last["m"]; return known && spec == nil })
 }
 
-// TestDeploymentsOfEarlierVersions: they stored no number that is 0, and none without its default but these.
-func TestDeploymentsOfEarlierVersions(t *testing.T) {
+// TestReadDeploymentsOfEarlierVersions checks values that earlier versions stored. These omitted
+// numbers that are 0, and no default other than these.
+func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 	s, _ := open(t)
+	complete := func(replicas uint32) *messages.DeploymentSpec {
+		return (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(replicas)}).Complete()
+	}
 	for value, want := range map[string]*messages.DeploymentSpec{
-		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,"max_waiting":9,"step_tokens":96,` +
-			`"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
-			Name: "m", Path: "/p", Replicas: new(uint32(2)), Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
-			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)), BlockTokens: new(uint32(32)),
-			MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
+		`{"name":"m","path":"/p","replicas":2,"priority":"PRIORITY_CLASS_BATCH","max_sequences":8,` +
+			`"max_waiting":9,"step_tokens":96,"block_tokens":32,"min_replicas":1,"max_replicas":4}`: {
+			Name: "m", Path: "/p", Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+			Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)),
+			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)),
+			BlockTokens: new(uint32(32)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
 			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
 		},
-		`{"name":"m","path":"/p","replicas":2}`: (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(2))}).Complete(),
-		`{"name":"m","path":"/p"}`:              (&messages.DeploymentSpec{Name: "m", Path: "/p", Replicas: new(uint32(1))}).Complete(),
+		`{"name":"m","path":"/p","replicas":2}`: complete(2),
+		`{"name":"m","path":"/p"}`:              complete(1),
 	} {
 		if _, err := s.kv.Put(t.Context(), "deployments.m", []byte(value)); err != nil {
 			t.Fatal(err)

@@ -14,23 +14,23 @@ func encode(m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
 }
 
-// put stores a value, whatever is there.
+// put stores a value unconditionally.
 func (s *Store) put(ctx context.Context, key string, m proto.Message) error {
 	b, err := encode(m)
 	if err != nil {
 		return err
 	}
-	_, err = s.kv.Put(ctx, key, b)
-	if err = s.synced(ctx, key, err); err != nil {
+	revision, err := s.kv.Put(ctx, key, b)
+	if err = s.syncPut(ctx, key, b, revision, err); err != nil {
 		return fmt.Errorf("key %s: %w", key, err)
 	}
 	return nil
 }
 
-// read reads a value that somebody may have edited.
-func read(e jetstream.KeyValueEntry, into proto.Message) error {
+// decodeEntry decodes a value that an operator may have edited.
+func decodeEntry(e jetstream.KeyValueEntry, into proto.Message) error {
 	if err := unmarshal(e.Value(), into); err != nil {
-		return fmt.Errorf("key %s, revision %d: %w; put it right, or delete the key", e.Key(), e.Revision(), err)
+		return fmt.Errorf("key %s, revision %d: %w; correct the value or delete the key", e.Key(), e.Revision(), err)
 	}
 	return nil
 }
@@ -39,7 +39,8 @@ func unmarshal(value []byte, into proto.Message) error {
 	return protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(value, into)
 }
 
-// missing reports whether there is nothing under a key, or can be nothing.
-func missing(err error) bool {
+// isMissing reports whether an error means that the key does not exist, or that no such key can
+// exist.
+func isMissing(err error) bool {
 	return errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey)
 }

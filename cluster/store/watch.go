@@ -12,48 +12,50 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// watch gives the last value of every key with a prefix, then nil, then each change, until ctx ends
-// or the store is lost. After a reconnect it begins again: the server has forgotten who watches.
-func (s *Store) watch(ctx context.Context, prefix string, entry func(jetstream.KeyValueEntry)) error {
+// watch calls apply with the last value of every key with a prefix, then with nil, then with each
+// change. It returns when ctx ends or the store is lost. It starts over after a reconnect, since
+// the server has dropped the consumer.
+func (s *Store) watch(ctx context.Context, prefix string, apply func(jetstream.KeyValueEntry)) error {
 	connected := s.conn.StatusChanged(nats.CONNECTED)
 	defer s.conn.RemoveStatusListener(connected)
 	for {
-		again := s.awaken()
-		if err := s.whole(ctx); err != nil {
+		again := s.watchRestart()
+		if err := s.ensureRestored(ctx); err != nil {
 			return err
 		}
-		at := s.seen.last()
+		at := s.mirror.lastRevision()
 		w, err := s.kv.Watch(ctx, prefix+">")
 		if err != nil {
 			return err
 		}
-		err = s.follow(ctx, w, prefix, at, connected, again, entry)
-		_ = w.Stop() // a watch of a lost connection is gone already
+		err = s.consume(ctx, w, prefix, at, connected, again, apply)
+		_ = w.Stop() // a lost connection has ended it
 		if err != nil {
 			return err
 		}
-		s.log.Debug().Str("prefix", prefix).Msg("watching the desired state again")
+		s.log.Debug().Str("prefix", prefix).Msg("restarting watch of the desired state")
 	}
 }
 
-// follows has the copy in the data folder follow all keys, until ctx ends.
-func (s *Store) follows(ctx context.Context) {
-	for s.copy.saver != nil && ctx.Err() == nil {
+// watchForCopy watches all keys for the copy in the data folder, until ctx ends.
+func (s *Store) watchForCopy(ctx context.Context) {
+	for s.local.saver != nil && ctx.Err() == nil {
 		err := s.watch(ctx, "", func(jetstream.KeyValueEntry) {})
 		select {
 		case <-ctx.Done():
-		case <-time.After(checkEvery):
-			s.log.Warn().Err(err).Msg("store lost, following it again for its copy")
+		case <-time.After(checkInterval):
+			s.log.Warn().Err(err).Msg("store watch for the local copy ended; restarting")
 		}
 	}
 }
 
-// follow returns nil when the watch should begin again.
-func (s *Store) follow(
-	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status, again <-chan struct{},
-	entry func(jetstream.KeyValueEntry),
+// consume applies the updates of a watch that began at revision at. It returns nil if the watch
+// must start over.
+func (s *Store) consume(
+	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status,
+	again <-chan struct{}, apply func(jetstream.KeyValueEntry),
 ) error {
-	listed := map[string]bool{} // nil once all that is stored was told
+	listed := map[string]bool{} // nil after the stored keys were listed
 	for {
 		select {
 		case <-ctx.Done():
@@ -64,26 +66,26 @@ func (s *Store) follow(
 			return nil
 		case e, ok := <-w.Updates():
 			if !ok {
-				return cmp.Or(ctx.Err(), errors.New("the watch has ended"))
+				return cmp.Or(ctx.Err(), errors.New("watch ended"))
 			}
-			if e == nil && !s.unchanged(ctx) || e != nil && !s.seen.take(e) {
-				return nil // the bucket was deleted since the watch began
+			if e == nil && !s.sameBucket(ctx) || e != nil && !s.mirror.apply(e) {
+				return nil // the bucket was recreated since the watch began
 			}
 			if e == nil {
-				s.seen.retain(prefix, listed, at)
+				s.mirror.deleteUnlisted(prefix, listed, at)
 				listed = nil
 			} else if listed != nil {
 				listed[e.Key()] = true
 			}
-			entry(e)
+			apply(e)
 		}
 	}
 }
 
-// unchanged reports whether the bucket is still the one that has all that this node knows.
-func (s *Store) unchanged(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+// sameBucket reports whether the bucket is still the one that has all keys of the mirror.
+func (s *Store) sameBucket(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	return err == nil && stream.CachedInfo().Created.Equal(s.seen.made())
+	return err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt())
 }

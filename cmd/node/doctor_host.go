@@ -116,7 +116,7 @@ func checkNATS(ctx context.Context, s settings) []finding {
 
 // checkStore looks for files of a store that was damaged.
 func checkStore(_ context.Context, s settings) []finding {
-	aside, err := recovery.Aside(s.Data)
+	aside, err := recovery.SetAsideFolders(s.Data)
 	if err != nil || len(aside) == 0 {
 		return nil
 	}

@@ -8,21 +8,21 @@ import (
 	"troupe/testkit/cluster"
 )
 
-func (r *run) levels(ctx context.Context) (cluster.Levels, error) {
+func (r *run) levels(ctx context.Context) (cluster.Baseline, error) {
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
-	return r.Levels(ctx)
+	return r.MeasureBaseline(ctx)
 }
 
 // clean waits until nothing remains of the streams, and logs what was removed last if that took
 // long.
-func (r *run) clean(ctx context.Context, before cluster.Levels) error {
+func (r *run) clean(ctx context.Context, before cluster.Baseline) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanWithin)
 	defer cancel()
 	var last error
 	began := time.Now()
 	if err := cluster.Until(ctx, func() error {
-		left := r.Left(ctx, before)
+		left := r.Leftovers(ctx, before)
 		if left != nil {
 			last = left
 		}

@@ -69,10 +69,10 @@ func check(t *testing.T, s Step) {
 // TestShort runs some steps, as make chaos does, on one node if no more are possible.
 func TestShort(t *testing.T) {
 	cfg := Config{
-		Dir: t.TempDir(), Seed: 2, Length: cluster.Patience * time.Minute, Steps: 4, Nodes: 3,
+		Dir: t.TempDir(), Seed: 2, Length: cluster.TimeScale * time.Minute, Steps: 4, Nodes: 3,
 		Clients: cluster.Streams / 4, Print: func(line string) { t.Log(line) },
 	}
-	if !cluster.Knows("--join") {
+	if !cluster.HasFlag("--join") {
 		cfg.Nodes = 1
 	}
 	if err := Run(t.Context(), cfg); err != nil {
@@ -104,7 +104,7 @@ func TestLeftBehind(t *testing.T) {
 	defer r.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := r.clean(ctx, cluster.Levels{"n1": -100}); err == nil || !strings.Contains(err.Error(), "n1 has") {
+	if err := r.clean(ctx, cluster.Baseline{"n1": -100}); err == nil || !strings.Contains(err.Error(), "n1 has") {
 		t.Errorf("got %v", err)
 	}
 }

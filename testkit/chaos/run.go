@@ -24,9 +24,9 @@ type Config struct {
 }
 
 const (
-	recoversWithin = cluster.Patience * 30 * time.Second // after a fault was repaired
-	cleanWithin    = cluster.Patience * 20 * time.Second // after the last stream
-	quitsWithin    = cluster.Patience * 5 * time.Second  // in a failed run
+	recoversWithin = cluster.TimeScale * 30 * time.Second // after a fault was repaired
+	cleanWithin    = cluster.TimeScale * 20 * time.Second // after the last stream
+	quitsWithin    = cluster.TimeScale * 5 * time.Second  // in a failed run
 	// steps between checks for leftovers, during which the load is stopped
 	cleanEvery = 6
 )
@@ -47,7 +47,7 @@ func Run(ctx context.Context, cfg Config) error {
 		r.Note("FAILED: %v", err)
 		return err
 	}
-	r.Note("done: %d steps, %d streams correct; longest pause: %s", r.steps, len(r.pauses), cluster.Spread(r.pauses))
+	r.Note("done: %d steps, %d streams correct; longest pause: %s", r.steps, len(r.pauses), cluster.Summarize(r.pauses))
 	return nil
 }
 
@@ -65,14 +65,14 @@ type run struct {
 func start(ctx context.Context, cfg Config) (*run, error) {
 	cfg.Nodes, cfg.Clients, cfg.Tokens = or(cfg.Nodes, 3), or(cfg.Clients, 24), or(cfg.Tokens, cluster.StreamTokens)
 	r := &run{cfg: cfg, Timeline: &cluster.Timeline{Print: cfg.Print}}
-	requests := cluster.Mixed(cluster.Requests(2*cfg.Clients, cfg.Tokens))
-	answers, err := cluster.Undisturbed(ctx, requests)
+	requests := cluster.WithAdapters(cluster.Requests(2*cfg.Clients, cfg.Tokens))
+	answers, err := cluster.ReferenceAnswers(ctx, requests)
 	if err != nil {
 		return nil, fmt.Errorf("undisturbed run: %w", err)
 	}
 	r.Note("recorded the answers to %d requests", len(requests))
 	setup := cluster.Config{Dir: cfg.Dir, Nodes: cfg.Nodes, NATS: natsOf(cfg), Seed: cfg.Seed}
-	if why := cluster.Permitted(); why != nil {
+	if why := cluster.CheckFabric(); why != nil {
 		r.Note("no network faults: %v", why)
 	} else {
 		setup.Isolated = true
@@ -118,7 +118,8 @@ func (r *run) prepare(ctx context.Context, requests []cluster.Request, answers [
 	r.load = cluster.Load{Requests: requests, Answers: answers, Streams: r.cfg.Clients, Gateways: r.Nodes, Repeat: true}
 	ctx, cancel := context.WithTimeout(ctx, recoversWithin)
 	defer cancel()
-	if err := errors.Join(r.Whole(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.Adapt(ctx)); err != nil {
+	err := errors.Join(r.WaitMembers(ctx), r.Deploy(ctx, cluster.Spec(len(r.Nodes))), r.RegisterAdapters(ctx))
+	if err != nil {
 		r.show(ctx)
 		return err
 	}
@@ -175,7 +176,7 @@ func (r *run) round(ctx context.Context, end time.Time) error {
 }
 
 // finish waits for the streams to end. Without a fault, none may hang.
-func (r *run) finish(running *cluster.Running) (cluster.Report, error) {
+func (r *run) finish(running *cluster.LoadRun) (cluster.Report, error) {
 	done := make(chan cluster.Report, 1)
 	go func() { done <- running.Finish() }()
 	select {
@@ -196,7 +197,7 @@ func (r *run) inject(ctx context.Context, s *Step) (mend func(context.Context) e
 		return r.Inject(ctx, s.Fault)
 	}
 	err = cluster.Until(ctx, func() error {
-		names, err := r.Replicas(ctx)
+		names, err := r.ReplicaNames(ctx)
 		if err != nil {
 			return err
 		}
@@ -211,13 +212,13 @@ func (r *run) inject(ctx context.Context, s *Step) (mend func(context.Context) e
 }
 
 // step injects a fault, repairs it and waits until the cluster has recovered.
-func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error {
+func (r *run) step(ctx context.Context, running *cluster.LoadRun, s Step) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Hold+2*recoversWithin)
 	defer cancel()
-	if err := running.Flowing(ctx); err != nil {
+	if err := running.WaitStreaming(ctx); err != nil {
 		return fmt.Errorf("before %s: %w", s, err)
 	}
-	running.Mark()
+	running.MarkOpen()
 	began := time.Now()
 	mend, err := r.inject(ctx, &s)
 	if err != nil {
@@ -231,13 +232,13 @@ func (r *run) step(ctx context.Context, running *cluster.Running, s Step) error 
 		return fmt.Errorf("repair %s: %w", s, err)
 	}
 	mended := time.Now()
-	if err := r.Recovered(ctx); err != nil {
+	if err := r.WaitRecovered(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}
 	r.Note("  recovered %s after the repair", time.Since(mended).Round(time.Millisecond))
-	if err := running.Over(ctx); err != nil {
+	if err := running.WaitMarked(ctx); err != nil {
 		return fmt.Errorf("after %s: %w", s, err)
 	}
-	r.account(ctx, s, began, running.Worst())
+	r.account(ctx, s, began, running.LongestPause())
 	return nil
 }

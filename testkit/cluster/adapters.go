@@ -8,11 +8,11 @@ import (
 	"troupe/testkit"
 )
 
-// Adapters are those that ship with the model.
+// Adapters are the adapters that ship with the model.
 var Adapters = []string{"psalms", "proverbs", "shout"}
 
-// Mixed gives requests the adapters in turn, and every fourth none.
-func Mixed(requests []Request) []Request {
+// WithAdapters assigns the adapters to the requests in turn. Every fourth request gets none.
+func WithAdapters(requests []Request) []Request {
 	for i := range requests {
 		if n := i % (len(Adapters) + 1); n < len(Adapters) {
 			requests[i].Model = Adapters[n]
@@ -21,13 +21,15 @@ func Mixed(requests []Request) []Request {
 	return requests
 }
 
-// Adapt registers the adapters. The model must be deployed.
-func (c *Cluster) Adapt(ctx context.Context) error {
+// RegisterAdapters registers the adapters. The model must be deployed.
+func (c *Cluster) RegisterAdapters(ctx context.Context) error {
 	for _, name := range Adapters {
 		req := &messages.RegisterAdapterRequest{AnyBase: true, Adapter: &messages.AdapterSpec{
 			Name: name, Model: ModelName, Path: filepath.Join(testkit.Model(), "adapters", name),
 		}}
-		if err := Until(ctx, func() error { return c.Ask(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{}) }); err != nil {
+		if err := Until(ctx, func() error {
+			return c.Call(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{})
+		}); err != nil {
 			return err
 		}
 	}

@@ -186,7 +186,7 @@ func (b *Balancer) Keep(ctx context.Context, clients int, requests []Request, an
 
 func (s *Steady) one(ctx context.Context) {
 	i := int(s.next.Add(1)-1) % len(s.requests)
-	_, err := follow(ctx, s.through, s.requests[i], s.answers[i], func() {})
+	_, err := readStream(ctx, s.through, s.requests[i], s.answers[i], func() {})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

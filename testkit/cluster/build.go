@@ -19,17 +19,19 @@ const (
 	natsPackage = "github.com/nats-io/nats-server/v2"
 )
 
-// binariesEnv names, in the environment of a harness that another one starts, where that one has its binaries.
+// binariesEnv is the environment variable that tells a harness started by another one where the
+// built binaries are.
 const binariesEnv = "TROUPE_TEST_BINARIES"
 
-// binaries are the commands built so far, each once in the life of this process.
+// binaries are the commands that this process has built, each once.
 var binaries struct {
 	sync.Mutex
 	dir   string
 	paths map[string]string // by package
 }
 
-// build returns the binary of a command of this module or of one that it depends on.
+// build returns the path of a command's binary and builds it on first use. The command belongs to
+// this module or to a dependency.
 func build(pkg string) (string, error) {
 	b := &binaries
 	b.Lock()
@@ -50,7 +52,7 @@ func build(pkg string) (string, error) {
 	}
 	path = filepath.Join(b.dir, path)
 	args := []string{"build", "-o", path}
-	if raced && pkg == nodePackage {
+	if raceEnabled && pkg == nodePackage {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, pkg)...)
@@ -62,7 +64,7 @@ func build(pkg string) (string, error) {
 	return path, nil
 }
 
-// Build builds what is started later, so that it takes none of the time that a start may take.
+// Build builds all binaries, so that building does not count towards the timeouts of starts.
 func Build() error {
 	for _, pkg := range []string{nodePackage, natsPackage} {
 		if _, err := build(pkg); err != nil {
@@ -72,10 +74,11 @@ func Build() error {
 	return nil
 }
 
-// BinariesEnv makes a harness that is started with it use what this one has built.
+// BinariesEnv returns the environment entry with which another harness uses the binaries of this
+// one.
 func BinariesEnv() string { return binariesEnv + "=" + binaries.dir }
 
-// RemoveBinaries removes what was built. What runs, runs on.
+// RemoveBinaries removes the binaries. Running processes are not affected.
 func RemoveBinaries() {
 	b := &binaries
 	b.Lock()
@@ -84,8 +87,8 @@ func RemoveBinaries() {
 	b.dir, b.paths = "", nil
 }
 
-// options are what "troupe up --help" of the built node says that it takes.
-var options = sync.OnceValues(func() (string, error) {
+// helpText is the output of "troupe up --help" of the built node.
+var helpText = sync.OnceValues(func() (string, error) {
 	bin, err := build(nodePackage)
 	if err != nil {
 		return "", err
@@ -97,21 +100,22 @@ var options = sync.OnceValues(func() (string, error) {
 	return string(out), nil
 })
 
-// Knows reports whether the node takes an option: "--join".
-func Knows(option string) bool {
-	text, err := options()
+// HasFlag reports whether the node has a flag, such as "--join".
+func HasFlag(flag string) bool {
+	text, err := helpText()
 	return err == nil && slices.ContainsFunc(strings.Fields(text), func(word string) bool {
 		name, _, _ := strings.Cut(strings.Replace(word, "--[no-]", "--", 1), "=")
-		return name == option
+		return name == flag
 	})
 }
 
-// lookAtSources makes the result of a test depend on what its nodes are built from: go test remembers results, and knows which files a test
-// has looked at, but not what a compiler that it started has read.
-var lookAtSources = sync.OnceValue(func() error {
+// recordSources makes test results depend on the sources of the nodes. go test caches results by
+// the files that a test has looked at, and does not see those that a compiler started by the test
+// reads.
+var recordSources = sync.OnceValue(func() error {
 	return filepath.WalkDir(testkit.Root(), func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // somebody tidies up
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 			return nil
 		case err != nil:
 			return err
@@ -120,7 +124,7 @@ var lookAtSources = sync.OnceValue(func() error {
 		case d.IsDir() || strings.HasSuffix(path, "_test.go"):
 			return nil
 		}
-		_, _ = os.Stat(path) // likewise
+		_, _ = os.Stat(path) // it may have been removed meanwhile
 		return nil
 	})
 })

@@ -13,13 +13,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NATS is where the nodes of a cluster find their NATS.
+// NATS selects the NATS servers of a cluster.
 type NATS int
 
 func (n NATS) String() string { return [...]string{"embedded", "routed", "external"}[n] }
 
-// Embedded: the first node has the server and the others join it. Routed: every node has one, and they form a NATS cluster. External: a
-// nats-server of its own, which all join.
+// With Embedded the first node runs the server and the others join it. With Routed every node runs
+// a server, and these form a NATS cluster. With External all nodes join a separate nats-server.
 const (
 	Embedded NATS = iota
 	Routed
@@ -29,21 +29,21 @@ const (
 // Config describes a cluster.
 type Config struct {
 	Dir      string // for data folders and logs; the caller removes it
-	Nodes    int    // named n1, n2 and so on
+	Nodes    int    // named n1, n2, and so on
 	Devices  string // of each node; default host:1x256MiB
 	NATS     NATS
-	Isolated bool   // each node, and an external server, on a host of its own; else all on loopback
-	Seed     uint64 // of the losses on links
+	Isolated bool   // gives each node and an external server its own host; otherwise all use loopback
+	Seed     uint64 // seed of packet losses
 	Flags    []string
 }
 
-// natsHost is the host of an external server.
+// natsHost is the name of the external server's host.
 const natsHost = "nats"
 
-// Cluster is some nodes and what is between them.
+// Cluster is a set of nodes and the network between them.
 type Cluster struct {
 	Nodes  []*Node
-	Server *Server // nil: none but the embedded ones
+	Server *Server // nil unless NATS is External
 	Fabric *Fabric // nil on loopback
 
 	cfg     Config
@@ -51,15 +51,15 @@ type Cluster struct {
 	control *nats.Conn
 }
 
-// New starts a cluster. When it fails, nothing of it runs on.
+// New starts a cluster. If it fails, it ends all processes that it has started.
 func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
-	if err := lookAtSources(); err != nil {
+	if err := recordSources(); err != nil {
 		return nil, err
 	}
 	if cfg.Devices == "" {
 		cfg.Devices = "host:1x256MiB"
 	}
-	if (cfg.Nodes > 1 || cfg.NATS == External) && !Knows("--join") {
+	if (cfg.Nodes > 1 || cfg.NATS == External) && !HasFlag("--join") {
 		return nil, ErrNoJoin
 	}
 	c := &Cluster{cfg: cfg}
@@ -83,8 +83,8 @@ func New(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	return c, c.startNodes(ctx)
 }
 
-// ErrNoJoin is why there can be no second node.
-var ErrNoJoin = errors.New("this build of node has no --join: it knows no other nodes")
+// ErrNoJoin is returned if the build supports only single nodes.
+var ErrNoJoin = errors.New("this build of the node has no --join flag; it cannot form a cluster")
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
@@ -98,12 +98,13 @@ func (c *Cluster) hostNames() []string {
 
 func (c *Cluster) host(name string) *Host {
 	if c.Fabric == nil {
-		return here
+		return loopback
 	}
 	return c.Fabric.Host(name)
 }
 
-// startNodes starts the nodes: one after the other where one is to be joined, together where all are alike and wait for a majority.
+// startNodes starts the nodes. Nodes that join another one start one after the other. Routed nodes
+// start together, since they wait for a majority.
 func (c *Cluster) startNodes(ctx context.Context) error {
 	routes, err := c.routes()
 	if err != nil {
@@ -133,11 +134,11 @@ func (c *Cluster) startNodes(ctx context.Context) error {
 	if c.cfg.NATS != Routed {
 		return nil
 	}
-	return together(c.Nodes, func(n *Node) error { return n.Start(ctx) })
+	return forAll(c.Nodes, func(n *Node) error { return n.Start(ctx) })
 }
 
-// together does something to all nodes at once.
-func together(nodes []*Node, do func(*Node) error) error {
+// forAll calls do for all nodes concurrently.
+func forAll(nodes []*Node, do func(*Node) error) error {
 	failed := make([]error, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
@@ -147,8 +148,8 @@ func together(nodes []*Node, do func(*Node) error) error {
 	return errors.Join(failed...)
 }
 
-// routes are the addresses at which embedded servers find each other. They must be known before the first starts; on loopback they are
-// ports that were free a moment ago.
+// routes returns the route URLs of embedded servers, which must be known before the first one
+// starts. On loopback these are ports that were free a moment ago.
 func (c *Cluster) routes() ([]string, error) {
 	if c.cfg.NATS != Routed {
 		return nil, nil
@@ -179,18 +180,18 @@ func (c *Cluster) Node(name string) *Node {
 	return nil
 }
 
-// Living are the nodes whose process is there, but for those named.
-func (c *Cluster) Living(but ...*Node) []*Node {
+// LiveNodes returns the nodes whose process exists, except those given.
+func (c *Cluster) LiveNodes(except ...*Node) []*Node {
 	var all []*Node
 	for _, n := range c.Nodes {
-		if n.Alive() && !slices.Contains(but, n) {
+		if n.Alive() && !slices.Contains(except, n) {
 			all = append(all, n)
 		}
 	}
 	return all
 }
 
-// Logs is the end of every log, at most so many lines of each.
+// Logs returns the end of every log, at most the given number of lines of each.
 func (c *Cluster) Logs(lines int) string {
 	var b strings.Builder
 	for _, n := range c.Nodes {
@@ -199,16 +200,16 @@ func (c *Cluster) Logs(lines int) string {
 	if c.Server != nil && c.Server.proc != nil {
 		fmt.Fprintf(&b, "--- nats-server\n%s\n", c.Server.proc.Tail(lines))
 	}
-	fmt.Fprintf(&b, "--- whole logs: %s\n", filepath.Join(c.cfg.Dir, "*.log"))
+	fmt.Fprintf(&b, "--- complete logs: %s\n", filepath.Join(c.cfg.Dir, "*.log"))
 	return b.String()
 }
 
-// Quit ends all nodes, and has them leave the stacks of their goroutines in their logs.
+// Quit ends all nodes with SIGQUIT, which writes the stacks of their goroutines to their logs.
 func (c *Cluster) Quit(ctx context.Context) error {
-	return together(c.Living(), func(n *Node) error { return n.Process().Quit(ctx) })
+	return forAll(c.LiveNodes(), func(n *Node) error { return n.Process().Quit(ctx) })
 }
 
-// Close ends everything, without asking.
+// Close kills all processes and closes the network.
 func (c *Cluster) Close() {
 	if c.control != nil {
 		c.control.Close()

@@ -8,43 +8,50 @@ import (
 	"time"
 )
 
-// Link is what is wrong on the way from one host to another. The zero Link is a perfect one.
+// Link describes the impairment of one direction between two hosts. The zero Link forwards every
+// packet at once.
 type Link struct {
-	Cut   bool          // every packet is lost, silently
-	Delay time.Duration // of each packet; their order stays
-	Loss  float64       // share of packets that are lost, 0 to 1
+	Cut   bool          // drop all packets silently
+	Delay time.Duration // delay of each packet; the order is kept
+	Loss  float64       // share of packets that are dropped, 0 to 1
 }
 
-// Fabric is the network between hosts: it takes the packets of each and gives them to whom they are for, or does not.
+// Fabric is the network between hosts. It forwards or drops the packets of each host.
 type Fabric struct {
 	hosts []*Host
 
-	mu     sync.Mutex
-	links  map[way]Link
-	lanes  map[way]chan parcel // of links that have had a delay
-	lost   map[way]int
-	random *rand.Rand
-	closed bool
+	mu      sync.Mutex
+	links   map[direction]Link
+	queues  map[direction]chan delayedPacket // of links that have had a delay
+	dropped map[direction]int
+	random  *rand.Rand
+	closed  bool
 }
 
-// way is one direction between two hosts, by index.
-type way struct{ from, to int }
+// direction identifies a sender and a receiver by index.
+type direction struct{ from, to int }
 
-// parcel is a packet on a slow way.
-type parcel struct {
+// delayedPacket is a packet that waits for its delay.
+type delayedPacket struct {
 	packet []byte
 	due    time.Time
 }
 
 var subnet = netip.MustParsePrefix("10.99.0.0/24")
 
-// laneParcels is how many packets are on a slow way at most; a router's queue is finite too.
-const laneParcels = 4096
+// queueLength bounds the packets on a delayed link. A router's queue is finite too.
+const queueLength = 4096
 
-// NewFabric makes hosts 10.99.0.1, .2 and so on. The addresses are the same in every Fabric: none can reach another's. It fails where
-// network namespaces or TUN devices are not permitted.
+// NewFabric creates hosts 10.99.0.1, .2, and so on. Every Fabric uses the same addresses, since
+// Fabrics cannot reach each other. NewFabric fails if network namespaces or TUN devices are not
+// permitted.
 func NewFabric(seed uint64, names ...string) (*Fabric, error) {
-	f := &Fabric{links: map[way]Link{}, lanes: map[way]chan parcel{}, lost: map[way]int{}, random: rand.New(rand.NewPCG(seed, 0))}
+	f := &Fabric{
+		links:   map[direction]Link{},
+		queues:  map[direction]chan delayedPacket{},
+		dropped: map[direction]int{},
+		random:  rand.New(rand.NewPCG(seed, 0)),
+	}
 	addr := subnet.Addr()
 	for _, name := range names {
 		addr = addr.Next()
@@ -56,13 +63,13 @@ func NewFabric(seed uint64, names ...string) (*Fabric, error) {
 		f.hosts = append(f.hosts, h)
 	}
 	for i := range f.hosts {
-		go f.carry(i)
+		go f.forwardFrom(i)
 	}
 	return f, nil
 }
 
-// Permitted says why there can be no Fabric here, or nil.
-func Permitted() error {
+// CheckFabric returns the reason why no Fabric can be created here, or nil.
+func CheckFabric() error {
 	f, err := NewFabric(0, "probe")
 	if err == nil {
 		f.Close()
@@ -82,70 +89,70 @@ func (f *Fabric) index(name string) int {
 	panic(fmt.Sprintf("cluster: no host %q", name))
 }
 
-// Set changes the link from one host to another, in this direction alone.
+// Set sets the link from one host to another, in this direction only.
 func (f *Fabric) Set(from, to string, l Link) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.links[way{f.index(from), f.index(to)}] = l
+	f.links[direction{f.index(from), f.index(to)}] = l
 }
 
-// Between changes the links between two hosts, in both directions.
-func (f *Fabric) Between(a, b string, l Link) {
+// SetBoth sets the links between two hosts in both directions.
+func (f *Fabric) SetBoth(a, b string, l Link) {
 	f.Set(a, b, l)
 	f.Set(b, a, l)
 }
 
-// Around changes all links of a host, in both directions.
-func (f *Fabric) Around(name string, l Link) {
+// SetAll sets all links of a host in both directions.
+func (f *Fabric) SetAll(name string, l Link) {
 	for _, h := range f.hosts {
 		if h.Name != name {
-			f.Between(name, h.Name, l)
+			f.SetBoth(name, h.Name, l)
 		}
 	}
 }
 
-// Lost is how many packets from one host to another were lost to a Link.
-func (f *Fabric) Lost(from, to string) int {
+// Dropped returns the number of packets from one host to another that a Link has dropped.
+func (f *Fabric) Dropped(from, to string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lost[way{f.index(from), f.index(to)}]
+	return f.dropped[direction{f.index(from), f.index(to)}]
 }
 
-// Heal makes all links perfect.
+// Heal removes all impairments.
 func (f *Fabric) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.links)
 }
 
-// Close unplugs everything. Processes on the hosts live on, alone.
+// Close disconnects all hosts. Processes on them keep running without a network.
 func (f *Fabric) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, lane := range f.lanes {
-		close(lane)
+	for _, packets := range f.queues {
+		close(packets)
 	}
-	f.lanes, f.closed = nil, true
+	f.queues, f.closed = nil, true
 	for _, h := range f.hosts {
 		h.close()
 	}
 }
 
-// carry forwards what a host sends, until its cable is pulled.
-func (f *Fabric) carry(from int) {
+// forwardFrom forwards the packets that a host sends, until its interface is closed.
+func (f *Fabric) forwardFrom(from int) {
 	buf := make([]byte, mtu)
 	for {
-		n, err := f.hosts[from].cable.Read(buf)
+		n, err := f.hosts[from].tun.Read(buf)
 		if err != nil {
 			return
 		}
 		if to, ok := f.receiver(buf[:n]); ok {
-			f.forward(way{from, to}, buf[:n])
+			f.forward(direction{from, to}, buf[:n])
 		}
 	}
 }
 
-// receiver finds the host that a packet is for. Only IPv4 between hosts is carried.
+// receiver returns the host that a packet is addressed to. Only IPv4 between hosts is forwarded.
 func (f *Fabric) receiver(packet []byte) (int, bool) {
 	if len(packet) < 20 || packet[0]>>4 != 4 {
 		return 0, false
@@ -159,36 +166,36 @@ func (f *Fabric) receiver(packet []byte) (int, bool) {
 	return 0, false
 }
 
-// forward does to a packet what its link does.
-func (f *Fabric) forward(w way, packet []byte) {
+// forward delivers, delays or drops a packet as its link specifies.
+func (f *Fabric) forward(w direction, packet []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.links[w]
 	if f.closed || l.Cut || l.Loss > 0 && f.random.Float64() < l.Loss {
-		f.lost[w]++
+		f.dropped[w]++
 		return
 	}
 	if l.Delay == 0 {
-		_, _ = f.hosts[w.to].cable.Write(packet) // a full queue loses packets, as everywhere
+		_, _ = f.hosts[w.to].tun.Write(packet) // a full queue drops packets, as in any network
 		return
 	}
 	select {
-	case f.lane(w) <- parcel{append([]byte(nil), packet...), time.Now().Add(l.Delay)}:
+	case f.queue(w) <- delayedPacket{append([]byte(nil), packet...), time.Now().Add(l.Delay)}:
 	default: // the queue is full
 	}
 }
 
-// lane returns the queue of a slow way.
-func (f *Fabric) lane(w way) chan<- parcel {
-	if f.lanes[w] == nil {
-		lane := make(chan parcel, laneParcels)
-		f.lanes[w] = lane
+// queue returns the queue of a delayed link.
+func (f *Fabric) queue(w direction) chan<- delayedPacket {
+	if f.queues[w] == nil {
+		packets := make(chan delayedPacket, queueLength)
+		f.queues[w] = packets
 		go func() {
-			for p := range lane {
+			for p := range packets {
 				<-time.After(time.Until(p.due))
-				_, _ = f.hosts[w.to].cable.Write(p.packet) // it may be unplugged
+				_, _ = f.hosts[w.to].tun.Write(p.packet) // the interface may be closed
 			}
 		}()
 	}
-	return f.lanes[w]
+	return f.queues[w]
 }

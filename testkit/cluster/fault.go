@@ -9,36 +9,36 @@ import (
 	"troupe/messages"
 )
 
-// Kind is what can happen to a cluster.
+// Kind is a kind of fault.
 type Kind string
 
-// The faults, and what mends them.
+// The faults, and how each is undone.
 const (
-	Kill         Kind = "kill"          // kill -9 of a node; started again
-	Stop         Kind = "stop"          // SIGSTOP of a node; SIGCONT
-	Restart      Kind = "restart"       // orderly end of a node and start; nothing to mend
-	Cut          Kind = "cut"           // partition between two nodes; healed
-	CutOneWay    Kind = "cut one way"   // the same, from one to the other alone
-	Isolate      Kind = "isolate"       // a node from everything; healed
-	Slow         Kind = "slow"          // 100 ms on all that goes from and to a node; healed
-	Lossy        Kind = "lossy"         // a packet in twenty of a node is lost; healed
-	CrashReplica Kind = "crash replica" // replicas.restart of one; nothing to mend
-	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to mend
-	Drain        Kind = "drain"         // nodes.drain; nodes.undrain
-	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; started again
+	Kill         Kind = "kill"          // kill -9 of a node; undone by a start
+	Stop         Kind = "stop"          // SIGSTOP of a node; undone by SIGCONT
+	Restart      Kind = "restart"       // orderly stop and start of a node; nothing to undo
+	Cut          Kind = "cut"           // partition between two nodes; undone by healing the network
+	CutOneWay    Kind = "cut one way"   // partition in one direction; undone by healing the network
+	Isolate      Kind = "isolate"       // partition of a node from all hosts; undone by healing the network
+	Slow         Kind = "slow"          // 100 ms delay on all links of a node; undone by healing the network
+	Lossy        Kind = "lossy"         // 5% packet loss on all links of a node; undone by healing the network
+	CrashReplica Kind = "crash replica" // replicas.restart of a replica; nothing to undo
+	Migrate      Kind = "migrate"       // replicas.migrate of all sequences of a replica; nothing to undo
+	Drain        Kind = "drain"         // nodes.drain; undone by nodes.undrain
+	KillNATS     Kind = "kill nats"     // kill -9 of the external nats-server; undone by a start
 )
 
 const (
-	slowBy   = 100 * time.Millisecond
-	lossyBy  = 0.05
-	startsIn = 30 * time.Second // a node, or what it is asked to do
+	slowDelay    = 100 * time.Millisecond
+	lossShare    = 0.05
+	startTimeout = 30 * time.Second
 )
 
-// Fault is something to happen.
+// Fault is a fault to inject.
 type Fault struct {
 	Kind  Kind
-	On    string // the node or replica
-	Other string // the other node of a cut
+	On    string // node or replica that fails
+	Other string // other node of a cut
 }
 
 func (f Fault) String() string {
@@ -53,8 +53,9 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s %s", f.Kind, f.On)
 }
 
-// Inject lets a fault happen. The function that it returns mends it, and waits until what was started again is up.
-func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+// Inject injects a fault. The returned function undoes it and waits until restarted processes are
+// up.
+func (c *Cluster) Inject(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	switch f.Kind {
 	case Kill, Stop, Restart:
 		return c.injectNode(ctx, f)
@@ -63,21 +64,22 @@ func (c *Cluster) Inject(ctx context.Context, f Fault) (mend func(context.Contex
 	case KillNATS:
 		return c.Server.Start, c.Server.Process().Kill()
 	case CrashReplica:
-		return nothing, c.RestartReplica(ctx, f.On)
+		return noop, c.RestartReplica(ctx, f.On)
 	case Migrate:
-		return nothing, c.Ask(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On}, &messages.MigrateReplicaResponse{})
+		return noop, c.Call(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: f.On},
+			&messages.MigrateReplicaResponse{})
 	case Drain:
 		return c.injectDrain(ctx, f)
 	}
-	return nil, fmt.Errorf("fault %q is not known", f.Kind)
+	return nil, fmt.Errorf("unknown fault %q", f.Kind)
 }
 
-func nothing(context.Context) error { return nil }
+func noop(context.Context) error { return nil }
 
-func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectNode(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	n := c.Node(f.On)
 	if n == nil {
-		return nil, fmt.Errorf("%s: there is no such node", f)
+		return nil, fmt.Errorf("%s: no such node", f)
 	}
 	switch f.Kind {
 	case Kill:
@@ -86,40 +88,41 @@ func (c *Cluster) injectNode(ctx context.Context, f Fault) (mend func(context.Co
 		p := n.Process()
 		return func(context.Context) error { return p.Continue() }, p.Stop()
 	default:
-		return nothing, n.Restart(ctx)
+		return noop, n.Restart(ctx)
 	}
 }
 
-func (c *Cluster) injectDrain(ctx context.Context, f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectDrain(ctx context.Context, f Fault) (undo func(context.Context) error, err error) {
 	return func(ctx context.Context) error {
 			return Until(ctx, func() error {
-				return c.Ask(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On}, &messages.UndrainNodeResponse{})
+				return c.Call(ctx, "nodes.undrain", &messages.UndrainNodeRequest{Name: f.On},
+					&messages.UndrainNodeResponse{})
 			})
 		}, Until(ctx, func() error {
-			return c.Ask(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
+			return c.Call(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: f.On}, &messages.DrainNodeResponse{})
 		})
 }
 
-func (c *Cluster) injectLink(f Fault) (mend func(context.Context) error, err error) {
+func (c *Cluster) injectLink(f Fault) (undo func(context.Context) error, err error) {
 	if c.Fabric == nil {
-		return nil, fmt.Errorf("%s: the nodes are on loopback, where every link is perfect", f)
+		return nil, fmt.Errorf("%s: links on loopback cannot be impaired; set Config.Isolated", f)
 	}
 	switch f.Kind {
 	case Cut:
-		c.Fabric.Between(f.On, f.Other, Link{Cut: true})
+		c.Fabric.SetBoth(f.On, f.Other, Link{Cut: true})
 	case CutOneWay:
 		c.Fabric.Set(f.On, f.Other, Link{Cut: true})
 	case Isolate:
-		c.Fabric.Around(f.On, Link{Cut: true})
+		c.Fabric.SetAll(f.On, Link{Cut: true})
 	case Slow:
-		c.Fabric.Around(f.On, Link{Delay: slowBy})
+		c.Fabric.SetAll(f.On, Link{Delay: slowDelay})
 	case Lossy:
-		c.Fabric.Around(f.On, Link{Loss: lossyBy})
+		c.Fabric.SetAll(f.On, Link{Loss: lossShare})
 	}
 	return func(context.Context) error { c.Fabric.Heal(); return nil }, nil
 }
 
-// Recovered waits until the cluster is as it was before a fault: all living nodes are members, and the model has all its replicas.
-func (c *Cluster) Recovered(ctx context.Context) error {
-	return errors.Join(in(c.Whole(ctx), "members"), in(c.Ready(ctx, ModelName), "replicas"))
+// WaitRecovered waits until all live nodes are members and the model has all its replicas.
+func (c *Cluster) WaitRecovered(ctx context.Context) error {
+	return errors.Join(wrap(c.WaitMembers(ctx), "members"), wrap(c.WaitReady(ctx, ModelName), "replicas"))
 }

@@ -13,23 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Host is where processes run: this machine, or a network namespace that stands for a machine of its own.
+// Host is where processes run: this machine, or a network namespace that acts as a separate
+// machine.
 type Host struct {
 	Name string
 	Addr netip.Addr
 
-	plugged   sync.RWMutex // held for reading by who enters
-	namespace *os.File     // nil: this machine
-	cable     *os.File     // packets of its interface
+	mu        sync.RWMutex // read-locked while a thread enters the namespace
+	namespace *os.File     // nil for this machine
+	tun       *os.File     // the interface; reads and writes are packets
 }
 
-// here is this machine, by its loopback address.
-var here = &Host{Name: "loopback", Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
+// loopback is this machine, by its loopback address.
+var loopback = &Host{Name: "loopback", Addr: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 
 // mtu is large, since every packet costs two system calls.
 const mtu = 9000
 
-// newHost makes a machine of one address in subnet. Its only interface, beside loopback, is a TUN device.
+// newHost creates a host with one address in subnet. Its only interface besides loopback is a TUN
+// device.
 func newHost(name string, subnet netip.Prefix, addr netip.Addr) (*Host, error) {
 	h := &Host{Name: name, Addr: addr}
 	err := onThread(func() error {
@@ -40,7 +42,7 @@ func newHost(name string, subnet netip.Prefix, addr netip.Addr) (*Host, error) {
 		if h.namespace, err = os.Open("/proc/thread-self/ns/net"); err != nil {
 			return err
 		}
-		if h.cable, err = openTUN("eth0"); err != nil {
+		if h.tun, err = openTUN("eth0"); err != nil {
 			return err
 		}
 		for _, args := range [][]string{
@@ -61,11 +63,12 @@ func newHost(name string, subnet netip.Prefix, addr netip.Addr) (*Host, error) {
 	return h, nil
 }
 
-// openTUN makes an interface in the namespace of this thread. Reads and writes of the file are its packets, whole and with checksums.
+// openTUN creates an interface in the network namespace of the calling thread. Each read or write
+// of the file is one packet, with checksums.
 func openTUN(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("/dev/net/tun: %w; the kernel needs CONFIG_TUN, and a container the device", err)
+		return nil, fmt.Errorf("/dev/net/tun: %w; the kernel needs CONFIG_TUN, and a container needs the device", err)
 	}
 	req, err := unix.NewIfreq(name)
 	if err == nil {
@@ -73,19 +76,21 @@ func openTUN(name string) (*os.File, error) {
 		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, req)
 	}
 	if err != nil {
-		_ = unix.Close(fd) // the first error counts
-		return nil, fmt.Errorf("make interface %s: %w", name, err)
+		_ = unix.Close(fd) // the first error is reported
+		return nil, fmt.Errorf("create interface %s: %w", name, err)
 	}
-	return os.NewFile(uintptr(fd), "tun "+name), nil // only now: the poller must not meet it before it has an interface
+	// The poller must not see the descriptor before it has an interface.
+	return os.NewFile(uintptr(fd), "tun "+name), nil
 }
 
-// enter puts the calling thread on the host. It must be locked to its goroutine, and end with it.
+// enter moves the calling thread to the host. The thread must be locked to its goroutine and end
+// with it.
 func (h *Host) enter() error {
 	if h.namespace == nil {
 		return nil
 	}
-	h.plugged.RLock()
-	defer h.plugged.RUnlock()
+	h.mu.RLock()
+	defer h.mu.RUnlock()
 	if err := unix.Setns(int(h.namespace.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter the namespace of %s: %w", h.Name, err)
 	}
@@ -104,7 +109,7 @@ func (h *Host) Dial(ctx context.Context, network, address string) (conn net.Conn
 	return conn, err
 }
 
-// Do runs f on a thread on the host: the sockets that it makes are the host's, and stay so.
+// Do runs f on a thread of the host. Sockets that f opens belong to the host and stay there.
 func (h *Host) Do(f func() error) error {
 	return onThread(func() error {
 		if err := h.enter(); err != nil {
@@ -115,16 +120,16 @@ func (h *Host) Do(f func() error) error {
 }
 
 func (h *Host) close() {
-	h.plugged.Lock()
-	defer h.plugged.Unlock()
-	for _, f := range []*os.File{h.cable, h.namespace} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, f := range []*os.File{h.tun, h.namespace} {
 		if f != nil {
 			_ = f.Close() // nothing was buffered
 		}
 	}
 }
 
-// onThread runs f on a thread of its own, which ends afterwards: it may have changed its namespace.
+// onThread runs f on a new thread, which ends afterwards, since f may have changed its namespace.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {

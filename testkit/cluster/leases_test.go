@@ -7,43 +7,58 @@ import (
 	"troupe/messages"
 )
 
-// TestLeases: device memory of nobody, of a replica elsewhere, and replicas without any, are found.
-func TestLeases(t *testing.T) {
+// TestCheckLeases checks that three faults are found: device memory without an owner, device memory
+// whose owner runs elsewhere, and replicas without device memory.
+func TestCheckLeases(t *testing.T) {
 	replica := func(name, node string) map[string]*messages.ReplicaStatus {
 		return map[string]*messages.ReplicaStatus{name: {Name: name, Node: node, Gpu: "gpu-0"}}
 	}
 	gpu := func(owner string) *messages.GpuStatus {
-		return &messages.GpuStatus{Name: "gpu-0", Node: "n1", MemoryBytes: 10, FreeBytes: 4, Leases: []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}}}
+		return &messages.GpuStatus{
+			Name:        "gpu-0",
+			Node:        "n1",
+			MemoryBytes: 10,
+			FreeBytes:   4,
+			Leases:      []*messages.GpuLease{{Owner: owner, Kind: "kv", Bytes: 6}},
+		}
+	}
+	idle := func(free uint64) *messages.GpuStatus {
+		return &messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: free}
 	}
 	for name, c := range map[string]struct {
 		gpu      *messages.GpuStatus
 		replicas map[string]*messages.ReplicaStatus
-		want     string // empty: nothing is found
+		want     string // empty if nothing is found
 	}{
-		"owned":            {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
-		"of nobody":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
-		"of one elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
-		"without":          {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 10}, replica("kjv-0", "n1"), "kjv-0 is there without a lease"},
-		"not listed":       {&messages.GpuStatus{Name: "gpu-0", MemoryBytes: 10, FreeBytes: 4}, nil, "4 of 10 bytes free"},
+		"owned":           {gpu("kjv-0"), replica("kjv-0", "n1"), ""},
+		"no owner":        {gpu("kjv-0"), nil, `6 bytes of kv for "kjv-0"`},
+		"owner elsewhere": {gpu("kjv-0"), replica("kjv-0", "n2"), `6 bytes of kv for "kjv-0"`},
+		"no lease":        {idle(10), replica("kjv-0", "n1"), "kjv-0 has no lease"},
+		"not listed":      {idle(4), nil, "4 of 10 bytes free"},
 	} {
-		err := leases([]*messages.GpuStatus{c.gpu}, c.replicas)
+		err := checkLeases([]*messages.GpuStatus{c.gpu}, c.replicas)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestSequences: what runs, waits or holds KV blocks or adapters is found.
-func TestSequences(t *testing.T) {
+// TestCheckSequences checks that running and waiting sequences are found, and KV blocks and
+// adapters in use.
+func TestCheckSequences(t *testing.T) {
 	for name, r := range map[string]*messages.ReplicaStatus{
-		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1}, "waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1}, "blocks": {KvBlocks: 8, KvBlocksFree: 7},
-		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}}, "in use": {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
+		"running": {KvBlocks: 8, KvBlocksFree: 8, Running: 1},
+		"waiting": {KvBlocks: 8, KvBlocksFree: 8, Waiting: 1},
+		"blocks":  {KvBlocks: 8, KvBlocksFree: 7},
+		"adapter": {Adapters: []*messages.AdapterHeld{{Name: "a", Sequences: 1}}},
+		"in use":  {Adapters: []*messages.AdapterHeld{{State: messages.AdapterState_ADAPTER_STATE_ACTIVE}}},
 	} {
-		if sequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
+		if checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": r}) == nil {
 			t.Errorf("%s: not found", name)
 		}
 	}
-	if err := sequences(map[string]*messages.ReplicaStatus{"kjv-0": {KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}}); err != nil {
+	cached := &messages.ReplicaStatus{KvBlocks: 8, KvBlocksFree: 8, KvBlocksCached: 3}
+	if err := checkSequences(map[string]*messages.ReplicaStatus{"kjv-0": cached}); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,29 +12,30 @@ import (
 	"troupe/messages"
 )
 
-// A node may have goroutineSlack goroutines more than before the load. Connections come and go, and a supervise.Dispatcher keeps as many as were
-// ever busy at once, up to 32, of which a node that has just started has a dozen.
+// goroutineSlack is the number of goroutines that a node may gain over its baseline. Connections
+// come and go. A supervise.Dispatcher keeps up to 32 workers, as many as were ever busy at once,
+// and a node that has just started has about twelve.
 const goroutineSlack = 40
 
-// goroutinesPerReplica are the streams of its device, each of which is a goroutine on cuda/host. Replicas are placed anew after a fault: a node
-// that had none may have two.
+// goroutinesPerReplica is the number of streams of a replica's device, each of which is a goroutine
+// on cuda/host. Replicas are placed again after a fault, so a node that had none may have two.
 const goroutinesPerReplica = 14
 
-// Levels are the goroutines of each node, by name, beside those of its replicas, when nothing is asked of it.
-type Levels map[string]int
+// Baseline is the number of goroutines of each idle node by name, without those of its replicas.
+type Baseline map[string]int
 
-// Levels measures the nodes that live, once their replicas are there with all that they hold.
-func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
-	all := Levels{}
+// MeasureBaseline measures the live nodes after their replicas have all their leases.
+func (c *Cluster) MeasureBaseline(ctx context.Context) (Baseline, error) {
+	all := Baseline{}
 	err := Until(ctx, func() error {
-		replicas, err := c.replicas(ctx)
+		replicas, err := c.listReplicas(ctx)
 		if err != nil {
 			return err
 		}
-		if err := c.leases(ctx, replicas); err != nil {
+		if err := c.checkLeases(ctx, replicas); err != nil {
 			return err
 		}
-		for _, n := range c.Living() {
+		for _, n := range c.LiveNodes() {
 			if all[n.Name], err = n.goroutines(ctx, replicas); err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ func (c *Cluster) Levels(ctx context.Context) (Levels, error) {
 	return all, err
 }
 
-// goroutines are those of a node, beside those of its replicas.
+// goroutines returns the number of a node's goroutines without those of its replicas.
 func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.ReplicaStatus) (int, error) {
 	count, err := n.Gauge(ctx, "go_goroutines")
 	for _, r := range replicas {
@@ -55,92 +56,100 @@ func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.Rep
 	return count, err
 }
 
-// Clean waits until no node holds anything for requests that have ended, and says what is left when ctx ends before. A node that was
-// restarted is held against its level in its former life.
-func (c *Cluster) Clean(ctx context.Context, before Levels) error {
-	return Until(ctx, func() error { return c.Left(ctx, before) })
+// WaitClean waits until no node holds resources of finished requests. If ctx ends before, it
+// returns what is left. A restarted node is compared with its baseline before the restart.
+func (c *Cluster) WaitClean(ctx context.Context, before Baseline) error {
+	return Until(ctx, func() error { return c.Leftovers(ctx, before) })
 }
 
-// Left says what is there at this moment that would not be there without requests.
-func (c *Cluster) Left(ctx context.Context, before Levels) error {
-	replicas, err := c.replicas(ctx)
+// Leftovers returns an error that lists all resources that exist only because of requests.
+func (c *Cluster) Leftovers(ctx context.Context, before Baseline) error {
+	replicas, err := c.listReplicas(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(sequences(replicas), c.leases(ctx, replicas), c.sessions(ctx), c.processes(ctx, replicas, before))
+	return errors.Join(checkSequences(replicas), c.checkLeases(ctx, replicas), c.checkSessions(ctx),
+		c.checkProcesses(ctx, replicas, before))
 }
 
-// replicas are those that the cluster says it has, by name.
-func (c *Cluster) replicas(ctx context.Context) (map[string]*messages.ReplicaStatus, error) {
+// listReplicas returns all replicas of the cluster by name.
+func (c *Cluster) listReplicas(ctx context.Context) (map[string]*messages.ReplicaStatus, error) {
 	res := &messages.ListReplicasResponse{}
-	if err := c.Ask(ctx, "replicas.list", &messages.ListReplicasRequest{}, res); err != nil {
+	if err := c.Call(ctx, "replicas.list", &messages.ListReplicasRequest{}, res); err != nil {
 		return nil, err
 	}
 	all := map[string]*messages.ReplicaStatus{}
 	for _, r := range res.GetReplicas() {
 		if all[r.GetName()] != nil {
-			return nil, fmt.Errorf("there are two replicas %s, on %q and %q", r.GetName(), all[r.GetName()].GetNode(), r.GetNode())
+			return nil, fmt.Errorf("two replicas are named %s, on %q and %q", r.GetName(),
+				all[r.GetName()].GetNode(), r.GetNode())
 		}
 		all[r.GetName()] = r
 	}
 	return all, nil
 }
 
-// sequences finds those that run or wait, and KV blocks and adapters that they hold.
-func sequences(replicas map[string]*messages.ReplicaStatus) error {
+// checkSequences finds running and waiting sequences, and the KV blocks and adapters that they
+// hold.
+func checkSequences(replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	for name, r := range replicas {
 		name += " on " + r.GetNode()
 		if r.GetRunning()+r.GetWaiting() > 0 {
-			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name, r.GetRunning(), r.GetWaiting(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name,
+				r.GetRunning(), r.GetWaiting(), r.GetRequests()))
 		}
 		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
-			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks, and is concerned with the requests %s", name, held, r.GetKvBlocks(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks and has the requests %s", name, held,
+				r.GetKvBlocks(), r.GetRequests()))
 		}
 		for _, a := range r.GetAdapters() {
 			if a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE {
-				found = append(found, fmt.Errorf("%s has adapter %s in use, by %d sequences", name, a.GetName(), a.GetSequences()))
+				found = append(found, fmt.Errorf("%s has adapter %s in use by %d sequences", name, a.GetName(),
+					a.GetSequences()))
 			}
 		}
 	}
 	return errors.Join(found...)
 }
 
-func (c *Cluster) leases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
+func (c *Cluster) checkLeases(ctx context.Context, replicas map[string]*messages.ReplicaStatus) error {
 	gpus := &messages.ListGpusResponse{}
-	if err := c.Ask(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
+	if err := c.Call(ctx, "gpus.list", &messages.ListGpusRequest{}, gpus); err != nil {
 		return err
 	}
-	return leases(gpus.GetGpus(), replicas)
+	return checkLeases(gpus.GetGpus(), replicas)
 }
 
-// leases finds device memory that no living replica owns, and replicas without.
-func leases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
+// checkLeases finds device memory that no live replica owns, and replicas without a lease.
+func checkLeases(gpus []*messages.GpuStatus, replicas map[string]*messages.ReplicaStatus) error {
 	var found []error
 	owners := map[string]bool{}
 	for _, gpu := range gpus {
 		for _, l := range gpu.GetLeases() {
 			owners[l.GetOwner()] = true
 			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
-				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which is not there", gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
+				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there",
+					gpu.GetNode(), gpu.GetName(), l.GetBytes(), l.GetKind(), l.GetOwner()))
 			}
 		}
 		if len(gpu.GetLeases()) == 0 && gpu.GetFreeBytes() != gpu.GetMemoryBytes() {
-			found = append(found, fmt.Errorf("%s/%s has no lease, and %d of %d bytes free", gpu.GetNode(), gpu.GetName(), gpu.GetFreeBytes(), gpu.GetMemoryBytes()))
+			found = append(found, fmt.Errorf("%s/%s has no lease but %d of %d bytes free", gpu.GetNode(),
+				gpu.GetName(), gpu.GetFreeBytes(), gpu.GetMemoryBytes()))
 		}
 	}
 	for name := range replicas {
 		if !owners[name] {
-			found = append(found, fmt.Errorf("%s is there without a lease", name))
+			found = append(found, fmt.Errorf("%s has no lease", name))
 		}
 	}
 	return errors.Join(found...)
 }
 
-// sessions finds actors of requests in the tree of every node.
-func (c *Cluster) sessions(ctx context.Context) error {
+// checkSessions finds session actors in the tree of every node.
+func (c *Cluster) checkSessions(ctx context.Context) error {
 	res := &messages.TreeResponse{}
-	if err := c.Ask(ctx, "tree", &messages.TreeRequest{}, res); err != nil {
+	if err := c.Call(ctx, "tree", &messages.TreeRequest{}, res); err != nil {
 		return err
 	}
 	var found []error
@@ -159,17 +168,20 @@ func (c *Cluster) sessions(ctx context.Context) error {
 	return errors.Join(found...)
 }
 
-// processes finds requests and goroutines that stayed.
-func (c *Cluster) processes(ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Levels) error {
+// checkProcesses finds requests in flight and leaked goroutines.
+func (c *Cluster) checkProcesses(
+	ctx context.Context, replicas map[string]*messages.ReplicaStatus, before Baseline,
+) error {
 	var found []error
-	for _, n := range c.Living() {
+	for _, n := range c.LiveNodes() {
 		requests, err := n.Gauge(ctx, "troupe_gateway_requests_in_flight")
 		if err == nil && requests > 0 {
 			err = fmt.Errorf("%s has %d requests in flight", n.Name, requests)
 		}
 		count, failed := n.goroutines(ctx, replicas)
 		if most := before[n.Name] + goroutineSlack; failed == nil && count > most {
-			failed = fmt.Errorf("%s has %d goroutines beside those of its replicas, and should have %d at most: there were %d before", n.Name, count, most, before[n.Name])
+			failed = fmt.Errorf("%s has %d goroutines without those of its replicas, at most %d expected, "+
+				"baseline %d", n.Name, count, most, before[n.Name])
 		}
 		found = append(found, err, failed)
 	}
@@ -178,7 +190,7 @@ func (c *Cluster) processes(ctx context.Context, replicas map[string]*messages.R
 
 // Gauge reads a metric without labels from the node's /metrics.
 func (n *Node) Gauge(ctx context.Context, metric string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL("/metrics"), nil)
 	if err != nil {
@@ -195,5 +207,5 @@ func (n *Node) Gauge(ctx context.Context, metric string) (int, error) {
 			return int(f), err
 		}
 	}
-	return 0, fmt.Errorf("metrics of %s have no %s", n.Name, metric)
+	return 0, fmt.Errorf("metrics of %s lack %s", n.Name, metric)
 }

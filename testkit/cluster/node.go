@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Ports of a node that has a host to itself. On loopback it chooses its own.
+// Ports of a node with its own host. On loopback the node chooses free ports.
 const (
 	httpPort      = "8000"
 	natsPort      = "4222"
@@ -23,17 +23,18 @@ const (
 	bulkPort      = "7001"
 )
 
-// Node is a node process, over all its lives: each has the same name, data folder, options and, from the first one on, addresses.
+// Node is a node that can be restarted. Every process of it has the same name, data folder and
+// flags, and keeps the addresses of the first one.
 type Node struct {
 	Name string
 
 	host  *Host
 	dir   string   // data folder and logs
-	flags []string // beside those that say where it listens
+	flags []string // without those for addresses
 
 	mu     sync.Mutex
-	listen map[string]string // flag to address; port 0 until it is known
-	life   int
+	listen map[string]string // address by flag; port 0 until it is known
+	starts int
 	proc   *Process
 	web    *http.Client
 }
@@ -42,14 +43,14 @@ func newNode(host *Host, name, dir string, flags ...string) *Node {
 	n := &Node{Name: name, host: host, dir: dir, flags: flags, listen: map[string]string{}}
 	n.web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: host.Dial}}
 	ports := map[string]string{"--http": httpPort, "--cluster-listen": actorPort, "--data-listen": bulkPort}
-	if n.embeds() {
+	if n.embedsNATS() {
 		ports["--nats-listen"] = natsPort
 	}
 	for flag, port := range ports {
-		if host == here {
+		if host == loopback {
 			port = "0"
 		}
-		if Knows(flag) {
+		if HasFlag(flag) {
 			n.listen[flag] = net.JoinHostPort(host.Addr.String(), port)
 		}
 	}
@@ -61,7 +62,7 @@ var (
 	natsLine = regexp.MustCompile(`(?m)^\s*NATS\s+(nats://\S+)`)
 )
 
-// Start begins the node's next life and waits until it says where it is.
+// Start starts the node and waits until it prints its addresses.
 func (n *Node) Start(ctx context.Context) error {
 	bin, err := build(nodePackage)
 	if err != nil {
@@ -70,19 +71,19 @@ func (n *Node) Start(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.proc != nil && !n.proc.Ended() {
-		return fmt.Errorf("%s runs already", n.Name)
+		return fmt.Errorf("%s is already running", n.Name)
 	}
-	n.life++
-	log := filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, n.life))
+	n.starts++
+	log := filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, n.starts))
 	if n.proc, err = start(n.host, n.Name, log, bin, n.args()...); err != nil {
 		return err
 	}
-	at, err := n.proc.says(ctx, httpLine)
+	match, err := n.proc.waitForOutput(ctx, httpLine)
 	if err != nil {
 		return err
 	}
-	n.listen["--http"] = at[1]
-	if n.embeds() {
+	n.listen["--http"] = match[1]
+	if n.embedsNATS() {
 		u, err := n.natsURL(ctx)
 		if err != nil {
 			return err
@@ -94,74 +95,74 @@ func (n *Node) Start(ctx context.Context) error {
 
 func (n *Node) args() []string {
 	args := []string{"up", "--data", filepath.Join(n.dir, n.Name)}
-	if Knows("--name") {
+	if HasFlag("--name") {
 		args = append(args, "--name", n.Name)
 	}
 	for flag, address := range n.listen {
 		args = append(args, flag, address)
 	}
-	if n.host != here {
-		if Knows("--advertise") {
+	if n.host != loopback {
+		if HasFlag("--advertise") {
 			args = append(args, "--advertise", n.host.Addr.String())
 		}
-		if Knows("--insecure") {
+		if HasFlag("--insecure") {
 			args = append(args, "--insecure")
 		}
 	}
-	if Knows("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
-		args = append(args, "--drain-grace", "0s") // there is no balancer that would have to notice
+	if HasFlag("--drain-grace") && !slices.Contains(n.flags, "--drain-grace") {
+		args = append(args, "--drain-grace", "0s") // there is no load balancer that must notice the drain
 	}
-	args = append(args, "--drain-timeout", "3m") // on a busy machine streams take their time
+	args = append(args, "--drain-timeout", "3m") // streams are slow on a busy machine
 	return append(args, n.flags...)
 }
 
-// embeds reports whether the node has a NATS server of its own.
-func (n *Node) embeds() bool { return !slices.Contains(n.flags, "--join") }
+// embedsNATS reports whether the node runs its own NATS server.
+func (n *Node) embedsNATS() bool { return !slices.Contains(n.flags, "--join") }
 
-// natsURL is the server that the node says it is connected to.
+// natsURL returns the URL of the NATS server that the node prints.
 func (n *Node) natsURL(ctx context.Context) (*url.URL, error) {
-	at, err := n.proc.says(ctx, natsLine)
+	match, err := n.proc.waitForOutput(ctx, natsLine)
 	if err != nil {
 		return nil, err
 	}
-	return url.Parse(at[1])
+	return url.Parse(match[1])
 }
 
-// URL is a page of the node's HTTP server.
+// URL returns the URL of a path on the node's HTTP server.
 func (n *Node) URL(path string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return "http://" + n.listen["--http"] + path
 }
 
-// HTTP is a client for the node, as a program on its host would have. Every request has a connection of its own, which a broken one
-// thus can not outlive.
+// HTTP returns an HTTP client on the node's host. Every request uses a new connection, so a broken
+// connection affects one request only.
 func (n *Node) HTTP() *http.Client { return n.web }
 
-// Process is the node's present life, or its last.
+// Process returns the node's current process, or its last one.
 func (n *Node) Process() *Process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.proc
 }
 
-// Restart ends the node in order and begins its next life.
+// Restart stops the node in order and starts it again.
 func (n *Node) Restart(ctx context.Context) error {
 	return errors.Join(n.Process().Terminate(ctx), n.Start(ctx))
 }
 
-// Alive reports whether the process is there, stopped or not.
+// Alive reports whether the process exists, even if it is stopped.
 func (n *Node) Alive() bool {
 	p := n.Process()
 	return p != nil && !p.Ended()
 }
 
-// logs is the end of what the node wrote in each of its lives.
+// logs returns the end of the log of each of the node's processes.
 func (n *Node) logs(lines int) string {
 	var b strings.Builder
-	for life := range n.life {
-		p := Process{Log: filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, life+1))}
-		fmt.Fprintf(&b, "--- %s, life %d\n%s\n", n.Name, life+1, p.Tail(lines))
+	for i := range n.starts {
+		p := Process{Log: filepath.Join(n.dir, fmt.Sprintf("%s.%d.log", n.Name, i+1))}
+		fmt.Fprintf(&b, "--- %s, start %d\n%s\n", n.Name, i+1, p.Tail(lines))
 	}
 	return b.String()
 }

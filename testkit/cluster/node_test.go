@@ -17,16 +17,16 @@ import (
 
 const clients = cluster.Streams
 
-// expected are the requests of this package's tests, with their answers.
+// expected returns the requests of this package's tests with their answers.
 var expected = sync.OnceValues(func() (*cluster.Load, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), cluster.Patience*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cluster.TimeScale*time.Minute)
 	defer cancel()
 	requests := cluster.Requests(clients, cluster.StreamTokens)
-	answers, err := cluster.Undisturbed(ctx, requests)
+	answers, err := cluster.ReferenceAnswers(ctx, requests)
 	return &cluster.Load{Requests: requests, Answers: answers, Streams: clients}, err
 })
 
-// load returns streams through gateways.
+// load returns a load through gateways.
 func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 	t.Helper()
 	l, err := expected()
@@ -38,39 +38,39 @@ func load(t *testing.T, gateways ...*cluster.Node) cluster.Load {
 
 func deploy(t *testing.T, c *cluster.Cluster, replicas int) {
 	t.Helper()
-	if err := c.Deploy(cluster.Within(t, time.Minute), cluster.Spec(replicas)); err != nil {
+	if err := c.Deploy(cluster.TestContext(t, time.Minute), cluster.Spec(replicas)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func levels(t *testing.T, c *cluster.Cluster) cluster.Levels {
+func measureBaseline(t *testing.T, c *cluster.Cluster) cluster.Baseline {
 	t.Helper()
-	var l cluster.Levels
+	var l cluster.Baseline
 	until(t, "the goroutines of all nodes", func() bool {
 		var err error
-		l, err = c.Levels(t.Context())
+		l, err = c.MeasureBaseline(t.Context())
 		return err == nil
 	})
 	return l
 }
 
-func clean(t *testing.T, c *cluster.Cluster, before cluster.Levels) {
+func checkClean(t *testing.T, c *cluster.Cluster, before cluster.Baseline) {
 	t.Helper()
-	if err := c.Clean(cluster.Within(t, time.Minute), before); err != nil {
+	if err := c.WaitClean(cluster.TestContext(t, time.Minute), before); err != nil {
 		t.Errorf("left behind: %v", err)
 	}
 }
 
-// TestReplicaRestarts: streams over two replicas, each of which is restarted in the middle.
-func TestReplicaRestarts(t *testing.T) {
+// TestStreamsSurviveReplicaRestarts restarts each of two replicas while streams run.
+func TestStreamsSurviveReplicaRestarts(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1, Devices: "host:2x256MiB"})
 	deploy(t, c, 2)
-	before := levels(t, c)
+	before := measureBaseline(t, c)
 	l := load(t, c.Nodes...)
 	l.Repeat = true
-	run := l.Start(cluster.Within(t, time.Minute))
+	run := l.Start(cluster.TestContext(t, time.Minute))
 	for i := range 2 {
-		if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
+		if err := run.WaitStreaming(cluster.TestContext(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.RestartReplica(t.Context(), fmt.Sprintf("%s-%d", cluster.ModelName, i)); err != nil {
@@ -85,61 +85,66 @@ func TestReplicaRestarts(t *testing.T) {
 	if report.Streams < clients {
 		t.Errorf("%d streams for %d clients", report.Streams, clients)
 	}
-	clean(t, c, before)
+	checkClean(t, c, before)
 }
 
-// TestDamageIsReported: an expectation that differs in the least makes its stream, and only that, a wrong one.
-func TestDamageIsReported(t *testing.T) {
+// TestWrongAnswersAreReported checks that the slightest difference from the expected answer is
+// reported, for its stream only.
+func TestWrongAnswersAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
 	l := load(t, c.Nodes...)
 	l.Requests, l.Answers, l.Streams = l.Requests[:8], append([]cluster.Answer(nil), l.Answers[:8]...), 8
 	half := len(l.Answers[1].Text) / 2
-	l.Answers[1].Text = l.Answers[1].Text[:half] + l.Answers[1].Text[half+1:] // as if one had been doubled
-	l.Answers[2].Text += "x"                                                  // as if the last one had been lost
+	l.Answers[1].Text = l.Answers[1].Text[:half] + l.Answers[1].Text[half+1:] // as if a token had been repeated
+	l.Answers[2].Text += "x"                                                  // as if the last token had been lost
 	l.Answers[3].Finish = "stop"
 	l.Answers[4].Tokens++
-	report := l.Start(cluster.Within(t, time.Minute)).Finish()
+	report := l.Start(cluster.TestContext(t, time.Minute)).Finish()
 	if report.Streams != 4 || len(report.Errors) != 4 {
 		t.Errorf("%s", report)
 	}
-	said := fmt.Sprint(report.Err(), report.Errors)
-	for _, want := range []string{"request 1 through n1", "request 2 through", "request 3 through", "request 4 through", fmt.Sprintf("from byte %d on", half)} {
-		if !strings.Contains(said, want) {
-			t.Errorf("it does not say %q: %s", want, said)
+	text := fmt.Sprint(report.Err(), report.Errors)
+	for _, want := range []string{
+		"request 1 through n1", "request 2 through", "request 3 through", "request 4 through",
+		fmt.Sprintf("from byte %d on", half),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the errors do not contain %q: %s", want, text)
 		}
 	}
 }
 
-// TestLeftoversAreReported: what runs is not clean, and neither are too many goroutines.
+// TestLeftoversAreReported checks that running sequences and surplus goroutines are reported.
 func TestLeftoversAreReported(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 1})
 	deploy(t, c, 1)
-	before := levels(t, c)
+	before := measureBaseline(t, c)
 	l := load(t, c.Nodes...)
 	l.Repeat = true
-	run := l.Start(cluster.Within(t, time.Minute))
-	if err := run.Flowing(cluster.Within(t, time.Minute)); err != nil {
+	run := l.Start(cluster.TestContext(t, time.Minute))
+	if err := run.WaitStreaming(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"kjv-0 on n1 runs", "KV blocks", "node/gateway/session-", "requests in flight"} {
-		until(t, "report of "+want, func() bool { // a replica's figures reach its deployment now and then
-			err := c.Left(t.Context(), before)
+		until(t, "report of "+want, func() bool { // a replica reports its figures periodically
+			err := c.Leftovers(t.Context(), before)
 			return err != nil && strings.Contains(err.Error(), want)
 		})
 	}
 	if err := run.Finish().Err(); err != nil {
 		t.Error(err)
 	}
-	clean(t, c, before)
+	checkClean(t, c, before)
 	before["n1"] -= 1000
-	if err := c.Left(t.Context(), before); err == nil || !strings.Contains(err.Error(), "goroutines") {
+	if err := c.Leftovers(t.Context(), before); err == nil || !strings.Contains(err.Error(), "goroutines") {
 		t.Errorf("goroutines are not reported: %v", err)
 	}
 }
 
-// TestLives: a node that is stopped, continued, killed and started again keeps its addresses and its data.
-func TestLives(t *testing.T) {
+// TestNodeKeepsAddressAcrossRestarts checks that a node that is stopped, continued, killed and
+// restarted keeps its addresses and data.
+func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 	for _, isolated := range []bool{false, true} {
 		t.Run(fmt.Sprintf("isolated %t", isolated), func(t *testing.T) {
 			c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: isolated})
@@ -157,34 +162,34 @@ func TestLives(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n.Alive() || !n.Process().Killed() || n.Process().Kill() == nil {
-				t.Error("it was killed, and seems not to be")
+				t.Error("the killed node seems alive")
 			}
-			for range 2 { // the second time over an orderly end
+			for range 2 { // the second time after an orderly stop
 				if n.Alive() {
-					if err := n.Process().Terminate(cluster.Within(t, time.Minute)); err != nil {
+					if err := n.Process().Terminate(cluster.TestContext(t, time.Minute)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
+				if err := n.Start(cluster.TestContext(t, time.Minute)); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Ready(cluster.Within(t, time.Minute), cluster.ModelName); err != nil {
+				if err := c.WaitReady(cluster.TestContext(t, time.Minute), cluster.ModelName); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if n.URL("/") != url {
-				t.Errorf("it was at %s and is at %s", url, n.URL("/"))
+				t.Errorf("the address was %s and is %s", url, n.URL("/"))
 			}
 			l := load(t, n)
 			l.Requests, l.Streams = l.Requests[:4], 4
-			if err := l.Start(cluster.Within(t, time.Minute)).Finish().Err(); err != nil {
+			if err := l.Start(cluster.TestContext(t, time.Minute)).Finish().Err(); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 }
 
-// state is what the kernel says of a node's process: R, S, T.
+// state returns the kernel's state of a node's process: R, S or T.
 func state(t *testing.T, n *cluster.Node) string {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Process().PID()))
@@ -195,9 +200,10 @@ func state(t *testing.T, n *cluster.Node) string {
 	return rest[:1]
 }
 
-// TestServer: a stock nats-server keeps its address and what was stored over a kill.
-func TestServer(t *testing.T) {
-	ctx := cluster.Within(t, time.Minute)
+// TestServerKeepsDataAcrossKill checks that a stock nats-server keeps its address and data when it
+// is killed.
+func TestServerKeepsDataAcrossKill(t *testing.T) {
+	ctx := cluster.TestContext(t, time.Minute)
 	s := cluster.NewServer(t.TempDir())
 	t.Cleanup(s.Close)
 	if err := s.Start(ctx); err != nil {
@@ -222,12 +228,12 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.URL() != url {
-		t.Errorf("it was at %s and is at %s", url, s.URL())
+		t.Errorf("the address was %s and is %s", url, s.URL())
 	}
 	if err := cluster.Until(ctx, func() error {
 		got, err := kv.Get(ctx, "key")
 		if err == nil && string(got.Value()) != "value" {
-			t.Errorf("it kept %q", got.Value())
+			t.Errorf("stored value %q", got.Value())
 		}
 		return err
 	}); err != nil {
@@ -245,9 +251,10 @@ func connect(t *testing.T, url string) *nats.Conn {
 	return conn
 }
 
-// TestKnows: an option is known by its whole name.
-func TestKnows(t *testing.T) {
-	if !cluster.Knows("--http") || !cluster.Knows("--nats-listen") || cluster.Knows("--htt") || cluster.Knows("--nats") {
-		t.Error("options are not what troupe up --help says")
+// TestHasFlag checks that only complete flag names match.
+func TestHasFlag(t *testing.T) {
+	if !cluster.HasFlag("--http") || !cluster.HasFlag("--nats-listen") || cluster.HasFlag("--htt") ||
+		cluster.HasFlag("--nats") {
+		t.Error("HasFlag does not match troupe up --help")
 	}
 }

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// pollEvery is how often something is looked at until it is so.
-const pollEvery = 10 * time.Millisecond
+// pollInterval is the interval between two attempts of Until.
+const pollInterval = 10 * time.Millisecond
 
-// Process is one life of a command, in a process group of its own.
+// Process is a running command in its own process group.
 type Process struct {
 	Name string
-	Log  string // the file with all that it has written
+	Log  string // file with its output
 
-	cmd    *exec.Cmd
-	done   chan struct{}
-	status error       // once done
-	doomed atomic.Bool // told to end at once
-	told   atomic.Bool // told to end in order
+	cmd         *exec.Cmd
+	done        chan struct{}
+	status      error       // set when done is closed
+	killed      atomic.Bool // SIGKILL was sent
+	terminating atomic.Bool // SIGTERM was sent
 }
 
-// start starts a command on a host and keeps its output in a file.
+// start starts a command on a host and writes its output to a file.
 func start(host *Host, name, log, path string, args ...string) (*Process, error) {
 	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
 		return nil, err
@@ -44,16 +44,17 @@ func start(host *Host, name, log, path string, args ...string) (*Process, error)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
-	go p.attend(host, started)
+	go p.startAndWait(host, started)
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	return p, nil
 }
 
-// attend starts the process and waits for its end on one thread, which ends with it: Pdeathsig is about the parent's thread, and one that
-// has entered a namespace must do nothing else afterwards.
-func (p *Process) attend(host *Host, started chan<- error) {
+// startAndWait starts the process and waits for its end on one thread, which ends with it.
+// Pdeathsig depends on the thread that started the process, and a thread that has entered a
+// namespace must not be used again.
+func (p *Process) startAndWait(host *Host, started chan<- error) {
 	runtime.LockOSThread()
 	err := host.enter()
 	if err == nil {
@@ -66,7 +67,7 @@ func (p *Process) attend(host *Host, started chan<- error) {
 	}
 }
 
-// Kill ends the process at once, as a power failure does, and waits until it is gone.
+// Kill kills the process, as a power failure does, and waits until it has ended.
 func (p *Process) Kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
@@ -75,13 +76,13 @@ func (p *Process) Kill() error {
 	return nil
 }
 
-// Stop freezes the process with all its threads: it keeps its memory and connections, and does nothing.
+// Stop suspends the process with SIGSTOP. It keeps its memory and connections.
 func (p *Process) Stop() error { return p.signal(syscall.SIGSTOP) }
 
-// Continue lets a stopped process go on.
+// Continue resumes a stopped process.
 func (p *Process) Continue() error { return p.signal(syscall.SIGCONT) }
 
-// Terminate asks the process to end in order and waits until it has. Its exit status must be 0.
+// Terminate sends SIGTERM and waits until the process has ended. Its exit status must be 0.
 func (p *Process) Terminate(ctx context.Context) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (p *Process) Terminate(ctx context.Context) error {
 	select {
 	case <-p.done:
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not end after SIGTERM: %w", p.Name, ctx.Err())
+		return fmt.Errorf("%s has not ended after SIGTERM: %w", p.Name, ctx.Err())
 	}
 	if p.status != nil {
 		return fmt.Errorf("%s ended with %w after SIGTERM", p.Name, p.status)
@@ -97,7 +98,8 @@ func (p *Process) Terminate(ctx context.Context) error {
 	return nil
 }
 
-// Quit ends the process as Go's runtime does on SIGQUIT: with the stacks of all goroutines at the end of its log. It waits until that is written.
+// Quit sends SIGQUIT, on which Go's runtime writes the stacks of all goroutines to the log. It
+// waits until the process has ended.
 func (p *Process) Quit(ctx context.Context) error {
 	if err := p.signal(syscall.SIGQUIT); err != nil {
 		return err
@@ -106,20 +108,21 @@ func (p *Process) Quit(ctx context.Context) error {
 	case <-p.done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not end after SIGQUIT: %w", p.Name, ctx.Err())
+		return fmt.Errorf("%s has not ended after SIGQUIT: %w", p.Name, ctx.Err())
 	}
 }
 
-// signal sends a signal to the process group. A process that has ended already is an error: nothing was to end it.
+// signal sends a signal to the process group. It returns an error if the process has ended already,
+// since nothing else may end it.
 func (p *Process) signal(s syscall.Signal) error {
 	if p.Ended() {
 		return fmt.Errorf("%s has ended already: %v", p.Name, p.status)
 	}
 	switch s {
 	case syscall.SIGKILL:
-		p.doomed.Store(true)
+		p.killed.Store(true)
 	case syscall.SIGTERM:
-		p.told.Store(true)
+		p.terminating.Store(true)
 	}
 	if err := syscall.Kill(-p.cmd.Process.Pid, s); err != nil {
 		return fmt.Errorf("send %s to %s: %w", s, p.Name, err)
@@ -127,17 +130,17 @@ func (p *Process) signal(s syscall.Signal) error {
 	return nil
 }
 
-// close makes sure that the process is gone.
+// close kills the process if it runs.
 func (p *Process) close() {
 	if p != nil && !p.Ended() {
-		_ = p.Kill() // it may end meanwhile
+		_ = p.Kill() // it may have ended meanwhile
 	}
 }
 
-// PID is the process's id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Ended reports whether the process is gone, for whatever reason.
+// Ended reports whether the process has ended, for any reason.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -147,14 +150,14 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Killed reports whether the process has been told to end with Kill. It is true before the process feels it.
-func (p *Process) Killed() bool { return p.doomed.Load() }
+// Killed reports whether Kill was called. It is true before the process ends.
+func (p *Process) Killed() bool { return p.killed.Load() }
 
-// Leaving reports whether the process has been told to end with Terminate, likewise.
-func (p *Process) Leaving() bool { return p.told.Load() }
+// Terminating reports whether Terminate was called. It is true before the process ends.
+func (p *Process) Terminating() bool { return p.terminating.Load() }
 
-// says waits until the process has written what the pattern matches, and returns its groups.
-func (p *Process) says(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
+// waitForOutput waits until the output matches a pattern, and returns the submatches.
+func (p *Process) waitForOutput(ctx context.Context, pattern *regexp.Regexp) ([]string, error) {
 	var groups []string
 	err := Until(ctx, func() error {
 		text, err := os.ReadFile(p.Log)
@@ -165,14 +168,16 @@ func (p *Process) says(ctx context.Context, pattern *regexp.Regexp) ([]string, e
 			return nil
 		}
 		if p.Ended() {
-			return final{fmt.Errorf("%s ended with %v and has not said %q:\n%s", p.Name, p.status, pattern, text)}
+			return permanentError{
+				fmt.Errorf("%s ended with %v and has not printed %q:\n%s", p.Name, p.status, pattern, text),
+			}
 		}
-		return fmt.Errorf("%s has not said %q", p.Name, pattern)
+		return fmt.Errorf("%s has not printed %q", p.Name, pattern)
 	})
 	return groups, err
 }
 
-// Tail is the end of the log, at most so many lines.
+// Tail returns the end of the log, at most the given number of lines.
 func (p *Process) Tail(lines int) string {
 	text, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -182,12 +187,13 @@ func (p *Process) Tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// final is an error that no waiting mends.
-type final struct{ error }
+// permanentError ends Until.
+type permanentError struct{ error }
 
-// Until tries until it succeeds, or the context ends, and then says what was still wrong: what the last try found that the context did not end.
+// Until calls try until it succeeds or ctx ends. It then returns the last error that was not caused
+// by the end of ctx.
 func Until(ctx context.Context, try func() error) error {
-	tick := time.NewTicker(pollEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var wrong error
 	for {
@@ -195,7 +201,7 @@ func Until(ctx context.Context, try func() error) error {
 		if wrong == nil || ctx.Err() == nil {
 			wrong = err
 		}
-		if last := (final{}); err == nil {
+		if last := (permanentError{}); err == nil {
 			return nil
 		} else if errors.As(err, &last) {
 			return last.error

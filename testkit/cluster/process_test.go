@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestUntilSaysWhatWasWrong: not that the last try was cut off, but what the one before found.
-func TestUntilSaysWhatWasWrong(t *testing.T) {
+// TestUntilReturnsLastRealError checks that Until returns the error of the last attempt that ctx
+// did not cut off.
+func TestUntilReturnsLastRealError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

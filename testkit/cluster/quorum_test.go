@@ -11,17 +11,17 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestChangeWithoutQuorum: with two of three nodes lost, the third says so everywhere and refuses a change, which is not
-// in force when the others are back.
-func TestChangeWithoutQuorum(t *testing.T) {
+// TestChangeWithoutQuorumIsRefused kills two of three nodes. The third must report the lost quorum
+// and refuse a change. The change must not take effect when the other nodes are back.
+func TestChangeWithoutQuorumIsRefused(t *testing.T) {
 	c := cluster.Up(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
-	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	deploy(t, c, 1)
 	scale := func(replicas uint32) error {
 		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: new(replicas)}
-		return c.Ask(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
+		return c.Call(t.Context(), "models.scale", req, &messages.ScaleModelResponse{})
 	}
 	for _, n := range c.Nodes[1:] {
 		if err := n.Process().Kill(); err != nil {
@@ -29,15 +29,15 @@ func TestChangeWithoutQuorum(t *testing.T) {
 		}
 	}
 	const words = "1 of 3 NATS servers are connected and 2 are needed"
-	until(t, "nodes.list says that there is no quorum", func() bool {
+	until(t, "nodes.list to report the lost quorum", func() bool {
 		res := &messages.ListNodesResponse{}
-		err := c.Ask(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
+		err := c.Call(t.Context(), "nodes.list", &messages.ListNodesRequest{}, res)
 		return err == nil && res.GetStore().GetReason() == messages.Reason_REASON_NO_QUORUM &&
 			strings.Contains(res.GetStore().GetDetail(), words) && len(res.GetNodes()) == 3
 	})
 	err := scale(2)
 	if err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "nothing was changed") {
-		t.Errorf("a change: %v", err)
+		t.Errorf("change without quorum: %v", err)
 	}
 	res, err := c.Nodes[0].HTTP().Get(c.Nodes[0].URL("/ready"))
 	if err != nil {
@@ -52,15 +52,15 @@ func TestChangeWithoutQuorum(t *testing.T) {
 	}
 
 	for _, n := range c.Nodes[1:] {
-		if err := n.Start(cluster.Within(t, time.Minute)); err != nil {
+		if err := n.Start(cluster.TestContext(t, time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := c.Whole(cluster.Within(t, time.Minute)); err != nil {
+	if err := c.WaitMembers(cluster.TestContext(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := c.Model(t.Context(), cluster.ModelName); err != nil || m.GetSpec().GetReplicas() != 1 {
-		t.Errorf("%d replicas are asked for, %v", m.GetSpec().GetReplicas(), err)
+		t.Errorf("%d replicas requested, %v", m.GetSpec().GetReplicas(), err)
 	}
-	until(t, "a change is taken", func() bool { return scale(2) == nil })
+	until(t, "an accepted change", func() bool { return scale(2) == nil })
 }

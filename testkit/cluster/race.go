@@ -2,13 +2,13 @@
 
 package cluster
 
-// raced says whether this binary has the race detector; the processes that it starts then have it too.
+// raceEnabled reports whether this binary and the nodes it builds use the race detector.
 const raced = true
 
-// A load that keeps two cores busy for a second or so, long enough for something to happen to it: this many streams at once, of so many
-// tokens. The race detector makes a node ten times as slow.
+// The size of a load that keeps two cores busy for about a second, so that faults can happen during
+// it. The race detector slows a node down by a factor of ten.
 const (
 	Streams      = 16
-	Patience     = 3 // times as long as usual may anything take
+	Patience     = 3 // factor for all timeouts
 	StreamTokens = 80
 )

@@ -16,9 +16,9 @@ import (
 	"troupe/testkit"
 )
 
-// Request is a completion whose answer is settled before it is asked for: the seed decides every draw.
+// Request is a completion with a reproducible answer: the seed determines all samples.
 type Request struct {
-	Model       string  `json:"model"` // ModelName, or one of its Adapters
+	Model       string  `json:"model"` // ModelName or one of Adapters
 	Prompt      string  `json:"prompt"`
 	Seed        int     `json:"seed"`
 	Temperature float64 `json:"temperature"`
@@ -26,44 +26,50 @@ type Request struct {
 	IgnoreEOS   bool    `json:"ignore_eos"`
 }
 
-// Answer is what a request has got when it ends.
+// Answer is the complete result of a request.
 type Answer struct {
 	Text   string
 	Finish string // "length" or "stop"
-	Tokens int    // of the output
+	Tokens int    // output tokens
 }
 
-// openings are from what models/kjv-2m was made of. Some share a beginning, and so KV blocks.
+// openings are prompts from the training data of models/kjv-2m. Some share a prefix, and thus KV
+// blocks.
 var openings = []string{
-	"In the beginning", "And it came to pass", "The LORD is my shepherd; I shall not want.", "And God said, Let there be",
-	"Blessed is the man that", "And the angel of the LORD", "Now these are the names of the children of Israel, which came into Egypt",
-	"Now these are the names of the children of Israel, which came into the land of", "The words of the Preacher, the son of David",
-	"And Jesus answered and said unto them,", "Hear, O Israel:", "My son, forget not my law; but let thine heart keep",
-	"The book of the generation of", "And I saw a new heaven and", "Praise ye the LORD.", "Thus saith the LORD of hosts,",
+	"In the beginning", "And it came to pass", "The LORD is my shepherd; I shall not want.",
+	"And God said, Let there be", "Blessed is the man that", "And the angel of the LORD",
+	"Now these are the names of the children of Israel, which came into Egypt",
+	"Now these are the names of the children of Israel, which came into the land of",
+	"The words of the Preacher, the son of David", "And Jesus answered and said unto them,",
+	"Hear, O Israel:", "My son, forget not my law; but let thine heart keep",
+	"The book of the generation of", "And I saw a new heaven and", "Praise ye the LORD.",
+	"Thus saith the LORD of hosts,",
 }
 
-// Requests makes n requests, always the same ones, of at most so many tokens: greedy and sampled, and every eighth free to end early.
+// Requests returns n requests with the given maximum of tokens. The result is always the same:
+// greedy and sampled requests, of which every eighth may end early.
 func Requests(n, tokens int) []Request {
 	all := make([]Request, n)
 	for i := range all {
 		all[i] = Request{
-			Model: ModelName, Prompt: openings[i%len(openings)], Seed: 1 + i, Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
-			MaxTokens: tokens, IgnoreEOS: i%8 != 7,
+			Model: ModelName, Prompt: openings[i%len(openings)], Seed: 1 + i,
+			Temperature: []float64{0.7, 0, 1, 1.3}[(i+i/len(openings))%4],
+			MaxTokens:   tokens, IgnoreEOS: i%8 != 7,
 		}
 	}
 	return all
 }
 
-// ModelName is the deployment that loads are for.
+// ModelName is the deployment that loads use.
 const ModelName = "kjv"
 
-// Spec is its deployment.
+// Spec returns the specification of that deployment.
 func Spec(replicas int) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{Name: ModelName, Path: testkit.Model(), Replicas: new(uint32(replicas))}
 }
 
-// Undisturbed gets the answers to requests from a node with one replica that nothing happens to.
-func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
+// ReferenceAnswers returns the answers of a single node with one replica and no faults.
+func ReferenceAnswers(ctx context.Context, requests []Request) ([]Answer, error) {
 	dir, err := os.MkdirTemp("", "troupe-undisturbed-")
 	if err != nil {
 		return nil, err
@@ -74,7 +80,7 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 		return nil, err
 	}
 	defer c.Close()
-	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.Adapt(ctx)); err != nil {
+	if err := errors.Join(c.Deploy(ctx, Spec(1)), c.RegisterAdapters(ctx)); err != nil {
 		return nil, err
 	}
 	answers := make([]Answer, len(requests))
@@ -82,31 +88,31 @@ func Undisturbed(ctx context.Context, requests []Request) ([]Answer, error) {
 	group.SetLimit(16)
 	for i, r := range requests {
 		group.Go(func() (err error) {
-			answers[i], err = ask(ctx, c.Nodes[0], r)
+			answers[i], err = complete(ctx, c.Nodes[0], r)
 			return err
 		})
 	}
 	return answers, group.Wait()
 }
 
-// ask gets an answer whole, without a stream.
-func ask(ctx context.Context, n *Node, r Request) (Answer, error) {
+// complete requests an answer without streaming.
+func complete(ctx context.Context, n *Node, r Request) (Answer, error) {
 	res, err := post(ctx, n, r, false)
 	if err != nil {
 		return Answer{}, err
 	}
 	defer res.Body.Close()
-	var whole chunk
-	if err := json.NewDecoder(res.Body).Decode(&whole); err != nil {
+	var full chunk
+	if err := json.NewDecoder(res.Body).Decode(&full); err != nil {
 		return Answer{}, fmt.Errorf("answer to %q: %w", r.Prompt, err)
 	}
-	if len(whole.Choices) != 1 || whole.Usage == nil {
-		return Answer{}, fmt.Errorf("answer to %q has %d choices, and usage %v", r.Prompt, len(whole.Choices), whole.Usage)
+	if len(full.Choices) != 1 || full.Usage == nil {
+		return Answer{}, fmt.Errorf("answer to %q has %d choices and usage %v", r.Prompt, len(full.Choices), full.Usage)
 	}
-	return Answer{Text: whole.Choices[0].Text, Finish: whole.Choices[0].Finish, Tokens: whole.Usage.Tokens}, nil
+	return Answer{Text: full.Choices[0].Text, Finish: full.Choices[0].Finish, Tokens: full.Usage.Tokens}, nil
 }
 
-// chunk is a piece of an answer, or all of it.
+// chunk is a part of a streamed answer, or a complete answer.
 type chunk struct {
 	ID      string `json:"id"`
 	Choices []struct {
@@ -121,7 +127,7 @@ type chunk struct {
 	} `json:"error"`
 }
 
-// gateway is where requests are sent: a node, or a balancer in front of some.
+// gateway is a destination of requests: a node, or a load balancer in front of several nodes.
 type gateway interface {
 	URL(path string) string
 	HTTP() *http.Client
@@ -144,7 +150,8 @@ func post(ctx context.Context, n gateway, r Request, stream bool) (*http.Respons
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL("/v1/completions"), strings.NewReader(string(text)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, n.URL("/v1/completions"),
+		strings.NewReader(string(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +161,13 @@ func post(ctx context.Context, n gateway, r Request, stream bool) (*http.Respons
 	}
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
-		why, _ := io.ReadAll(res.Body) // what there is of it
-		return nil, &statusError{res.StatusCode, string(why)}
+		text, _ := io.ReadAll(res.Body) // report as much of the body as was read
+		return nil, &statusError{res.StatusCode, string(text)}
 	}
 	return res, nil
 }
 
-// statusError is an answer that is none.
+// statusError is a response with a status other than 200.
 type statusError struct {
 	code int
 	body string

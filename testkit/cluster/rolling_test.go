@@ -21,9 +21,9 @@ func TestRestartBehindBalancer(t *testing.T) {
 		requests, period, grace = long, time.Second, "5s"
 	}
 	cfg := cluster.Config{Nodes: 3, NATS: cluster.Routed, Flags: []string{"--drain-grace", grace}}
-	s := play(t, cfg)
+	s := newScenario(t, cfg)
 	load := cluster.Requests(24, 24)
-	answers, err := cluster.Undisturbed(cluster.Within(t, time.Minute), load)
+	answers, err := cluster.ReferenceAnswers(cluster.TestContext(t, time.Minute), load)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestRestartBehindBalancer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	within := cluster.Within(t, 5*time.Minute)
+	within := cluster.TestContext(t, 5*time.Minute)
 	clients := b.Keep(within, 6, load, answers)
 	for _, n := range s.Nodes {
 		unaware, err := b.Restart(within, n)
@@ -50,5 +50,5 @@ func TestRestartBehindBalancer(t *testing.T) {
 	if len(failed) > 0 {
 		t.Errorf("%d of %d requests failed: %v", len(failed), exact+len(failed), errors.Join(failed[:min(5, len(failed))]...))
 	}
-	clean(t, s.Cluster, s.before)
+	checkClean(t, s.Cluster, s.baseline)
 }

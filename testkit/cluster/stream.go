@@ -13,17 +13,18 @@ import (
 	"unicode/utf8"
 )
 
-// Pause is a time in which a stream said nothing.
+// Pause is an interval without chunks in a stream.
 type Pause struct {
-	Stream  string // what its gateway calls it
+	Stream  string // ID from the gateway
 	Gateway string
 	Began   time.Time
 	Length  time.Duration
 }
 
-// follow reads a streamed answer and holds each chunk against the expected one as it comes, so that a lost or doubled token shows where it
-// is. It returns the longest pause between two chunks. Heard is called with every chunk.
-func follow(ctx context.Context, n gateway, r Request, want Answer, heard func()) (pause Pause, err error) {
+// readStream reads a streamed answer and compares each chunk with the expected answer, so that the
+// position of a lost or repeated token is known. It returns the longest pause between two chunks.
+// It calls onChunk with every chunk.
+func readStream(ctx context.Context, n gateway, r Request, want Answer, onChunk func()) (pause Pause, err error) {
 	res, err := post(ctx, n, r, true)
 	if err != nil {
 		return pause, err
@@ -41,7 +42,7 @@ func follow(ctx context.Context, n gateway, r Request, want Answer, heard func()
 			pause.Began, pause.Length = last, length
 		}
 		last = now
-		heard()
+		onChunk()
 		if data == "[DONE]" {
 			return pause, compare(got, want)
 		}
@@ -72,20 +73,20 @@ func event(lines *bufio.Reader) (string, error) {
 	}
 }
 
-// add appends a chunk to what has come so far, which must be how the expected answer begins.
+// add appends a chunk. The result must be a prefix of the expected answer.
 func (a *Answer) add(c chunk, want Answer) error {
 	if c.Error != nil {
 		return &refusedError{c.Error.Message}
 	}
 	if c.Usage != nil {
 		if a.Tokens >= 0 {
-			return &mismatch{"a second usage"}
+			return &mismatchError{"a second usage"}
 		}
 		a.Tokens = c.Usage.Tokens
 	}
 	for _, choice := range c.Choices {
 		if a.Finish != "" {
-			return &mismatch{fmt.Sprintf("%q after it was finished", choice.Text)}
+			return &mismatchError{fmt.Sprintf("%q after the finish reason", choice.Text)}
 		}
 		a.Text, a.Finish = a.Text+choice.Text, choice.Finish
 	}
@@ -95,7 +96,7 @@ func (a *Answer) add(c chunk, want Answer) error {
 	return nil
 }
 
-// compare says where an answer differs from the expected one.
+// compare returns an error with the first difference from the expected answer.
 func compare(got, want Answer) error {
 	if got == want {
 		return nil
@@ -104,7 +105,7 @@ func compare(got, want Answer) error {
 	for same < min(len(got.Text), len(want.Text)) && got.Text[same] == want.Text[same] {
 		same++
 	}
-	return &mismatch{fmt.Sprintf("from byte %d on it is %q, not %q; finish %q, not %q; %d tokens, not %d",
+	return &mismatchError{fmt.Sprintf("from byte %d on %q, want %q; finish %q, want %q; %d tokens, want %d",
 		same, excerpt(got.Text[same:]), excerpt(want.Text[same:]), got.Finish, want.Finish, got.Tokens, want.Tokens)}
 }
 
@@ -115,24 +116,24 @@ func excerpt(s string) string {
 	return s
 }
 
-// mismatch is an answer other than that of the undisturbed run. Nothing excuses it.
-type mismatch struct{ what string }
+// mismatchError is an answer that differs from the reference. It is never retried.
+type mismatchError struct{ what string }
 
-func (m *mismatch) Error() string { return "the answer is wrong: " + m.what }
+func (m *mismatchError) Error() string { return "wrong answer: " + m.what }
 
-// refusedError is an error that the gateway sent within a stream.
+// refusedError is an error that the gateway sent in a stream.
 type refusedError struct{ message string }
 
 func (e *refusedError) Error() string { return "the stream ended with an error: " + e.message }
 
-// cutError is a stream whose connection broke. What had come was right.
+// cutError is the error of a broken connection. All chunks before it were correct.
 type cutError struct {
 	after int // characters
 	cause error
 }
 
 func (e *cutError) Error() string {
-	return fmt.Sprintf("the stream broke off after %d characters: %v", e.after, e.cause)
+	return fmt.Sprintf("the connection broke after %d characters: %v", e.after, e.cause)
 }
 
 func (e *cutError) Unwrap() error { return e.cause }

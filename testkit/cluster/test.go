@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Main runs the tests of a package that starts nodes, for its TestMain: what they start is built before, and removed afterwards.
+// Main runs the tests of a package that starts nodes. It builds the binaries first and removes them
+// afterwards. Call it from TestMain.
 func Main(m *testing.M) (status int) {
 	defer RemoveBinaries()
 	if err := Build(); err != nil {
@@ -18,18 +19,18 @@ func Main(m *testing.M) (status int) {
 	return m.Run()
 }
 
-// Up starts a cluster for a test, which is skipped where that is not possible here. It ends with the test, and when that has failed, its
-// logs are shown.
+// Up starts a cluster that ends with the test. It skips the test if the cluster is not supported
+// here. If the test fails, Up prints the cluster's logs.
 func Up(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
-	if (cfg.Nodes > 1 || cfg.NATS == External) && !Knows("--join") {
+	if (cfg.Nodes > 1 || cfg.NATS == External) && !HasFlag("--join") {
 		t.Skip(ErrNoJoin)
 	}
 	if cfg.Isolated {
-		NeedFabric(t)
+		RequireFabric(t)
 	}
 	cfg.Dir = t.TempDir()
-	c, err := New(Within(t, time.Minute), cfg)
+	c, err := New(TestContext(t, time.Minute), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,18 +43,19 @@ func Up(t testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-// NeedFabric skips a test where network namespaces or TUN devices are not permitted.
-func NeedFabric(t testing.TB) {
+// RequireFabric skips a test if network namespaces or TUN devices are not permitted.
+func RequireFabric(t testing.TB) {
 	t.Helper()
-	if why := Permitted(); why != nil {
+	if why := CheckFabric(); why != nil {
 		t.Skip(why)
 	}
 }
 
-// Within is the test's context, for at most so long: a bound on what hangs, not a claim about how fast something is.
-func Within(t testing.TB, limit time.Duration) context.Context {
+// TestContext returns the test's context with a time limit. The limit only bounds hangs; it is not
+// a requirement on speed.
+func TestContext(t testing.TB, limit time.Duration) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience*limit)
+	ctx, cancel := context.WithTimeout(t.Context(), TimeScale*limit)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Timeline notes what happened when, for people.
+// Timeline records events with their times, for display.
 type Timeline struct {
-	Print func(line string) // each line as it comes; may be nil
+	Print func(line string) // called with each line; may be nil
 
 	mu    sync.Mutex
 	began time.Time
 	lines []string
 }
 
-// Note adds a line. The first one is at 0 s.
+// Note adds a line. The first line is at 0 s.
 func (t *Timeline) Note(format string, v ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,7 +30,7 @@ func (t *Timeline) Note(format string, v ...any) {
 	}
 }
 
-// String is all of it.
+// String returns all lines.
 func (t *Timeline) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -117,7 +117,7 @@ func underLoad(
 	cfg cluster.Config,
 ) (c *cluster.Cluster, load cluster.Load, end func(), err error) {
 	requests := cluster.Requests(outageStreams, outageTokens)
-	answers, err := cluster.Undisturbed(ctx, requests)
+	answers, err := cluster.ReferenceAnswers(ctx, requests)
 	if err != nil {
 		return nil, load, nil, err
 	}
@@ -159,19 +159,19 @@ func migrations(ctx context.Context, c *cluster.Cluster, load cluster.Load) (row
 	load.Repeat = true
 	run := load.Start(ctx)
 	defer run.Finish()
-	if err := run.Flowing(ctx); err != nil {
+	if err := run.WaitStreaming(ctx); err != nil {
 		return row{}, err
 	}
 	var pauses []time.Duration
 	var bytes, moves uint64
 	for range outageRounds {
-		names, err := c.Replicas(ctx)
+		names, err := c.ReplicaNames(ctx)
 		if err != nil {
 			return row{}, err
 		}
 		for _, from := range names {
 			res := &messages.MigrateReplicaResponse{}
-			if err := c.Ask(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: from}, res); err != nil {
+			if err := c.Call(ctx, "replicas.migrate", &messages.MigrateReplicaRequest{From: from}, res); err != nil {
 				return row{}, err
 			}
 			for _, m := range res.GetSequences() {

@@ -24,13 +24,13 @@ func newMix(c *cluster.Cluster, seed uint64) *mix {
 func (m *mix) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := m.Whole(ctx); err != nil {
+	if err := m.WaitMembers(ctx); err != nil {
 		return err
 	}
 	if err := m.Deploy(ctx, cluster.Spec(2)); err != nil {
 		return err
 	}
-	return m.Adapt(ctx)
+	return m.RegisterAdapters(ctx)
 }
 
 // start begins clients and operator. The channel is closed when they have ended, after ctx.

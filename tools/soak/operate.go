@@ -26,7 +26,7 @@ var changes = []struct {
 	{"change: adapter of its own", ownAdapter},
 	{"change: second model", secondModel},
 	{"change: KV flush", func(ctx context.Context, c *client) error {
-		return c.Ask(ctx, "kv.flush", &messages.KvFlushRequest{}, &messages.KvFlushResponse{})
+		return c.Call(ctx, "kv.flush", &messages.KvFlushRequest{}, &messages.KvFlushResponse{})
 	}},
 	{"change: replica restarted", restart},
 	{"change: node drained", drain},
@@ -87,7 +87,7 @@ func (m *mix) serving(ctx context.Context, model string, replicas int) error {
 func scale(ctx context.Context, c *client) error {
 	for _, n := range []int{3, 1, 2} {
 		req := &messages.ScaleModelRequest{Name: cluster.ModelName, Replicas: new(uint32(n))}
-		if err := c.Ask(ctx, "models.scale", req, &messages.ScaleModelResponse{}); err != nil {
+		if err := c.Call(ctx, "models.scale", req, &messages.ScaleModelResponse{}); err != nil {
 			return err
 		}
 		if err := c.serving(ctx, cluster.ModelName, n); err != nil {
@@ -103,14 +103,14 @@ func ownAdapter(ctx context.Context, c *client) error {
 	req := &messages.RegisterAdapterRequest{AnyBase: true, Adapter: &messages.AdapterSpec{
 		Name: name, Model: cluster.ModelName, Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
 	}}
-	if err := c.Ask(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{}); err != nil {
+	if err := c.Call(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{}); err != nil {
 		return err
 	}
 	if err := c.everywhere(ctx, name, http.StatusOK); err != nil {
 		return err
 	}
 	deletion := &messages.AdapterRequest{Name: name}
-	if err := c.Ask(ctx, "adapters.delete", deletion, &messages.AdapterResponse{}); err != nil {
+	if err := c.Call(ctx, "adapters.delete", deletion, &messages.AdapterResponse{}); err != nil {
 		return err
 	}
 	return c.everywhere(ctx, name, http.StatusNotFound)
@@ -150,11 +150,11 @@ func secondModel(ctx context.Context, c *client) error {
 
 // change makes a control call again while it is refused: the change before may still be under way.
 func (m *mix) change(ctx context.Context, subject string, req, res proto.Message) error {
-	return until(ctx, func() error { return m.Ask(ctx, subject, req, res) })
+	return until(ctx, func() error { return m.Call(ctx, subject, req, res) })
 }
 
 func restart(ctx context.Context, c *client) error {
-	names, err := c.Replicas(ctx)
+	names, err := c.ReplicaNames(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func restart(ctx context.Context, c *client) error {
 // drain empties the second node and takes it back. The first one goes on serving.
 func drain(ctx context.Context, c *client) error {
 	name := c.Nodes[1].Name
-	if err := c.Ask(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: name},
+	if err := c.Call(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: name},
 		&messages.DrainNodeResponse{}); err != nil {
 		return err
 	}

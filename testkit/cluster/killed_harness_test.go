@@ -13,18 +13,19 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// harness, in the environment, makes this binary a harness that starts a node, says so and waits to be killed.
-const harness = "TROUPE_TEST_HARNESS"
+// harnessEnv is the environment variable that makes this binary a harness: it starts a node, prints
+// its process ID and waits to be killed.
+const harnessEnv = "TROUPE_TEST_HARNESS"
 
-// TestKilledHarness: with a harness that is killed, its nodes are gone too.
-func TestKilledHarness(t *testing.T) {
-	if os.Getenv(harness) != "" {
-		c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: cluster.Permitted() == nil})
+// TestKilledHarnessLeavesNoNode checks that the nodes of a killed harness end too.
+func TestKilledHarnessLeavesNoNode(t *testing.T) {
+	if os.Getenv(harnessEnv) != "" {
+		c := cluster.Up(t, cluster.Config{Nodes: 1, Isolated: cluster.CheckFabric() == nil})
 		fmt.Println(c.Nodes[0].Process().PID())
 		<-t.Context().Done()
 	}
 	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledHarness$")
-	self.Env = append(os.Environ(), harness+"=1", cluster.BinariesEnv(), "TMPDIR="+t.TempDir())
+	self.Env = append(os.Environ(), harnessEnv+"=1", cluster.BinariesEnv(), "TMPDIR="+t.TempDir())
 	out, err := self.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -47,9 +48,9 @@ func TestKilledHarness(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = self.Wait() // it was killed
-	if err := cluster.Until(cluster.Within(t, time.Minute), func() error {
+	if err := cluster.Until(cluster.TestContext(t, time.Minute), func() error {
 		if syscall.Kill(pid, 0) == nil {
-			return fmt.Errorf("the node of a killed harness lives, process %d", pid)
+			return fmt.Errorf("the node of a killed harness is alive, process %d", pid)
 		}
 		return nil
 	}); err != nil {

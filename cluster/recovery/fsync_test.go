@@ -14,10 +14,11 @@ import (
 	"troupe/messages"
 )
 
-// childDir is the variable that makes TestSyncedChild run, with the data folder of its store.
+// childDir is the environment variable that runs TestSyncedChild. Its value is the data folder.
 const childDir = "TROUPE_SYNCED_CHILD"
 
-// TestSyncedChild is the process that the tests below trace. It says on stdout what it was told is stored.
+// TestSyncedChild is the process that the tests below trace. It prints each change that was
+// acknowledged.
 func TestSyncedChild(t *testing.T) {
 	dir := os.Getenv(childDir)
 	if dir == "" {
@@ -34,7 +35,8 @@ func TestSyncedChild(t *testing.T) {
 	}
 	for i := range 5 {
 		name := fmt.Sprint("model-", i)
-		if _, err := n.store.Put(t.Context(), &messages.DeploymentSpec{Name: name, Replicas: new(uint32(i + 1))}, 0); err != nil {
+		spec := &messages.DeploymentSpec{Name: name, Replicas: new(uint32(i + 1))}
+		if _, err := n.store.Put(t.Context(), spec, 0); err != nil {
 			t.Fatal(err)
 		}
 		say("STORED " + name)
@@ -57,12 +59,12 @@ func TestSyncedChild(t *testing.T) {
 	say("LEASES END")
 }
 
-// trace runs TestSyncedChild under strace, and returns its folder and its system calls.
+// trace runs TestSyncedChild under strace and returns its folder and its system calls.
 func trace(t *testing.T) (dir string, calls []string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("NOT CHECKED: the order of system calls; install strace")
+		t.Skip("NOT CHECKED: order of system calls; install strace")
 	}
 	dir = t.TempDir()
 	log := filepath.Join(t.TempDir(), "calls")
@@ -72,7 +74,7 @@ func trace(t *testing.T) (dir string, calls []string) {
 	cmd.Env = append(os.Environ(), childDir+"="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if bytes.Contains(out, []byte("ptrace")) {
-			t.Skipf("NOT CHECKED: the order of system calls; strace may not trace here: %s", out)
+			t.Skipf("NOT CHECKED: order of system calls; strace is not permitted: %s", out)
 		}
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -91,23 +93,23 @@ var (
 	renameForm  = regexp.MustCompile(`^AT_FDCWD<[^>]*>, "([^"]*)", AT_FDCWD<[^>]*>, "([^"]*)"`)
 )
 
-// disk is what a disk certainly has of files that a process wrote: contents that were synced, under names whose
-// folder was synced.
-type disk struct {
-	pages, synced map[string]string // contents by name
-	renamed       [][2]string       // since their folder was synced
+// diskModel models what a disk is certain to have: synced contents, under names whose folder was
+// synced.
+type diskModel struct {
+	pages, synced map[string]string // contents by file name
+	renamed       [][2]string       // renames since their folder was synced
 	names         map[string]string
-	open          map[string]string // a call that has not returned, by thread
+	open          map[string]string // the file of an unfinished fsync, by thread
 }
 
-func newDisk() *disk {
-	return &disk{
+func newDisk() *diskModel {
+	return &diskModel{
 		pages: map[string]string{}, synced: map[string]string{}, names: map[string]string{}, open: map[string]string{},
 	}
 }
 
-// see takes in a line of strace, and returns what the process wrote to stdout in it.
-func (d *disk) see(line string) (said string) {
+// apply applies a line of strace and returns what the process wrote to stdout in it.
+func (d *diskModel) apply(line string) (text string) {
 	if m := resumedForm.FindStringSubmatch(line); m != nil {
 		if m[2] == "fsync" {
 			d.sync(d.open[m[1]])
@@ -122,7 +124,7 @@ func (d *disk) see(line string) (said string) {
 	switch call {
 	case "write":
 		if w := writeForm.FindStringSubmatch(args); w != nil {
-			text, _ := strconv.Unquote(w[2]) // what is binary is not of the copy
+			text, _ := strconv.Unquote(w[2]) // binary data does not belong to the copy
 			if strings.HasPrefix(args, "1<") {
 				return text
 			}
@@ -141,7 +143,7 @@ func (d *disk) see(line string) (said string) {
 	return ""
 }
 
-func (d *disk) sync(path string) {
+func (d *diskModel) sync(path string) {
 	d.synced[path] = d.pages[path]
 	var left [][2]string
 	for _, r := range d.renamed {
@@ -154,8 +156,8 @@ func (d *disk) sync(path string) {
 	d.renamed = left
 }
 
-// image makes a folder with what is certainly on the disk; nothing of JetStream's files is.
-func (d *disk) image(t *testing.T, dir string) string {
+// image returns a folder with the files that are certain to be on disk. It has no JetStream files.
+func (d *diskModel) image(t *testing.T, dir string) string {
 	t.Helper()
 	image := t.TempDir()
 	for name, content := range d.names {
@@ -169,14 +171,15 @@ func (d *disk) image(t *testing.T, dir string) string {
 	return image
 }
 
-// TestSyncedBeforeAcknowledged: whenever the machine loses power after a change was acknowledged, the node starts
-// with that change: it was synced before, by the order of the system calls.
+// TestSyncedBeforeAcknowledged checks that every change is synced to disk before it is
+// acknowledged, by the order of system calls. A node that starts after a power failure therefore
+// has the change.
 func TestSyncedBeforeAcknowledged(t *testing.T) {
 	dir, calls := trace(t)
 	d, want, acknowledged := newDisk(), map[string]uint32{}, 0
 	for _, line := range calls {
-		said := d.see(line)
-		what, name, _ := strings.Cut(strings.TrimSpace(said), " ")
+		text := d.apply(line)
+		what, name, _ := strings.Cut(strings.TrimSpace(text), " ")
 		switch what {
 		case "STORED":
 			want[name] = uint32(len(want) + 1)
@@ -200,7 +203,7 @@ func TestSyncedBeforeAcknowledged(t *testing.T) {
 				have[spec.GetName()] = spec.GetReplicas()
 			}
 			if fmt.Sprint(have) != fmt.Sprint(want) {
-				t.Errorf("%v is on the disk, and %v was acknowledged", have, want)
+				t.Errorf("the disk has %v, acknowledged is %v", have, want)
 			}
 		})
 	}
@@ -209,13 +212,13 @@ func TestSyncedBeforeAcknowledged(t *testing.T) {
 	}
 }
 
-// TestLeasesNeverWaitForADisk: while leases are taken and given up nothing is synced, and no file is open that
-// is synced with each write.
-func TestLeasesNeverWaitForADisk(t *testing.T) {
+// TestLeasesDoNotSync checks that acquiring and releasing leases syncs no file, and that no file of
+// leases is opened for synchronous writes.
+func TestLeasesDoNotSync(t *testing.T) {
 	_, calls := trace(t)
 	d, within, seen := newDisk(), false, 0
 	for _, line := range calls {
-		switch strings.TrimSpace(d.see(line)) {
+		switch strings.TrimSpace(d.apply(line)) {
 		case "LEASES BEGIN":
 			within = true
 		case "LEASES END":
@@ -226,14 +229,14 @@ func TestLeasesNeverWaitForADisk(t *testing.T) {
 		}
 		synced := strings.Contains(line, "fsync(") || strings.Contains(line, "fdatasync(")
 		if m := callForm.FindStringSubmatch(line); within && synced && m != nil {
-			t.Errorf("a lease waited for a disk: %.200s", line)
+			t.Errorf("a lease waited for fsync: %.200s", line)
 		}
 		opened := strings.Contains(line, "openat(") && strings.Contains(line, "KV_troupe-members/msgs/")
 		if opened && strings.Contains(line, "SYNC") {
-			t.Errorf("a file of leases is synced with each write: %.200s", line)
+			t.Errorf("a file of leases is opened for synchronous writes: %.200s", line)
 		}
 	}
 	if seen < 20 {
-		t.Errorf("%d system calls while leases were taken", seen)
+		t.Errorf("only %d system calls between LEASES BEGIN and LEASES END", seen)
 	}
 }

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	jetStream = "jetstream" // nats-server's folder below that of its store
-	// asidePrefix begins the names of folders with files that were set aside.
+	jetStream = "jetstream" // nats-server's folder below its store folder
+	// asidePrefix is the prefix of folders with files that were set aside.
 	asidePrefix = "damaged-"
-	mostAside   = 5 // older ones are removed
+	maxSetAside = 5 // older folders are removed
 )
 
-// streamFolders returns where nats-server keeps a bucket: below the folder of an account.
+// streamFolders returns the folders in which nats-server stores a bucket, one for each account.
 func streamFolders(dir, name string) []string {
-	pattern := filepath.Join(glob(dir), jetStream, "*", "streams", bucket.Stream(name))
-	found, _ := filepath.Glob(pattern) // it is valid
+	pattern := filepath.Join(globEscape(dir), jetStream, "*", "streams", bucket.Stream(name))
+	found, _ := filepath.Glob(pattern) // the pattern is valid
 	return found
 }
 
-// glob returns a pattern that a folder's name matches alone.
-func glob(dir string) string {
+// globEscape returns a pattern that matches only dir.
+func globEscape(dir string) string {
 	var quoted []rune
 	for _, r := range dir {
 		if slices.Contains([]rune(`*?[\`), r) {
@@ -37,7 +37,8 @@ func glob(dir string) string {
 	return string(quoted)
 }
 
-// setAside moves folders into a new one below dir, which it returns; "" where there is none to move.
+// setAside moves folders into a new folder below dir and returns it. It returns "" if none of them
+// exists.
 func setAside(dir string, folders ...string) (aside string, err error) {
 	folders = slices.DeleteFunc(slices.Clone(folders), func(path string) bool { return !exists(path) })
 	if len(folders) == 0 {
@@ -58,16 +59,16 @@ func setAside(dir string, folders ...string) (aside string, err error) {
 }
 
 func removeOldest(dir string) error {
-	all, err := Aside(dir)
-	for len(all) > mostAside && err == nil {
+	all, err := SetAsideFolders(dir)
+	for len(all) > maxSetAside && err == nil {
 		err, all = os.RemoveAll(all[0]), all[1:]
 	}
 	return err
 }
 
-// Aside returns the folders with damaged files that were set aside, the oldest first.
-func Aside(dir string) ([]string, error) {
-	all, err := filepath.Glob(filepath.Join(glob(dir), asidePrefix+"*"))
+// SetAsideFolders returns the folders with files that were set aside, oldest first.
+func SetAsideFolders(dir string) ([]string, error) {
+	all, err := filepath.Glob(filepath.Join(globEscape(dir), asidePrefix+"*"))
 	slices.Sort(all)
 	return all, err
 }

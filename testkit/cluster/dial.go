@@ -12,11 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Dial connects to an address of the cluster from within the host that has it, wherever the network is cut.
+// Dial connects to an address of the cluster from within its host, so that partitions have no
+// effect.
 func (c *Cluster) Dial(network, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	host := here
+	host := loopback
 	if at, err := netip.ParseAddrPort(address); err == nil && c.Fabric != nil {
 		for _, h := range c.Fabric.hosts {
 			if h.Addr == at.Addr() {
@@ -27,7 +28,7 @@ func (c *Cluster) Dial(network, address string) (net.Conn, error) {
 	return host.Dial(ctx, network, address)
 }
 
-// NATS is a connection to the cluster's NATS, for control calls. It finds the server again after an outage.
+// NATS returns a connection to the cluster's NATS for control calls. It reconnects after an outage.
 func (c *Cluster) NATS() (*nats.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,15 +40,17 @@ func (c *Cluster) NATS() (*nats.Conn, error) {
 		urls = []string{c.Server.URL()}
 	} else {
 		for _, n := range c.Nodes {
-			if n.embeds() {
+			if n.embedsNATS() {
 				u := url.URL{Scheme: "nats", Host: n.listen["--nats-listen"]}
 				urls = append(urls, u.String())
 			}
 		}
 	}
-	conn, err := nats.Connect(strings.Join(urls, ","), nats.Name("troupe test harness"), nats.SetCustomDialer(dialer{c}),
-		nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.IgnoreDiscoveredServers(),
-		nats.PingInterval(500*time.Millisecond), nats.MaxPingsOutstanding(2)) // a stopped server's connections look as if they lived
+	// Frequent pings are needed since connections to a stopped server look alive.
+	conn, err := nats.Connect(strings.Join(urls, ","), nats.Name("troupe test harness"),
+		nats.SetCustomDialer(dialer{c}), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.IgnoreDiscoveredServers(), nats.PingInterval(500*time.Millisecond),
+		nats.MaxPingsOutstanding(2))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS at %s: %w", urls, err)
 	}
