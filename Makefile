@@ -104,7 +104,7 @@ soak: ## serve REQUESTS (100000) and check memory, goroutines, descriptors and w
 	TROUPE_SOAK=$(REQUESTS) go test -run '^TestSoak$$' -v -timeout 60m ./node | grep -v '"level":"info"'
 
 ROLLING ?= 200
-rolling: ## restart three nodes in turn behind a plain balancer while clients without retry send ROLLING (200) requests or more
+rolling: ## restart three nodes in turn behind a balancer, under ROLLING (200) requests without retry
 	TROUPE_ROLLING=$(ROLLING) go test -count=1 -run '^TestRestartBehindBalancer$$' -v ./testkit/cluster
 
 SOAK ?= 30m

@@ -12,26 +12,31 @@ import (
 	"troupe/messages"
 )
 
-// open are the routes that need no key: probes have none, and the front page and the docs are the same everywhere.
-var open = map[string]bool{
+// publicRoutes require no key. Probes have none, and the front page and the docs contain no data of
+// the cluster.
+var publicRoutes = map[string]bool{
 	"GET /live": true, "GET /health": true, "GET /ready": true,
 	"GET /{$}": true, "GET /docs/{$}": true, "GET /docs/{page...}": true,
 }
 
-// admins are the routes that tell about all models, or change them; so are Config.Routes.
-var admins = map[string]bool{"GET /metrics": true, "POST /v1/load_lora_adapter": true, "POST /v1/unload_lora_adapter": true}
-
-// caller identifies the client of a request.
-type caller struct {
-	id, remote string
-	address    string      // that the client is known by where no key is asked for
-	key        *apikey.Key // nil: none was asked for
-	account    string      // the NATS account, where a trusted server names it
-	began      time.Time
+// adminRoutes read or change all models and require an admin's key, as do Config.Routes.
+var adminRoutes = map[string]bool{
+	"GET /metrics":                 true,
+	"POST /v1/load_lora_adapter":   true,
+	"POST /v1/unload_lora_adapter": true,
 }
 
-// tenant returns the name that separates cached prefixes: the key's tenant, or the NATS account. It is empty where
-// clients are not told apart.
+// caller is the client of a request.
+type caller struct {
+	id, remote string
+	address    string      // identifies the client if no keys are required
+	key        *apikey.Key // nil: no key is required
+	account    string      // the NATS account; empty: not known
+	started    time.Time
+}
+
+// tenant returns the tenant whose prefixes the caller shares: that of its key, or its NATS account.
+// It is empty if clients are not distinguished.
 func (c caller) tenant() string {
 	switch {
 	case c.key != nil:
@@ -44,14 +49,16 @@ func (c caller) tenant() string {
 
 type callerKey struct{}
 
-// callerOf returns the client of a request. Over NATS it is an account at most: its permissions decide what may be asked.
-func callerOf(ctx context.Context) caller {
+// callerFrom returns the caller of a request. Over NATS it has at most an account; the server's
+// permissions control its access.
+func callerFrom(ctx context.Context) caller {
 	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
 }
 
-// secretOf returns the key that a request shows: as a bearer, or from a browser that looks at a page as the password.
-func secretOf(r *http.Request) string {
+// presentedKey returns the key in a request: a bearer token, or for GET requests the password of
+// basic authentication, which browsers ask their users for.
+func presentedKey(r *http.Request) string {
 	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(secret)
@@ -62,11 +69,12 @@ func secretOf(r *http.Request) string {
 	return ""
 }
 
-// unauthorized is the answer to a request without a key that is known. A browser asks its user for one.
+// unauthorized returns the error for a request without a valid key. Its headers make a browser ask
+// for one.
 func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 	w.Header().Add("WWW-Authenticate", `Bearer realm="Troupe"`)
 	w.Header().Add("WWW-Authenticate", `Basic realm="Troupe: the password is an API key"`)
-	e := openai.Invalid("", "the API key is not known here; ask whoever runs this server for one")
+	e := openai.Invalid("", "the API key is not valid; ask the operator of this server for one")
 	if r.Header.Get("Authorization") == "" {
 		e.Message = "an API key is needed: send it in the header Authorization: Bearer KEY"
 	}
@@ -75,66 +83,71 @@ func unauthorized(w http.ResponseWriter, r *http.Request) *openai.Error {
 	return e
 }
 
-// admin reports whether the caller may see and change what all models share. Without keys everybody
-// may.
-func (c caller) admin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
+// isAdmin reports whether the caller may see and change state that all models share. Without keys
+// every caller may.
+func (c caller) isAdmin(keys bool) bool { return !keys || c.key != nil && c.key.Admin }
 
-// notAdmin is the answer to a key that may use models alone.
-func notAdmin() *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; add admin: true to its line "+
-		"in the file of keys, or make one with \"troupe keys new --admin\"")
+// adminRequired returns the error for a key that is not an admin's.
+func adminRequired() *openai.Error {
+	return openai.Refusal(messages.Reason_REASON_FORBIDDEN, "this API key is not an admin's; "+
+		"add admin: true to its entry in the key file, or create one with \"troupe keys new --admin\"")
 }
 
-// may reports whether the caller may use a model.
-func (c caller) may(model string) bool { return c.key == nil || c.key.Allows(model) }
+// mayUse reports whether the caller may use a model.
+func (c caller) mayUse(model string) bool { return c.key == nil || c.key.Allows(model) }
 
-// mayAdapt reports whether the caller may use an adapter. To use its base model is something else.
-func (c caller) mayAdapt(a *messages.AdapterSpec) bool {
+// mayUseAdapter reports whether the caller may use an adapter. This is independent of its base
+// model.
+func (c caller) mayUseAdapter(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// deployment looks a model up for a caller. One that its key may not use is not there, like one
-// that is not deployed; neither is looked for, so that time does not tell which it is.
+// deployment returns the status of a model for a caller. A model that its key may not use is
+// refused before the lookup, so that neither the error nor the time reveals whether it exists.
 func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c := callerOf(ctx)
-	if !c.may(model) {
-		return nil, hidden(model)
+	c := callerFrom(ctx)
+	if !c.mayUse(model) {
+		return nil, modelNotFound(model)
 	}
 	d, err := g.cfg.Directory.Deployment(ctx, model)
-	if c.key != nil && notFound(err) {
-		return nil, hidden(model) // the directory's own words may name other models
+	if c.key != nil && isNotFound(err) {
+		// The directory's own error may name other models.
+		return nil, modelNotFound(model)
 	}
 	return d, err
 }
 
-func hidden(model string) *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
+func modelNotFound(model string) *openai.Error {
+	return openai.Refusal(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
 }
 
-// asked is what a request is counted and logged under. The model is one that exists, so that the label's values are bounded.
-type asked struct {
+// requestInfo is the information under which a request is counted and logged. The model exists, so
+// that the number of label values is bounded.
+type requestInfo struct {
 	caller
 	endpoint, model string
-	adapter         string // logged, not counted: there may be thousands
-	object          string // for the audit
+	adapter         string // logged but not counted: there may be thousands
+	object          string // for the audit log
 }
 
-func askedBy(r *http.Request, endpoint string) asked {
-	return asked{caller: callerOf(r.Context()), endpoint: endpoint}
+func newRequestInfo(r *http.Request, endpoint string) requestInfo {
+	return requestInfo{caller: callerFrom(r.Context()), endpoint: endpoint}
 }
 
-// Answers to unknown callers are logged at most so often; the metrics count all of them.
+// Limits of log lines about requests without a valid key. The metrics count all of them.
 const (
-	refusalsLogged = 2 // a second
-	refusalsAtOnce = 10
+	refusalLogRate  = 2 // per second
+	refusalLogBurst = 10
 )
 
-// answered counts and logs an answer. Whoever gave keys out wants to know who asked.
-func (g *Gateway) answered(a asked, status int) {
-	g.metrics.answered(a, status)
-	g.audit(a, status)
+// recordResponse counts and logs a response. Requests with a key are logged at level info, so that
+// operators see the use of each key.
+func (g *Gateway) recordResponse(info requestInfo, status int) {
+	g.metrics.countResponse(info, status)
+	g.audit(info, status)
 	line := g.cfg.Log.Debug()
-	if a.key != nil {
+	if info.key != nil {
 		line = g.cfg.Log.Info()
 	} else if status == http.StatusUnauthorized {
 		ok, leftOut := g.refusals.Allow()
@@ -143,14 +156,19 @@ func (g *Gateway) answered(a asked, status int) {
 		}
 		line = g.cfg.Log.Info().Uint64("left_out", leftOut)
 	}
-	if a.key != nil {
-		line.Str("key", a.key.Name)
+	if info.key != nil {
+		line.Str("key", info.key.Name)
 	}
-	if a.account != "" {
-		line.Str("account", a.account)
+	if info.account != "" {
+		line.Str("account", info.account)
 	}
-	if a.adapter != "" {
-		line.Str("adapter", a.adapter)
+	if info.adapter != "" {
+		line.Str("adapter", info.adapter)
 	}
-	line.Str("endpoint", a.endpoint).Str("model", a.model).Int("status", status).Str("request", a.id).Str("remote", a.remote).Msg("answered")
+	line.Str("endpoint", info.endpoint).
+		Str("model", info.model).
+		Int("status", status).
+		Str("request", info.id).
+		Str("remote", info.remote).
+		Msg("answered")
 }

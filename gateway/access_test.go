@@ -27,24 +27,31 @@ const (
 	rootKey  = "sk-root-0123456789"
 )
 
-// locked starts a gateway that serves kjv and other, with a key for everything, one for kjv, and an
-// admin's.
-func locked(t *testing.T, log *bytes.Buffer) *world {
+// newKeyedGateway returns a gateway that serves kjv and other, with a key for all models, one for
+// kjv, and an admin's.
+func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	t.Helper()
-	keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n", anyModel, kjvOnly, rootKey))
-	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) {
+	keys := openKeys(t, fmt.Sprintf(
+		"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
+		anyModel, kjvOnly, rootKey))
+	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
-		cfg.Routes = map[string]http.Handler{"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") })}
+		cfg.Routes = map[string]http.Handler{
+			"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") }),
+		}
 	})
 	w.directory.add(&messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
-		Replicas: oneServes("other"),
+		Spec: &messages.DeploymentSpec{
+			Name: "other",
+			Path: testkit.Model(),
+		}, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
+		Replicas: oneServing("other"),
 	})
 	return w
 }
 
-// keysOf are the keys of a file with these entries.
-func keysOf(t *testing.T, entries string) *apikey.Keys {
+// openKeys returns the keys of a file with the given entries.
+func openKeys(t *testing.T, entries string) *apikey.Keys {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
 	if err := os.WriteFile(file, []byte("keys:\n"+entries), 0o600); err != nil {
@@ -57,11 +64,11 @@ func keysOf(t *testing.T, entries string) *apikey.Keys {
 	return keys
 }
 
-// TestAccessWire compares what is answered to keys with testdata/wire.
-func TestAccessWire(t *testing.T) {
+// TestKeyResponsesMatchGolden compares the responses to keys with testdata/wire.
+func TestKeyResponsesMatchGolden(t *testing.T) {
 	for name, tc := range map[string]struct{ method, path, authorization string }{
 		"key_missing":        {"POST", "/v1/completions", ""},
-		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-nobody-knows-this"},
+		"key_unknown":        {"POST", "/v1/completions", "Bearer sk-unknown-0123456789"},
 		"key_model_hidden":   {"POST", "/v1/completions?other", "Bearer " + kjvOnly},
 		"key_model_missing":  {"POST", "/v1/completions?known", "Bearer " + kjvOnly},
 		"key_models":         {"GET", "/v1/models", "Bearer " + kjvOnly},
@@ -70,27 +77,30 @@ func TestAccessWire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := locked(t, &bytes.Buffer{})
+				w := newKeyedGateway(t, &bytes.Buffer{})
 				path, model, _ := strings.Cut(tc.path, "?")
-				r := httptest.NewRequest(tc.method, path, strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
+				r := httptest.NewRequest(tc.method, path,
+					strings.NewReader(fmt.Sprintf(`{"model":"%s","prompt":"a","seed":0}`, model)))
 				r.Header.Set("Authorization", tc.authorization)
 				rec := httptest.NewRecorder()
 				w.ServeHTTP(rec, r)
-				got := fmt.Sprintf("# %s %s %s %s\n%d %s\n", tc.method, path, model, tc.authorization, rec.Code, rec.Header().Get("Content-Type"))
+				got := fmt.Sprintf("# %s %s %s %s\n%d %s\n", tc.method, path, model, tc.authorization, rec.Code,
+					rec.Header().Get("Content-Type"))
 				for _, challenge := range rec.Header().Values("WWW-Authenticate") {
 					got += "WWW-Authenticate: " + challenge + "\n"
 				}
-				golden(t, filepath.Join("testdata", "wire", name+".txt"), got+"\n"+anonymous(rec.Body.String()))
+				compareGolden(t, filepath.Join("testdata", "wire", name+".txt"),
+					got+"\n"+normalizeBody(rec.Body.String()))
 			})
 		})
 	}
 }
 
-// TestAccess goes through who may do what.
-func TestAccess(t *testing.T) {
+// TestAccessByRoute checks the status of each route for each kind of key.
+func TestAccessByRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}
-		w := locked(t, log)
+		w := newKeyedGateway(t, log)
 		for _, tc := range []struct {
 			path, body, user, password, bearer string
 			want                               int
@@ -112,7 +122,8 @@ func TestAccess(t *testing.T) {
 			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
 			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: anyModel, want: 200},
 			{path: "/v1/completions", body: `{"model":"other","prompt":"a","seed":0}`, bearer: kjvOnly, want: 404},
-			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, password: kjvOnly, want: 401}, // a page elsewhere may make a browser send it
+			// A page of another origin could make a browser send a password.
+			{path: "/v1/completions", body: `{"model":"kjv","prompt":"a","seed":0}`, password: kjvOnly, want: 401},
 			{path: "/v1/models/kjv", bearer: " " + kjvOnly, want: 200},
 			{path: "/nowhere", want: 404},
 		} {
@@ -137,22 +148,24 @@ func TestAccess(t *testing.T) {
 				t.Errorf("a key is in the log:\n%s", log)
 			}
 		}
-		if line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`; !strings.Contains(log.String(), line) {
+		line := `"key":"kim","endpoint":"completions","model":"kjv","status":200`
+		if !strings.Contains(log.String(), line) {
 			t.Errorf("no line with %s:\n%s", line, log)
 		}
 	})
 }
 
-// TestAccessClient: OpenAI's clients know what the errors mean.
-func TestAccessClient(t *testing.T) {
-	w := locked(t, &bytes.Buffer{})
+// TestOpenAIClientUnderstandsErrors checks that an OpenAI client decodes the errors.
+func TestOpenAIClientUnderstandsErrors(t *testing.T) {
+	w := newKeyedGateway(t, &bytes.Buffer{})
 	server := httptest.NewServer(w)
 	defer server.Close()
 	ask := func(key, model string) (*openai.APIError, string) {
 		cfg := openai.DefaultConfig(key)
 		cfg.BaseURL = server.URL + "/v1"
 		seed := 0
-		res, err := openai.NewClientWithConfig(cfg).CreateCompletion(context.Background(), openai.CompletionRequest{Model: model, Prompt: "a", Seed: &seed})
+		res, err := openai.NewClientWithConfig(cfg).
+			CreateCompletion(context.Background(), openai.CompletionRequest{Model: model, Prompt: "a", Seed: &seed})
 		if err != nil {
 			api, _ := err.(*openai.APIError)
 			return api, ""

@@ -10,60 +10,65 @@ import (
 	"troupe/messages"
 )
 
-// ActorConfig is fixed for the life of the gateway actor and shared by its restarts.
+// ActorConfig configures the gateway actor. Restarts of the actor share it.
 type ActorConfig struct {
 	Calls *Calls
-	// Session returns the recipe of a child that serves a call.
+	// Session returns the props of the session actor that serves a call.
 	Session  func(call *Call) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for the gateway actor.
+// Props returns the props of the gateway actor.
 func Props(cfg ActorConfig) *actor.Props {
-	return supervise.Props(func() actor.Actor { return &gateway{ActorConfig: cfg} }, actor.WithSupervisor(cfg.Strategy))
+	return supervise.Props(func() actor.Actor { return &gatewayActor{ActorConfig: cfg} },
+		actor.WithSupervisor(cfg.Strategy))
 }
 
-type gateway struct {
+type gatewayActor struct {
 	ActorConfig
-	ending bool // its children end because it does
+	stopping bool // it stops or restarts, and its children with it
 }
 
 const sessionPrefix = "session-"
 
-func (g *gateway) Receive(ctx actor.Context) {
+func (g *gatewayActor) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		for _, call := range g.Calls.all() {
 			g.start(ctx, call)
 		}
 	case *messages.OpenSession:
-		if call := g.Calls.get(msg.GetRequestId()); call != nil { // else the client has left already
+		// The call is nil if the client has left.
+		if call := g.Calls.get(msg.GetRequestId()); call != nil {
 			g.start(ctx, call)
 		}
 	case *messages.CloseSession:
 		ctx.Send(actor.NewPID(ctx.Self().GetAddress(), ctx.Self().GetId()+"/"+sessionPrefix+msg.GetRequestId()), msg)
 	case *actor.Restarting, *actor.Stopping:
-		g.ending = true
+		g.stopping = true
 	case *actor.Terminated:
 		g.onTerminated(msg)
 	}
 }
 
-// start starts a call's session; one that is there already goes on.
-func (g *gateway) start(ctx actor.Context, call *Call) {
+// start starts the session of a call. A session that already runs continues.
+func (g *gatewayActor) start(ctx actor.Context, call *Call) {
 	if _, err := ctx.SpawnNamed(g.Session(call), sessionPrefix+call.ID); err != nil {
-		g.Log.Debug().Err(err).Str("request", call.ID).Msg("session is there already")
+		g.Log.Debug().Err(err).Str("request", call.ID).Msg("session already running")
 	}
 }
 
-// onTerminated: a session has ended. Where its call has not, it crashed too often.
-func (g *gateway) onTerminated(msg *actor.Terminated) {
-	if g.ending {
-		return // its successor starts the sessions again
+// onTerminated fails the call of a session that exceeded its restart limit. A session whose call
+// has ended stopped normally.
+func (g *gatewayActor) onTerminated(msg *actor.Terminated) {
+	if g.stopping {
+		return // the restarted actor starts the sessions again
 	}
 	_, id, _ := strings.Cut(msg.GetWho().GetId(), "/"+sessionPrefix)
 	if call := g.Calls.get(id); call != nil {
-		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: "the session of this request crashed again and again"})
+		call.Fail(&messages.Refused{
+			Reason: messages.Reason_REASON_INTERNAL, Detail: "the session of this request crashed repeatedly",
+		})
 	}
 }

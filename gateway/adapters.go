@@ -14,152 +14,168 @@ import (
 	"troupe/messages"
 )
 
-// Adapters is the catalogue of adapters. Its errors carry a *messages.Refused where the reason is known. A name is "<adapter>" or
-// "<model>:<adapter>".
+// Adapters is the catalogue of adapters. Its errors carry a *messages.Refused if the reason is
+// known. A name is "<adapter>" or "<model>:<adapter>".
 type Adapters interface {
-	// FindAdapter looks among those that may be used: nil where none has that name, and an error where several have it.
+	// FindAdapter returns the adapter with a name, or nil. It considers only adapters for which may
+	// returns true. An ambiguous name is an error.
 	FindAdapter(name string, may func(*messages.AdapterSpec) bool) (*messages.AdapterSpec, error)
-	// Adapters are those of a model, or all, in the order of model and name.
+	// Adapters returns the adapters of a model, or all for an empty name, sorted by model and name.
 	Adapters(model string) []*messages.AdapterSpec
 	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
 	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
 }
 
-// resolve finds the deployment that a request is for, and the adapter if it names one.
-func (g *Gateway) resolve(ctx context.Context, model string) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
-	c := callerOf(ctx)
-	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayAdapt)
+// resolve returns the deployment that a request is for, and the adapter if the name refers to one.
+func (g *Gateway) resolve(
+	ctx context.Context, model string,
+) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
+	c := callerFrom(ctx)
+	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayUseAdapter)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case adapter != nil:
 		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
-		if err != nil && notFound(err) { // its own words may name other models
-			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is of model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
+		// The directory's own error may name other models.
+		if err != nil && isNotFound(err) {
+			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf(
+				"adapter %q belongs to model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
 		}
 		return d, adapter, err
 	case !strings.Contains(model, ":"):
 		d, err := g.deployment(ctx, model)
 		return d, nil, err
 	case c.key != nil:
-		return nil, nil, hidden(model)
+		return nil, nil, modelNotFound(model)
 	}
-	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("adapter %q is not registered; see /v1/models for those there are", model))
+	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("adapter %q is not registered; /v1/models lists all adapters", model))
 }
 
-func notFound(err error) bool {
+func isNotFound(err error) bool {
 	var refused interface{ GetReason() messages.Reason }
 	return errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND
 }
 
-// adapters are those of the deployments that a caller may use, by names that are clear to it.
-func (g *Gateway) adapters(c caller, deployed []*messages.DeploymentStatus) []modelObject {
+// adapterObjects returns the adapters of deployed models that a caller may use. An adapter whose
+// short name is ambiguous for the caller is listed by its full name.
+func (g *Gateway) adapterObjects(c caller, deployed []*messages.DeploymentStatus) []modelObject {
 	served := make(map[string]bool, len(deployed))
 	for _, d := range deployed {
 		served[d.GetSpec().GetName()] = true
 	}
 	var list []modelObject
 	for _, a := range g.cfg.Adapters.Adapters("") {
-		if !c.mayAdapt(a) || !served[a.GetModel()] {
+		if !c.mayUseAdapter(a) || !served[a.GetModel()] {
 			continue
 		}
 		name := a.GetName()
-		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayAdapt); err != nil { // another model has one of that name
+		if _, err := g.cfg.Adapters.FindAdapter(name, c.mayUseAdapter); err != nil { // ambiguous
 			name = a.GetModel() + ":" + name
 		}
-		list = append(list, describeAdapter(name, a))
+		list = append(list, adapterObject(name, a))
 	}
 	return list
 }
 
-func describeAdapter(name string, a *messages.AdapterSpec) modelObject {
+func adapterObject(name string, a *messages.AdapterSpec) modelObject {
 	return modelObject{
-		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe", Root: a.GetName(), Parent: &a.Model,
+		ID: name, Object: "model", Created: a.GetRegistered().GetSeconds(), OwnedBy: "troupe",
+		Root: a.GetName(), Parent: &a.Model,
 	}
 }
 
-// loadRequest is the body of vLLM's /v1/load_lora_adapter and, with the name alone, /v1/unload_lora_adapter.
+// loadRequest is the body of vLLM's /v1/load_lora_adapter and /v1/unload_lora_adapter. The latter
+// uses only the name.
 type loadRequest struct {
 	Name    string `json:"lora_name"`
 	Path    string `json:"lora_path"`
 	InPlace bool   `json:"load_inplace"`
 }
 
-// vLLM's words for what is wrong; clients look for them.
+// Error types of vLLM, which clients check.
 const (
 	invalidUserInput = "InvalidUserInput"
 	notFoundError    = "NotFoundError"
 )
 
-// loadAdapter is vLLM's. As there, the base model that the adapter's files name is not compared with the one it is loaded for, its shapes
-// are.
+// loadAdapter serves vLLM's /v1/load_lora_adapter. As in vLLM, the adapter's base model need not
+// have the same name as the model; only the shapes are compared.
 func (g *Gateway) loadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "load_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" || req.Path == "" {
-			return "", vllmError(http.StatusBadRequest, invalidUserInput, "Both 'lora_name' and 'lora_path' must be provided.")
+			return "", vllmError(http.StatusBadRequest, invalidUserInput,
+				"Both 'lora_name' and 'lora_path' must be provided.")
 		}
 		spec := &messages.AdapterSpec{Name: req.Name, Path: req.Path}
-		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, anyAdapter); {
+		switch known, err := g.cfg.Adapters.FindAdapter(req.Name, allAdapters); {
 		case err != nil:
 			return "", err
 		case known != nil && !req.InPlace:
 			return "", vllmError(http.StatusBadRequest, invalidUserInput, fmt.Sprintf(
-				"The lora adapter '%s' has already been loaded. If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
+				"The lora adapter '%s' has already been loaded. "+
+					"If you want to load the adapter in place, set 'load_inplace' to True.", req.Name))
 		case known != nil:
 			spec.Name, spec.Model, spec.Pinned = known.GetName(), known.GetModel(), known.GetPinned()
 		}
-		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(), &messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})
+		_, err := g.cfg.Adapters.RegisterAdapter(r.Context(),
+			&messages.RegisterAdapterRequest{Adapter: spec, AnyBase: true, OnlyNew: !req.InPlace})
 		return fmt.Sprintf("Success: LoRA adapter '%s' added successfully.", req.Name), err
 	})
 }
 
-// unloadAdapter is vLLM's. Requests that have the adapter finish.
+// unloadAdapter serves vLLM's /v1/unload_lora_adapter. Running requests finish with the adapter.
 func (g *Gateway) unloadAdapter(w http.ResponseWriter, r *http.Request) {
 	g.changeAdapters(w, r, "unload_lora_adapter", func(req loadRequest) (string, error) {
 		if req.Name == "" {
-			return "", vllmError(http.StatusBadRequest, invalidUserInput, "'lora_name' needs to be provided to unload a LoRA adapter.")
+			return "", vllmError(http.StatusBadRequest, invalidUserInput,
+				"'lora_name' needs to be provided to unload a LoRA adapter.")
 		}
 		_, err := g.cfg.Adapters.DeleteAdapter(r.Context(), req.Name)
-		if err != nil && notFound(err) {
-			err = vllmError(http.StatusNotFound, notFoundError, fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name))
+		if err != nil && isNotFound(err) {
+			err = vllmError(http.StatusNotFound, notFoundError,
+				fmt.Sprintf("The lora adapter '%s' cannot be found.", req.Name))
 		}
 		return fmt.Sprintf("Success: LoRA adapter '%s' removed successfully.", req.Name), err
 	})
 }
 
-func anyAdapter(*messages.AdapterSpec) bool { return true }
+func allAdapters(*messages.AdapterSpec) bool { return true }
 
-// changeWithin is how long a change of adapters may take: all nodes are to hear of it.
-const changeWithin = 10 * time.Minute
+// adapterChangeTimeout bounds a change of adapters, which must reach all nodes.
+const adapterChangeTimeout = 10 * time.Minute
 
-// changeAdapters reads a request of whoever may change adapters, and answers with plain text, as vLLM does.
-func (g *Gateway) changeAdapters(w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error)) {
-	a := askedBy(r, endpoint)
+// changeAdapters serves a request that changes adapters. It responds with plain text, as vLLM does.
+func (g *Gateway) changeAdapters(
+	w http.ResponseWriter, r *http.Request, endpoint string, change func(loadRequest) (string, error),
+) {
+	info := newRequestInfo(r, endpoint)
 	done, err := func() (string, error) {
-		if err := wantJSON(r); err != nil {
+		if err := requireJSON(r); err != nil {
 			return "", err
 		}
 		var req loadRequest
-		h := g.hold()
-		defer h.shrink(0)
-		body, err := readBody(w, r, h)
+		memory := g.reserveMemory()
+		defer memory.shrink(0)
+		body, err := readBody(w, r, memory)
 		if err != nil {
 			return "", err
 		}
-		setWriteDeadline(w, changeWithin) // files are read
+		setWriteDeadline(w, adapterChangeTimeout) // reading the files takes time
 		if err := json.Unmarshal(body, &req); err != nil {
-			return "", openai.Invalid("", "the request is not as it should be: "+err.Error())
+			return "", openai.Invalid("", "the request body is invalid: "+err.Error())
 		}
-		a.object = "adapter=" + req.Name + " path=" + req.Path
+		info.object = "adapter=" + req.Name + " path=" + req.Path
 		return change(req)
 	}()
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	g.answered(a, http.StatusOK)
+	g.recordResponse(info, http.StatusOK)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.WriteString(w, done) // the client may have left
+	_, _ = io.WriteString(w, done) // fails if the client has left
 }
 
 func vllmError(status int, kind, message string) *openai.Error {

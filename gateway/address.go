@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// addressOf returns the address that a client without a key is known by: that of the connection or, where a trusted proxy
-// has it, the last address in X-Forwarded-For or Forwarded that no trusted proxy has. A client in IPv6 has a /64.
-func addressOf(r *http.Request, trusted []netip.Prefix) string {
+// clientAddress returns the address that identifies a client without a key. It is the peer's
+// address or, if the peer is a trusted proxy, the last untrusted address in X-Forwarded-For or
+// Forwarded. An IPv6 client is identified by its /64 network.
+func clientAddress(r *http.Request, trusted []netip.Prefix) string {
 	peer, ok := parseAddress(r.RemoteAddr)
 	if !ok {
 		return r.RemoteAddr
@@ -17,14 +18,14 @@ func addressOf(r *http.Request, trusted []netip.Prefix) string {
 		peer = forwarded(r.Header, peer, trusted)
 	}
 	if peer.Is6() {
-		network, _ := peer.Prefix(64) // never fails: the address has 128 bits
+		network, _ := peer.Prefix(64) // cannot fail: the address has 128 bits
 		return network.String()
 	}
 	return peer.String()
 }
 
-// forwarded returns the client that trusted proxies name. Where the two headers differ, a proxy has passed one of them on
-// as the client sent it; then the proxy's own address counts.
+// forwarded returns the client that trusted proxies name. If the two headers differ, a proxy has
+// passed one of them on unchanged from the client; then the proxy's own address counts.
 func forwarded(h http.Header, proxy netip.Addr, trusted []netip.Prefix) netip.Addr {
 	list, standard := h.Values("X-Forwarded-For"), h.Values("Forwarded")
 	byList, listed := lastUntrusted(strings.Split(strings.Join(list, ","), ","), trusted)
@@ -40,7 +41,8 @@ func forwarded(h http.Header, proxy netip.Addr, trusted []netip.Prefix) netip.Ad
 	return proxy
 }
 
-// lastUntrusted returns the last address that is not a trusted proxy's. It reports false where one before it is malformed.
+// lastUntrusted returns the last address that is not a trusted proxy's. It returns false if there
+// is none or a later address is malformed.
 func lastUntrusted(hops []string, trusted []netip.Prefix) (netip.Addr, bool) {
 	for i := len(hops) - 1; i >= 0; i-- {
 		address, ok := parseAddress(strings.TrimSpace(hops[i]))
@@ -68,7 +70,8 @@ func forwardedFor(header string) (hops []string) {
 	return hops
 }
 
-// parseAddress reads an address with or without a port: 10.0.0.1, 10.0.0.1:80, ::1, [::1], [::1]:80.
+// parseAddress parses an address with or without a port: 10.0.0.1, 10.0.0.1:80, ::1, [::1],
+// [::1]:80.
 func parseAddress(text string) (netip.Addr, bool) {
 	if pair, err := netip.ParseAddrPort(text); err == nil {
 		return pair.Addr().Unmap().WithZone(""), true

@@ -7,29 +7,29 @@ import (
 	"troupe/internal/audit"
 )
 
-// changing are the endpoints that change state.
-var changing = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
+// auditedEndpoints are the endpoints that change state. All their requests are audited.
+var auditedEndpoints = map[string]bool{"load_lora_adapter": true, "unload_lora_adapter": true}
 
-// audit records changes of state, and requests that were not allowed.
-func (g *Gateway) audit(a asked, status int) {
+// audit records state changes and unauthorized or forbidden requests.
+func (g *Gateway) audit(info requestInfo, status int) {
 	refused := status == http.StatusUnauthorized || status == http.StatusForbidden
-	if !refused && !changing[a.endpoint] {
+	if !refused && !auditedEndpoints[info.endpoint] {
 		return
 	}
 	e := audit.Entry{
 		Via:     "http",
 		Who:     audit.Unknown,
-		Address: a.remote,
-		Action:  "http." + a.endpoint,
-		Object:  a.object,
-		Request: a.id,
+		Address: info.remote,
+		Action:  "http." + info.endpoint,
+		Object:  info.object,
+		Request: info.id,
 		Result:  audit.Done,
 	}
-	if a.key != nil {
-		e.Who = "key:" + a.key.Name
+	if info.key != nil {
+		e.Who = "key:" + info.key.Name
 	}
-	if !a.began.IsZero() {
-		e.Millis = time.Since(a.began).Milliseconds()
+	if !info.started.IsZero() {
+		e.Millis = time.Since(info.started).Milliseconds()
 	}
 	switch {
 	case refused:

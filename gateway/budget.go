@@ -17,87 +17,91 @@ import (
 
 const (
 	defaultBodyBytes = 256 << 20
-	// roomWithin is how long a body waits for room before its request is refused.
-	roomWithin = time.Second
-	firstRead  = 4 << 10 // bytes; the buffer doubles from here
-	// bigText is from how many bytes on a text is tokenized by turns: it can take 50 times its
-	// memory.
-	bigText = 64 << 10
-	maxTurn = 8
+	// bodyMemoryWait is how long a body waits for memory before its request is refused.
+	bodyMemoryWait = time.Second
+	firstRead      = 4 << 10 // bytes of the first buffer; later ones are twice as large
+	// largeText is the size in bytes from which texts are tokenized a few at a time, since
+	// tokenizing takes up to 50 times their memory.
+	largeText     = 64 << 10
+	maxTokenizers = 8
 )
 
-// budget bounds the memory of request bodies and of tokenizing.
-type budget struct {
-	bodies *semaphore.Weighted
-	total  int64
-	held   atomic.Int64        // of the bodies
-	turns  *semaphore.Weighted // big texts that are tokenized at once
+// memoryBudget bounds the memory of request bodies and of tokenizing.
+type memoryBudget struct {
+	bodies     *semaphore.Weighted
+	total      int64
+	reserved   atomic.Int64        // bytes reserved for bodies
+	tokenizers *semaphore.Weighted // permits to tokenize a large text
 }
 
-func newBudget(bytes int64) *budget {
-	turns := max(1, min(maxTurn, runtime.GOMAXPROCS(0)/2))
-	return &budget{bodies: semaphore.NewWeighted(bytes), total: bytes, turns: semaphore.NewWeighted(int64(turns))}
+func newMemoryBudget(bytes int64) *memoryBudget {
+	permits := max(1, min(maxTokenizers, runtime.GOMAXPROCS(0)/2))
+	return &memoryBudget{
+		bodies:     semaphore.NewWeighted(bytes),
+		total:      bytes,
+		tokenizers: semaphore.NewWeighted(int64(permits)),
+	}
 }
 
-// hold is what one request has of a budget. A nil one holds nothing.
-type hold struct {
-	of *budget
-	n  int64
+// reservation is one request's part of a memoryBudget.
+type reservation struct {
+	budget *memoryBudget
+	bytes  int64
 }
 
-// grow makes a hold at least n bytes, and waits for them a moment.
-func (h *hold) grow(ctx context.Context, n int64) error {
-	if n <= h.n {
+// grow extends the reservation to at least n bytes. It waits up to bodyMemoryWait.
+func (r *reservation) grow(ctx context.Context, n int64) error {
+	if n <= r.bytes {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, roomWithin)
+	ctx, cancel := context.WithTimeout(ctx, bodyMemoryWait)
 	defer cancel()
-	if n > h.of.total || h.of.bodies.Acquire(ctx, n-h.n) != nil {
-		return noRoom()
+	if n > r.budget.total || r.budget.bodies.Acquire(ctx, n-r.bytes) != nil {
+		return bodyMemoryExhausted()
 	}
-	h.of.held.Add(n - h.n)
-	h.n = n
+	r.budget.reserved.Add(n - r.bytes)
+	r.bytes = n
 	return nil
 }
 
-// try is grow without waiting.
-func (h *hold) try(n int64) bool {
-	if n <= h.n {
+// tryGrow extends the reservation without waiting and reports whether it could.
+func (r *reservation) tryGrow(n int64) bool {
+	if n <= r.bytes {
 		return true
 	}
-	if !h.of.bodies.TryAcquire(n - h.n) {
+	if !r.budget.bodies.TryAcquire(n - r.bytes) {
 		return false
 	}
-	h.of.held.Add(n - h.n)
-	h.n = n
+	r.budget.reserved.Add(n - r.bytes)
+	r.bytes = n
 	return true
 }
 
-// shrink gives back what exceeds n bytes.
-func (h *hold) shrink(n int64) {
-	if n < h.n {
-		h.of.held.Add(n - h.n)
-		h.of.bodies.Release(h.n - n)
-		h.n = n
+// shrink returns the bytes beyond n to the budget.
+func (r *reservation) shrink(n int64) {
+	if n < r.bytes {
+		r.budget.reserved.Add(n - r.bytes)
+		r.budget.bodies.Release(r.bytes - n)
+		r.bytes = n
 	}
 }
 
-// noRoom is the answer where the bodies of other requests take all the memory that bodies may have.
-func noRoom() *openai.Error {
+// bodyMemoryExhausted returns the error for a request whose body finds no memory.
+func bodyMemoryExhausted() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_NO_MEMORY,
-		"the requests under way take all memory that there is for requests; try again in a moment")
+		"the requests in flight use all memory for request bodies; try again in a moment")
 	e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
 	return e
 }
 
-// readAll reads a body of at most maxBody bytes. Its memory counts as it grows, not as the client
-// announces it.
-func (h *hold) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
+// readAll reads a body of at most maxBody bytes. It reserves memory as the body arrives, whatever
+// length the client declared.
+func (r *reservation) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	var data []byte
 	for {
 		if len(data) == cap(data) {
 			size := max(firstRead, 2*cap(data))
-			if err := h.grow(ctx, int64(size)); err != nil {
+			if err := r.grow(ctx, int64(size)); err != nil {
 				return nil, err
 			}
 			data = append(make([]byte, 0, size), data...)
@@ -113,13 +117,13 @@ func (h *hold) readAll(ctx context.Context, body io.Reader) ([]byte, error) {
 	}
 }
 
-// turn waits until a text may be tokenized. Small ones need not wait.
-func (b *budget) turn(ctx context.Context, bytes int) (done func(), err error) {
-	if bytes < bigText {
+// acquireTokenizer waits for the permit to tokenize a text. Texts below largeText need none.
+func (b *memoryBudget) acquireTokenizer(ctx context.Context, bytes int) (done func(), err error) {
+	if bytes < largeText {
 		return func() {}, nil
 	}
-	if err := b.turns.Acquire(ctx, 1); err != nil {
+	if err := b.tokenizers.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
-	return func() { b.turns.Release(1) }, nil
+	return func() { b.tokenizers.Release(1) }, nil
 }

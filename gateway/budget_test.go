@@ -16,29 +16,33 @@ import (
 	"troupe/gateway"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 20 * time.Second
+// testTimeout bounds the wait for an expected state.
+const testTimeout = 20 * time.Second
 
-// TestTooLongByBytes: prompts that cannot fit are refused before they are tokenized, and before a
-// template renders them: both would allocate many times the memory that the request has.
-func TestTooLongByBytes(t *testing.T) {
-	w := newWorld(t, silent)
+// TestTooLongPromptRefusedBeforeTokenizing checks that prompts that cannot fit are refused before
+// tokenizing and rendering, which would allocate many times the size of the request.
+func TestTooLongPromptRefusedBeforeTokenizing(t *testing.T) {
+	w := newTestGateway(t, noOutput)
 	const size = 1 << 20
 	word := strings.Repeat("ab", size/2)
 	all := strings.TrimSuffix(strings.Repeat("1,", size/2), ",")
 	for name, tc := range map[string]struct{ path, body string }{
-		"text":          {"/v1/completions", `"prompt":"` + word + `"`},
-		"texts":         {"/v1/completions", `"prompt":["a","` + word + `"]`},
-		"chat":          {"/v1/chat/completions", `"messages":[{"role":"user","content":"` + word + `"}]`},
-		"parts":         {"/v1/chat/completions", `"messages":[{"role":"user","content":[{"type":"text","text":"` + word + `"}]}]`},
-		"many messages": {"/v1/chat/completions", `"messages":[` + strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"`+word[:size/64]+`"},`, 64), ",") + `]`},
-		"token ids":     {"/v1/completions", `"prompt":[` + all + `]`},
-		"lists of ids":  {"/v1/completions", `"prompt":[[` + all + `]]`},
+		"text":  {"/v1/completions", `"prompt":"` + word + `"`},
+		"texts": {"/v1/completions", `"prompt":["a","` + word + `"]`},
+		"chat":  {"/v1/chat/completions", `"messages":[{"role":"user","content":"` + word + `"}]`},
+		"parts": {"/v1/chat/completions",
+			`"messages":[{"role":"user","content":[{"type":"text","text":"` + word + `"}]}]`},
+		"many messages": {"/v1/chat/completions",
+			`"messages":[` +
+				strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"`+word[:size/64]+`"},`, 64), ",") + `]`},
+		"token ids":    {"/v1/completions", `"prompt":[` + all + `]`},
+		"lists of ids": {"/v1/completions", `"prompt":[[` + all + `]]`},
 	} {
 		body := `{"model":"kjv",` + tc.body + `}`
 		var rec *httptest.ResponseRecorder
-		cost := allocated(func() { rec = w.ask(tc.path, body) })
-		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") || !strings.Contains(rec.Body.String(), " or more") {
+		cost := allocatedBytes(func() { rec = w.post(tc.path, body) })
+		if rec.Code != http.StatusBadRequest || !strings.Contains(rec.Body.String(), "context_length_exceeded") ||
+			!strings.Contains(rec.Body.String(), " or more") {
 			t.Errorf("%s: %d %.200s", name, rec.Code, rec.Body)
 		}
 		if most := uint64(12 * len(body)); cost > most {
@@ -47,7 +51,7 @@ func TestTooLongByBytes(t *testing.T) {
 	}
 }
 
-func allocated(f func()) uint64 {
+func allocatedBytes(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	f()
@@ -55,32 +59,34 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestPromptOfTheLongestTokens: a prompt that fits is not refused, though each of its tokens is the
-// longest there is.
-func TestPromptOfTheLongestTokens(t *testing.T) {
-	w := newWorld(t, byTurns("God did."))
-	tok, longest := tokens(), ""
+// TestPromptOfLongestTokensFits checks that a prompt that fits is accepted even if it consists of
+// the longest tokens.
+func TestPromptOfLongestTokensFits(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."))
+	tok, longest := testTokenizer(), ""
 	for id := range tok.Vocab() {
-		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) && len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
+		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) &&
+			len(tok.Encode(strings.Repeat(text, 3), false)) == 3 {
 			longest = text
 		}
 	}
-	if rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000))); rec.Code != http.StatusOK {
+	rec := w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1000)))
+	if rec.Code != http.StatusOK {
 		t.Errorf("1000 times %q: %d %s", longest, rec.Code, rec.Body)
 	}
-	rec := w.ask("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
+	rec = w.post("/v1/completions", fmt.Sprintf(`{"model":"kjv","prompt":%q,"seed":0}`, strings.Repeat(longest, 1100)))
 	if rec.Code != http.StatusBadRequest {
 		t.Errorf("1100 times %q: %d %s", longest, rec.Code, rec.Body)
 	}
 }
 
-// slowBody sends bytes, then waits at a gate, then ends.
-type slowBody struct {
+// gatedBody blocks at its end until a gate opens.
+type gatedBody struct {
 	io.Reader
 	gate <-chan struct{}
 }
 
-func (b slowBody) Read(p []byte) (int, error) {
+func (b gatedBody) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if err == io.EOF {
 		<-b.gate
@@ -88,15 +94,15 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestBodyBudget: bodies together take no more than they may, as they grow; a request that finds no
-// room is told to come back; room that a body had is there for the next.
-func TestBodyBudget(t *testing.T) {
-	w := newWorld(t, byTurns("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
+// TestBodyMemoryBudget checks that bodies reserve memory as they grow, that requests beyond the
+// budget get 503 with Retry-After, and that memory is reused.
+func TestBodyMemoryBudget(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	gate := make(chan struct{})
 	post := func(body io.Reader) int {
-		res, err := http.Post(server.URL+"/v1/completions", "application/json", body) // chunked: no length is announced
+		res, err := http.Post(server.URL+"/v1/completions", "application/json", body) // chunked: no declared length
 		if err != nil {
 			t.Error(err)
 			return 0
@@ -110,38 +116,38 @@ func TestBodyBudget(t *testing.T) {
 	small := func() io.Reader { return strings.NewReader(`{"model":"kjv","prompt":"a","seed":0}`) }
 	held := make(chan int, 2)
 	for range 2 {
-		go func() { held <- post(slowBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
+		go func() { held <- post(gatedBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
 	}
 	room := `troupe_gateway_body_bytes`
-	for end := time.Now().Add(patience); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%s is %s, not 1 MiB", room, w.metric(room))
 		}
 	}
 	if got := post(small()); got != http.StatusServiceUnavailable {
-		t.Errorf("with all memory taken: %d, want 503", got)
+		t.Errorf("with the budget used up: %d, want 503", got)
 	}
 	if got := post(strings.NewReader(strings.Repeat(" ", 2<<20))); got != http.StatusServiceUnavailable {
-		t.Errorf("a body larger than all memory: %d, want 503", got)
+		t.Errorf("body larger than the budget: %d, want 503", got)
 	}
 	close(gate)
 	for range 2 {
 		if got := <-held; got != http.StatusBadRequest {
-			t.Errorf("the bodies that held it: %d, want 400", got)
+			t.Errorf("bodies that held the memory: %d, want 400", got)
 		}
 	}
 	if got := post(small()); got != http.StatusOK {
-		t.Errorf("after them: %d", got)
+		t.Errorf("request after the others: %d", got)
 	}
 	if got := w.metric(room); got != "0" {
 		t.Errorf("%s is %s after all requests, want 0", room, got)
 	}
 }
 
-// TestMemoryReturns: after a flood of large prompts, whether they are refused or served, the heap
-// is as small as before.
-func TestMemoryReturns(t *testing.T) {
-	w := newWorld(t, byTurns("God did."))
+// TestMemoryReleasedAfterFlood checks that the heap returns to its size after many large prompts,
+// refused and served.
+func TestMemoryReleasedAfterFlood(t *testing.T) {
+	w := newTestGateway(t, generateBySeed("God did."))
 	server := httptest.NewServer(w)
 	defer server.Close()
 	long := `{"model":"kjv","prompt":"` + strings.Repeat("a ", 1<<19) + `"}`
@@ -164,32 +170,31 @@ func TestMemoryReturns(t *testing.T) {
 		all.Wait()
 		http.DefaultClient.CloseIdleConnections()
 	}
-	flood(2) // what is made once
-	base := heap()
+	flood(2) // allocate caches and pools
+	base := heapBytes()
 	flood(16)
-	if now := heap(); now > base+8<<20 {
-		t.Errorf("%d MiB of heap after the flood, %d before", now>>20, base>>20)
+	if now := heapBytes(); now > base+8<<20 {
+		t.Errorf("heap is %d MiB after the flood, was %d MiB before", now>>20, base>>20)
 	}
 	if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("%s bytes are still held", got)
 	}
 }
 
-func heap() uint64 {
+func heapBytes() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what was in pools
+	runtime.GC() // also empties pools
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// TestTokenizingEndsWithItsClient: what a client that has left asked for is not tokenized to its
-// end.
-func TestTokenizingEndsWithItsClient(t *testing.T) {
-	w := newWorld(t, silent)
+// TestTokenizingStopsOnDisconnect checks that tokenizing stops when the client has left.
+func TestTokenizingStopsOnDisconnect(t *testing.T) {
+	w := newTestGateway(t, noOutput)
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := w.Prefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {
+	if _, err := w.EncodePrefix(ctx, "kjv", strings.Repeat("ab", 5000), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
 }

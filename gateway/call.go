@@ -9,12 +9,12 @@ import (
 	"troupe/messages"
 )
 
-// Call is one sequence that a client waits for. A session delivers to it; the request's goroutine takes from it. It
-// implements session.Client.
+// Call is one sequence of a request. A session delivers its output, and the request's goroutine
+// reads it. It implements session.Client.
 type Call struct {
 	ID       string
 	Sequence *messages.SequenceSpec
-	wake     chan<- struct{} // capacity 1: something is to be taken
+	wake     chan<- struct{} // capacity 1; receives after every change
 
 	mu       sync.Mutex
 	output   []uint32
@@ -32,8 +32,10 @@ func (c *Call) Output() []uint32 {
 }
 
 // Deliver implements session.Client.
-func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason) {
-	c.change(func() {
+func (c *Call) Deliver(
+	tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason,
+) {
+	c.update(func() {
 		c.output = append(c.output, tokens...)
 		c.logprobs = append(c.logprobs, logprobs...)
 		c.cached, c.finish = max(c.cached, cached), finish
@@ -41,10 +43,10 @@ func (c *Call) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cach
 }
 
 // Fail implements session.Client.
-func (c *Call) Fail(refused *messages.Refused) { c.change(func() { c.refused = refused }) }
+func (c *Call) Fail(refused *messages.Refused) { c.update(func() { c.refused = refused }) }
 
-// change applies a change, unless the call has ended, and wakes the request's goroutine.
-func (c *Call) change(apply func()) {
+// update applies a change unless the call has ended, and wakes the request's goroutine.
+func (c *Call) update(apply func()) {
 	c.mu.Lock()
 	if c.finish == messages.FinishReason_FINISH_REASON_UNSPECIFIED && c.refused == nil {
 		apply()
@@ -56,7 +58,8 @@ func (c *Call) change(apply func()) {
 	}
 }
 
-// progress is what a call has from some token on. It has ended where it has a finish or a refusal.
+// progress is the output of a call after some token. The call has ended if finish or refused is
+// set.
 type progress struct {
 	tokens   []uint32
 	logprobs []*messages.TokenLogprobs
@@ -69,18 +72,23 @@ func (p progress) ended() bool {
 	return p.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED || p.refused != nil
 }
 
-// since returns what came after the first n tokens.
+// since returns the output after the first n tokens.
 func (c *Call) since(n int) progress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := progress{tokens: c.output[n:len(c.output):len(c.output)], cached: c.cached, finish: c.finish, refused: c.refused}
+	p := progress{
+		tokens:  c.output[n:len(c.output):len(c.output)],
+		cached:  c.cached,
+		finish:  c.finish,
+		refused: c.refused,
+	}
 	if len(c.logprobs) > n {
 		p.logprobs = c.logprobs[n:len(c.logprobs):len(c.logprobs)]
 	}
 	return p
 }
 
-// newID is a random identifier.
+// newID returns a random identifier of 24 hexadecimal digits.
 func newID() string {
 	var b [12]byte
 	binary.LittleEndian.PutUint64(b[:], rand.Uint64())

@@ -2,7 +2,7 @@ package gateway
 
 import "sync"
 
-// Calls are the calls that are open, by id. It is safe for concurrent use.
+// Calls is the table of open calls by ID. It is safe for concurrent use.
 type Calls struct {
 	mu   sync.Mutex
 	open map[string]*Call
@@ -39,7 +39,7 @@ func (c *Calls) all() []*Call {
 	return all
 }
 
-// Open is how many calls are open.
+// Open returns the number of open calls.
 func (c *Calls) Open() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

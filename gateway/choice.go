@@ -11,48 +11,54 @@ import (
 	"troupe/modelfile/tokenizer"
 )
 
-// choice is one sequence, and what was made of its tokens.
+// choice is one sequence of a request and the state of decoding its tokens.
 type choice struct {
-	index   int
-	call    *Call
-	prompt  []uint32
-	started bool // its call is open
+	index  int
+	call   *Call
+	prompt []uint32
+	open   bool // its call is open
 
-	follows   bool // it starts when the choice that leads it has tokens
-	followers []*choice
+	isFollower bool // it starts when its leader has tokens
+	followers  []*choice
 
-	decoder  *tokenizer.Stream
-	stopper  *tokenizer.Stopper
-	lead     string    // of the first piece: the prompt, where it is echoed
-	begun    bool      // the first piece was taken
-	taken    int       // tokens that were turned into text
-	ending   int       // 1 once a token ended the sequence that has no text, such as EOS; it was generated too
-	position int       // characters that they gave, the lead included
-	cached   int       // prompt tokens that were found in KV blocks
-	last     time.Time // when tokens came last
+	decoder    *tokenizer.Stream
+	stopper    *tokenizer.Stopper
+	echoed     string    // the echoed prompt, until it is written
+	started    bool      // its first tokens were decoded
+	decoded    int       // number of tokens decoded to text
+	endTokens  int       // 1 if the sequence ended with a token without text, such as EOS
+	textRunes  int       // characters decoded so far, the echoed prompt included
+	cached     int       // prompt tokens found in KV blocks
+	lastTokens time.Time // time of the last delivery
 }
 
-// piece is what is written at once for a choice.
-type piece struct {
+// delta is the new output of a choice.
+type delta struct {
 	index    int
 	text     string
-	tokens   []token // where log-probabilities were asked for
-	finish   string  // with the last one; else ""
-	first    bool
+	tokens   []token // set if log-probabilities were requested
+	finish   string  // finish reason, on the last one only
+	first    bool    // the first one of the choice
 	logprobs bool
 }
 
-// token is one of a piece's tokens.
+// token is a generated token with its log-probabilities.
 type token struct {
 	id       uint32
-	offset   int // in characters, in the choice's text
+	offset   int // in characters of the choice's text
 	logprobs *messages.TokenLogprobs
 }
 
 func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
-	c := &choice{index: index, prompt: prompt, decoder: t.NewStream(!r.KeepSpecial), stopper: tokenizer.NewStopper(r.Stop)}
+	c := &choice{
+		index:   index,
+		prompt:  prompt,
+		decoder: t.NewStream(!r.KeepSpecial),
+		stopper: tokenizer.NewStopper(r.Stop),
+	}
 	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
-		c.decoder.Continue() // otherwise the output begins the text, and its first space is cut
+		// The output continues the prompt, so it keeps its leading space.
+		c.decoder.Continue()
 	}
 	if r.IncludeStop {
 		c.stopper.Include()
@@ -62,28 +68,28 @@ func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []ui
 
 // echo makes the text begin with the prompt.
 func (c *choice) echo(p openai.Prompt, t *tokenizer.Tokenizer, skipSpecial bool) {
-	if c.lead = p.Text; p.Tokens != nil {
-		c.lead = t.Decode(p.Tokens, skipSpecial)
+	if c.echoed = p.Text; p.Tokens != nil {
+		c.echoed = t.Decode(p.Tokens, skipSpecial)
 	}
-	c.position = utf8.RuneCountInString(c.lead)
+	c.textRunes = utf8.RuneCountInString(c.echoed)
 }
 
-// take turns progress into a piece of text, cut before the stop string.
-func (c *choice) take(p progress) (out piece) {
-	out = piece{index: c.index, first: !c.begun, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
-	var whole strings.Builder
-	whole.WriteString(c.lead)
-	defer func() { out.text = whole.String() }()
-	c.begun, c.lead, c.cached = true, "", int(p.cached)
+// decode converts progress to text and cuts it before a stop string.
+func (c *choice) decode(p progress) (out delta) {
+	out = delta{index: c.index, first: !c.started, logprobs: c.call.Sequence.GetSampling().GetLogprobs()}
+	var all strings.Builder
+	all.WriteString(c.echoed)
+	defer func() { out.text = all.String() }()
+	c.started, c.echoed, c.cached = true, "", int(p.cached)
 	for i, id := range p.tokens {
 		if i < len(p.logprobs) {
-			out.tokens = append(out.tokens, token{id: id, offset: c.position, logprobs: p.logprobs[i]})
+			out.tokens = append(out.tokens, token{id: id, offset: c.textRunes, logprobs: p.logprobs[i]})
 		}
 		decoded := c.decoder.Push(id)
-		c.position += utf8.RuneCountInString(decoded)
-		c.taken++
+		c.textRunes += utf8.RuneCountInString(decoded)
+		c.decoded++
 		text, stopped := c.stopper.Push(decoded)
-		whole.WriteString(text)
+		all.WriteString(text)
 		if stopped {
 			out.finish = finishStop
 			return out
@@ -91,25 +97,25 @@ func (c *choice) take(p progress) (out piece) {
 	}
 	if p.ended() {
 		if p.finish == messages.FinishReason_FINISH_REASON_STOP {
-			c.ending = 1
+			c.endTokens = 1
 		}
 		text, stopped := c.stopper.Push(c.decoder.Flush())
-		whole.WriteString(text)
-		whole.WriteString(c.stopper.Flush())
-		out.finish = finishOf(p.finish, stopped)
+		all.WriteString(text)
+		all.WriteString(c.stopper.Flush())
+		out.finish = finishReason(p.finish, stopped)
 	}
 	return out
 }
 
-// empty reports whether a piece says nothing.
-func (p piece) empty() bool { return p.text == "" && p.finish == "" && len(p.tokens) == 0 && !p.first }
+// empty reports whether d holds nothing to write.
+func (d delta) empty() bool { return d.text == "" && d.finish == "" && len(d.tokens) == 0 && !d.first }
 
 const (
 	finishStop   = "stop"
 	finishLength = "length"
 )
 
-func finishOf(reason messages.FinishReason, stopped bool) string {
+func finishReason(reason messages.FinishReason, stopped bool) string {
 	if stopped || reason == messages.FinishReason_FINISH_REASON_STOP {
 		return finishStop
 	}

@@ -21,8 +21,8 @@ import (
 	"troupe/testkit"
 )
 
-// probe asks for a page with a key, or without one where that is empty.
-func (w *world) probe(path, key string) *httptest.ResponseRecorder {
+// getWithKey sends a GET request with a key, or without one if it is empty.
+func (w *testGateway) getWithKey(path, key string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -32,37 +32,41 @@ func (w *world) probe(path, key string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// TestReadyTellsNoNames: without an admin's key a probe reads a cause of a fixed list; details have
-// no paths for anybody.
-func TestReadyTellsNoNames(t *testing.T) {
-	w := locked(t, &bytes.Buffer{})
+// TestReadyHidesModelNames checks that probes without an admin's key return only causes from the
+// fixed list, and that details contain no paths.
+func TestReadyHidesModelNames(t *testing.T) {
+	w := newKeyedGateway(t, &bytes.Buffer{})
 	const plain = `{"ready":false,"causes":["model"]}`
 	w.directory.all = nil
 	w.directory.add(&messages.DeploymentStatus{
-		Spec:  &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
-		State: messages.DeploymentState_DEPLOYMENT_STATE_FAILED, Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
+		Spec:   &messages.DeploymentSpec{Name: "secret-70b", Path: "/srv/models/secret-70b", Replicas: new(uint32(1))},
+		State:  messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
+		Detail: "open /srv/models/secret-70b/config.json: short of memory by 10.1 MiB",
 	})
 	for _, key := range []string{"", "sk-unknown-0123456789", kjvOnly, anyModel} {
-		if rec := w.probe("/ready", key); rec.Code != http.StatusServiceUnavailable || strings.TrimSpace(rec.Body.String()) != plain {
+		if rec := w.getWithKey("/ready", key); rec.Code != http.StatusServiceUnavailable ||
+			strings.TrimSpace(rec.Body.String()) != plain {
 			t.Errorf("%q: %d %s", key, rec.Code, rec.Body)
 		}
 	}
-	rec := w.probe("/ready", rootKey)
-	if got := rec.Body.String(); !strings.Contains(got, `"secret-70b":"open config.json: short of memory by 10.1 MiB"`) {
+	rec := w.getWithKey("/ready", rootKey)
+	if got := rec.Body.String(); !strings.Contains(got,
+		`"secret-70b":"open config.json: short of memory by 10.1 MiB"`) {
 		t.Errorf("an admin: %s", got)
 	}
-	open := newWorld(t, silent)
+	open := newTestGateway(t, noOutput)
 	open.directory.add(w.directory.all[0])
-	if got := open.probe("/ready", "").Body.String(); !strings.Contains(got, `"secret-70b":"open config.json`) {
+	if got := open.getWithKey("/ready", "").Body.String(); !strings.Contains(got, `"secret-70b":"open config.json`) {
 		t.Errorf("without keys: %s", got)
 	}
 }
 
-// TestReadyCauses: what the node says and what the directory says are joined; an error's text is
-// not sent.
+// TestReadyCauses checks that the causes of the node and of the directory are combined, and that
+// error texts are not returned.
 func TestReadyCauses(t *testing.T) {
 	known := []gateway.Cause{
-		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore, gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
+		gateway.CauseStarting, gateway.CauseDraining, gateway.CauseStore,
+		gateway.CauseQuorum, gateway.CauseDisk, gateway.CauseModel,
 	}
 	for _, tc := range []struct {
 		of   []gateway.Cause
@@ -74,19 +78,22 @@ func TestReadyCauses(t *testing.T) {
 		{[]gateway.Cause{gateway.CauseDisk}, nil, 503},
 		{nil, errors.New("router of /srv/troupe is gone"), 503},
 	} {
-		w := newWorld(t, silent, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return tc.of } })
+		w := newTestGateway(t, noOutput,
+			func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return tc.of } })
 		w.directory.err = tc.err
-		rec := w.probe("/ready", "")
+		rec := w.getWithKey("/ready", "")
 		var state struct {
 			Ready  bool
 			Causes []gateway.Cause
 		}
-		if err := json.Unmarshal(rec.Body.Bytes(), &state); err != nil || rec.Code != tc.want || state.Ready != (tc.want == 200) || (len(state.Causes) == 0) != state.Ready {
+		if err := json.Unmarshal(rec.Body.Bytes(), &state); err != nil || rec.Code != tc.want ||
+			state.Ready != (tc.want == 200) ||
+			(len(state.Causes) == 0) != state.Ready {
 			t.Errorf("%v, %v: %d %s", tc.of, tc.err, rec.Code, rec.Body)
 		}
 		for _, c := range state.Causes {
 			if !slices.Contains(known, c) {
-				t.Errorf("cause %q is not of the list", c)
+				t.Errorf("cause %q is not in the list", c)
 			}
 		}
 		if strings.Contains(rec.Body.String(), "/srv") {
@@ -95,50 +102,59 @@ func TestReadyCauses(t *testing.T) {
 	}
 }
 
-// TestNoPaths: neither the models nor what is wrong with them says where their files are.
-func TestNoPaths(t *testing.T) {
+// TestResponsesHidePaths checks that neither /v1/models nor errors reveal the paths of model files.
+func TestResponsesHidePaths(t *testing.T) {
 	log := &bytes.Buffer{}
-	w := newWorld(t, func(_ context.Context, call *gateway.Call) {
-		call.Fail(&messages.Refused{Reason: messages.Reason_REASON_NOT_READY, Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models"})
+	w := newTestGateway(t, func(_ context.Context, call *gateway.Call) {
+		call.Fail(&messages.Refused{
+			Reason: messages.Reason_REASON_NOT_READY,
+			Detail: "replica kjv-0: open /srv/models/kjv/config.json: too large; see /v1/models",
+		})
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
 		cfg.Inspect = func(path string) (engine.Facts, error) {
 			if path == "/srv/models/broken" {
 				return engine.Facts{}, fmt.Errorf("%s/config.json: no such file", path)
 			}
-			return inspect(path)
+			return inspectModel(path)
 		}
 	})
-	w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"}})
+	w.directory.add(&messages.DeploymentStatus{
+		Spec: &messages.DeploymentSpec{Name: "broken", Path: "/srv/models/broken"},
+	})
 	w.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/srv/adapters/psalms"})
 	for _, rec := range []*httptest.ResponseRecorder{
-		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"), w.ask("/v1/completions", `{"model":"broken","prompt":"a"}`),
-		w.ask("/v1/completions", `{"model":"kjv","prompt":"a"}`),
+		w.get("/v1/models"), w.get("/v1/models/kjv"), w.get("/v1/models/psalms"),
+		w.post("/v1/completions", `{"model":"broken","prompt":"a"}`),
+		w.post("/v1/completions", `{"model":"kjv","prompt":"a"}`),
 	} {
-		if got := rec.Body.String(); strings.Contains(got, "/srv") || strings.Contains(got, testkit.Model()) || strings.Contains(got, "no such file") {
+		if got := rec.Body.String(); strings.Contains(got, "/srv") || strings.Contains(got, testkit.Model()) ||
+			strings.Contains(got, "no such file") {
 			t.Errorf("%d %s", rec.Code, got)
 		}
 	}
 	if !strings.Contains(log.String(), "/srv/models/broken/config.json: no such file") {
-		t.Errorf("the log does not say why:\n%s", log)
+		t.Errorf("the log does not contain the cause:\n%s", log)
 	}
 }
 
-// TestAdapterPatterns: who may use an adapter by which name. A wildcard does not reach across the
-// colon, nor by the short name.
-func TestAdapterPatterns(t *testing.T) {
+// TestAdapterPatternsOfKeys checks which keys may use an adapter by its short or full name.
+// Wildcards do not match across the colon, nor short names.
+func TestAdapterPatternsOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var entries strings.Builder
 		patterns := map[string]string{ // key -> models
-			"star": `["*"]`, "wild": `["k*v"]`, "every": `["*:*"]`, "of": `["kjv:*"]`, "full": `["kjv:psalms"]`, "short": `[psalms]`, "both": `["*", "*:*"]`,
+			"star": `["*"]`, "wild": `["k*v"]`, "every": `["*:*"]`, "of": `["kjv:*"]`,
+			"full": `["kjv:psalms"]`, "short": `[psalms]`, "both": `["*", "*:*"]`,
 		}
 		for name, models := range patterns {
 			fmt.Fprintf(&entries, "- {name: %s, key: sk-%s-0123456789, models: %s}\n", name, name, models)
 		}
 		fmt.Fprint(&entries, "- {name: none, key: sk-none-0123456789}\n")
-		keys := keysOf(t, entries.String())
-		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) { cfg.Keys = keys })
-		w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
+		keys := openKeys(t, entries.String())
+		w := newTestGateway(t, generate("God did.", finishStop), func(cfg *gateway.Config) { cfg.Keys = keys })
+		w.directory.add(
+			&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "other", Path: testkit.Model()}})
 		for _, name := range []string{"kjv psalms", "kjv shout", "other hymns"} {
 			model, adapter, _ := strings.Cut(name, " ")
 			w.adapters.add(&messages.AdapterSpec{Model: model, Name: adapter, Path: "/a"})
@@ -159,34 +175,35 @@ func TestAdapterPatterns(t *testing.T) {
 				if slices.Contains(strings.Fields(open), name) {
 					want = 200
 				}
-				rec := w.ask("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization", "Bearer sk-"+key+"-0123456789")
+				rec := w.post("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization",
+					"Bearer sk-"+key+"-0123456789")
 				if rec.Code != want {
-					t.Errorf("%s %s asks for %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
+					t.Errorf("%s %s requests %s: %d, want %d: %s", key, patterns[key], name, rec.Code, want, rec.Body)
 				}
 			}
 		}
 	})
 }
 
-// asks notes which deployments are looked up.
-type asks struct {
+// recordingDirectory records the names of deployments that are looked up.
+type recordingDirectory struct {
 	gateway.Directory
 	names []string
 }
 
-func (a *asks) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+func (a *recordingDirectory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	a.names = append(a.names, name)
 	return a.Directory.Deployment(ctx, name)
 }
 
-// TestHiddenLooksAbsent: a model that a key may not use is answered as one that does not exist,
-// after as many lookups that fail in the same way.
-func TestHiddenLooksAbsent(t *testing.T) {
-	var dir *asks
-	w := locked(t, &bytes.Buffer{})
-	keys := keysOf(t, fmt.Sprintf("- {name: kim, key: %s, models: [kjv]}\n", kjvOnly))
-	other := newWorld(t, silent, func(cfg *gateway.Config) {
-		dir = &asks{Directory: w.directory}
+// TestHiddenModelLooksAbsent checks that a model that a key may not use is indistinguishable from
+// one that does not exist, by the error and by the failed lookups.
+func TestHiddenModelLooksAbsent(t *testing.T) {
+	var dir *recordingDirectory
+	w := newKeyedGateway(t, &bytes.Buffer{})
+	keys := openKeys(t, fmt.Sprintf("- {name: kim, key: %s, models: [kjv]}\n", kjvOnly))
+	other := newTestGateway(t, noOutput, func(cfg *gateway.Config) {
+		dir = &recordingDirectory{Directory: w.directory}
 		cfg.Keys, cfg.Directory = keys, dir
 	})
 	other.adapters.add(&messages.AdapterSpec{Model: "kjv", Name: "psalms", Path: "/a"})
@@ -194,7 +211,8 @@ func TestHiddenLooksAbsent(t *testing.T) {
 		var bodies, lookups [2]string
 		for i, name := range pair {
 			dir.names = nil
-			rec := other.ask("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization", "Bearer "+kjvOnly)
+			rec := other.post("/v1/completions", `{"model":"`+name+`","prompt":"a"}`, "Authorization",
+				"Bearer "+kjvOnly)
 			bodies[i] = strings.ReplaceAll(fmt.Sprint(rec.Code, rec.Body), name, "NAME")
 			for _, asked := range dir.names {
 				_, err := w.directory.Deployment(t.Context(), asked)
@@ -202,7 +220,8 @@ func TestHiddenLooksAbsent(t *testing.T) {
 			}
 		}
 		if bodies[0] != bodies[1] || lookups[0] != lookups[1] {
-			t.Errorf("%s, hidden: %s (lookups that fail: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0], pair[1], bodies[1], lookups[1])
+			t.Errorf("%s, hidden: %s (failed lookups: %s)\n%s, absent: %s (%s)", pair[0], bodies[0], lookups[0],
+				pair[1], bodies[1], lookups[1])
 		}
 	}
 }

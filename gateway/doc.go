@@ -1,29 +1,32 @@
-// Package gateway is where clients meet Troupe: the OpenAI HTTP API and inference over NATS.
+// Package gateway serves clients: the OpenAI API over HTTP, and inference over NATS.
 //
-// A request becomes one Call per sequence. A Call is held by the request's goroutine, above everything that can crash, and
-// is the record of what the client has seen. The goroutine turns tokens into text, looks for stop strings and
-// writes chunks; it knows nothing of replicas.
+// A request opens one Call per sequence. The request's goroutine owns its Calls. It outlives every
+// actor that may crash, so a Call is the record of what the client has received. The goroutine
+// decodes tokens, finds stop strings and writes the response; it knows nothing of replicas.
 //
 // # The gateway actor
 //
-// Parent: node. Children: a session for each open call. Accepts OpenSession and CloseSession.
-// It owns nothing: at Started it starts a session for every call that is open, so a crash costs the clients a pause. A session
-// that crashed too often fails its call.
+// Parent: node. Children: one session per open Call. Accepts OpenSession and CloseSession. It owns
+// no state. On Started it starts a session for every open Call, so a crash only delays the clients.
+// When a session exceeds its restart limit, the gateway actor fails its Call.
 //
 // # Readiness and draining
 //
-// /ready is about the node, /ready?model=NAME about a model. A gateway that is about to end drains: it serves requests for a
-// while, so that balancers have the time to notice, then it refuses them (door). What is under way is counted and waited for.
+// /ready reports on the node, /ready?model=NAME on one model. A gateway that shuts down drains
+// first. It fails /ready but serves requests for a while, until load balancers have noticed. Then
+// it refuses new requests (requestGate) and waits for the requests in flight.
 //
-// # Shares
+// # Quotas
 //
-// Shares counts what clients have in flight; it is held above the actors, as calls are. A client is an API key, without keys
-// an address, over NATS an account. A request takes a place once its body is there, and core/quota decides whether it may:
-// a client may hold half of the places that others leave, so that one client takes 2048 of 4096, a second one 1024, and
-// there are places left for more. Which client a replica serves first is decided there, by core/batch.
+// Quotas counts the requests and tokens of each client. Like Calls, it is not owned by an actor. A
+// client is an API key; without keys an address; over NATS an account. A request is admitted once
+// its body has arrived. core/quota decides: a client may hold half of the places that the others
+// leave free. One client thus takes 2048 of 4096 places and a second one 1024, and places remain
+// for more. Quotas do not order requests: core/batch decides which client a replica serves first.
 //
 // # The usage actor
 //
-// Parent: node. Children: none. Accepts MembersChanged, UsageAnnounced from its peers, and GetUsage. Each second it tells the
-// usage actors of the other nodes what keys use here. It owns nothing; a crash delays one report.
+// Parent: node. Children: none. Accepts MembersChanged, UsageAnnounced from its peers, and
+// GetUsage. Every second it reports the usage of API keys at this gateway to the usage actors of
+// the other nodes. It owns no state; a crash delays one report.
 package gateway

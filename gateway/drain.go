@@ -11,118 +11,120 @@ import (
 	"troupe/messages"
 )
 
-// phase is how far a gateway has gone towards its end. It only grows.
+// phase is the stage of a gateway's shutdown. It only increases.
 //
-//	phase     /ready  a new request           its connection
-//	taking    200     is served               stays
-//	draining  503     is served               is closed after the answer
-//	closed    503     is refused with 503     is closed after the answer
+//	phase      /ready  new requests        connection of a request
+//	accepting  200     served              kept open
+//	draining   503     served              closed after the response
+//	refusing   503     refused with 503    closed after the response
 //
-// Requests under way go on in each of them.
+// Requests in flight continue in every phase.
 type phase uint8
 
 const (
-	taking phase = iota
+	accepting phase = iota
 	draining
-	closed
+	refusing
 )
 
-// door counts the requests under way and knows whether new ones are let in. It is safe for concurrent
-// use.
-type door struct {
-	mu    sync.Mutex
-	phase phase
-	open  int
-	empty chan struct{} // closed when nothing is open any more; nil: nothing waits for that
+// requestGate counts the requests in flight and refuses new ones once the gateway has closed. It is
+// safe for concurrent use.
+type requestGate struct {
+	mu       sync.Mutex
+	phase    phase
+	inFlight int
+	idle     chan struct{} // closed when no request is in flight; nil: no waiter
 }
 
-// enter lets a request in, unless the door is closed.
-func (d *door) enter() (phase, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.phase == closed {
-		return closed, false
+// enter counts a request in and returns the current phase, or false if the gate refuses it.
+func (g *requestGate) enter() (phase, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.phase == refusing {
+		return refusing, false
 	}
-	d.open++
-	return d.phase, true
+	g.inFlight++
+	return g.phase, true
 }
 
-// leave counts out a request that was let in.
-func (d *door) leave() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open--; d.open == 0 && d.empty != nil {
-		close(d.empty)
-		d.empty = nil
+// leave counts a request out.
+func (g *requestGate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inFlight--; g.inFlight == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
 	}
 }
 
-// advance goes on to a phase, never back.
-func (d *door) advance(to phase) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.phase = max(d.phase, to)
+// advance moves to a later phase. It ignores an earlier one.
+func (g *requestGate) advance(to phase) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.phase = max(g.phase, to)
 }
 
-// closing reports whether the gateway is about to end.
-func (d *door) closing() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.phase != taking
+// draining reports whether the gateway shuts down.
+func (g *requestGate) draining() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.phase != accepting
 }
 
-// wait returns when no request is under way, or ctx ends, with the number of those that are.
-func (d *door) wait(ctx context.Context) int {
-	d.mu.Lock()
-	if d.open == 0 {
-		d.mu.Unlock()
+// waitIdle waits until no request is in flight or ctx ends. It returns the number of requests in
+// flight.
+func (g *requestGate) waitIdle(ctx context.Context) int {
+	g.mu.Lock()
+	if g.inFlight == 0 {
+		g.mu.Unlock()
 		return 0
 	}
-	if d.empty == nil {
-		d.empty = make(chan struct{})
+	if g.idle == nil {
+		g.idle = make(chan struct{})
 	}
-	empty := d.empty
-	d.mu.Unlock()
+	empty := g.idle
+	g.mu.Unlock()
 	select {
 	case <-empty:
 		return 0
 	case <-ctx.Done():
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.open
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.inFlight
 }
 
-// Drain makes /ready answer 503. Requests are still served, and each answer closes its connection, so that
-// clients go to another node.
-func (g *Gateway) Drain() { g.door.advance(draining) }
+// Drain makes /ready respond with 503. Requests are still served, and each response closes its
+// connection, so that clients move to other nodes.
+func (g *Gateway) Drain() { g.gate.advance(draining) }
 
-// Close refuses requests that arrive from now on, over HTTP and NATS. Probes, metrics and pages are still
-// answered.
-func (g *Gateway) Close() { g.door.advance(closed) }
+// Close refuses new requests over HTTP and NATS. Probes, metrics and pages are still served.
+func (g *Gateway) Close() { g.gate.advance(refusing) }
 
-// Wait returns when no request is under way, or ctx ends, with the number of those that are.
-func (g *Gateway) Wait(ctx context.Context) int { return g.door.wait(ctx) }
+// Wait waits until no request is in flight or ctx ends. It returns the number of requests in
+// flight.
+func (g *Gateway) Wait(ctx context.Context) int { return g.gate.waitIdle(ctx) }
 
-// closedFor is how long a client should wait before it asks a node again that refused it because it ends.
-const closedFor = time.Second
+// drainRetryAfter is the Retry-After of a request that a closed gateway refuses.
+const drainRetryAfter = time.Second
 
-// drainingNow is the answer to a request that arrives when the node takes no more.
-func drainingNow() *openai.Error {
+// drainingError returns the error for a request to a closed gateway.
+func drainingError() *openai.Error {
 	e := openai.Refusal(messages.Reason_REASON_DRAINING,
-		"this node is about to end and takes no more requests; send it to another one")
-	e.RetryAfter = closedFor
+		"this node is shutting down and accepts no more requests; send it to another node")
+	e.RetryAfter = drainRetryAfter
 	return e
 }
 
-// admit lets a request in, and answers it otherwise. Each admitted request must leave.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request, c caller) bool {
-	at, ok := g.door.enter()
-	if at != taking {
+// enterGate counts a request in, or responds with an error and returns false. Each counted request
+// must leave the gate.
+func (g *Gateway) enterGate(w http.ResponseWriter, r *http.Request, c caller) bool {
+	at, ok := g.gate.enter()
+	if at != accepting {
 		web.CloseAfter(w, r)
 	}
 	if !ok {
-		g.fail(w, asked{caller: c, endpoint: "draining"}, drainingNow())
+		g.respondError(w, requestInfo{caller: c, endpoint: "draining"}, drainingError())
 	}
 	return ok
 }

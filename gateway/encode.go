@@ -9,62 +9,63 @@ import (
 	"troupe/modelfile/chat"
 )
 
-// encode turns a request's prompts into tokens, and forgets the text that is not needed any more.
+// encode tokenizes the prompts of a request and drops text that is no longer needed.
 func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]uint32, error) {
 	for id := range r.Sampling.GetLogitBias() {
 		if int(id) >= m.vocab {
-			return nil, openai.Invalid("logit_bias", m.stranger(id))
+			return nil, openai.Invalid("logit_bias", m.unknownToken(id))
 		}
 	}
 	for _, id := range r.Sampling.GetAllowedTokenIds() {
 		if int(id) >= m.vocab {
-			return nil, openai.Invalid("allowed_token_ids", m.stranger(id))
+			return nil, openai.Invalid("allowed_token_ids", m.unknownToken(id))
 		}
 	}
-	f, err := m.framing(r)
+	opts, err := m.promptOptions(r)
 	if err != nil {
 		return nil, err
 	}
 	if r.Chat {
-		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, f)
+		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, opts)
 		r.Messages = nil
 		return [][]uint32{tokens}, err
 	}
 	all := make([][]uint32, len(r.Prompts))
 	for i := range r.Prompts {
 		var err error
-		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], f); err != nil {
+		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], opts); err != nil {
 			return nil, err
 		}
-		if r.Echo && f.last > 0 {
-			r.Prompts[i].Tokens = all[i] // what was cut is not echoed
+		if r.Echo && opts.keepLast > 0 {
+			r.Prompts[i].Tokens = all[i] // truncated tokens are not echoed
 		}
 		if !r.Echo {
 			r.Prompts[i].Text = ""
 		}
 		if len(all[i]) == 0 {
-			return nil, openai.Invalid("prompt", "the prompt is empty, and the model has no token that begins a text")
+			return nil, openai.Invalid("prompt",
+				"the prompt is empty and the model has no begin-of-text token; send a prompt")
 		}
 		for _, id := range all[i] {
 			if int(id) >= m.vocab {
-				return nil, openai.Invalid("prompt", m.stranger(id))
+				return nil, openai.Invalid("prompt", m.unknownToken(id))
 			}
 		}
 	}
 	return all, nil
 }
 
-func (m *model) stranger(id uint32) string {
+func (m *model) unknownToken(id uint32) string {
 	return fmt.Sprintf("token %d is not in the model's vocabulary of %d", id, m.vocab)
 }
 
-// encodePrompt turns one prompt into tokens, unless it cannot fit.
-func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, f framing) ([]uint32, error) {
+// encodePrompt returns the tokens of one prompt, or an error if it cannot fit the context.
+func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, opts promptOptions) ([]uint32, error) {
 	switch {
 	case p.Count() == 0:
-		return g.encodeText(ctx, m, p.Text, f)
-	case f.last > 0:
-		p.ReadLast(f.last)
+		return g.encodeText(ctx, m, p.Text, opts)
+	case opts.keepLast > 0:
+		p.ReadLast(opts.keepLast)
 	case p.Count() >= m.context:
 		return nil, m.tooLong(p.Count())
 	default:
@@ -73,69 +74,70 @@ func (g *Gateway) encodePrompt(ctx context.Context, m *model, p *openai.Prompt, 
 	return p.Tokens, nil
 }
 
-// encodeText turns a text into tokens, unless it cannot fit. Text that is far too long is refused
-// by its bytes: to tokenize it takes seconds.
-func (g *Gateway) encodeText(ctx context.Context, m *model, text string, f framing) ([]uint32, error) {
-	if err := m.checkLength(m.tokenizer.LeastTokens(text), f); err != nil {
+// encodeText tokenizes a text, or returns an error if it cannot fit the context. A text that is far
+// too long is refused by its size, since tokenizing it takes seconds.
+func (g *Gateway) encodeText(ctx context.Context, m *model, text string, opts promptOptions) ([]uint32, error) {
+	if err := m.checkLength(m.tokenizer.LeastTokens(text), opts); err != nil {
 		return nil, err
 	}
-	done, err := g.budget.turn(ctx, len(text))
+	done, err := g.budget.acquireTokenizer(ctx, len(text))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	tokens, err := m.tokenizer.EncodeContext(ctx, text, f.special)
-	if err != nil || f.last == 0 {
+	tokens, err := m.tokenizer.EncodeContext(ctx, text, opts.addSpecial)
+	if err != nil || opts.keepLast == 0 {
 		return tokens, err
 	}
-	return m.tokenizer.Last(tokens, f.special, f.last), nil
+	return m.tokenizer.Last(tokens, opts.addSpecial, opts.keepLast), nil
 }
 
-func (m *model) tooLong(least int) *openai.Error {
+func (m *model) tooLong(minTokens int) *openai.Error {
 	return openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, least))
+		"the model's context is %d tokens, and the prompt has %d or more; shorten it", m.context, minTokens))
 }
 
-// encodeTurns renders turns with the model's template. The special tokens are those that the template
-// writes, as in apply_chat_template of transformers: none is added unless the client asks for it.
+// encodeTurns renders a chat with the model's template and tokenizes it. As apply_chat_template of
+// transformers does, it adds no special tokens beyond the template's own unless the client requests
+// them.
 func (g *Gateway) encodeTurns(
-	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, f framing,
+	ctx context.Context, m *model, turns []openai.Message, o openai.ChatOptions, opts promptOptions,
 ) ([]uint32, error) {
 	if m.template == nil {
-		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.noChat.Error())
+		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.templateErr.Error())
 	}
-	least := -len(turns) // each is rounded up; templates write all the messages
+	minTokens := -len(turns) // each message's minimum is rounded up; templates write every message
 	for _, t := range turns {
-		least += m.tokenizer.LeastTokens(t.Content)
+		minTokens += m.tokenizer.LeastTokens(t.Content)
 	}
-	if err := m.checkLength(least, f); err != nil {
+	if err := m.checkLength(minTokens, opts); err != nil {
 		return nil, err
 	}
 	text, err := m.render(turns, o)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := g.encodeText(ctx, m, text, f)
+	tokens, err := g.encodeText(ctx, m, text, opts)
 	if err != nil {
 		return nil, err
 	}
 	if len(tokens) == 0 {
-		return nil, openai.Invalid("messages", "the chat template made no text of the messages")
+		return nil, openai.Invalid("messages", "the chat template rendered no text")
 	}
 	return tokens, nil
 }
 
-// render writes turns with the model's template.
+// render renders a chat with the model's template.
 func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, error) {
-	extra := make(map[string]any, len(o.Extra))
-	for name, value := range o.Extra {
+	extra := make(map[string]any, len(o.Kwargs))
+	for name, value := range o.Kwargs {
 		extra[name] = value
 	}
-	text, err := m.template.RenderWith(turns, o.Answer, extra)
+	text, err := m.template.RenderWith(turns, o.AddGenerationPrompt, extra)
 	if err != nil {
 		return "", openai.Invalid("messages", err.Error())
 	}
-	if !o.Continue {
+	if !o.ContinueFinalMessage {
 		return text, nil
 	}
 	if text, err = chat.Continued(text, turns[len(turns)-1].Content); err != nil {
@@ -144,12 +146,13 @@ func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, er
 	return text, nil
 }
 
-// limit is how many tokens may be generated after a prompt.
-func (m *model) limit(r *openai.Request, prompt []uint32) (uint32, error) {
+// maxOutput returns the maximum number of tokens to generate after a prompt.
+func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
 	room := m.context - len(prompt)
 	if room < 1 || int64(r.MaxTokens) > int64(room) {
 		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
-			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; shorten one of them", m.context, len(prompt), r.MaxTokens))
+			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; reduce one of them",
+			m.context, len(prompt), r.MaxTokens))
 	}
 	limit := r.MaxTokens
 	switch {
@@ -159,8 +162,9 @@ func (m *model) limit(r *openai.Request, prompt []uint32) (uint32, error) {
 	default:
 		limit = uint32(min(room, openai.CompletionTokens))
 	}
-	if least := r.Sampling.GetMinTokens(); least > limit {
-		return 0, openai.Invalid("min_tokens", fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", least, limit))
+	if minTokens := r.Sampling.GetMinTokens(); minTokens > limit {
+		return 0, openai.Invalid("min_tokens",
+			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", minTokens, limit))
 	}
 	return limit, nil
 }

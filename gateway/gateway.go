@@ -19,42 +19,44 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// Config describes a gateway.
+// Config configures a Gateway.
 type Config struct {
 	Directory Directory
 	Adapters  Adapters
-	// Inspect describes a model's folder.
+	// Inspect reads the properties of a model from its folder.
 	Inspect func(path string) (engine.Facts, error)
 	// Roots are the folders that models may be read from.
 	Roots    modelfile.Roots
-	Digests  *digest.Cache // of their files; nil: the gateway has its own
+	Digests  *digest.Cache // of the model files; nil: the gateway creates one
 	Calls    *Calls
 	Root     *actor.RootContext
-	Actor    *actor.PID // the gateway actor
+	Actor    *actor.PID
 	Registry *prometheus.Registry
-	// Routes are further pages: path -> handler.
-	Routes map[string]http.Handler // for admins, where there are keys
-	// Keys are asked for over HTTP; nil: everybody is served. Over NATS, the server's own permissions say who may ask what.
+	// Routes are additional GET handlers by path. With Keys set, they require an admin's key.
+	Routes map[string]http.Handler
+	// Keys are the API keys that HTTP requests must present; nil: every client is served. Over
+	// NATS, the server's permissions control access.
 	Keys *apikey.Keys
-	// Origins are those whose pages may use the API: "https://chat.example".
+	// Origins lists the origins whose pages may use the API, such as "https://chat.example".
 	Origins []string
-	// Causes says why the node is not ready, beside what the Directory tells; nil: nothing.
+	// Causes returns why the node is not ready, in addition to the state of the deployments; nil:
+	// no further causes.
 	Causes func() []Cause
-	// Draining reports whether the operator has the node emptied; nil: never.
+	// Draining reports whether an operator drains the node; nil: never.
 	Draining func() bool
-	// BodyBytes bounds the memory of the bodies of all requests together; default 256 MiB.
+	// BodyBytes bounds the total memory of all request bodies; default 256 MiB.
 	BodyBytes int64
-	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret; nil: the secret is not known, and
-	// requests that need a salt are refused.
+	// Salt returns the salt of a tenant's KV blocks, as kv.Salt does with the cluster secret. Nil:
+	// the secret is unknown, and requests that need a salt are refused.
 	Salt func(tenant, cacheSalt string) ([]byte, error)
-	// MaxInFlight bounds the requests that are served at once; default 4096. One more is answered with 429, and so is a
-	// client that holds half of what others leave.
+	// MaxInFlight bounds the requests in flight; default 4096. Further requests get status 429, as
+	// do those of a client that holds half of the places that others leave free.
 	MaxInFlight int
-	// Shares counts what clients use; nil: the gateway has its own, with MaxInFlight.
-	Shares *Shares
-	// TrustedProxies may say for whom they ask, in X-Forwarded-For or Forwarded.
+	// Quotas counts the usage of clients; nil: the gateway creates one with MaxInFlight.
+	Quotas *Quotas
+	// TrustedProxies are the proxies whose X-Forwarded-For and Forwarded headers are believed.
 	TrustedProxies []netip.Prefix
-	// Audit takes changes of state, and requests that were not allowed; nil: they are not recorded.
+	// Audit records state changes and unauthorized requests; nil: they are not recorded.
 	Audit *audit.Log
 	Log   zerolog.Logger
 }
@@ -62,21 +64,21 @@ type Config struct {
 // Gateway serves the OpenAI API over HTTP and NATS.
 type Gateway struct {
 	cfg      Config
-	models   models
+	models   modelCache
 	metrics  *metrics
 	mux      *http.ServeMux
-	budget   *budget
+	budget   *memoryBudget
 	origin   *http.CrossOriginProtection
-	entry    http.Handler // the routes, behind what pages of other origins need
-	keyUses  keyUses
-	refusals *bounded.Limiter // of lines in the log
-	door     door
+	handler  http.Handler // the routes, behind CORS
+	keyed    keyedRequests
+	refusals *bounded.Limiter // limits log lines about unauthorized requests
+	gate     requestGate
 }
 
-// New returns a gateway. Origins that are not well-formed are a mistake of the caller.
+// New returns a gateway. It panics if one of cfg.Origins is malformed.
 func New(cfg Config) *Gateway {
-	if cfg.Shares == nil {
-		cfg.Shares = NewShares(cfg.MaxInFlight)
+	if cfg.Quotas == nil {
+		cfg.Quotas = NewQuotas(cfg.MaxInFlight)
 	}
 	if cfg.Salt == nil {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
@@ -85,25 +87,26 @@ func New(cfg Config) *Gateway {
 		cfg.Digests = new(digest.Cache)
 	}
 	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
-	seldom := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second}) // of what clients cause
+	// Limit the log lines that clients can cause.
+	sampled := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	g := &Gateway{
-		cfg: cfg, models: models{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: seldom},
-		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newBudget(cfg.BodyBytes),
-		refusals: bounded.New(refusalsLogged, refusalsAtOnce),
+		cfg: cfg, models: modelCache{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: sampled},
+		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newMemoryBudget(cfg.BodyBytes),
+		refusals: bounded.New(refusalLogRate, refusalLogBurst),
 	}
-	g.keyUses.keys = cfg.Keys
+	g.keyed.keys = cfg.Keys
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "troupe_gateway_body_bytes", Help: "Memory that the bodies of requests hold.",
-	}, func() float64 { return float64(g.budget.held.Load()) }))
+		Name: "troupe_gateway_body_bytes", Help: "Memory held by request bodies in bytes.",
+	}, func() float64 { return float64(g.budget.reserved.Load()) }))
 	if cfg.Keys != nil {
-		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Shares})
+		cfg.Registry.MustRegister(keyCollector{cfg.Keys, cfg.Quotas})
 	}
 	g.routes()
 	var err error
-	if g.entry, g.origin, err = origins(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
+	if g.handler, g.origin, err = corsHandler(cfg.Origins, http.HandlerFunc(g.route)); err != nil {
 		panic(err)
 	}
 	return g
 }
 
-func (g *Gateway) hold() *hold { return &hold{of: g.budget} }
+func (g *Gateway) reserveMemory() *reservation { return &reservation{budget: g.budget} }

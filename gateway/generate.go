@@ -18,35 +18,35 @@ import (
 	"troupe/messages"
 )
 
-// grace is how much longer than its deadline a request waits for the session's own word.
-const grace = time.Second
+// deadlineGrace is how long past its deadline a request waits for the session to report the error.
+const deadlineGrace = time.Second
 
-// maxCalls is how many calls of one request are open at once. More would wait in the queues of replicas, and where those
-// are full, fail a request that has begun.
-const maxCalls = 32
+// maxOpenCalls bounds the open calls of one request. More calls would only wait in the queues of
+// replicas, or fail a started request where a queue is full.
+const maxOpenCalls = 32
 
-// generation is a request on its way: one choice per sequence.
+// generation is a request being served, with one choice per sequence.
 type generation struct {
-	request  *openai.Request
-	model    *model
-	base     string                // the deployment
-	adapter  *messages.AdapterSpec // nil: none
-	salt     []byte                // of the KV blocks
-	client   string                // who asked
-	weight   float64               // of the client
-	meter    meter
-	choices  []*choice
-	wake     chan struct{} // a call has something
-	open     int           // choices that go on
-	calls    int           // that are open
-	later    []*choice     // to be started when a call ends
-	began    time.Time
-	deadline time.Time
+	request    *openai.Request
+	model      *model
+	deployment string                // name of the deployment
+	adapter    *messages.AdapterSpec // nil: the base model
+	salt       []byte                // of the KV blocks
+	client     string                // name of the quota client
+	weight     float64               // of the client
+	metrics    modelMetrics
+	choices    []*choice
+	wake       chan struct{} // receives when a call has progress
+	unfinished int           // number of choices that have not finished
+	openCalls  int           // number of open calls, at most maxOpenCalls
+	pending    []*choice     // choices that start when a call ends
+	began      time.Time
+	deadline   time.Time
 }
 
-// prepare looks the model up, notes it in a, and turns the prompts into sequences.
-func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen *generation, err error) {
-	defer g.caught(&err)
+// prepare looks up the model, records it in info, and encodes the prompts into sequences.
+func (g *Gateway) prepare(ctx context.Context, r *openai.Request, info *requestInfo) (gen *generation, err error) {
+	defer g.recoverPanic(&err)
 	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}
 	gen.deadline = gen.began.Add(r.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
@@ -55,62 +55,63 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, a *asked) (gen
 	if err != nil {
 		return nil, err
 	}
-	gen.base, gen.adapter = d.GetSpec().GetName(), adapter
-	a.model, a.adapter = gen.base, adapter.GetName()
-	if gen.model, err = g.models.of(d); err != nil {
+	gen.deployment, gen.adapter = d.GetSpec().GetName(), adapter
+	info.model, info.adapter = gen.deployment, adapter.GetName()
+	if gen.model, err = g.models.get(d); err != nil {
 		return nil, err
 	}
-	if gen.salt, err = g.salt(a.caller, r.CacheSalt); err != nil {
+	if gen.salt, err = g.salt(info.caller, r.CacheSalt); err != nil {
 		return nil, err
 	}
-	gen.meter = g.metrics.of(gen.base)
-	if err := g.prioritize(r, a.caller, d.GetSpec().GetPriority()); err != nil {
+	gen.metrics = g.metrics.forModel(gen.deployment)
+	if err := g.applyPriority(r, info.caller, d.GetSpec().GetPriority()); err != nil {
 		return nil, err
 	}
-	who, weight := a.client()
-	gen.client, gen.weight = who.Name, weight
+	client, weight := info.client()
+	gen.client, gen.weight = client.Name, weight
 	prompts, err := g.encode(ctx, gen.model, r)
 	if err != nil {
 		return nil, err
 	}
-	return gen, gen.choose(prompts, int(d.GetSpec().GetBlockTokens()))
+	return gen, gen.newChoices(prompts, int(d.GetSpec().GetBlockTokens()))
 }
 
-// choose makes the choices of each prompt. Where the prompt fills KV blocks, the first of its choices leads: the others start when those
-// blocks can be reused.
-func (gen *generation) choose(prompts [][]uint32, blockTokens int) error {
+// newChoices creates the choices of each prompt. If a prompt fills KV blocks, its first choice
+// leads: the others start when its blocks can be reused.
+func (gen *generation) newChoices(prompts [][]uint32, blockTokens int) error {
 	r, seed := gen.request, rand.Uint64()
 	if r.Seed != nil {
 		seed = *r.Seed
 	}
 	for i, tokens := range prompts {
-		limit, err := gen.model.limit(r, tokens)
+		limit, err := gen.model.maxOutput(r, tokens)
 		if err != nil {
 			return err
 		}
-		lead := gen.add(i, tokens, seed, limit)
+		lead := gen.addChoice(i, tokens, seed, limit)
 		for n := 1; n < r.N; n++ {
-			c := gen.add(i, tokens, seed+uint64(n), limit)
+			c := gen.addChoice(i, tokens, seed+uint64(n), limit)
 			if len(tokens) > blockTokens {
-				c.follows, lead.followers = true, append(lead.followers, c)
+				c.isFollower, lead.followers = true, append(lead.followers, c)
 			}
 		}
 	}
-	gen.open = len(gen.choices)
+	gen.unfinished = len(gen.choices)
 	return nil
 }
 
-// add adds a choice for a prompt.
-func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
+// addChoice adds a choice of a prompt.
+func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
 	r, sampling := gen.request, gen.request.Sampling
-	if len(gen.choices) > 0 { // the first one has the request's own
+	if len(gen.choices) > 0 { // the first choice uses the request's own copy
 		sampling = proto.Clone(sampling).(*messages.SamplingParams)
 	}
 	sampling.Seed, sampling.MaxTokens = seed, limit
 	c := newChoice(len(gen.choices), gen.model.tokenizer, r, tokens)
 	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
-		Model: gen.base, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
-		Prompt: tokens, Sampling: sampling, Priority: r.Priority, Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
+		Model: gen.deployment, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
+		Prompt: tokens, Sampling: sampling, Priority: r.Priority,
+		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
 		Client: gen.client, Weight: gen.weight,
 	}}
 	if r.Echo {
@@ -120,29 +121,30 @@ func (gen *generation) add(prompt int, tokens []uint32, seed uint64, limit uint3
 	return c
 }
 
-// run opens the calls and gives every piece of text to write, until all choices are finished, one has failed, or ctx ends.
-// Whatever the actors do, it returns soon after the request's deadline.
-func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) error) (err error) {
-	defer g.caught(&err)
+// run opens the calls and passes every delta to write. It returns when all choices have finished,
+// one has failed, or ctx ends. It always returns soon after the request's deadline.
+func (g *Gateway) run(ctx context.Context, gen *generation, write func(delta) error) (err error) {
+	defer g.recoverPanic(&err)
 	defer func() {
 		for _, c := range gen.choices {
-			g.close(c)
+			g.endCall(c)
 		}
 	}()
 	for _, c := range gen.choices {
-		if !c.follows {
-			g.start(gen, c)
+		if !c.isFollower {
+			g.startCall(gen, c)
 		}
 	}
-	late := time.NewTimer(time.Until(gen.deadline) + grace)
+	late := time.NewTimer(time.Until(gen.deadline) + deadlineGrace)
 	defer late.Stop()
-	for gen.open > 0 {
+	for gen.unfinished > 0 {
 		select {
 		case <-gen.wake:
 		case <-ctx.Done():
-			return ended(ctx)
+			return contextError(ctx)
 		case <-late.C:
-			return openai.Refusal(messages.Reason_REASON_DEADLINE, "the request's time is up; raise timeout, or lower max_tokens")
+			return openai.Refusal(messages.Reason_REASON_DEADLINE,
+				"the request's time is up; raise timeout, or lower max_tokens")
 		}
 		for _, c := range gen.choices {
 			if err := g.advance(gen, c, write); err != nil {
@@ -153,77 +155,78 @@ func (g *Gateway) run(ctx context.Context, gen *generation, write func(piece) er
 	return nil
 }
 
-// start opens a choice's call, or has it opened when another one of the request ends.
-func (g *Gateway) start(gen *generation, c *choice) {
-	if gen.calls >= maxCalls {
-		gen.later = append(gen.later, c)
+// startCall opens the call of a choice, or defers it until another call of the request ends.
+func (g *Gateway) startCall(gen *generation, c *choice) {
+	if gen.openCalls >= maxOpenCalls {
+		gen.pending = append(gen.pending, c)
 		return
 	}
-	gen.calls++
-	c.started = true
+	gen.openCalls++
+	c.open = true
 	g.cfg.Calls.add(c.call)
 	g.cfg.Root.Send(g.cfg.Actor, &messages.OpenSession{RequestId: c.call.ID})
 }
 
-// close ends a choice's call; a session that still runs is told.
-func (g *Gateway) close(c *choice) {
-	if !c.started {
+// endCall ends the call of a choice and closes its session if that still runs.
+func (g *Gateway) endCall(c *choice) {
+	if !c.open {
 		return
 	}
-	c.started = false
+	c.open = false
 	g.cfg.Calls.remove(c.call.ID)
-	if !c.call.since(c.taken).ended() {
+	if !c.call.since(c.decoded).ended() {
 		g.cfg.Root.Send(g.cfg.Actor, &messages.CloseSession{RequestId: c.call.ID})
 	}
 }
 
-// advance writes what a choice has new. With its first tokens, the prompt's KV blocks are there for those that follow it.
-func (g *Gateway) advance(gen *generation, c *choice, write func(piece) error) error {
-	if !c.started {
+// advance writes the new output of a choice. Once it has tokens, the KV blocks of its prompt exist
+// and its followers start.
+func (g *Gateway) advance(gen *generation, c *choice, write func(delta) error) error {
+	if !c.open {
 		return nil
 	}
-	p := c.call.since(c.taken)
+	p := c.call.since(c.decoded)
 	if p.refused != nil {
-		return disclosed(p.refused)
+		return publicError(p.refused)
 	}
 	if len(p.tokens) == 0 && !p.ended() {
 		return nil
 	}
-	gen.meter.delivered(gen, c, len(p.tokens))
+	gen.metrics.tokensDelivered(gen, c, len(p.tokens))
 	for _, f := range c.followers {
-		g.start(gen, f)
+		g.startCall(gen, f)
 	}
 	c.followers = nil
-	out := c.take(p)
+	out := c.decode(p)
 	if out.finish != "" {
-		gen.open--
-		g.close(c)
-		gen.calls--
-		if len(gen.later) > 0 {
-			next := gen.later[0]
-			gen.later = gen.later[1:]
-			g.start(gen, next)
+		gen.unfinished--
+		g.endCall(c)
+		gen.openCalls--
+		if len(gen.pending) > 0 {
+			next := gen.pending[0]
+			gen.pending = gen.pending[1:]
+			g.startCall(gen, next)
 		}
 	}
 	if out.empty() {
-		return nil // held back
+		return nil // a possible stop string is held back
 	}
 	return write(out)
 }
 
-// bytes is the memory that a generation keeps of its request.
-func (gen *generation) bytes() (n int64) {
+// memoryBytes estimates the memory that a generation holds: prompt tokens and echoed text.
+func (gen *generation) memoryBytes() (n int64) {
 	for i, c := range gen.choices {
 		if i%gen.request.N == 0 {
 			n += int64(4 * len(c.prompt))
 		}
-		n += int64(len(c.lead))
+		n += int64(len(c.echoed))
 	}
 	return n
 }
 
-// usage counts tokens: each prompt once, and all that was generated, the token that ended an output
-// too.
+// usage counts tokens: each prompt once, and all generated tokens including the one that ended an
+// output.
 func (gen *generation) usage() openai.Usage {
 	var u openai.Usage
 	for i, c := range gen.choices {
@@ -231,31 +234,34 @@ func (gen *generation) usage() openai.Usage {
 			u.Prompt += len(c.prompt)
 			u.Cached += c.cached
 		}
-		u.Completion += c.taken + c.ending
+		u.Completion += c.decoded + c.endTokens
 	}
 	return u
 }
 
-// caught makes an error of a panic, so that a request that the gateway can not digest costs no other.
-func (g *Gateway) caught(err *error) {
+// recoverPanic turns a panic into an error, so that it fails only one request.
+func (g *Gateway) recoverPanic(err *error) {
 	if p := recover(); p != nil {
-		g.cfg.Log.Error().Str("panic", supervise.PanicText(p)).Bytes("stack", debug.Stack()).Msg("request failed in the gateway")
-		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed on this request; see its log")
+		g.cfg.Log.Error().
+			Str("panic", supervise.PanicText(p)).
+			Bytes("stack", debug.Stack()).
+			Msg("request panicked in the gateway")
+		*err = openai.Refusal(messages.Reason_REASON_INTERNAL, "the gateway failed to serve this request; see its log")
 	}
 }
 
-// asError finds the reason in an error.
+// asError converts an error to OpenAI's form. It keeps the reason of a refusal.
 func asError(err error) *openai.Error {
-	var known *openai.Error
+	var e *openai.Error
 	var refused interface {
 		GetReason() messages.Reason
 		GetRetryAfter() *durationpb.Duration
 	}
 	switch {
-	case errors.As(err, &known):
-		return known
+	case errors.As(err, &e):
+		return e
 	case errors.As(err, &refused):
-		return disclosed(&messages.Refused{
+		return publicError(&messages.Refused{
 			Reason: refused.GetReason(), Detail: err.Error(), RetryAfter: refused.GetRetryAfter(),
 		})
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, actor.ErrTimeout):
@@ -263,14 +269,14 @@ func asError(err error) *openai.Error {
 	case errors.Is(err, context.Canceled):
 		return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
 	}
-	return disclosed(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: err.Error()})
+	return publicError(&messages.Refused{Reason: messages.Reason_REASON_INTERNAL, Detail: err.Error()})
 }
 
-// disclosed is the error for a refusal as clients may read it: without files of the host.
-func disclosed(r *messages.Refused) *openai.Error {
+// publicError returns the error that clients see for a refusal. It hides paths of the host.
+func publicError(r *messages.Refused) *openai.Error {
 	detail := r.GetDetail()
 	if r.GetReason() == messages.Reason_REASON_LOAD_FAILED {
-		detail = loadFailed
+		detail = loadFailedText
 	}
 	if r.GetReason().HTTPStatus() >= http.StatusInternalServerError {
 		detail = withoutPaths(detail)

@@ -17,28 +17,30 @@ import (
 )
 
 const (
-	maxBody = 16 << 20 // the largest request
+	maxBody = 16 << 20 // bytes of a request body
 	maxID   = 128      // characters of X-Request-Id
 )
 
 func (g *Gateway) routes() {
 	g.mux.HandleFunc("GET /v1/models", g.listModels)
 	g.mux.HandleFunc("GET /v1/models/{model...}", g.getModel)
-	g.mux.HandleFunc("POST /v1/completions", func(w http.ResponseWriter, r *http.Request) { g.complete(w, r, false) })
-	g.mux.HandleFunc("POST /v1/chat/completions", func(w http.ResponseWriter, r *http.Request) { g.complete(w, r, true) })
+	g.mux.HandleFunc("POST /v1/completions",
+		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, false) })
+	g.mux.HandleFunc("POST /v1/chat/completions",
+		func(w http.ResponseWriter, r *http.Request) { g.serveCompletion(w, r, true) })
 	g.mux.HandleFunc("POST /v1/embeddings", func(w http.ResponseWriter, r *http.Request) {
-		g.fail(w, askedBy(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
+		g.respondError(w, newRequestInfo(r, "embeddings"), openai.Refusal(messages.Reason_REASON_UNSUPPORTED,
 			"embeddings are not supported: the models here generate text; use /v1/completions or /v1/chat/completions"))
 	})
 	g.mux.HandleFunc("POST /v1/load_lora_adapter", g.loadAdapter)
 	g.mux.HandleFunc("POST /v1/unload_lora_adapter", g.unloadAdapter)
 	for _, path := range []string{"/live", "/health"} {
 		g.mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
-			g.answer(w, askedBy(r, path[1:]), http.StatusOK, map[string]string{"status": "ok"})
+			g.respondJSON(w, newRequestInfo(r, path[1:]), http.StatusOK, map[string]string{"status": "ok"})
 		})
 	}
 	g.mux.HandleFunc("GET /ready", g.ready)
-	g.mux.HandleFunc("GET /{$}", g.front)
+	g.mux.HandleFunc("GET /{$}", g.frontPage)
 	g.mux.HandleFunc("GET /docs/{$}", g.docsIndex)
 	g.mux.HandleFunc("GET /docs/{page...}", g.docsPage)
 	g.mux.Handle("GET /metrics", promhttp.HandlerFor(g.cfg.Registry, promhttp.HandlerOpts{}))
@@ -49,62 +51,72 @@ func (g *Gateway) routes() {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	requestID(w, r)
+	setRequestID(w, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-	g.entry.ServeHTTP(w, r)
+	g.handler.ServeHTTP(w, r)
 }
 
-// requestID is what the request is called in the answer and the log.
-func requestID(w http.ResponseWriter, r *http.Request) string {
+// setRequestID returns the request's X-Request-Id, or a random ID if it is missing or invalid, and
+// sets it on the response.
+func setRequestID(w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	if !printable(id) {
+	if !isValidRequestID(id) {
 		id = newID()
 	}
 	w.Header().Set("X-Request-Id", id)
 	return id
 }
 
-// route finds out who asks, and what. What no route takes is answered in OpenAI's shape too. The
-// body is not read before.
+// route authenticates the client and calls the route's handler. Errors, including unknown routes,
+// are returned in OpenAI's form. The body is read only after these checks.
 func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
-	c := caller{id: w.Header().Get("X-Request-Id"), remote: r.RemoteAddr, address: addressOf(r, g.cfg.TrustedProxies), began: time.Now()}
+	c := caller{
+		id:      w.Header().Get("X-Request-Id"),
+		remote:  r.RemoteAddr,
+		address: clientAddress(r, g.cfg.TrustedProxies),
+		started: time.Now(),
+	}
 	if g.origin.Check(r) != nil {
-		g.fail(w, asked{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}, crossOrigin(r))
+		info := requestInfo{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}
+		g.respondError(w, info, crossOriginError(r))
 		return
 	}
 	_, pattern := g.mux.Handler(r)
 	if pattern == "" {
-		g.fail(w, asked{caller: c, endpoint: "none"}, g.noRoute(w, r))
+		g.respondError(w, requestInfo{caller: c, endpoint: "none"}, g.routeError(w, r))
 		return
 	}
 	if strings.Contains(pattern, " /v1/") {
-		if !g.admit(w, r, c) {
+		if !g.enterGate(w, r, c) {
 			return
 		}
-		defer g.door.leave()
+		defer g.gate.leave()
 	}
 	if g.cfg.Keys != nil {
-		if key, ok := g.cfg.Keys.Find(secretOf(r)); ok {
+		if key, ok := g.cfg.Keys.Find(presentedKey(r)); ok {
 			c.key = &key
-			g.limitHeaders(w.Header(), c)
-			ctx, release := g.keyUses.add(r.Context(), key, w)
+			g.setRateLimitHeaders(w.Header(), c)
+			ctx, release := g.keyed.add(r.Context(), key, w)
 			defer release()
 			r = r.WithContext(ctx)
-		} else if !open[pattern] {
+		} else if !publicRoutes[pattern] {
 			web.CloseAfter(w, r)
-			g.fail(w, asked{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}, unauthorized(w, r))
+			info := requestInfo{caller: c, endpoint: "unauthorized", object: r.Method + " " + r.URL.Path}
+			g.respondError(w, info, unauthorized(w, r))
 			return
 		}
 	}
-	if !c.admin(g.cfg.Keys != nil) && (admins[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
-		g.fail(w, asked{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}, notAdmin())
+	if !c.isAdmin(g.cfg.Keys != nil) &&
+		(adminRoutes[pattern] || g.cfg.Routes[strings.TrimPrefix(pattern, "GET ")] != nil) {
+		info := requestInfo{caller: c, endpoint: "forbidden", object: r.Method + " " + r.URL.Path}
+		g.respondError(w, info, adminRequired())
 		return
 	}
 	g.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 }
 
-func printable(id string) bool {
+func isValidRequestID(id string) bool {
 	for _, c := range []byte(id) {
 		if c <= ' ' || c > '~' {
 			return false
@@ -113,72 +125,76 @@ func printable(id string) bool {
 	return id != "" && len(id) <= maxID
 }
 
-func (g *Gateway) noRoute(w http.ResponseWriter, r *http.Request) *openai.Error {
-	e := openai.Invalid("", fmt.Sprintf("%s %s is not here; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path))
+func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Error {
+	e := openai.Invalid("",
+		fmt.Sprintf("no route for %s %s; see /v1/models, /v1/completions, /v1/chat/completions", r.Method, r.URL.Path))
 	e.Status = http.StatusNotFound
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		other := r.Clone(r.Context())
 		other.Method = method
 		if _, pattern := g.mux.Handler(other); pattern != "" {
 			w.Header().Set("Allow", method)
-			e.Status, e.Message = http.StatusMethodNotAllowed, fmt.Sprintf("%s takes %s, not %s", r.URL.Path, method, r.Method)
+			e.Status = http.StatusMethodNotAllowed
+			e.Message = fmt.Sprintf("%s accepts %s, not %s", r.URL.Path, method, r.Method)
 		}
 	}
 	return e
 }
 
-// fail answers with an error.
-func (g *Gateway) fail(w http.ResponseWriter, a asked, e *openai.Error) {
+// respondError responds with an error.
+func (g *Gateway) respondError(w http.ResponseWriter, info requestInfo, e *openai.Error) {
 	if after := retryAfter(e); after != "" {
 		w.Header().Set("Retry-After", after)
 	}
-	g.write(w, a, e.Status, e.JSON())
+	g.respond(w, info, e.Status, e.JSON())
 }
 
-func (g *Gateway) complete(w http.ResponseWriter, r *http.Request, isChat bool) {
-	a := askedBy(r, "completions")
+func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat bool) {
+	info := newRequestInfo(r, "completions")
 	if isChat {
-		a.endpoint = "chat_completions"
+		info.endpoint = "chat_completions"
 	}
-	h := g.hold()
-	defer h.shrink(0)
-	req, err := readRequest(w, r, isChat, h)
+	memory := g.reserveMemory()
+	defer memory.shrink(0)
+	req, err := readRequest(w, r, isChat, memory)
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	turn, refused := g.enter(a.caller) // with its body: one that sends none takes no other's place
-	g.limitHeaders(w.Header(), a.caller)
+	// The body has arrived: a client that sends none takes no place.
+	admitted, refused := g.admit(info.caller)
+	g.setRateLimitHeaders(w.Header(), info.caller)
 	if refused != nil {
-		g.fail(w, a, refused)
+		g.respondError(w, info, refused)
 		return
 	}
-	defer turn.leave()
-	setWriteDeadline(w, req.Timeout+2*grace)
-	gen, err := g.prepare(r.Context(), req, &a)
+	defer admitted.release()
+	setWriteDeadline(w, req.Timeout+2*deadlineGrace)
+	gen, err := g.prepare(r.Context(), req, &info)
 	if err == nil {
-		err = turn.reserve(gen)
+		err = admitted.reserve(gen)
 	}
-	g.limitHeaders(w.Header(), a.caller)
+	g.setRateLimitHeaders(w.Header(), info.caller)
 	if err != nil {
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	}
-	h.shrink(gen.bytes())
-	// A client that does not read what it is sent is cut off. A writer that knows no deadline has no such client.
-	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * grace))
+	memory.shrink(gen.memoryBytes())
+	// Cut off a client that does not read the response. A writer without deadlines has no network
+	// behind it.
+	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * deadlineGrace))
 	if req.Stream {
-		g.stream(w, r, gen, a)
+		g.writeSSE(w, r, gen, info)
 	} else {
-		g.whole(w, r, gen, a)
+		g.writeJSON(w, r, gen, info)
 	}
 }
 
-// readBody reads a request's body whole. The server cuts off clients that make no progress.
-func readBody(w http.ResponseWriter, r *http.Request, h *hold) ([]byte, error) {
-	data, err := h.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
-	if known := (*openai.Error)(nil); errors.As(err, &known) {
-		return nil, known
+// readBody reads a request's body. The server cuts off a client that sends too slowly.
+func readBody(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
+	data, err := memory.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
+	if e := (*openai.Error)(nil); errors.As(err, &e) {
+		return nil, e
 	}
 	if err != nil {
 		return nil, bodyError(err)
@@ -186,19 +202,19 @@ func readBody(w http.ResponseWriter, r *http.Request, h *hold) ([]byte, error) {
 	return data, nil
 }
 
-// setWriteDeadline cuts off a client that does not take an answer. A writer that knows no deadline
-// has no such client.
+// setWriteDeadline cuts off a client that does not read the response. A writer without deadlines
+// has no network behind it.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }
 
-func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, h *hold) (*openai.Request, error) {
-	if fromBrowser(r) {
-		if err := wantJSON(r); err != nil {
+func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, memory *reservation) (*openai.Request, error) {
+	if isFromBrowser(r) {
+		if err := requireJSON(r); err != nil {
 			return nil, err
 		}
 	}
-	data, err := readBody(w, r, h)
+	data, err := readBody(w, r, memory)
 	if err != nil {
 		return nil, err
 	}
@@ -215,9 +231,10 @@ func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, h *hold) (
 func bodyError(err error) *openai.Error {
 	e := openai.Invalid("", "the request could not be read: "+err.Error())
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		e.Status, e.Message = http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is larger than %d bytes", maxBody)
+		e.Status = http.StatusRequestEntityTooLarge
+		e.Message = fmt.Sprintf("the request is larger than %d bytes", maxBody)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		e.Status, e.Message = http.StatusRequestTimeout, "the request's body stopped, or came too slowly; send it again"
+		e.Status, e.Message = http.StatusRequestTimeout, "the request body stalled or arrived too slowly; send it again"
 	}
 	return e
 }

@@ -9,19 +9,21 @@ import (
 	"troupe/gateway/apikey"
 )
 
-// keyCollector reports what API keys use through this gateway. Only keys of the file have series.
+// keyCollector exports the usage of API keys at this gateway. Only keys in the key file have
+// series.
 type keyCollector struct {
 	keys   *apikey.Keys
-	shares *Shares
+	shares *Quotas
 }
 
 var (
-	keyRequests = keyMetric("requests_total", "Requests of an API key that were taken.")
-	keyRefused  = keyMetric("refused_total", "Requests of an API key that its limits, share or priority did not allow.")
+	keyRequests = keyMetric("requests_total", "Admitted requests of an API key.")
+	keyRefused  = keyMetric("refused_total", "Requests of an API key refused by its limits, share or maximum priority.")
 	keyPrompt   = keyMetric("prompt_tokens_total", "Prompt tokens of an API key.")
 	keyOutput   = keyMetric("output_tokens_total", "Output tokens of an API key.")
-	keyInFlight = keyMetric("requests_in_flight", "Requests of an API key that are being served.")
-	keyTokens   = keyMetric("tokens_in_flight", "Prompt tokens and max_tokens of the requests of an API key that are being served.")
+	keyInFlight = keyMetric("requests_in_flight", "Requests of an API key in flight.")
+	keyTokens   = keyMetric("tokens_in_flight",
+		"Prompt tokens plus max_tokens of the requests of an API key in flight.")
 )
 
 func keyMetric(name, help string) *prometheus.Desc {
@@ -44,7 +46,8 @@ func (c keyCollector) Collect(to chan<- prometheus.Metric) {
 	for _, k := range c.keys.All() {
 		u := used[k.Name]
 		for desc, n := range map[*prometheus.Desc]int64{
-			keyRequests: u.Totals.Requests, keyRefused: u.Totals.Refused, keyPrompt: u.Totals.PromptTokens, keyOutput: u.Totals.OutputTokens,
+			keyRequests: u.Totals.Requests, keyRefused: u.Totals.Refused,
+			keyPrompt: u.Totals.PromptTokens, keyOutput: u.Totals.OutputTokens,
 		} {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), k.Name)
 		}

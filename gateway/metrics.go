@@ -9,31 +9,37 @@ import (
 )
 
 type metrics struct {
-	requests  *prometheus.CounterVec
-	inFlight  prometheus.Gauge
-	first     *prometheus.HistogramVec
-	between   *prometheus.HistogramVec
-	whole     *prometheus.HistogramVec
-	tokensIn  *prometheus.CounterVec
-	tokensOut *prometheus.CounterVec
-	cached    *prometheus.CounterVec
-	meters    sync.Map // model -> meter
+	requests   *prometheus.CounterVec
+	inFlight   prometheus.Gauge
+	firstToken *prometheus.HistogramVec
+	interToken *prometheus.HistogramVec
+	duration   *prometheus.HistogramVec
+	tokensIn   *prometheus.CounterVec
+	tokensOut  *prometheus.CounterVec
+	cached     *prometheus.CounterVec
+	byModel    sync.Map // model -> modelMetrics
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "troupe_gateway_requests_total", Help: "Requests answered, by endpoint, model (empty where none was found) and HTTP status.",
+			Name: "troupe_gateway_requests_total",
+			Help: "Responses by endpoint, model (empty if none was found) and HTTP status.",
 		}, []string{"endpoint", "model", "status"}),
-		inFlight:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests being served."}),
-		first:     histogram("troupe_gateway_time_to_first_token_seconds", "From the request to its first token.", 0.001),
-		between:   histogram("troupe_gateway_inter_token_seconds", "Between two tokens of a choice; of tokens that come together, their share.", 0.0001),
-		whole:     histogram("troupe_gateway_request_duration_seconds", "From the request to its last token.", 0.001),
+		inFlight: prometheus.NewGauge(
+			prometheus.GaugeOpts{Name: "troupe_gateway_requests_in_flight", Help: "Requests in flight."}),
+		firstToken: histogram("troupe_gateway_time_to_first_token_seconds",
+			"Time from the request to its first token.", 0.001),
+		interToken: histogram("troupe_gateway_inter_token_seconds",
+			"Time between two tokens of a choice. Tokens that arrive together share the time since the last ones.",
+			0.0001),
+		duration: histogram("troupe_gateway_request_duration_seconds", "Time from the request to its last token.",
+			0.001),
 		tokensIn:  counter("troupe_gateway_prompt_tokens_total", "Prompt tokens of finished requests."),
 		tokensOut: counter("troupe_gateway_output_tokens_total", "Output tokens of finished requests."),
-		cached:    counter("troupe_gateway_cached_tokens_total", "Prompt tokens that were found in KV blocks."),
+		cached:    counter("troupe_gateway_cached_tokens_total", "Prompt tokens found in KV blocks."),
 	}
-	r.MustRegister(m.requests, m.inFlight, m.first, m.between, m.whole, m.tokensIn, m.tokensOut, m.cached)
+	r.MustRegister(m.requests, m.inFlight, m.firstToken, m.interToken, m.duration, m.tokensIn, m.tokensOut, m.cached)
 	return m
 }
 
@@ -41,57 +47,61 @@ func counter(name, help string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"model"})
 }
 
-// histogram has 20 buckets, each twice as wide as the one before.
-func histogram(name, help string, least float64) *prometheus.HistogramVec {
+// histogram returns a histogram with 20 buckets, each twice as wide as the previous one.
+func histogram(name, help string, start float64) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(least, 2, 20),
+		Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(start, 2, 20),
 	}, []string{"model"})
 }
 
-func (m *metrics) answered(a asked, status int) {
-	m.requests.WithLabelValues(a.endpoint, a.model, strconv.Itoa(status)).Inc()
+func (m *metrics) countResponse(info requestInfo, status int) {
+	m.requests.WithLabelValues(info.endpoint, info.model, strconv.Itoa(status)).Inc()
 }
 
-// meter is the metrics of one model's generations.
-type meter struct {
-	first, between, whole        prometheus.Observer
-	tokensIn, tokensOut, inCache prometheus.Counter
+// modelMetrics are the metrics of one model.
+type modelMetrics struct {
+	firstToken, interToken, duration prometheus.Observer
+	tokensIn, tokensOut, cached      prometheus.Counter
 }
 
-func (m *metrics) of(model string) meter {
-	if known, ok := m.meters.Load(model); ok {
-		return known.(meter)
+func (m *metrics) forModel(model string) modelMetrics {
+	if known, ok := m.byModel.Load(model); ok {
+		return known.(modelMetrics)
 	}
-	made := meter{
-		first: m.first.WithLabelValues(model), between: m.between.WithLabelValues(model), whole: m.whole.WithLabelValues(model),
-		tokensIn: m.tokensIn.WithLabelValues(model), tokensOut: m.tokensOut.WithLabelValues(model), inCache: m.cached.WithLabelValues(model),
+	made := modelMetrics{
+		firstToken: m.firstToken.WithLabelValues(model),
+		interToken: m.interToken.WithLabelValues(model),
+		duration:   m.duration.WithLabelValues(model),
+		tokensIn:   m.tokensIn.WithLabelValues(model),
+		tokensOut:  m.tokensOut.WithLabelValues(model),
+		cached:     m.cached.WithLabelValues(model),
 	}
-	m.meters.Store(model, made)
+	m.byModel.Store(model, made)
 	return made
 }
 
-// delivered notes that tokens came for a choice.
-func (m meter) delivered(gen *generation, c *choice, tokens int) {
+// tokensDelivered records the latency of tokens that were delivered to a choice.
+func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	now := time.Now()
 	switch {
 	case tokens == 0:
 		return
-	case !c.last.IsZero():
-		share := now.Sub(c.last).Seconds() / float64(tokens)
+	case !c.lastTokens.IsZero():
+		share := now.Sub(c.lastTokens).Seconds() / float64(tokens)
 		for range tokens {
-			m.between.Observe(share)
+			m.interToken.Observe(share)
 		}
 	case c.index == 0:
-		m.first.Observe(now.Sub(gen.began).Seconds())
+		m.firstToken.Observe(now.Sub(gen.began).Seconds())
 	}
-	c.last = now
+	c.lastTokens = now
 }
 
-// finished counts a generation that ended well.
-func (m meter) finished(gen *generation) {
+// generationFinished records a generation that completed.
+func (m modelMetrics) generationFinished(gen *generation) {
 	u := gen.usage()
-	m.whole.Observe(time.Since(gen.began).Seconds())
+	m.duration.Observe(time.Since(gen.began).Seconds())
 	m.tokensIn.Add(float64(u.Prompt))
 	m.tokensOut.Add(float64(u.Completion))
-	m.inCache.Add(float64(u.Cached))
+	m.cached.Add(float64(u.Cached))
 }

@@ -15,46 +15,50 @@ import (
 	"troupe/gateway/openai"
 )
 
-// InferSubject is where inference requests go; the rest of the subject is the model's name, which may have dots.
+// InferSubject is the subject of inference requests. It ends with the model's name, which may
+// contain dots.
 const InferSubject = inferPrefix + ">"
 
 const inferPrefix = "troupe.v1.infer."
 
-// plainTokens is max_tokens of a request that is plain text.
-const plainTokens = 64
+// textMaxTokens is the max_tokens of a plain-text request.
+const textMaxTokens = 64
 
-// Request is a request over NATS, whose reply subject has been checked.
+// Request is a request over NATS. Its reply subject has been checked.
 type Request interface {
 	Subject() string
 	Reply() string
 	Headers() micro.Headers
 	Data() []byte
-	// Account returns the NATS account of the client, or "" where it is not known.
+	// Account returns the NATS account of the client, or "" if it is not known.
 	Account() string
-	// Respond sends an answer. A request may have several. An answer with micro.ErrorHeader is counted as an error.
+	// Respond sends a response message. A request may have several. One with micro.ErrorHeader is
+	// counted as an error.
 	Respond(data []byte, opts ...micro.RespondOpt) error
 }
 
-// Infer handles a request over NATS: the JSON of a completion or, with messages, of a chat completion; or plain text, which is the
-// prompt and is answered with text. Unless the request says "stream": false, the answer comes in a message per chunk; with
-// "format": "text" a chunk is its text alone. An empty message ends the answer.
+// Infer serves a request over NATS. The data is the JSON of a completion or, with messages, of a
+// chat completion. Plain text is a prompt and gets a plain-text response. The response is streamed,
+// one message per chunk, unless the request has "stream": false. With "format": "text", a chunk is
+// only its text. An empty message ends the response.
 //
-// What is wrong with a request is answered here; the generation goes on in a goroutine of its own, since the
-// service takes one request at a time.
+// Infer responds to invalid requests itself and serves the others in a goroutine, since the service
+// handles one request at a time.
 func (g *Gateway) Infer(r Request) {
-	a := asked{endpoint: "infer", caller: caller{account: r.Account()}}
+	info := requestInfo{endpoint: "infer", caller: caller{account: r.Account()}}
 	if r.Reply() == "" {
-		return // nobody waits for the answer
+		return // no reply subject
 	}
-	if _, ok := g.door.enter(); !ok {
-		g.failInfer(r, a, drainingNow())
+	if _, ok := g.gate.enter(); !ok {
+		g.failInfer(r, info, drainingError())
 		return
 	}
-	h := g.hold()
-	done := func() { h.shrink(0); g.door.leave() }
-	if !h.try(int64(2 * len(r.Data()))) { // as sent, and decoded; the message stays as long as the request
+	memory := g.reserveMemory()
+	done := func() { memory.shrink(0); g.gate.leave() }
+	// Count the message twice: as received, which is kept while the request runs, and decoded.
+	if !memory.tryGrow(int64(2 * len(r.Data()))) {
 		done()
-		g.failInfer(r, a, noRoom())
+		g.failInfer(r, info, bodyMemoryExhausted())
 		return
 	}
 	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
@@ -63,39 +67,40 @@ func (g *Gateway) Infer(r Request) {
 	}
 	if err != nil {
 		done()
-		g.failInfer(r, a, asError(err))
+		g.failInfer(r, info, asError(err))
 		return
 	}
-	turn, refused := g.enter(a.caller)
+	admitted, refused := g.admit(info.caller)
 	if refused != nil {
 		done()
-		g.failInfer(r, a, refused)
+		g.failInfer(r, info, refused)
 		return
 	}
 	go func() {
 		defer done()
-		defer turn.leave()
-		if err := g.infer(r, req, text, &a, turn); err != nil {
-			g.failInfer(r, a, asError(err))
+		defer admitted.release()
+		if err := g.infer(r, req, text, &info, admitted); err != nil {
+			g.failInfer(r, info, asError(err))
 			return
 		}
-		g.answered(a, http.StatusOK)
+		g.recordResponse(info, http.StatusOK)
 	}()
 }
 
-// decodeNATS reads a request for a model; the subject's name wins over the body's. text: the answer is to be text alone.
+// decodeNATS decodes a request for a model. The model in the subject overrides that in the body.
+// text reports whether the client wants plain text.
 func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err error) {
 	if !utf8.Valid(data) {
 		return nil, false, openai.Invalid("", "the request is not valid UTF-8")
 	}
 	fields := map[string]json.RawMessage{"stream": json.RawMessage("true")}
 	if data = bytes.TrimSpace(data); !bytes.HasPrefix(data, []byte("{")) {
-		fields["prompt"], fields["format"] = quoted(string(data)), json.RawMessage(`"text"`)
-		fields["max_tokens"] = strconv.AppendInt(nil, plainTokens, 10)
+		fields["prompt"], fields["format"] = quoteJSON(string(data)), json.RawMessage(`"text"`)
+		fields["max_tokens"] = strconv.AppendInt(nil, textMaxTokens, 10)
 	} else if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, false, openai.Invalid("", "the request is not valid JSON: "+err.Error())
 	}
-	fields["model"] = quoted(model)
+	fields["model"] = quoteJSON(model)
 	whole, err := json.Marshal(fields)
 	if err != nil {
 		return nil, false, openai.Invalid("", err.Error())
@@ -109,51 +114,53 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 		return req, false, nil
 	case `"text"`:
 		if n := max(1, len(req.Prompts)) * req.N; n > 1 {
-			return nil, false, openai.Invalid("format", fmt.Sprintf("format is text, and there are %d choices; only json tells them apart", n))
+			return nil, false, openai.Invalid("format",
+				fmt.Sprintf("format text supports one choice, and the request has %d; use format json", n))
 		}
 		return req, true, nil
 	default:
-		return nil, false, openai.Invalid("format", fmt.Sprintf("format %s is not known; json and text are", format))
+		return nil, false, openai.Invalid("format", fmt.Sprintf("format %s is unknown; use json or text", format))
 	}
 }
 
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, a *asked, turn *turn) error {
-	ctx := context.WithValue(context.Background(), callerKey{}, a.caller) // a client over NATS does not say when it leaves
-	gen, err := g.prepare(ctx, req, a)
+func (g *Gateway) infer(r Request, req *openai.Request, text bool, info *requestInfo, admitted *admission) error {
+	// NATS does not report when a client leaves.
+	ctx := context.WithValue(context.Background(), callerKey{}, info.caller)
+	gen, err := g.prepare(ctx, req, info)
 	if err == nil {
-		err = turn.reserve(gen)
+		err = admitted.reserve(gen)
 	}
 	if err != nil {
 		return err
 	}
-	answer, all := answerOf(gen), newGather(gen)
-	write := all.write
+	encoder, all := newResponseEncoder(gen), newAccumulator(gen)
+	write := all.add
 	switch {
 	case req.Stream && text:
-		write = func(p piece) error { return respondText(r, p.text) }
+		write = func(d delta) error { return respondText(r, d.text) }
 	case req.Stream:
-		write = func(p piece) error { return r.Respond(answer.Chunk(nil, gen.choiceOf(p))) }
+		write = func(d delta) error { return r.Respond(encoder.AppendChunk(nil, gen.toChoice(d))) }
 	}
 	if err := g.run(ctx, gen, write); err != nil {
 		return err
 	}
-	gen.meter.finished(gen)
+	gen.metrics.generationFinished(gen)
 	switch {
 	case !req.Stream && text:
-		err = respondText(r, all.whole()[0].Text)
+		err = respondText(r, all.result()[0].Text)
 	case !req.Stream:
-		err = r.Respond(answer.Whole(nil, all.whole(), gen.usage()))
+		err = r.Respond(encoder.AppendResponse(nil, all.result(), gen.usage()))
 	case req.IncludeUsage && !text:
-		err = r.Respond(answer.UsageChunk(nil, gen.usage()))
+		err = r.Respond(encoder.AppendUsageChunk(nil, gen.usage()))
 	}
 	if err != nil {
-		return fmt.Errorf("send the answer: %w", err)
+		return fmt.Errorf("send the response: %w", err)
 	}
-	_ = r.Respond(nil) // the asker may be gone
+	_ = r.Respond(nil) // fails if the connection is closed
 	return nil
 }
 
-// respondText sends text. There may be none, and an empty message would end the answer.
+// respondText sends text unless it is empty: an empty message would end the response.
 func respondText(r Request, text string) error {
 	if text == "" {
 		return nil
@@ -161,14 +168,14 @@ func respondText(r Request, text string) error {
 	return r.Respond([]byte(text))
 }
 
-// failInfer answers with an error, which the statistics of the service count.
-func (g *Gateway) failInfer(r Request, a asked, e *openai.Error) {
-	g.answered(a, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // the asker may be gone
+// failInfer responds with an error. The service counts it in its statistics.
+func (g *Gateway) failInfer(r Request, info requestInfo, e *openai.Error) {
+	g.recordResponse(info, e.Status)
+	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // fails if the connection is closed
 	_ = r.Respond(nil)
 }
 
-// errorHeaders are the headers of an answer with an error.
+// errorHeaders returns the headers of an error response.
 func errorHeaders(e *openai.Error) micro.Headers {
 	h := micro.Headers{micro.ErrorHeader: {oneLine(e.Message)}, micro.ErrorCodeHeader: {strconv.Itoa(e.Status)}}
 	if after := retryAfter(e); after != "" {
@@ -177,18 +184,18 @@ func errorHeaders(e *openai.Error) micro.Headers {
 	return h
 }
 
-// inferError is a messages.ErrorResponse.
+// inferError returns the JSON of a messages.ErrorResponse.
 func inferError(e *openai.Error) []byte {
-	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoted(e.Message))
+	b := fmt.Appendf(nil, `{"reason":%q,"error":%s`, e.Reason, quoteJSON(e.Message))
 	if e.Param != nil {
-		b = fmt.Appendf(b, `,"param":%s`, quoted(*e.Param))
+		b = fmt.Appendf(b, `,"param":%s`, quoteJSON(*e.Param))
 	}
 	return append(b, '}')
 }
 
-func quoted(text string) []byte { return openai.AppendString(nil, text) }
+func quoteJSON(text string) []byte { return openai.AppendString(nil, text) }
 
-// oneLine makes a text fit a header.
+// oneLine replaces control characters by spaces, so that the text is a valid header value.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' {

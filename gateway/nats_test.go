@@ -7,12 +7,13 @@ import (
 	"troupe/gateway/openai"
 )
 
-func TestPlainTextIsThePrompt(t *testing.T) {
+func TestDecodeNATS(t *testing.T) {
 	r, text, err := decodeNATS("m.7b", []byte(" In the beginning\n"))
 	if err != nil || !text || !r.Stream || r.Model != "m.7b" || r.Prompts[0].Text != "In the beginning" {
 		t.Errorf("%+v, %v, %v", r, text, err)
 	}
-	r, text, err = decodeNATS("m", []byte(`{"model":"other","messages":[{"role":"user","content":"a"}],"stream":false}`))
+	r, text, err = decodeNATS("m",
+		[]byte(`{"model":"other","messages":[{"role":"user","content":"a"}],"stream":false}`))
 	if err != nil || text || r.Stream || !r.Chat || r.Model != "m" {
 		t.Errorf("%+v, %v, %v", r, text, err)
 	}

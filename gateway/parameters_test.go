@@ -22,7 +22,7 @@ import (
 	"troupe/testkit"
 )
 
-// natsRequest is a request over NATS, with its answers.
+// natsRequest is a request over NATS that records its responses.
 type natsRequest struct {
 	subject string
 	data    []byte
@@ -45,36 +45,37 @@ func (r *natsRequest) Respond(data []byte, opts ...micro.RespondOpt) error {
 	return nil
 }
 
-// verdict is how a request ended: status 200, or the parameter that was refused.
-type verdict struct {
+// outcome is the status of a request and the parameter that was refused, if any.
+type outcome struct {
 	status int
 	param  string
 }
 
-// endpoints take a request that has further fields.
-var endpoints = map[string]func(w *world, fields string) verdict{
-	"completions": func(w *world, fields string) verdict {
-		return verdictOf(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
+// endpoints send a request with additional fields.
+var endpoints = map[string]func(w *testGateway, fields string) outcome{
+	"completions": func(w *testGateway, fields string) outcome {
+		return httpOutcome(w, "/v1/completions", `{"model":"plain","prompt":"a",`+fields+`}`)
 	},
-	"chat": func(w *world, fields string) verdict {
-		return verdictOf(w, "/v1/chat/completions", `{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`)
+	"chat": func(w *testGateway, fields string) outcome {
+		return httpOutcome(w, "/v1/chat/completions",
+			`{"model":"plain","messages":[{"role":"user","content":"a"}],`+fields+`}`)
 	},
-	"infer": func(w *world, fields string) verdict { return inferVerdict(w, `{"prompt":"a",`+fields+`}`) },
-	"infer chat": func(w *world, fields string) verdict {
-		return inferVerdict(w, `{"messages":[{"role":"user","content":"a"}],`+fields+`}`)
+	"infer": func(w *testGateway, fields string) outcome { return natsOutcome(w, `{"prompt":"a",`+fields+`}`) },
+	"infer chat": func(w *testGateway, fields string) outcome {
+		return natsOutcome(w, `{"messages":[{"role":"user","content":"a"}],`+fields+`}`)
 	},
 }
 
-func verdictOf(w *world, path, body string) verdict {
-	rec := w.ask(path, body)
+func httpOutcome(w *testGateway, path, body string) outcome {
+	rec := w.post(path, body)
 	var answer struct{ Error struct{ Param string } }
 	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil {
 		w.t.Errorf("%s: %v", rec.Body, err)
 	}
-	return verdict{rec.Code, answer.Error.Param}
+	return outcome{rec.Code, answer.Error.Param}
 }
 
-func inferVerdict(w *world, body string) verdict {
+func natsOutcome(w *testGateway, body string) outcome {
 	r := &natsRequest{subject: "troupe.v1.infer.plain", data: []byte(body), done: make(chan struct{})}
 	w.Infer(r)
 	<-r.done
@@ -83,17 +84,17 @@ func inferVerdict(w *world, body string) verdict {
 		w.t.Errorf("%s: %v", r.answers[0], err)
 	}
 	if answer.Reason == "" {
-		return verdict{status: http.StatusOK}
+		return outcome{status: http.StatusOK}
 	}
-	return verdict{http.StatusBadRequest, answer.Param}
+	return outcome{http.StatusBadRequest, answer.Param}
 }
 
-// TestParametersAtEveryEndpoint: a parameter that would change the answer is either honored or
-// refused by its name. Its default is accepted.
-func TestParametersAtEveryEndpoint(t *testing.T) {
+// TestParametersAcceptedOrRefused checks that a parameter that would change the response is either
+// supported or refused by its name, at every endpoint. Default values are accepted.
+func TestParametersAcceptedOrRefused(t *testing.T) {
 	for _, p := range []struct {
 		name              string
-		accepted, refused string // JSON values, separated by blanks
+		accepted, refused string // JSON values, separated by spaces
 	}{
 		{name: "add_special_tokens", accepted: "null true false"},
 		{name: "skip_special_tokens", accepted: "null true false"},
@@ -132,18 +133,20 @@ func TestParametersAtEveryEndpoint(t *testing.T) {
 		for endpoint, ask := range endpoints {
 			accepted, refused := p.accepted, p.refused
 			if !strings.Contains(endpoint, "chat") {
-				accepted = strings.ReplaceAll(accepted, ` {"x":1}`, "") // there is no template
+				// Prompts use no template.
+				accepted = strings.ReplaceAll(accepted, ` {"x":1}`, "")
 			}
 			t.Run(endpoint+" "+p.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := plain(t, "{% for m in messages %}{{ m.content }}{% endfor %}", says("", stop))
+					w := newSentencePieceGateway(t, "{% for m in messages %}{{ m.content }}{% endfor %}",
+						generate("", finishStop))
 					for value := range strings.FieldsSeq(accepted) {
-						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (verdict{status: 200}) {
+						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (outcome{status: 200}) {
 							t.Errorf("%s: %s of %s: %+v", endpoint, p.name, value, got)
 						}
 					}
 					for value := range strings.FieldsSeq(refused) {
-						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (verdict{400, p.name}) {
+						if got := ask(w, fmt.Sprintf(`"%s":%s`, p.name, value)); got != (outcome{400, p.name}) {
 							t.Errorf("%s: %s of %s is accepted: %+v", endpoint, p.name, value, got)
 						}
 					}
@@ -153,21 +156,23 @@ func TestParametersAtEveryEndpoint(t *testing.T) {
 	}
 }
 
-// promptOf asks, and returns the tokens that reached the session.
-func promptOf(t *testing.T, template, path, body string) (prompt []uint32, answer string) {
+// sessionPrompt sends a request and returns the prompt tokens that reached the session.
+func sessionPrompt(t *testing.T, template, path, body string) (prompt []uint32, answer string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := plain(t, template, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
-		answer = w.ask(path, body).Body.String()
-		if opened, _ := w.seen(); len(opened) == 1 {
+		w := newSentencePieceGateway(t, template,
+			func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
+		answer = w.post(path, body).Body.String()
+		if opened, _ := w.sessions(); len(opened) == 1 {
 			prompt = opened[0].Sequence.GetPrompt()
 		}
 	})
 	return prompt, answer
 }
 
-// TestPromptParameters: what is added to a prompt, and what is cut from its start.
-func TestPromptParameters(t *testing.T) {
+// TestSpecialTokensAndTruncation checks which tokens are added to a prompt, and which are cut from
+// its start.
+func TestSpecialTokensAndTruncation(t *testing.T) {
 	for fields, want := range map[string][]uint32{
 		`"prompt":"ab"`: {1, 5, 6},
 		`"prompt":"ab","add_special_tokens":true`:                             {1, 5, 6},
@@ -179,33 +184,35 @@ func TestPromptParameters(t *testing.T) {
 		`"prompt":[1,4,5,6],"truncate_prompt_tokens":2`:                       {5, 6},
 		`"prompt":[1,4,5,6],"truncate_prompt_tokens":-1`:                      {1, 4, 5, 6},
 	} {
-		got, answer := promptOf(t, "", "/v1/completions", `{"model":"plain",`+fields+`}`)
+		got, answer := sessionPrompt(t, "", "/v1/completions", `{"model":"plain",`+fields+`}`)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v: %s", fields, got, want, answer)
 		}
 	}
 	long := "[" + strings.Repeat("4,", 5000) + "5,6]"
-	got, answer := promptOf(t, "", "/v1/completions", `{"model":"plain","truncate_prompt_tokens":2,"prompt":`+long+`}`)
+	got, answer := sessionPrompt(t, "", "/v1/completions",
+		`{"model":"plain","truncate_prompt_tokens":2,"prompt":`+long+`}`)
 	if !slices.Equal(got, []uint32{5, 6}) {
 		t.Errorf("a prompt longer than the context: %v, %s", got, answer)
 	}
-	got, answer = promptOf(t, "", "/v1/completions",
+	got, answer = sessionPrompt(t, "", "/v1/completions",
 		`{"model":"plain","truncate_prompt_tokens":-1,"max_tokens":5,"prompt":`+long+`}`)
 	if len(got) == 0 || !slices.Equal(got[len(got)-2:], []uint32{5, 6}) {
-		t.Errorf("cut to what fits: %d tokens, %s", len(got), answer)
+		t.Errorf("truncated to the context: %d tokens, %s", len(got), answer)
 	}
 }
 
-// TestChatParameters: what the template is given, and what becomes of its text.
-func TestChatParameters(t *testing.T) {
+// TestChatTemplateParameters checks the variables of the template and the tokens of the rendered
+// text.
+func TestChatTemplateParameters(t *testing.T) {
 	const (
 		template = "{% for m in messages %}{{ m.content }};{% endfor %}{% if add_generation_prompt %}b{% endif %}" +
 			"{% if enable_thinking is defined and enable_thinking %}aa{% endif %}"
 		a    = `"messages":[{"role":"user","content":"a"}]`
 		open = `"messages":[{"role":"user","content":"b"},{"role":"assistant","content":"ab "}]`
 	)
-	ids := func(text string) []uint32 { // as a Llama tokenizer has them, without <s>
-		return tokenizerOf(t).Encode(text, false)
+	ids := func(text string) []uint32 { // without <s>
+		return sentencePieceTokenizer(t).Encode(text, false)
 	}
 	for fields, want := range map[string][]uint32{
 		a:                                    ids("a;b"),
@@ -216,7 +223,7 @@ func TestChatParameters(t *testing.T) {
 		a + `,"truncate_prompt_tokens":1`:                                     {6},
 		open + `,"add_generation_prompt":false,"continue_final_message":true`: ids("b;ab "),
 	} {
-		got, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain",`+fields+`}`)
+		got, answer := sessionPrompt(t, template, "/v1/chat/completions", `{"model":"plain",`+fields+`}`)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v: %s", fields, got, want, answer)
 		}
@@ -224,13 +231,14 @@ func TestChatParameters(t *testing.T) {
 	for param, bodies := range map[string][]string{
 		"continue_final_message": {open + `,"continue_final_message":true`,
 			`"messages":[{"role":"user","content":""}],"add_generation_prompt":false,"continue_final_message":true`},
-		"chat_template_kwargs": {a + `,"chat_template_kwargs":{"messages":[]}`, a + `,"chat_template_kwargs":{"tools":[]}`,
+		"chat_template_kwargs": {a + `,"chat_template_kwargs":{"messages":[]}`,
+			a + `,"chat_template_kwargs":{"tools":[]}`,
 			a + `,"chat_template_kwargs":{"bos_token":"x"}`, a + `,"chat_template_kwargs":{"chat_template":"x"}`,
 			a + `,"chat_template_kwargs":{"x":` + listOfOnes(1<<15) + `}`},
 		"echo": {a + `,"echo":true`},
 	} {
 		for _, body := range bodies {
-			_, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain",`+body+`}`)
+			_, answer := sessionPrompt(t, template, "/v1/chat/completions", `{"model":"plain",`+body+`}`)
 			if !strings.Contains(answer, `"param":"`+param+`"`) {
 				t.Errorf("%.80s: %.200s", body, answer)
 			}
@@ -240,9 +248,9 @@ func TestChatParameters(t *testing.T) {
 
 func listOfOnes(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 
-// TestHistoryReachesTheTemplate: tool calls with their arguments as an object, the call that a tool
-// answers, a content of null, and the reasoning of earlier turns.
-func TestHistoryReachesTheTemplate(t *testing.T) {
+// TestHistoryReachesTemplate checks that the template receives tool calls with decoded arguments,
+// tool call IDs, null content, and the reasoning of earlier turns.
+func TestHistoryReachesTemplate(t *testing.T) {
 	const template = "{% for m in messages %}[{{ m.role }}" +
 		"{% if m.content is none %} none{% else %} {{ m.content }}{% endif %}" +
 		"{% for c in m.tool_calls %} {{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }} " +
@@ -260,20 +268,22 @@ func TestHistoryReachesTheTemplate(t *testing.T) {
 		`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function",
 			"function":{"name":"f","arguments":"{\"x\": 1}"}}]},
 			{"role":"tool","tool_call_id":"c1","content":"b"}`: `[assistant none c1 f {"x": 1} True][tool b for c1]`,
-		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":""}}]}`:// none
-		`[assistant none c1 f {} False]`,
-		`{"role":"assistant","tool_calls":[{"id":"c1","function":{"name":"f","arguments":{"x":2}}}]}`:// as an object
-		`[assistant none c1 f {"x": 2} True]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1",` +
+			`"function":{"name":"f","arguments":""}}]}`: `[assistant none c1 f {} False]`,
+		`{"role":"assistant","tool_calls":[{"id":"c1",` +
+			`"function":{"name":"f","arguments":{"x":2}}}]}`: `[assistant none c1 f {"x": 2} True]`,
 		`{"role":"assistant","content":"b","reasoning_content":"a","tool_calls":[]}`: "[assistant b a]",
 		`{"role":"user"}`:                "[user ]",
 		`{"role":"user","content":null}`: "[user none]",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, stop) })
+			w := newTestGateway(t,
+				func(_ context.Context, call *gateway.Call) { call.Deliver(nil, nil, 0, finishStop) })
 			w.directory.add(&messages.DeploymentStatus{
 				Spec: &messages.DeploymentSpec{Name: "templated", Path: dir}, Revision: 1})
-			answer := w.ask("/v1/chat/completions", `{"model":"templated","messages":[`+history+`]}`).Body
-			if opened, _ := w.seen(); len(opened) != 1 || tokens().Decode(opened[0].Sequence.GetPrompt(), false) != want {
+			answer := w.post("/v1/chat/completions", `{"model":"templated","messages":[`+history+`]}`).Body
+			if opened, _ := w.sessions(); len(opened) != 1 ||
+				testTokenizer().Decode(opened[0].Sequence.GetPrompt(), false) != want {
 				t.Errorf("%s: %v, want the tokens of %q: %s", history, opened, want, answer)
 			}
 		})
@@ -281,20 +291,22 @@ func TestHistoryReachesTheTemplate(t *testing.T) {
 	for _, message := range []string{
 		`{"role":"assistant","tool_calls":7}`, `{"role":"assistant","tool_calls":[7]}`,
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{"}}]}`,
-		`{"role":"assistant","tool_calls":[` + strings.TrimSuffix(strings.Repeat(`{"function":{}},`, 1<<15), ",") + `]}`,
+		`{"role":"assistant","tool_calls":[` +
+			strings.TrimSuffix(strings.Repeat(`{"function":{}},`, 1<<15), ",") + `]}`,
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":{"x":` + listOfOnes(1<<15) + `}}}]}`,
 		`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`,
 		`{"role":"tool","tool_call_id":7,"content":"a"}`,
 	} {
-		_, answer := promptOf(t, template, "/v1/chat/completions", `{"model":"plain","messages":[`+message+`]}`)
+		_, answer := sessionPrompt(t, template, "/v1/chat/completions", `{"model":"plain","messages":[`+message+`]}`)
 		if !strings.Contains(answer, `"param":"messages[0]"`) {
 			t.Errorf("%.120s: %.200s", message, answer)
 		}
 	}
 }
 
-// TestSpecialTokensAreShown: special tokens of the output are text where skip_special_tokens is false.
-func TestSpecialTokensAreShown(t *testing.T) {
+// TestSkipSpecialTokens checks that the output includes special tokens if skip_special_tokens is
+// false.
+func TestSkipSpecialTokens(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"prompt":"a"`: " a a", `"prompt":"a","skip_special_tokens":true`: " a a",
 		`"prompt":"a","skip_special_tokens":false`:               " a</s> a",
@@ -302,11 +314,11 @@ func TestSpecialTokensAreShown(t *testing.T) {
 		`"prompt":[1,5],"skip_special_tokens":false,"echo":true`: "<s> a a</s> a",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := plain(t, "", func(_ context.Context, call *gateway.Call) {
+			w := newSentencePieceGateway(t, "", func(_ context.Context, call *gateway.Call) {
 				deliver(call, 5, 2, 5)
-				call.Deliver(nil, nil, 0, length)
+				call.Deliver(nil, nil, 0, finishLength)
 			})
-			got := read(t, w.ask("/v1/completions", `{"model":"plain",`+fields+`}`))[0]
+			got := readResponses(t, w.post("/v1/completions", `{"model":"plain",`+fields+`}`))[0]
 			if len(got.Choices) != 1 || got.Choices[0].Text != want {
 				t.Errorf("%s: %+v, want %q", fields, got, want)
 			}
@@ -314,20 +326,20 @@ func TestSpecialTokensAreShown(t *testing.T) {
 	}
 }
 
-// TestAllowedTokensReachTheSequence, which the sampler chooses from.
-func TestAllowedTokensReachTheSequence(t *testing.T) {
+// TestAllowedTokensReachSequence checks that allowed_token_ids reach the sequence.
+func TestAllowedTokensReachSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := plain(t, "", says("", stop))
-		w.ask("/v1/completions", `{"model":"plain","prompt":"a","allowed_token_ids":[6,4]}`)
-		opened, _ := w.seen()
+		w := newSentencePieceGateway(t, "", generate("", finishStop))
+		w.post("/v1/completions", `{"model":"plain","prompt":"a","allowed_token_ids":[6,4]}`)
+		opened, _ := w.sessions()
 		if got := opened[0].Sequence.GetSampling().GetAllowedTokenIds(); !slices.Equal(got, []uint32{6, 4}) {
 			t.Errorf("%v", got)
 		}
 	})
 }
 
-// tokenizerOf is the tokenizer of plain.
-func tokenizerOf(t *testing.T) *tokenizer.Tokenizer {
+// sentencePieceTokenizer returns the tokenizer of the model plain.
+func sentencePieceTokenizer(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(sentencePiece), 0o644); err != nil {

@@ -9,49 +9,48 @@ import (
 	"troupe/messages"
 )
 
-// Cause is why a node is not ready. The list is fixed: what a probe reads without a key tells no
-// names and no sizes.
+// Cause is a reason why a node is not ready. The values are fixed, so that a probe without a key
+// learns no names or sizes.
 type Cause string
 
-// Causes.
 const (
-	CauseStarting Cause = "starting" // it does not know yet what is deployed
-	CauseDraining Cause = "draining" // it is being emptied, or is about to end
-	CauseStore    Cause = "store"    // the store of deployments is gone or not reached
-	CauseQuorum   Cause = "quorum"   // the store has no majority
-	CauseDisk     Cause = "disk"     // the data folder cannot be written
-	CauseModel    Cause = "model"    // replicas are asked for, and none serves, of any deployment
+	CauseStarting Cause = "starting" // the deployments are not known yet
+	CauseDraining Cause = "draining" // an operator drains the node, or it shuts down
+	CauseStore    Cause = "store"    // the store of deployments is lost or unreachable
+	CauseQuorum   Cause = "quorum"   // the store has no quorum
+	CauseDisk     Cause = "disk"     // the data folder is not writable
+	CauseModel    Cause = "model"    // replicas are wanted, but none serves for any deployment
 )
 
-// readiness is the answer to a probe.
+// readiness is the response to a probe.
 type readiness struct {
 	Ready   bool              `json:"ready"`
 	Causes  []Cause           `json:"causes"`
-	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; for admins only
+	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; admins only
 }
 
-// ready answers 200 when balancers should send requests to this node, or, with ?model=NAME, requests
-// for that model. Which deployments do not serve, and why, is for admins.
+// ready responds with 200 when load balancers should send requests to this node, or with
+// ?model=NAME, requests for that model. Only admins see which deployments do not serve, and why.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
-	a := askedBy(r, "ready")
+	info := newRequestInfo(r, "ready")
 	if r.URL.Query().Has("model") {
-		g.modelReady(w, r, a)
+		g.modelReady(w, r, info)
 		return
 	}
 	state := readiness{Causes: g.causes()}
 	all, err := g.cfg.Directory.Deployments(r.Context())
 	if err != nil {
 		state.Causes = append(state.Causes, CauseStarting)
-		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
+		g.cfg.Log.Debug().Err(err).Msg("reading deployments for a probe failed")
 	}
-	if idle(all) {
+	if noneServing(all) {
 		state.Causes = append(state.Causes, CauseModel)
 	}
-	if a.admin(g.cfg.Keys != nil) {
-		state.Waiting = waiting(all)
+	if info.isAdmin(g.cfg.Keys != nil) {
+		state.Waiting = waitingDeployments(all)
 	}
 	state.Ready = len(state.Causes) == 0
-	g.answer(w, a, probeStatus(state.Ready), state)
+	g.respondJSON(w, info, probeStatus(state.Ready), state)
 }
 
 func probeStatus(ready bool) int {
@@ -61,20 +60,20 @@ func probeStatus(ready bool) int {
 	return http.StatusServiceUnavailable
 }
 
-// causes returns why this node takes no requests, whatever they are for.
+// causes returns why this node accepts no requests for any model.
 func (g *Gateway) causes() []Cause {
 	causes := []Cause{}
 	if g.cfg.Causes != nil {
 		causes = append(causes, g.cfg.Causes()...)
 	}
-	if g.door.closing() || g.cfg.Draining != nil && g.cfg.Draining() {
+	if g.gate.draining() || g.cfg.Draining != nil && g.cfg.Draining() {
 		causes = append(causes, CauseDraining)
 	}
 	return causes
 }
 
-// idle reports whether replicas are asked for, and none serves anywhere.
-func idle(all []*messages.DeploymentStatus) bool {
+// noneServing reports whether replicas are wanted but none serves for any deployment.
+func noneServing(all []*messages.DeploymentStatus) bool {
 	wanted := false
 	for _, d := range all {
 		if serving(d) > 0 {
@@ -85,7 +84,7 @@ func idle(all []*messages.DeploymentStatus) bool {
 	return wanted
 }
 
-// serving returns the number of replicas that serve, on any node.
+// serving returns the number of serving replicas in the cluster.
 func serving(d *messages.DeploymentStatus) (n int) {
 	for _, r := range d.GetReplicas() {
 		if r.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
@@ -95,8 +94,9 @@ func serving(d *messages.DeploymentStatus) (n int) {
 	return n
 }
 
-// waiting returns the deployments with replicas asked for and none that serves, with the reason.
-func waiting(all []*messages.DeploymentStatus) map[string]string {
+// waitingDeployments returns the deployments that want replicas and have none serving, with the
+// detail of their status.
+func waitingDeployments(all []*messages.DeploymentStatus) map[string]string {
 	names := map[string]string{}
 	for _, d := range all {
 		if d.GetSpec().GetReplicas() > 0 && serving(d) == 0 {
@@ -108,7 +108,8 @@ func waiting(all []*messages.DeploymentStatus) map[string]string {
 
 var absolutePath = regexp.MustCompile(`(^|[\s"'(=:])/[^\s"',;:()]+`)
 
-// withoutPaths leaves the last element of each absolute path of a text. Paths of this API stay.
+// withoutPaths reduces each absolute path in a text to its last element. It keeps paths of this
+// API.
 func withoutPaths(text string) string {
 	return absolutePath.ReplaceAllStringFunc(text, func(found string) string {
 		at := strings.IndexByte(found, '/')

@@ -10,47 +10,48 @@ import (
 	"troupe/messages"
 )
 
-// modelReadiness is the answer to a probe of one model.
+// modelReadiness is the response to a probe of one model.
 type modelReadiness struct {
 	Ready  bool    `json:"ready"`
 	Causes []Cause `json:"causes"`
 	Model  string  `json:"model"`
-	State  string  `json:"state"` // a modelState
+	State  string  `json:"state"` // see modelState
 	Detail string  `json:"detail,omitempty"`
 }
 
-// modelReady answers 200 when this node takes requests for a model or an adapter, and 503 with its
-// state otherwise. A key that may not use it gets the answer for a model that is not deployed.
-func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, a asked) {
-	if g.cfg.Keys != nil && a.key == nil {
-		a.endpoint, a.object = "unauthorized", r.Method+" "+r.URL.Path
-		g.fail(w, a, unauthorized(w, r))
+// modelReady responds with 200 when this node accepts requests for a model or an adapter, and with
+// 503 and its state otherwise. A key that may not use the model gets the response for a model that
+// is not deployed.
+func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, info requestInfo) {
+	if g.cfg.Keys != nil && info.key == nil {
+		info.endpoint, info.object = "unauthorized", r.Method+" "+r.URL.Path
+		g.respondError(w, info, unauthorized(w, r))
 		return
 	}
 	name := r.URL.Query().Get("model")
 	state := modelReadiness{Model: name, Causes: g.causes()}
-	d, err := g.find(r.Context(), name)
+	d, err := g.findStatus(r.Context(), name)
 	switch {
 	case err != nil && asError(err).Status < http.StatusInternalServerError:
-		g.fail(w, a, asError(err))
+		g.respondError(w, info, asError(err))
 		return
 	case err != nil:
-		g.cfg.Log.Debug().Err(err).Msg("readiness unknown")
+		g.cfg.Log.Debug().Err(err).Msg("reading deployments for a probe failed")
 		state.Causes, state.State = append(state.Causes, CauseStarting), "unknown"
 	default:
-		a.model = d.GetSpec().GetName()
+		info.model = d.GetSpec().GetName()
 		state.State = modelState(d)
 		if serving(d) == 0 {
 			state.Causes = append(state.Causes, CauseModel)
-			state.Detail = detailFor(a, d)
+			state.Detail = detailFor(info, d)
 		}
 	}
 	state.Ready = len(state.Causes) == 0
-	g.answer(w, a, probeStatus(state.Ready), state)
+	g.respondJSON(w, info, probeStatus(state.Ready), state)
 }
 
-// find returns the status of the deployment that a name stands for: its own, or that of an adapter.
-func (g *Gateway) find(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+// findStatus returns the status of the deployment of a model or an adapter.
+func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	base, _, err := g.resolve(ctx, name)
 	if err != nil {
 		return nil, err
@@ -62,13 +63,14 @@ func (g *Gateway) find(ctx context.Context, name string) (*messages.DeploymentSt
 	i := slices.IndexFunc(all, func(d *messages.DeploymentStatus) bool {
 		return d.GetSpec().GetName() == base.GetSpec().GetName()
 	})
-	if i < 0 { // deleted a moment ago
-		return nil, hidden(name)
+	if i < 0 { // the deployment was just deleted
+		return nil, modelNotFound(name)
 	}
 	return all[i], nil
 }
 
-// modelState describes a deployment by its replicas, and by what its actor reports where none serves.
+// modelState returns the state of a deployment: by its replicas if any serve, otherwise as its
+// actor reports.
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
@@ -82,18 +84,19 @@ func modelState(d *messages.DeploymentStatus) string {
 	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
 		return strings.ToLower(strings.TrimPrefix(d.GetState().String(), "DEPLOYMENT_STATE_"))
 	}
-	return "pending" // the actor has not heard yet that its last replica is gone
+	// The actor has not noticed yet that the last replica is gone.
+	return "pending"
 }
 
-// detailFor returns why a model does not serve: for admins as its actor says it, for others as the answer to a
-// request would.
-func detailFor(a asked, d *messages.DeploymentStatus) string {
+// detailFor returns why a model does not serve. Admins see the detail of its status, other clients
+// the error that a request would return.
+func detailFor(info requestInfo, d *messages.DeploymentStatus) string {
 	switch {
 	case d.GetSpec().GetReplicas() == 0:
-		return "no replicas are asked for; models.scale adds some"
-	case a.key == nil || a.key.Admin || d.GetFailure() == nil:
+		return "the model is scaled to 0 replicas; models.scale adds some"
+	case info.key == nil || info.key.Admin || d.GetFailure() == nil:
 		return withoutPaths(d.GetDetail())
 	}
-	var e *openai.Error = disclosed(d.GetFailure())
+	var e *openai.Error = publicError(d.GetFailure())
 	return e.Message
 }

@@ -15,12 +15,17 @@ import (
 	"troupe/testkit"
 )
 
-// deployed is a deployment that wants so many replicas, with some in the states that are given.
-func deployed(
+// newDeployment returns the status of a deployment that wants some replicas and has some in the
+// given states.
+func newDeployment(
 	name string, want uint32, state messages.DeploymentState, of ...messages.ReplicaState,
 ) *messages.DeploymentStatus {
 	d := &messages.DeploymentStatus{
-		Spec: &messages.DeploymentSpec{Name: name, Path: testkit.Model(), Replicas: new(want)}, State: state, Revision: 1,
+		Spec: &messages.DeploymentSpec{
+			Name:     name,
+			Path:     testkit.Model(),
+			Replicas: new(want),
+		}, State: state, Revision: 1,
 	}
 	for i, s := range of {
 		replica := &messages.ReplicaStatus{Name: fmt.Sprintf("%s-%d", name, i), Model: name, State: s}
@@ -39,38 +44,38 @@ const (
 	rDraining = messages.ReplicaState_REPLICA_STATE_DRAINING
 )
 
-// TestReadyIsTheNodes: a model without a replica that serves is no reason to send no requests to the
-// node, unless no model has one.
-func TestReadyIsTheNodes(t *testing.T) {
-	good := deployed("good", 1, dReady, rServing)
+// TestReadyOfNode checks that the node is ready unless replicas are wanted and none serves for any
+// model.
+func TestReadyOfNode(t *testing.T) {
+	good := newDeployment("good", 1, dReady, rServing)
 	type all = []*messages.DeploymentStatus
 	for name, tc := range map[string]struct {
 		all
 		want int
 	}{
-		"nothing deployed":            {nil, 200},
-		"all serve":                   {all{good, deployed("more", 2, dReady, rServing, rServing)}, 200},
-		"one is pending":              {all{good, deployed("new", 1, dPending, rLoading)}, 200},
-		"one has failed":              {all{good, deployed("bad", 1, dFailed)}, 200},
-		"one has no replicas, wanted": {all{good, deployed("off", 0, dReady)}, 200},
-		"none is to have replicas":    {all{deployed("off", 0, dReady)}, 200},
-		"one of two replicas serves":  {all{deployed("half", 2, dDegraded, rServing, rLoading)}, 200},
-		"the actor has moved":         {all{deployed("orphan", 1, dPending, rServing)}, 200},
-		"the only one is pending":     {all{deployed("new", 1, dPending, rLoading)}, 503},
-		"the only one has failed":     {all{deployed("bad", 1, dFailed)}, 503},
-		"all replicas drain":          {all{deployed("old", 1, dReady, rDraining)}, 503},
-		"the rest is scaled to zero":  {all{deployed("new", 1, dPending), deployed("off", 0, dReady)}, 503},
+		"nothing deployed":           {nil, 200},
+		"all serve":                  {all{good, newDeployment("more", 2, dReady, rServing, rServing)}, 200},
+		"one is pending":             {all{good, newDeployment("new", 1, dPending, rLoading)}, 200},
+		"one has failed":             {all{good, newDeployment("bad", 1, dFailed)}, 200},
+		"another is scaled to zero":  {all{good, newDeployment("off", 0, dReady)}, 200},
+		"all are scaled to zero":     {all{newDeployment("off", 0, dReady)}, 200},
+		"one of two replicas serves": {all{newDeployment("half", 2, dDegraded, rServing, rLoading)}, 200},
+		"the actor has moved":        {all{newDeployment("orphan", 1, dPending, rServing)}, 200},
+		"the only one is pending":    {all{newDeployment("new", 1, dPending, rLoading)}, 503},
+		"the only one has failed":    {all{newDeployment("bad", 1, dFailed)}, 503},
+		"all replicas drain":         {all{newDeployment("old", 1, dReady, rDraining)}, 503},
+		"the rest is scaled to zero": {all{newDeployment("new", 1, dPending), newDeployment("off", 0, dReady)}, 503},
 	} {
-		w := newWorld(t, silent)
+		w := newTestGateway(t, noOutput)
 		w.directory.all = tc.all
-		rec := w.probe("/ready", "")
+		rec := w.getWithKey("/ready", "")
 		if rec.Code != tc.want || strings.Contains(rec.Body.String(), `"model"`) != (tc.want == 503) {
 			t.Errorf("%s: %d %s, want %d", name, rec.Code, rec.Body, tc.want)
 		}
 	}
 }
 
-// modelReady is the answer to /ready?model=NAME.
+// modelReady is the response to /ready?model=NAME.
 type modelReady struct {
 	Ready                bool
 	Causes               []gateway.Cause
@@ -85,16 +90,17 @@ func readModel(t *testing.T, rec *httptest.ResponseRecorder) (m modelReady) {
 	return m
 }
 
-// TestReadyOfAModel: the answer is about the model, and about the node as far as that takes requests.
-func TestReadyOfAModel(t *testing.T) {
+// TestReadyOfModel checks that the response combines the state of the model with that of the node.
+func TestReadyOfModel(t *testing.T) {
 	var causes []gateway.Cause
-	w := newWorld(t, silent, func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
+	w := newTestGateway(t, noOutput,
+		func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return causes } })
 	w.directory.all = nil
-	failed := deployed("bad", 1, dFailed)
+	failed := newDeployment("bad", 1, dFailed)
 	failed.Detail = "open /srv/models/bad/config.json: no such file"
 	for _, d := range []*messages.DeploymentStatus{
-		deployed("good", 1, dReady, rServing), deployed("half", 2, dDegraded, rServing),
-		deployed("new", 1, dPending, rLoading), deployed("off", 0, dReady), failed,
+		newDeployment("good", 1, dReady, rServing), newDeployment("half", 2, dDegraded, rServing),
+		newDeployment("new", 1, dPending, rLoading), newDeployment("off", 0, dReady), failed,
 	} {
 		w.directory.add(d)
 	}
@@ -108,49 +114,51 @@ func TestReadyOfAModel(t *testing.T) {
 		"off": {503, "scaled_to_zero"}, "bad": {503, "failed"},
 		"psalms": {200, "ready"}, "good:psalms": {200, "ready"}, "hymns": {503, "pending"},
 	} {
-		rec := w.probe("/ready?model="+name, "")
+		rec := w.getWithKey("/ready?model="+name, "")
 		got := readModel(t, rec)
-		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state || got.Model != name {
+		if rec.Code != want.status || got.Ready != (want.status == 200) || got.State != want.state ||
+			got.Model != name {
 			t.Errorf("%s: %d %s, want %d and state %s", name, rec.Code, rec.Body, want.status, want.state)
 		}
 		if slices.Contains(got.Causes, gateway.CauseModel) == got.Ready || strings.Contains(rec.Body.String(), "/srv") {
 			t.Errorf("%s: %s", name, rec.Body)
 		}
 	}
-	if got := readModel(t, w.probe("/ready?model=bad", "")); got.Detail != "open config.json: no such file" {
+	if got := readModel(t, w.getWithKey("/ready?model=bad", "")); got.Detail != "open config.json: no such file" {
 		t.Errorf("detail %q", got.Detail)
 	}
-	rec := w.probe("/ready?model=absent", "")
+	rec := w.getWithKey("/ready?model=absent", "")
 	if rec.Code != 404 || !strings.Contains(rec.Body.String(), "model_not_found") {
 		t.Errorf("absent: %d %s", rec.Code, rec.Body)
 	}
 	causes = []gateway.Cause{gateway.CauseDraining}
-	if rec := w.probe("/ready?model=good", ""); rec.Code != 503 || !slices.Equal(readModel(t, rec).Causes, causes) {
-		t.Errorf("on a node that drains: %d %s", rec.Code, rec.Body)
+	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 ||
+		!slices.Equal(readModel(t, rec).Causes, causes) {
+		t.Errorf("draining node: %d %s", rec.Code, rec.Body)
 	}
 	w.directory.err = errors.New("router of /srv/troupe is gone")
-	if rec := w.probe("/ready?model=good", ""); rec.Code != 503 || strings.Contains(rec.Body.String(), "/srv") {
+	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 || strings.Contains(rec.Body.String(), "/srv") {
 		t.Errorf("without a directory: %d %s", rec.Code, rec.Body)
 	}
 }
 
-// TestReadyOfAHiddenModel: the names of models are for those that may use them.
-func TestReadyOfAHiddenModel(t *testing.T) {
-	w := locked(t, &bytes.Buffer{})
+// TestReadyOfHiddenModel checks that a model's readiness is visible only to keys that may use it.
+func TestReadyOfHiddenModel(t *testing.T) {
+	w := newKeyedGateway(t, &bytes.Buffer{})
 	w.adapters.add(&messages.AdapterSpec{Model: "other", Name: "hymns", Path: "/a"})
 	body := func(model, key string) (int, string) {
-		rec := w.probe("/ready?model="+model, key)
+		rec := w.getWithKey("/ready?model="+model, key)
 		return rec.Code, strings.ReplaceAll(rec.Body.String(), model, "NAME")
 	}
 	for key, want := range map[string]int{
-		"": 401, "sk-nobody-knows-this": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
+		"": 401, "sk-unknown-0123456789": 401, kjvOnly: 404, anyModel: 200, rootKey: 200,
 	} {
 		got, text := body("other", key)
 		if got != want {
-			t.Errorf("other for %q: %d %s, want %d", key, got, text, want)
+			t.Errorf("model other with key %q: %d %s, want %d", key, got, text, want)
 		}
 		if absent, other := body("absent", key); want >= 400 && (absent != got || other != text) {
-			t.Errorf("for %q a hidden model is %d %s, and an absent one is %d %s", key, got, text, absent, other)
+			t.Errorf("key %q: hidden model returns %d %s, absent model %d %s", key, got, text, absent, other)
 		}
 	}
 	for _, name := range []string{"hymns", "other:hymns"} {
@@ -159,6 +167,6 @@ func TestReadyOfAHiddenModel(t *testing.T) {
 		}
 	}
 	if got, text := body("kjv", kjvOnly); got != 200 {
-		t.Errorf("its own: %d %s", got, text)
+		t.Errorf("model of the key: %d %s", got, text)
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"troupe/gateway"
 )
 
-// saltedKeys are two keys with tenants of their own, and one of the shared space.
+// saltedKeys are two keys with their own tenants, and one of the shared tenant.
 const saltedKeys = "- {name: ann, key: sk-ann-0123456789}\n- {name: kim, key: sk-kim-0123456789, tenant: acme}\n" +
 	"- {name: sue, key: sk-sue-0123456789, tenant: shared}\n"
 
-// TestSaltOfSequences checks which salt the sequences of a request carry: all choices the same, that of the
-// caller's tenant and the cache_salt in the request.
-func TestSaltOfSequences(t *testing.T) {
+// TestSequenceSalt checks that all sequences of a request carry the salt of the caller's tenant and
+// the request's cache_salt.
+func TestSequenceSalt(t *testing.T) {
 	secret := bytes.Repeat([]byte{7}, kv.SecretBytes)
 	for _, tc := range []struct{ key, fields, tenant, cacheSalt string }{
 		{"", "", "", ""},
@@ -31,9 +31,9 @@ func TestSaltOfSequences(t *testing.T) {
 		{"sk-sue-0123456789", `,"cache_salt":"x"`, "", "x"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) {
+			w := newTestGateway(t, generate("God did.", finishStop), func(cfg *gateway.Config) {
 				if tc.key != "" {
-					cfg.Keys = keysOf(t, saltedKeys)
+					cfg.Keys = openKeys(t, saltedKeys)
 				}
 				cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(secret, tenant, cacheSalt) }
 			})
@@ -45,29 +45,30 @@ func TestSaltOfSequences(t *testing.T) {
 				"/v1/completions":      `{"model":"kjv","prompt":["a","b"],"n":2,"seed":0%s}`,
 				"/v1/chat/completions": `{"model":"kjv","messages":[{"role":"user","content":"a"}],"seed":0%s}`,
 			} {
-				if rec := w.ask(path, fmt.Sprintf(body, tc.fields), "Authorization", "Bearer "+tc.key); rec.Code != http.StatusOK {
+				rec := w.post(path, fmt.Sprintf(body, tc.fields), "Authorization", "Bearer "+tc.key)
+				if rec.Code != http.StatusOK {
 					t.Fatalf("%+v: %d %s", tc, rec.Code, rec.Body)
 				}
 			}
-			opened, _ := w.seen()
+			opened, _ := w.sessions()
 			if len(opened) != 5 {
 				t.Fatalf("%d sequences, not 5", len(opened))
 			}
 			for _, call := range opened {
 				if got := call.Sequence.GetCacheSalt(); !bytes.Equal(got, want) {
-					t.Errorf("%+v: a sequence with salt %x, want %x", tc, got, want)
+					t.Errorf("%+v: sequence has salt %x, want %x", tc, got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestNoSecretNoTenants checks that without the cluster secret a request is refused rather than served without its
-// salt, and that requests of the shared space need none.
-func TestNoSecretNoTenants(t *testing.T) {
+// TestMissingSecretRefusesSaltedRequests checks that requests that need a salt are refused while
+// the cluster secret is unknown, and that those of the shared tenant are served.
+func TestMissingSecretRefusesSaltedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, says("God did.", stop), func(cfg *gateway.Config) {
-			cfg.Salt, cfg.Keys = nil, keysOf(t, saltedKeys)
+		w := newTestGateway(t, generate("God did.", finishStop), func(cfg *gateway.Config) {
+			cfg.Salt, cfg.Keys = nil, openKeys(t, saltedKeys)
 		})
 		for _, tc := range []struct {
 			key, fields string
@@ -78,14 +79,14 @@ func TestNoSecretNoTenants(t *testing.T) {
 			{"sk-sue-0123456789", `,"cache_salt":"x"`, http.StatusServiceUnavailable},
 		} {
 			body := `{"model":"kjv","prompt":"a","seed":0` + tc.fields + "}"
-			rec := w.ask("/v1/completions", body, "Authorization", "Bearer "+tc.key)
+			rec := w.post("/v1/completions", body, "Authorization", "Bearer "+tc.key)
 			why := rec.Header().Get("Retry-After") == "1" && strings.Contains(rec.Body.String(), "cluster secret")
 			if rec.Code != tc.want || rec.Code != http.StatusOK && !why {
 				t.Errorf("%+v: %d %v %s", tc, rec.Code, rec.Header(), rec.Body)
 			}
 		}
-		if opened, _ := w.seen(); len(opened) != 1 {
-			t.Errorf("%d sequences were opened, not 1", len(opened))
+		if opened, _ := w.sessions(); len(opened) != 1 {
+			t.Errorf("%d sequences were opened, want 1", len(opened))
 		}
 	})
 }

@@ -11,35 +11,36 @@ import (
 	"troupe/messages"
 )
 
-// Starting returns the handler of a node whose gateway is not there yet: /live answers 200, /ready 503
-// with the cause starting, and everything else is refused.
-func Starting() http.Handler {
+// StartingHandler returns the handler of a node whose gateway has not started. /live responds with
+// 200 and /ready with 503 and CauseStarting. All other requests are refused.
+func StartingHandler() http.Handler {
 	mux := http.NewServeMux()
 	live := func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
-		writeJSON(w, http.StatusOK, []byte(`{"status":"ok"}`))
+		setRequestID(w, r)
+		writeJSONBody(w, http.StatusOK, []byte(`{"status":"ok"}`))
 	}
 	mux.HandleFunc("GET /live", live)
 	mux.HandleFunc("GET /health", live)
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
-		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // strings and a bool: it never fails
-		writeJSON(w, http.StatusServiceUnavailable, body)
+		setRequestID(w, r)
+		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // cannot fail: strings and a bool
+		writeJSONBody(w, http.StatusServiceUnavailable, body)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		requestID(w, r)
-		e := openai.Refusal(messages.Reason_REASON_NOT_READY, "this node is starting; /ready answers 200 once it serves")
+		setRequestID(w, r)
+		e := openai.Refusal(messages.Reason_REASON_NOT_READY,
+			"this node is starting; /ready returns 200 once it serves requests")
 		e.RetryAfter = time.Second
 		w.Header().Set("Retry-After", retryAfter(e))
 		web.CloseAfter(w, r) // the body was not read
-		writeJSON(w, e.Status, e.JSON())
+		writeJSONBody(w, e.Status, e.JSON())
 	})
 	return mux
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
+func writeJSONBody(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	fmt.Fprintf(w, "%s\n", body) // the client may have left
+	fmt.Fprintf(w, "%s\n", body) // fails if the client has left
 }

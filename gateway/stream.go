@@ -7,66 +7,70 @@ import (
 	"troupe/messages"
 )
 
-// whole answers when all choices are finished.
-func (g *Gateway) whole(w http.ResponseWriter, r *http.Request, gen *generation, a asked) {
-	all := newGather(gen)
-	if err := g.run(r.Context(), gen, all.write); err != nil {
-		g.fail(w, a, asError(err))
+// writeJSON responds once all choices have finished.
+func (g *Gateway) writeJSON(w http.ResponseWriter, r *http.Request, gen *generation, info requestInfo) {
+	all := newAccumulator(gen)
+	if err := g.run(r.Context(), gen, all.add); err != nil {
+		g.respondError(w, info, asError(err))
 		return
 	}
-	gen.meter.finished(gen)
-	g.write(w, a, http.StatusOK, answerOf(gen).Whole(nil, all.whole(), gen.usage()))
+	gen.metrics.generationFinished(gen)
+	g.respond(w, info, http.StatusOK, newResponseEncoder(gen).AppendResponse(nil, all.result(), gen.usage()))
 }
 
-// events writes server-sent events, each at once.
-type events struct {
+// sseWriter writes server-sent events and flushes each one.
+type sseWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	begun   bool // the status is sent
+	started bool // the status was sent
 	buf     []byte
 }
 
 const (
-	eventBegin = "data: "
-	eventEnd   = "\n\n"
+	ssePrefix = "data: "
+	sseSuffix = "\n\n"
 )
 
-// send sends what data appends as an event.
-func (s *events) send(data func([]byte) []byte) error {
-	if !s.begun {
-		s.begun = true
+// send writes one event. appendData appends its data.
+func (s *sseWriter) send(appendData func([]byte) []byte) error {
+	if !s.started {
+		s.started = true
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // proxies are not to gather events
+		h.Set("X-Accel-Buffering", "no") // disables buffering in proxies
 	}
-	s.buf = append(data(append(s.buf[:0], eventBegin...)), eventEnd...)
+	s.buf = append(appendData(append(s.buf[:0], ssePrefix...)), sseSuffix...)
 	if _, err := s.w.Write(s.buf); err != nil {
 		return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
 	}
 	return s.control.Flush()
 }
 
-// stream answers with an event per piece. An error after the first of them is one itself: the status is sent already.
-func (g *Gateway) stream(w http.ResponseWriter, r *http.Request, gen *generation, a asked) {
-	answer, to := answerOf(gen), &events{w: w, control: http.NewResponseController(w)}
-	err := g.run(r.Context(), gen, func(p piece) error {
-		return to.send(func(b []byte) []byte { return answer.Chunk(b, gen.choiceOf(p)) })
+// writeSSE responds with an event per delta. Once the status was sent, an error is sent as an event
+// and the response is aborted.
+func (g *Gateway) writeSSE(w http.ResponseWriter, r *http.Request, gen *generation, info requestInfo) {
+	encoder, events := newResponseEncoder(gen), &sseWriter{w: w, control: http.NewResponseController(w)}
+	err := g.run(r.Context(), gen, func(d delta) error {
+		return events.send(func(b []byte) []byte { return encoder.AppendChunk(b, gen.toChoice(d)) })
 	})
 	switch {
-	case err != nil && !to.begun:
-		g.fail(w, a, asError(err))
+	case err != nil && !events.started:
+		g.respondError(w, info, asError(err))
 		return
 	case err != nil:
 		e := asError(err)
-		g.answered(a, e.Status)
-		_ = to.send(func(b []byte) []byte { return append(b, e.JSON()...) }) // the client may have left
-		panic(http.ErrAbortHandler)                                          // the stream is not whole: say so by cutting it
+		g.recordResponse(info, e.Status)
+		// Writes fail if the client has left. Aborting tells the client that the response is
+		// incomplete.
+		_ = events.send(func(b []byte) []byte { return append(b, e.JSON()...) })
+		panic(http.ErrAbortHandler)
 	}
-	gen.meter.finished(gen)
-	g.answered(a, http.StatusOK)
+	gen.metrics.generationFinished(gen)
+	g.recordResponse(info, http.StatusOK)
+	// Writes fail if the client has left.
 	if gen.request.IncludeUsage {
-		_ = to.send(func(b []byte) []byte { return answer.UsageChunk(b, gen.usage()) }) // the client may have left
+		_ = events.send(func(b []byte) []byte { return encoder.AppendUsageChunk(b, gen.usage()) })
 	}
-	_ = to.send(func(b []byte) []byte { return append(b, "[DONE]"...) }) // the client may have left
+	_ = events.send(func(b []byte) []byte { return append(b, "[DONE]"...) })
 }

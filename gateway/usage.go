@@ -11,38 +11,38 @@ import (
 	"troupe/messages"
 )
 
-// UsageConfig is fixed for the life of the usage actor and shared by its restarts.
+// UsageConfig configures the usage actor. Restarts of the actor share it.
 type UsageConfig struct {
-	Node   string // its name
-	Shares *Shares
-	// Members returns who is in the cluster now. Changes come as MembersChanged.
+	Node   string // name of this node
+	Quotas *Quotas
+	// Members returns the members of the cluster. Later changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
-	Peer    func(m *messages.Member) *actor.PID // the usage actor of a member
+	Peer    func(m *messages.Member) *actor.PID // returns the usage actor of a member
 	Log     zerolog.Logger
 }
 
-// UsageProps returns the recipe for the usage actor.
+// UsageProps returns the props of the usage actor.
 func UsageProps(cfg UsageConfig) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &usage{UsageConfig: cfg, incarnation: incarnation}
+		return &usageActor{UsageConfig: cfg, incarnation: incarnation}
 	})
 }
 
-// announceEvery is how often gateways tell each other what clients use.
-const announceEvery = time.Second
+// announceInterval is the time between two reports to the other gateways.
+const announceInterval = time.Second
 
-type usage struct {
+type usageActor struct {
 	UsageConfig
 	incarnation uint64
-	peers       map[string]*actor.PID // node -> its usage actor
+	peers       map[string]*actor.PID // by node
 }
 
-// announce is a note to self.
+// announce makes the actor send its next report. Notes of an earlier incarnation are ignored.
 type announce struct{ incarnation uint64 }
 
-func (u *usage) Receive(ctx actor.Context) {
+func (u *usageActor) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		u.onMembers(u.Members())
@@ -52,93 +52,115 @@ func (u *usage) Receive(ctx actor.Context) {
 	case *messages.MembersChanged:
 		u.onMembers(msg)
 	case *messages.UsageAnnounced:
-		u.onPeer(msg)
+		u.onReport(msg)
 	case *messages.GetUsage:
-		ctx.Respond(&messages.UsageStatus{Clients: u.Shares.whole()})
+		ctx.Respond(&messages.UsageStatus{Clients: u.Quotas.clusterUsage()})
 	}
 }
 
-func (u *usage) onMembers(msg *messages.MembersChanged) {
+func (u *usageActor) onMembers(msg *messages.MembersChanged) {
 	u.peers = make(map[string]*actor.PID)
 	for _, m := range msg.GetMembers() {
 		if m.GetName() != u.Node {
 			u.peers[m.GetName()] = u.Peer(m)
 		}
 	}
-	u.Shares.forget(func(node string) bool { return u.peers[node] != nil })
+	u.Quotas.removePeers(func(node string) bool { return u.peers[node] != nil })
 }
 
-func (u *usage) onAnnounce(ctx actor.Context, msg *announce) {
+func (u *usageActor) onAnnounce(ctx actor.Context, msg *announce) {
 	if msg.incarnation != u.incarnation {
 		return
 	}
-	supervise.After(ctx, announceEvery, msg)
+	supervise.After(ctx, announceInterval, msg)
 	if len(u.peers) == 0 {
 		return
 	}
-	report := &messages.UsageAnnounced{Node: u.Node, Incarnation: u.Shares.incarnation, Clients: toMessages(u.Shares.usage())}
+	report := &messages.UsageAnnounced{
+		Node:        u.Node,
+		Incarnation: u.Quotas.incarnation,
+		Clients:     toMessages(u.Quotas.usage()),
+	}
 	for _, peer := range u.peers {
 		ctx.Send(peer, report)
 	}
 }
 
-// onPeer takes the report of another gateway. One that is no member yet, or no more, does not count.
-func (u *usage) onPeer(msg *messages.UsageAnnounced) {
+// onReport applies the report of another gateway. It ignores nodes that are not members.
+func (u *usageActor) onReport(msg *messages.UsageAnnounced) {
 	if u.peers[msg.GetNode()] != nil {
-		u.Shares.peer(msg)
+		u.Quotas.applyReport(msg)
 	}
 }
 
-// whole is what clients with keys use in the cluster.
-func (s *Shares) whole() []*messages.ClientUsage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return toMessages(s.ledger.ClusterUsage(time.Now()))
+// clusterUsage returns the usage of API keys in the cluster.
+func (q *Quotas) clusterUsage() []*messages.ClientUsage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return toMessages(q.ledger.ClusterUsage(time.Now()))
 }
 
-func (s *Shares) forget(lives func(node string) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.RemovePeers(lives)
+func (q *Quotas) removePeers(lives func(node string) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.RemovePeers(lives)
 }
 
-func (s *Shares) peer(msg *messages.UsageAnnounced) {
+func (q *Quotas) applyReport(msg *messages.UsageAnnounced) {
 	all := make([]quota.Usage, len(msg.GetClients()))
 	for i, c := range msg.GetClients() {
 		all[i] = fromMessage(c)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
 }
 
 func toMessages(all []quota.Usage) []*messages.ClientUsage {
 	out := make([]*messages.ClientUsage, len(all))
 	for i, u := range all {
 		out[i] = &messages.ClientUsage{
-			Client: u.Client, Limits: LimitsOf(u.Limits), RequestsInFlight: u.Requests, TokensInFlight: u.Tokens,
-			RequestsSpent: u.SpentRequests, TokensSpent: u.SpentTokens, RequestsLeft: u.MinuteRequests, TokensLeft: u.MinuteTokens,
-			Requests: u.Totals.Requests, Refused: u.Totals.Refused, PromptTokens: u.Totals.PromptTokens, OutputTokens: u.Totals.OutputTokens,
+			Client: u.Client, Limits: LimitsToMessage(u.Limits), RequestsInFlight: u.Requests, TokensInFlight: u.Tokens,
+			RequestsSpent: u.SpentRequests, TokensSpent: u.SpentTokens,
+			RequestsLeft: u.MinuteRequests, TokensLeft: u.MinuteTokens,
+			Requests: u.Totals.Requests, Refused: u.Totals.Refused,
+			PromptTokens: u.Totals.PromptTokens, OutputTokens: u.Totals.OutputTokens,
 		}
 	}
 	return out
 }
 
-// LimitsOf puts limits into a message.
-func LimitsOf(l quota.Limits) *messages.ClientLimits {
-	return &messages.ClientLimits{Requests: l.Requests, Tokens: l.Tokens, RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute}
+// LimitsToMessage converts limits to a message.
+func LimitsToMessage(l quota.Limits) *messages.ClientLimits {
+	return &messages.ClientLimits{
+		Requests:          l.Requests,
+		Tokens:            l.Tokens,
+		RequestsPerMinute: l.RequestsPerMinute,
+		TokensPerMinute:   l.TokensPerMinute,
+	}
 }
 
 func fromMessage(c *messages.ClientUsage) quota.Usage {
 	l := c.GetLimits()
 	return quota.Usage{
-		Client:   c.GetClient(),
-		Limits:   quota.Limits{Requests: l.GetRequests(), Tokens: l.GetTokens(), RequestsPerMinute: l.GetRequestsPerMinute(), TokensPerMinute: l.GetTokensPerMinute()},
-		Requests: c.GetRequestsInFlight(), Tokens: c.GetTokensInFlight(), SpentRequests: c.GetRequestsSpent(), SpentTokens: c.GetTokensSpent(),
+		Client: c.GetClient(),
+		Limits: quota.Limits{
+			Requests:          l.GetRequests(),
+			Tokens:            l.GetTokens(),
+			RequestsPerMinute: l.GetRequestsPerMinute(),
+			TokensPerMinute:   l.GetTokensPerMinute(),
+		},
+		Requests: c.GetRequestsInFlight(), Tokens: c.GetTokensInFlight(),
+		SpentRequests: c.GetRequestsSpent(), SpentTokens: c.GetTokensSpent(),
 		MinuteRequests: c.GetRequestsLeft(), MinuteTokens: c.GetTokensLeft(),
-		Totals: quota.Totals{Requests: c.GetRequests(), Refused: c.GetRefused(), PromptTokens: c.GetPromptTokens(), OutputTokens: c.GetOutputTokens()},
+		Totals: quota.Totals{
+			Requests:     c.GetRequests(),
+			Refused:      c.GetRefused(),
+			PromptTokens: c.GetPromptTokens(),
+			OutputTokens: c.GetOutputTokens(),
+		},
 	}
 }
 
-// KeyClient is the name that a key is counted under.
-func KeyClient(key string) string { return keyPrefix + key }
+// KeyClientName returns the quota client's name of an API key.
+func KeyClientName(key string) string { return keyPrefix + key }

@@ -17,16 +17,18 @@ import (
 	"troupe/testkit"
 )
 
-// TestGatewaysTellEachOther: what a key has in flight and used at one gateway counts at the other within a second, also after
-// the usage actor has crashed, and no longer once the other gateway has left. A node that is no member does not count.
-func TestGatewaysTellEachOther(t *testing.T) {
+// TestGatewaysExchangeUsage checks that a key's usage at one gateway counts at the other within a
+// second, even after a crash of the usage actor. It stops counting when that gateway leaves.
+// Reports of nodes that are not members are ignored.
+func TestGatewaysExchangeUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)
-		keys := keysOf(t, fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel))
+		keys := openKeys(t,
+			fmt.Sprintf("- {name: ann, key: %s, limits: {requests: 2, requests_per_minute: 6}}\n", anyModel))
 		members := &messages.MembersChanged{Members: []*messages.Member{{Name: "a"}, {Name: "b"}}}
 		strategy := supervise.Strategy(nil)
-		worlds, actors := map[string]*world{}, map[string]*actor.PID{}
-		var mu sync.Mutex // of actors
+		worlds, actors := map[string]*testGateway{}, map[string]*actor.PID{}
+		var mu sync.Mutex // guards actors
 		peer := func(m *messages.Member) *actor.PID {
 			mu.Lock()
 			defer mu.Unlock()
@@ -34,14 +36,15 @@ func TestGatewaysTellEachOther(t *testing.T) {
 		}
 		var crashed atomic.Bool
 		for _, node := range []string{"a", "b"} {
-			shares := gateway.NewShares(0)
-			worlds[node] = newWorld(t, silent, func(c *gateway.Config) { c.Keys, c.Shares = keys, shares })
+			shares := gateway.NewQuotas(0)
+			worlds[node] = newTestGateway(t, noOutput, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
 			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
-				Node: node, Shares: shares, Members: func() *messages.MembersChanged { return members },
+				Node: node, Quotas: shares, Members: func() *messages.MembersChanged { return members },
 				Peer: peer, Log: zerolog.Nop(),
 			}), func(next actor.ReceiverFunc) actor.ReceiverFunc {
 				return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" && !crashed.Swap(true) {
+					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" &&
+						!crashed.Swap(true) {
 						panic("test: the usage actor crashes")
 					}
 					next(ctx, env)
@@ -50,21 +53,22 @@ func TestGatewaysTellEachOther(t *testing.T) {
 			mu.Lock()
 			actors[node] = pid
 			mu.Unlock()
-			for _, other := range actors { // the first one did not know of the second
+			// The actor that started first did not know the second.
+			for _, other := range actors {
 				sys.Root.Send(other, members)
 			}
 		}
 		ask := func(node string) chan int {
 			done := make(chan int, 1)
 			go func() {
-				done <- worlds[node].askAs(anyModel, `{"model":"kjv","prompt":"a","timeout":20}`).Code
+				done <- worlds[node].postAs(anyModel, `{"model":"kjv","prompt":"a","timeout":20}`).Code
 			}()
 			synctest.Wait()
 			return done
 		}
 		ask("a")
 		ask("b")
-		time.Sleep(2500 * time.Millisecond) // with one report lost in the crash
+		time.Sleep(2500 * time.Millisecond) // one report is lost in the crash
 		synctest.Wait()
 		if !crashed.Load() {
 			t.Fatal("nothing crashed")
@@ -74,14 +78,17 @@ func TestGatewaysTellEachOther(t *testing.T) {
 				t.Errorf("%s: a third request in flight gets %d", node, code)
 			}
 		}
-		sys.Root.Send(actors["a"], &messages.UsageAnnounced{Node: "stranger", Clients: []*messages.ClientUsage{{Client: gateway.KeyClient("ann"), RequestsInFlight: 50}}})
+		sys.Root.Send(actors["a"], &messages.UsageAnnounced{
+			Node:    "stranger",
+			Clients: []*messages.ClientUsage{{Client: gateway.KeyClientName("ann"), RequestsInFlight: 50}},
+		})
 		sys.Root.Send(actors["a"], &messages.MembersChanged{Members: members.Members[:1]})
 		synctest.Wait()
 		third := ask("a")
 		select {
 		case code := <-third:
-			t.Errorf("after b has left: %d", code)
-		default: // it is served
+			t.Errorf("after b left: %d", code)
+		default: // it is being served
 		}
 		time.Sleep(30 * time.Second)
 	})

@@ -26,56 +26,67 @@ import (
 var update = flag.Bool("update", false, "write what is sent to testdata/wire")
 
 const (
-	stop   = messages.FinishReason_FINISH_REASON_STOP
-	length = messages.FinishReason_FINISH_REASON_LENGTH
+	finishStop   = messages.FinishReason_FINISH_REASON_STOP
+	finishLength = messages.FinishReason_FINISH_REASON_LENGTH
 )
 
-// byTurns makes the session with seed i say texts[i], one a little later than the other, so that their tokens come in one order.
-func byTurns(texts ...string) play {
+// generateBySeed returns a session that generates texts[seed]. Seeds are slightly staggered, so
+// that the tokens have a fixed order.
+func generateBySeed(texts ...string) sessionFunc {
 	return func(ctx context.Context, call *gateway.Call) {
 		i := int(call.Sequence.GetSampling().GetSeed())
-		rest(ctx, time.Duration(i)*beat/10)
-		says(texts[i], stop)(ctx, call)
+		sleepOrEnd(ctx, time.Duration(i)*tokenInterval/10)
+		generate(texts[i], finishStop)(ctx, call)
 	}
 }
 
-// TestWire compares every byte that is sent with testdata/wire.
-func TestWire(t *testing.T) {
+// TestResponsesMatchGolden compares complete responses with testdata/wire.
+func TestResponsesMatchGolden(t *testing.T) {
 	const chatOf = `"messages":[{"role":"user","content":"Who made the light?"}]`
 	for name, tc := range map[string]struct {
 		path, body string
-		act        play
+		act        sessionFunc
 	}{
-		"completion":          {"/v1/completions", `{"prompt":"In the beginning"}`, byTurns(" God created the heaven.")},
-		"completion_stream":   {"/v1/completions", `{"prompt":"In the beginning","stream":true,"stream_options":{"include_usage":true}}`, byTurns(" God created \"ü\".")},
-		"completion_logprobs": {"/v1/completions", `{"prompt":"In the beginning","logprobs":2}`, byTurns(" God – and\n")},
-		"completion_echo_n":   {"/v1/completions", `{"prompt":"In the","echo":true,"n":2,"stream":true}`, byTurns(" one", " two")},
-		"completion_batch":    {"/v1/completions", `{"prompt":["In the",[76,113]]}`, byTurns(" same")},
-		"chat":                {"/v1/chat/completions", `{` + chatOf + `}`, byTurns("God did.")},
-		"chat_stream":         {"/v1/chat/completions", `{` + chatOf + `,"stream":true,"stream_options":{"include_usage":true}}`, byTurns("God did.")},
-		"chat_logprobs":       {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"top_logprobs":2}`, byTurns(" God –")},
-		"chat_logprobs_n":     {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"n":2,"stream":true}`, byTurns("a", "b")},
-		"chat_stop":           {"/v1/chat/completions", `{` + chatOf + `,"stop":["light"]}`, byTurns("God made the light.")},
-		"chat_echo":           {"/v1/chat/completions", `{` + chatOf + `,"echo":true}`, byTurns("God did.")},
-		"models":              {"/v1/models", "", nil},
-		"model":               {"/v1/models/kjv", "", nil},
-		"error":               {"/v1/completions", `{"prompt":"a","temperature":3}`, nil},
-		"error_model":         {"/v1/chat/completions", `{"model":"gpt-5",` + chatOf + `}`, nil},
-		"error_embeddings":    {"/v1/embeddings", `{"input":"a"}`, nil},
+		"completion": {"/v1/completions", `{"prompt":"In the beginning"}`, generateBySeed(" God created the heaven.")},
+		"completion_stream": {"/v1/completions",
+			`{"prompt":"In the beginning","stream":true,"stream_options":{"include_usage":true}}`,
+			generateBySeed(" God created \"ü\".")},
+		"completion_logprobs": {"/v1/completions", `{"prompt":"In the beginning","logprobs":2}`,
+			generateBySeed(" God – and\n")},
+		"completion_echo_n": {"/v1/completions",
+			`{"prompt":"In the","echo":true,"n":2,"stream":true}`, generateBySeed(" one", " two")},
+		"completion_batch": {"/v1/completions", `{"prompt":["In the",[76,113]]}`, generateBySeed(" same")},
+		"chat":             {"/v1/chat/completions", `{` + chatOf + `}`, generateBySeed("God did.")},
+		"chat_stream": {"/v1/chat/completions",
+			`{` + chatOf + `,"stream":true,"stream_options":{"include_usage":true}}`,
+			generateBySeed("God did.")},
+		"chat_logprobs": {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"top_logprobs":2}`,
+			generateBySeed(" God –")},
+		"chat_logprobs_n": {"/v1/chat/completions", `{` + chatOf + `,"logprobs":true,"n":2,"stream":true}`,
+			generateBySeed("a", "b")},
+		"chat_stop": {"/v1/chat/completions", `{` + chatOf + `,"stop":["light"]}`,
+			generateBySeed("God made the light.")},
+		"chat_echo":        {"/v1/chat/completions", `{` + chatOf + `,"echo":true}`, generateBySeed("God did.")},
+		"models":           {"/v1/models", "", nil},
+		"model":            {"/v1/models/kjv", "", nil},
+		"error":            {"/v1/completions", `{"prompt":"a","temperature":3}`, nil},
+		"error_model":      {"/v1/chat/completions", `{"model":"gpt-5",` + chatOf + `}`, nil},
+		"error_embeddings": {"/v1/embeddings", `{"input":"a"}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, tc.act)
+				w := newTestGateway(t, tc.act)
 				rec, body := (*httptest.ResponseRecorder)(nil), tc.body
 				if body == "" {
 					rec = w.get(tc.path)
 				} else {
 					body = strings.Replace(body, "{", `{"model":"kjv","seed":0,`, 1)
-					rec = w.ask(tc.path, body)
+					rec = w.post(tc.path, body)
 				}
-				got := fmt.Sprintf("# %s %s\n%d %s\n\n%s", tc.path, body, rec.Code, rec.Header().Get("Content-Type"), anonymous(rec.Body.String()))
-				golden(t, filepath.Join("testdata", "wire", name+".txt"), got)
-				for _, text := range texts(rec.Body.Bytes()) {
+				got := fmt.Sprintf("# %s %s\n%d %s\n\n%s", tc.path, body, rec.Code,
+					rec.Header().Get("Content-Type"), normalizeBody(rec.Body.String()))
+				compareGolden(t, filepath.Join("testdata", "wire", name+".txt"), got)
+				for _, text := range jsonTexts(rec.Body.Bytes()) {
 					if !json.Valid(text) {
 						t.Errorf("not JSON: %s", text)
 					}
@@ -85,12 +96,12 @@ func TestWire(t *testing.T) {
 	}
 }
 
-var changing = regexp.MustCompile(`"id":"((?:chat)?cmpl)-[0-9a-f]{24}"|("created":)\d+`)
+var variableFields = regexp.MustCompile(`"id":"((?:chat)?cmpl)-[0-9a-f]{24}"|("created":)\d+`)
 
-// anonymous takes out what differs from run to run.
-func anonymous(s string) string {
-	return changing.ReplaceAllStringFunc(s, func(m string) string {
-		sub := changing.FindStringSubmatch(m)
+// normalizeBody replaces values that differ between runs.
+func normalizeBody(s string) string {
+	return variableFields.ReplaceAllStringFunc(s, func(m string) string {
+		sub := variableFields.FindStringSubmatch(m)
 		if sub[1] != "" {
 			return `"id":"` + sub[1] + `-ID"`
 		}
@@ -98,7 +109,7 @@ func anonymous(s string) string {
 	})
 }
 
-func golden(t *testing.T, path, got string) {
+func compareGolden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
@@ -110,12 +121,13 @@ func golden(t *testing.T, path, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s; -update writes it anew:\n%s", path, diff)
+		t.Errorf("%s differs; -update rewrites it:\n%s", path, diff)
 	}
 }
 
-// texts returns the JSON texts of a body: itself, or the data of its events but for the last.
-func texts(body []byte) (all [][]byte) {
+// jsonTexts returns the JSON texts of a body: the body itself, or the data of its events without
+// the final [DONE].
+func jsonTexts(body []byte) (all [][]byte) {
 	if !bytes.HasPrefix(body, []byte("data: ")) {
 		return [][]byte{bytes.TrimSpace(body)}
 	}
@@ -127,8 +139,9 @@ func texts(body []byte) (all [][]byte) {
 	return all
 }
 
-// TestWireAgainstRecorded asks what a recorded server was asked, and looks for every field that it sent.
-func TestWireAgainstRecorded(t *testing.T) {
+// TestResponseFieldsMatchRecording repeats the requests of a recording and checks that the response
+// has every field of the recorded one.
+func TestResponseFieldsMatchRecording(t *testing.T) {
 	for _, name := range []string{"completion", "completion_stream", "chat", "chat_stream", "chat_stop", "models"} {
 		recorded, err := os.ReadFile(testkit.Shared(t, "data/wire-openai/"+name+".txt"))
 		if err != nil {
@@ -137,65 +150,70 @@ func TestWireAgainstRecorded(t *testing.T) {
 		head, body, _ := strings.Cut(strings.ReplaceAll(string(recorded), "\r\n", "\n"), "\n\n")
 		request := regexp.MustCompile(`^# request: (?:-X POST )?[^/]*(/\S+)(?: -d (.*))?`).FindStringSubmatch(head)
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, says(" God said, Let there be Beep light.", length))
+			w := newTestGateway(t, generate(" God said, Let there be Beep light.", finishLength))
 			rec := w.get(request[1])
 			if request[2] != "" {
-				rec = w.ask(request[1], regexp.MustCompile(`"model":"[^"]*"`).ReplaceAllString(request[2], `"model":"kjv"`))
+				rec = w.post(request[1],
+					regexp.MustCompile(`"model":"[^"]*"`).ReplaceAllString(request[2], `"model":"kjv"`))
 			}
-			want, got := shapes(t, []byte(body)), shapes(t, rec.Body.Bytes())
+			want, got := fieldPaths(t, []byte(body)), fieldPaths(t, rec.Body.Bytes())
 			for part, pair := range map[string][2][]string{
-				"first": {want[0], got[0]}, "middle": {want[len(want)/2], got[len(got)/2]}, "last": {want[len(want)-1], got[len(got)-1]},
+				"first": {want[0], got[0]}, "middle": {want[len(want)/2], got[len(got)/2]},
+				"last": {want[len(want)-1], got[len(got)-1]},
 			} {
 				for _, field := range pair[0] {
-					if !slices.Contains(pair[1], field) && !excused(field, part, len(want) > 1) {
-						t.Errorf("%s, %s part: %s was recorded; sent are %v", name, part, field, pair[1])
+					if !slices.Contains(pair[1], field) && !isExpectedDifference(field, part, len(want) > 1) {
+						t.Errorf("%s, %s part: field %s of the recording is missing in %v", name, part, field, pair[1])
 					}
 				}
 			}
 			if sent := rec.Header().Get("Content-Type"); !strings.Contains(head, "Content-Type: "+sent+"\n") {
-				t.Errorf("%s: %s is sent, recorded was\n%s", name, sent, head)
+				t.Errorf("%s: Content-Type %s, recorded\n%s", name, sent, head)
 			}
 		})
 	}
 }
 
-// excused: what the recorded server sends and OpenAI does not.
-func excused(field, part string, streamed bool) bool {
+// isExpectedDifference reports whether the recorded server sends a field that OpenAI does not.
+func isExpectedDifference(field, part string, streamed bool) bool {
 	switch {
-	case field == ".system_fingerprint string": // its own name
+	// The recorded server sends its own name.
+	case field == ".system_fingerprint string":
 		return true
-	case field == ".choices[].delta.role string": // OpenAI: in the first chunk alone
+	// OpenAI sends it in the first chunk only.
+	case field == ".choices[].delta.role string":
 		return part != "first"
-	case strings.HasPrefix(field, ".usage"): // of zeros in every chunk; OpenAI: null but for the last
+	// The recorded server sends zeros in every chunk; OpenAI sends null except in the last.
+	case strings.HasPrefix(field, ".usage"):
 		return streamed && part != "last"
 	}
 	return false
 }
 
-// shapes returns the paths of all fields, with their types, for each JSON text of a body.
-func shapes(t *testing.T, body []byte) (all [][]string) {
+// fieldPaths returns the paths and types of all fields, for each JSON text of a body.
+func fieldPaths(t *testing.T, body []byte) (all [][]string) {
 	t.Helper()
-	for _, text := range texts(body) {
+	for _, text := range jsonTexts(body) {
 		var v any
 		if err := json.Unmarshal(text, &v); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		all = append(all, shape(nil, "", v))
+		all = append(all, appendFieldPaths(nil, "", v))
 	}
 	return all
 }
 
-func shape(to []string, path string, v any) []string {
+func appendFieldPaths(to []string, path string, v any) []string {
 	switch v := v.(type) {
 	case map[string]any:
 		to = append(to, path+" object")
 		for key, field := range v {
-			to = shape(to, path+"."+key, field)
+			to = appendFieldPaths(to, path+"."+key, field)
 		}
 		return to
 	case []any:
 		for _, item := range v {
-			to = shape(to, path+"[]", item)
+			to = appendFieldPaths(to, path+"[]", item)
 		}
 		return append(to, path+" list")
 	case nil:

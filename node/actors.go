@@ -21,7 +21,7 @@ import (
 	"troupe/messages"
 )
 
-// Ids of the actors that are known by name.
+// IDs of actors that are addressed by name.
 const (
 	nodeID        = "node"
 	devicesID     = nodeID + "/devices"
@@ -33,13 +33,15 @@ const (
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.system.Address(), id) }
 
-// as makes the actor of a recipe known to the register.
-func (n *Node) as(kind string, props *actor.Props) *actor.Props { return n.asOf(kind, "", props) }
+// instrument registers the actors of the given props and adds the configured middleware.
+func (n *Node) instrument(kind string, props *actor.Props) *actor.Props {
+	return n.instrumentOf(kind, "", props)
+}
 
-// asOf also says what it is for.
-func (n *Node) asOf(kind, of string, props *actor.Props) *actor.Props {
-	if n.cfg.Wrap != nil {
-		props = n.cfg.Wrap(kind, props)
+// instrumentOf is instrument for actors that serve one object, such as the adapter in a slot.
+func (n *Node) instrumentOf(kind, of string, props *actor.Props) *actor.Props {
+	if n.cfg.Middleware != nil {
+		props = props.Configure(actor.WithReceiverMiddleware(n.cfg.Middleware(kind)...))
 	}
 	return n.registry.InstrumentOf(kind, of, props.Configure(actor.WithDispatcher(n.dispatcher)))
 }
@@ -48,19 +50,20 @@ func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(n
 
 func (n *Node) nodeProps() *actor.Props {
 	children := []supervise.Child{
-		{Name: "devices", Props: n.as("group", n.devicesProps())},
-		{Name: "replicas", Props: n.as("replicas", n.replicasProps())},
-		{Name: "router", Props: n.as("router", n.routerProps())},
-		{Name: "deployments", Props: n.as("deployments", n.deploymentsProps())},
-		{Name: "planner", Props: n.as("planner", n.plannerProps())},
-		{Name: "gateway", Props: n.as("gateway", n.gatewayProps())},
-		{Name: "usage", Props: n.as("usage", n.usageProps())},
-		{Name: "control", Props: n.as("control", n.controlProps())},
+		{Name: "devices", Props: n.instrument("group", n.devicesProps())},
+		{Name: "replicas", Props: n.instrument("replicas", n.replicasProps())},
+		{Name: "router", Props: n.instrument("router", n.routerProps())},
+		{Name: "deployments", Props: n.instrument("deployments", n.deploymentsProps())},
+		{Name: "planner", Props: n.instrument("planner", n.plannerProps())},
+		{Name: "gateway", Props: n.instrument("gateway", n.gatewayProps())},
+		{Name: "usage", Props: n.instrument("usage", n.usageProps())},
+		{Name: "control", Props: n.instrument("control", n.controlProps())},
 	}
 	if len(n.tiers) > 0 || !n.cfg.Tiers.LocalOnly {
-		children = slices.Insert(children, 1, supervise.Child{Name: "tiers", Props: n.as("group", n.tiersProps())})
+		children = slices.Insert(children, 1,
+			supervise.Child{Name: "tiers", Props: n.instrument("group", n.tiersProps())})
 	}
-	return n.as("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(),
+	return n.instrument("node", supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(),
 		Log: n.cfg.Log}))
 }
 
@@ -70,7 +73,7 @@ func (n *Node) replicasProps() *actor.Props {
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
-			return n.as("replica", replica.Props(replica.Config{
+			return n.instrument("replica", replica.Props(replica.Config{
 				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment,
 				Router: n.pid(routerID), Strategy: n.strategy(),
 				Log: n.cfg.Log.With().Str("model", spec.GetModel()).Logger(),
@@ -80,35 +83,38 @@ func (n *Node) replicasProps() *actor.Props {
 				Blocks:   func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
 				Bulk:     n.bulk,
 				Folder:   func(revision string) string { return n.folderFault(spec, revision) },
-				Tiers:    n.lower(),
-				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.pinsOf(spec.GetModel()) },
+				Tiers:    n.kvTiers(),
+				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
 				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
 
 func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return n.as("engine", replica.EngineProps(replica.EngineConfig{GPU: n.pid(devicesID + "/" + gpu), Lease: lease,
-		Gate: gate, Open: func() (engine.Engine, error) {
-			h, err := n.holder(gpu)
+	return n.instrument("engine", replica.EngineProps(replica.EngineConfig{
+		GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate,
+		Open: func() (engine.Engine, error) {
+			h, err := n.residencyOf(gpu)
 			if err != nil {
 				return nil, err
 			}
 			return h.Open(lease)
-		}, Adapter: func(key string) (*engine.Adapter, error) { return n.adapter(gpu, lease, key) }}))
+		},
+		Adapter: func(key string) (*engine.Adapter, error) { return n.adapterOnDevice(gpu, lease, key) },
+	}))
 }
 
 // blocks opens the KV blocks of a lease.
 func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
-	h, err := n.holder(gpu)
+	h, err := n.residencyOf(gpu)
 	if err != nil {
 		return nil, err
 	}
 	return h.Blocks(lease)
 }
 
-func (n *Node) holder(gpu string) (*residency.Holder, error) {
-	for i, h := range n.holders {
+func (n *Node) residencyOf(gpu string) (*residency.Holder, error) {
+	for i, h := range n.residency {
 		if gpuName(i) == gpu {
 			return h, nil
 		}
@@ -118,26 +124,26 @@ func (n *Node) holder(gpu string) (*residency.Holder, error) {
 
 func (n *Node) routerProps() *actor.Props {
 	return router.Props(router.Config{
-		Node: n.cfg.Name, Members: n.membersNow,
+		Node: n.cfg.Name, Members: n.currentMembers,
 		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(),
 		Log:      n.cfg.Log,
-		Adapters: n.catalogue.Reconcile, Cache: &n.stored, OnSynced: sync.OnceFunc(func() { close(n.routed) }),
+		Adapters: n.catalogue.Reconcile, Cache: &n.stored, OnSynced: sync.OnceFunc(func() { close(n.routesKnown) }),
 	})
 }
 
 func (n *Node) deploymentsProps() *actor.Props {
 	return deployment.GroupProps(deployment.GroupConfig{
-		Node: n.cfg.Name, Store: n.store, Leases: leases{n.members}, Members: n.membersNow, Router: n.pid(routerID),
+		Node: n.cfg.Name, Store: n.store, Leases: leases{n.members}, Members: n.currentMembers, Router: n.pid(routerID),
 		Strategy: n.strategy(), Log: n.cfg.Log,
 		Deployment: func(name string, term uint64) *actor.Props {
-			return n.as("deployment", deployment.Props(deployment.Config{
-				Name: name, Node: n.cfg.Name, Term: term, Members: n.membersNow, Router: n.pid(routerID),
+			return n.instrument("deployment", deployment.Props(deployment.Config{
+				Name: name, Node: n.cfg.Name, Term: term, Members: n.currentMembers, Router: n.pid(routerID),
 				Replicas: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), replicasID) },
 				GPU: func(m *messages.Member, gpu string) *actor.PID {
 					return actor.NewPID(m.GetAddress(), devicesID+"/"+gpu)
 				},
-				Inspect: n.size, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
+				Inspect: n.modelSizes, Record: n.recordDigests, Publish: n.events.Publish, Log: n.cfg.Log,
 			}))
 		}})
 }
@@ -145,7 +151,7 @@ func (n *Node) deploymentsProps() *actor.Props {
 func (n *Node) plannerProps() *actor.Props {
 	lease := leases{n.members}
 	return planner.Props(planner.Config{
-		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAt, Log: n.cfg.Log,
+		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAtRevision, Log: n.cfg.Log,
 		IsLeader: func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
 		Acquire:  func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
 	})
@@ -154,7 +160,7 @@ func (n *Node) plannerProps() *actor.Props {
 func (n *Node) gatewayProps() *actor.Props {
 	return gateway.Props(gateway.ActorConfig{Calls: n.calls, Strategy: n.strategy(), Log: n.cfg.Log,
 		Session: func(call *gateway.Call) *actor.Props {
-			return n.as("session", session.Props(session.Config{
+			return n.instrument("session", session.Props(session.Config{
 				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: n.pid(routerID), Log: n.cfg.Log,
 			}))
 		}})

@@ -7,16 +7,19 @@ import (
 )
 
 var (
-	adapterHeld      = adapterMetric("held", "Adapters that replicas have, by the nearest place: gpu, dram.", "location")
-	adapterPages     = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
-	adapterAwaited   = adapterMetric("awaited", "Sequences that wait for their adapter, and pins of the operator that do.")
-	adapterHits      = adapterMetric("hits_total", "Sequences that came while their adapter was on the GPU.")
-	adapterLoads     = adapterMetric("loads_total", "Adapters copied to a GPU, by where they were read: disk, dram.", "from")
-	adapterPrefetch  = adapterMetric("prefetches_total", "Of the loads, those that nobody waited for.")
-	adapterEvictions = adapterMetric("evictions_total", "Adapters that left a GPU.")
+	adapterHeld    = adapterMetric("held", "Adapters that replicas hold, by location: gpu, else dram.", "location")
+	adapterPages   = adapterMetric("pages", "Pages of 2 MiB for adapters on GPUs, free or used.", "state")
+	adapterAwaited = adapterMetric("awaited",
+		"Sequences and pins of the operator that wait for their adapter.")
+	adapterHits  = adapterMetric("hits_total", "Sequences whose adapter was on the GPU when they arrived.")
+	adapterLoads = adapterMetric("loads_total", "Adapters copied to a GPU, by source: disk, dram.",
+		"from")
+	adapterPrefetch  = adapterMetric("prefetches_total", "Loads that no sequence waited for.")
+	adapterEvictions = adapterMetric("evictions_total", "Adapters evicted from a GPU.")
 	adapterFailures  = adapterMetric("load_failures_total", "Loads that failed; the log says why.")
 	adapterMetrics   = []*prometheus.Desc{
-		adapterHeld, adapterPages, adapterAwaited, adapterHits, adapterLoads, adapterPrefetch, adapterEvictions, adapterFailures,
+		adapterHeld, adapterPages, adapterAwaited, adapterHits, adapterLoads, adapterPrefetch,
+		adapterEvictions, adapterFailures,
 	}
 )
 
@@ -24,9 +27,9 @@ func adapterMetric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("troupe_adapter_"+name, help, append([]string{"model", "replica"}, labels...), nil)
 }
 
-// collectAdapters says what replicas do with adapters, as soon as they have memory for some.
-func collectAdapters(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
-	for _, r := range here {
+// collectAdapters collects the adapter metrics of replicas that have memory for adapters.
+func collectAdapters(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
+	for _, r := range replicas {
 		c := r.GetAdapterCounts()
 		if c == nil {
 			continue
@@ -46,7 +49,8 @@ func collectAdapters(to chan<- prometheus.Metric, here []*messages.ReplicaStatus
 		value(adapterLoads, prometheus.CounterValue, float64(c.GetReads()), "disk")
 		value(adapterLoads, prometheus.CounterValue, float64(c.GetLoads()-c.GetReads()), "dram")
 		for d, n := range map[*prometheus.Desc]uint64{
-			adapterHits: c.GetHits(), adapterPrefetch: c.GetPrefetches(), adapterEvictions: c.GetEvictions(), adapterFailures: c.GetFailures(),
+			adapterHits: c.GetHits(), adapterPrefetch: c.GetPrefetches(),
+			adapterEvictions: c.GetEvictions(), adapterFailures: c.GetFailures(),
 		} {
 			value(d, prometheus.CounterValue, float64(n))
 		}

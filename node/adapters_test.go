@@ -9,15 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/messages"
 	"troupe/node"
 	"troupe/observe/tree"
 	"troupe/testkit"
 )
 
-// client is a client of a session that no gateway stands for.
+// client is a client of a session without a gateway.
 type client struct {
 	mu     sync.Mutex
 	output []uint32
@@ -43,8 +41,8 @@ func (c *client) Fail(r *messages.Refused) {
 
 var calls int
 
-// call has a node generate; the client's done is closed at the end.
-func call(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
+// openSession starts a sequence. The client's done is closed at its end.
+func openSession(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
 	t.Helper()
 	calls++
 	c := &client{done: make(chan struct{})}
@@ -54,8 +52,9 @@ func call(t *testing.T, n *node.Node, seq *messages.SequenceSpec) *client {
 	return c
 }
 
-// tuned is a sequence of the shipped model with one of its adapters; "": none.
-func tuned(adapter string, g testkit.Golden) *messages.SequenceSpec {
+// adapterSequence returns a sequence of the shipped model with one of its adapters, or none if it
+// is "".
+func adapterSequence(adapter string, g testkit.Golden) *messages.SequenceSpec {
 	s := &messages.SequenceSpec{
 		Model: "kjv", Prompt: g.PromptIDs, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
 		Sampling: &messages.SamplingParams{MaxTokens: uint32(len(g.OutputIDs))},
@@ -67,28 +66,35 @@ func tuned(adapter string, g testkit.Golden) *messages.SequenceSpec {
 }
 
 func specOf(adapter string) *messages.AdapterSpec {
-	return &messages.AdapterSpec{Name: adapter, Model: "kjv", Revision: 1, Path: filepath.Join(testkit.Model(), "adapters", adapter)}
+	return &messages.AdapterSpec{
+		Name:     adapter,
+		Model:    "kjv",
+		Revision: 1,
+		Path:     filepath.Join(testkit.Model(), "adapters", adapter),
+	}
 }
 
 func adapterGoldens(t *testing.T, adapter string) []testkit.Golden {
 	if adapter == "" {
 		return goldens(t)
 	}
-	return testkit.JSONLines[testkit.Golden](t, filepath.Join(testkit.Model(), "adapters", adapter, "golden_greedy.jsonl"))
+	return testkit.JSONLines[testkit.Golden](t,
+		filepath.Join(testkit.Model(), "adapters", adapter, "golden_greedy.jsonl"))
 }
 
 var shipped = []string{"", "psalms", "proverbs", "shout"}
 
-// mixed has a node generate all goldens of all adapters, several times each, at once, and checks them.
-func mixed(t *testing.T, n *node.Node, times int) {
+// generateMixed generates goldens of all adapters at once, the given number for each, and checks
+// them.
+func generateMixed(t *testing.T, n *node.Node, times int) {
 	t.Helper()
 	var running []func()
 	for i := range times {
 		for _, adapter := range shipped {
 			gs := adapterGoldens(t, adapter)
 			g := gs[i%len(gs)]
-			c := call(t, n, tuned(adapter, g))
-			running = append(running, func() { expect(t, "together", adapter, g, c) })
+			c := openSession(t, n, adapterSequence(adapter, g))
+			running = append(running, func() { checkOutput(t, "together", adapter, g, c) })
 		}
 	}
 	for _, wait := range running {
@@ -96,24 +102,24 @@ func mixed(t *testing.T, n *node.Node, times int) {
 	}
 }
 
-func expect(t *testing.T, how, adapter string, g testkit.Golden, c *client) {
+func checkOutput(t *testing.T, how, adapter string, g testkit.Golden, c *client) {
 	t.Helper()
 	if <-c.done; c.failed != nil || !slices.Equal(c.output, g.OutputIDs) {
 		t.Errorf("%s, %q: got %v %v, want %v", how, adapter, c.output, c.failed, g.OutputIDs)
 	}
 }
 
-// TestAdapterGoldens: through session, router, replica, pool and engine, each of the shipped model's adapters gives its golden outputs: alone, and
-// all at once beside the others and the base model.
+// TestAdapterGoldens checks that each adapter of the shipped model gives its golden outputs through
+// session, router, replica, pool and engine: alone, and in batches with the others.
 func TestAdapterGoldens(t *testing.T) {
 	n := start(t, nil)
 	for _, adapter := range shipped {
 		for _, g := range adapterGoldens(t, adapter) {
-			expect(t, "alone", adapter, g, call(t, n, tuned(adapter, g)))
+			checkOutput(t, "alone", adapter, g, openSession(t, n, adapterSequence(adapter, g)))
 		}
 	}
-	mixed(t, n, 8)
-	until(t, "the replica to say that it holds them", func() bool {
+	generateMixed(t, n, 8)
+	waitFor(t, "the replica to report the adapters", func() bool {
 		var names []string
 		for _, a := range replica(t, n, "kjv").GetAdapters() {
 			if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
@@ -123,12 +129,12 @@ func TestAdapterGoldens(t *testing.T) {
 		return slices.Equal(names, []string{"proverbs", "psalms", "shout"})
 	})
 	if text := tree.Text(n.Tree()); !strings.Contains(text, "slot psalms@1 ") {
-		t.Errorf("the tree does not say what is in the slots:\n%s", text)
+		t.Errorf("the tree does not name the adapters in the slots:\n%s", text)
 	}
 }
 
-// pages gives a node's first deployment so many pages for adapters.
-func pages(n uint32, more ...func(*node.Config)) func(*node.Config) {
+// withAdapterPages sets the adapter pages of a node's first deployment.
+func withAdapterPages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		c.Deployments[0].AdapterPages = new(n)
 		for _, change := range more {
@@ -137,17 +143,18 @@ func pages(n uint32, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// TestAdaptersTakeTurns: with pages for one adapter at a time, those of all sequences come and go, and each sequence gets its tokens.
+// TestAdaptersTakeTurns checks that each sequence gets its tokens if only one adapter fits at a
+// time.
 func TestAdaptersTakeTurns(t *testing.T) {
-	n := start(t, pages(1))
-	mixed(t, n, 4)
-	resting(t, n)
+	n := start(t, withAdapterPages(1))
+	generateMixed(t, n, 4)
+	awaitIdleAdapters(t, n)
 }
 
-// resting checks that no adapter is in use.
-func resting(t *testing.T, n *node.Node) {
+// awaitIdleAdapters waits until no adapter is in use.
+func awaitIdleAdapters(t *testing.T, n *node.Node) {
 	t.Helper()
-	until(t, "adapters to be idle", func() bool {
+	waitFor(t, "adapters to be idle", func() bool {
 		r := replica(t, n, "kjv")
 		return r != nil && !slices.ContainsFunc(r.GetAdapters(), func(a *messages.AdapterHeld) bool {
 			return a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE
@@ -155,7 +162,8 @@ func resting(t *testing.T, n *node.Node) {
 	})
 }
 
-// TestCrashesAroundAdapters: whichever actor crashes while adapters come and go, each sequence gets its tokens, and none is in use afterwards.
+// TestCrashesAroundAdapters checks that sequences get their tokens when an actor crashes while
+// adapters are loaded and evicted, and that no adapter is in use afterwards.
 func TestCrashesAroundAdapters(t *testing.T) {
 	for _, tc := range []struct {
 		kind  string
@@ -164,7 +172,7 @@ func TestCrashesAroundAdapters(t *testing.T) {
 		{"adapters", &testkit.Crash{On: "*messages.UnpinAdapter", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.SlotLoaded", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.AdoptPins", After: 0, Times: 1}},
-		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // and the replica with it
+		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // crashes the replica too
 		{"slot", &testkit.Crash{On: "*adapter.copied", After: 1, Times: 2}},
 		{"replica", &testkit.Crash{On: "*messages.PinAdapterResult", After: 3, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 9, Times: 2}},
@@ -173,26 +181,22 @@ func TestCrashesAroundAdapters(t *testing.T) {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {
 			few := uint32(2)
 			if tc.kind == "gpu" {
-				few = 0 // asked for at the first request
+				few = 0 // allocated at the first request
 			}
-			n := start(t, pages(few, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(tc.crash.Middleware))
-					}
-					return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-				}
+			n := start(t, withAdapterPages(few, func(c *node.Config) {
+				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
-			mixed(t, n, 4)
+			generateMixed(t, n, 4)
 			if tc.crash.Crashed() == 0 {
 				t.Error("nothing crashed")
 			}
-			resting(t, n)
+			awaitIdleAdapters(t, n)
 		})
 	}
 }
 
-// TestUnusableAdapters: a sequence whose adapter can not be loaded is refused with the reason, and others do not notice.
+// TestUnusableAdapters checks that a sequence whose adapter cannot be loaded fails with the reason,
+// and that others are unaffected.
 func TestUnusableAdapters(t *testing.T) {
 	n := start(t, nil)
 	g := adapterGoldens(t, "psalms")[0]
@@ -217,20 +221,21 @@ func TestUnusableAdapters(t *testing.T) {
 		}), messages.Reason_REASON_LOAD_FAILED, "adapter_model.safetensors"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seq := tuned("psalms", g)
+			seq := adapterSequence("psalms", g)
 			seq.AdapterSpec = &messages.AdapterSpec{Name: "psalms", Model: "kjv", Revision: 2, Path: tc.path}
-			bad, good := call(t, n, seq), call(t, n, tuned("psalms", g))
-			if <-bad.done; bad.failed.GetReason() != tc.want || !strings.Contains(bad.failed.GetDetail(), tc.says) || !strings.Contains(bad.failed.GetDetail(), "psalms@2") {
+			bad, good := openSession(t, n, seq), openSession(t, n, adapterSequence("psalms", g))
+			if <-bad.done; bad.failed.GetReason() != tc.want || !strings.Contains(bad.failed.GetDetail(), tc.says) ||
+				!strings.Contains(bad.failed.GetDetail(), "psalms@2") {
 				t.Errorf("refused with %v", bad.failed)
 			}
-			expect(t, "beside it", "psalms", g, good)
+			checkOutput(t, "beside it", "psalms", g, good)
 		})
 	}
-	unnamed := tuned("psalms", g)
+	unnamed := adapterSequence("psalms", g)
 	unnamed.AdapterSpec = nil
-	c := call(t, n, unnamed)
+	c := openSession(t, n, unnamed)
 	if <-c.done; c.failed.GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
 		t.Errorf("without a description: %v", c.failed)
 	}
-	resting(t, n)
+	awaitIdleAdapters(t, n)
 }

@@ -25,23 +25,24 @@ func (n *Node) applyDeployments(ctx context.Context) error {
 	return nil
 }
 
-// apply stores a deployment of the configuration where it is not stored, or says other than what was applied last, here or by
-// another node. Then it states the whole: what it does not mention has its default. Else the stored one stays as it is: it may
-// have been scaled or changed since, and a restart undoes nothing.
-func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
-	spec, err := control.Normalize(said)
+// apply stores a deployment of the configuration if none is stored, or if it differs from the one
+// applied last, by this node or another. It then replaces all fields: those that it does not set
+// get their defaults. Otherwise the stored deployment stays, so that a restart does not undo later
+// changes, such as a scale.
+func (n *Node) apply(ctx context.Context, given *messages.DeploymentSpec) error {
+	spec, err := control.Normalize(given)
 	if err != nil {
 		return err
 	}
 	if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
 		return err
 	}
-	said = proto.CloneOf(said)
-	said.Path, said.Applied = spec.GetPath(), ""
-	if spec.Applied, err = appliedDigest(said); err != nil {
+	given = proto.CloneOf(given)
+	given.Path, given.Applied = spec.GetPath(), ""
+	if spec.Applied, err = appliedDigest(given); err != nil {
 		return err
 	}
-	done, err := n.Update(ctx, spec.GetName(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+	replace := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		if stored != nil && stored.GetApplied() == spec.GetApplied() {
 			return nil, errApplied
 		}
@@ -54,10 +55,13 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 		next := proto.CloneOf(spec)
 		n.Revise(next, stored)
 		return next, nil
-	})
+	}
+	done, err := n.Update(ctx, spec.GetName(), 0, replace)
 	if err == nil && done.Before != nil {
-		n.cfg.Log.Info().Str("model", spec.GetName()).Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
-			Msg("configuration changed since it was applied last; applied")
+		n.cfg.Log.Info().
+			Str("model", spec.GetName()).
+			Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
+			Msg("configuration changed since last apply; applied")
 	}
 	if errors.Is(err, errApplied) {
 		return nil
@@ -65,10 +69,10 @@ func (n *Node) apply(ctx context.Context, said *messages.DeploymentSpec) error {
 	return err
 }
 
-// errApplied ends the application of what is stored already.
-var errApplied = errors.New("applied already")
+// errApplied ends an update if the deployment is already applied.
+var errApplied = errors.New("already applied")
 
-// applyAdapters likewise registers the adapters of the configuration.
+// applyAdapters registers the adapters of the configuration.
 func (n *Node) applyAdapters(ctx context.Context) error {
 	for _, req := range n.cfg.Adapters {
 		if err := n.applyAdapter(ctx, req); err != nil {
@@ -78,14 +82,15 @@ func (n *Node) applyAdapters(ctx context.Context) error {
 	return nil
 }
 
-// applyAdapter registers an adapter where it is not registered, the configuration says other than what was applied last, or its
-// files are others. One that is stored already, and can not be read any more, is no reason not to start.
-func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterRequest) error {
-	named, err := control.NormalizeAdapter(said.GetAdapter())
+// applyAdapter registers an adapter of the configuration if it is not registered, if it differs
+// from the one applied last, or if its files have changed. If a registered adapter can no longer be
+// read, applyAdapter logs that and the stored one stays.
+func (n *Node) applyAdapter(ctx context.Context, given *messages.RegisterAdapterRequest) error {
+	named, err := control.NormalizeAdapter(given.GetAdapter())
 	if err != nil {
 		return err
 	}
-	req := proto.CloneOf(said)
+	req := proto.CloneOf(given)
 	if req.Adapter.Path, err = filepath.Abs(named.GetPath()); err != nil {
 		return err
 	}
@@ -102,11 +107,12 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	case err != nil && unknown != nil:
 		return err
 	case err != nil:
-		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration not taken; what was stored of it stays")
+		n.cfg.Log.Error().Err(err).Msg("adapter of the configuration rejected; the stored one stays")
 		return nil
 	case unknown == nil:
-		spec.BaseDigest = stored.GetBaseDigest() // other weights of its base do not make it another adapter
-		if spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied; proto.Equal(stored, spec) {
+		spec.BaseDigest = stored.GetBaseDigest() // new weights of the base do not change the adapter
+		spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied
+		if proto.Equal(stored, spec) {
 			return nil
 		}
 	}
@@ -114,9 +120,10 @@ func (n *Node) applyAdapter(ctx context.Context, said *messages.RegisterAdapterR
 	return err
 }
 
-// appliedDigest is of what was said: defaults, which may change from one version to the next, are not part of it.
-func appliedDigest(said proto.Message) (string, error) {
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(said)
+// appliedDigest returns the digest of a request as given, without defaults, which may change
+// between versions.
+func appliedDigest(given proto.Message) (string, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(given)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:8]), err
 }

@@ -9,8 +9,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestConfigurationIsAppliedOnce: a restart undoes nothing that was changed by command, until the configuration says something else.
-// What it names and was deleted is there again.
+// TestConfigurationIsAppliedOnce checks that a restart does not undo changes by command until the
+// configuration changes, and that it deploys a deleted model again.
 func TestConfigurationIsAppliedOnce(t *testing.T) {
 	data := t.TempDir()
 	var n *node.Node
@@ -22,7 +22,9 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 			}
 		}
 		n = start(t, func(c *node.Config) {
-			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas))}}
+			c.DataDir, c.Deployments = data, []*messages.DeploymentSpec{
+				{Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas))},
+			}
 		})
 		d, err := n.Deployment(t.Context(), "kjv")
 		if err != nil {
@@ -40,15 +42,15 @@ func TestConfigurationIsAppliedOnce(t *testing.T) {
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	is("scaled, and started again", again(1), 2, 1024)
-	deployed := kjv(2)
+	is("scaled and restarted", again(1), 2, 1024)
+	deployed := kjvSpec(2)
 	deployed.MaxWaiting = new(uint32(9))
 	deploy(t, n, deployed)
-	is("deployed by command, and started again", again(1), 2, 9)
+	is("deployed by command and restarted", again(1), 2, 9)
 	is("with another configuration", again(3), 3, 1024)
 	is("with the old one", again(1), 1, 1024)
 	if err := n.DeleteDeployment(t.Context(), "kjv"); err != nil {
 		t.Fatal(err)
 	}
-	is("deleted, and started again", again(1), 1, 1024)
+	is("deleted and restarted", again(1), 1, 1024)
 }

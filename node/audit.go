@@ -9,86 +9,75 @@ import (
 	"troupe/messages"
 )
 
-// openAudit begins to record who does what.
+// openAudit opens the audit log and registers its metrics.
 func (n *Node) openAudit(context.Context) (err error) {
 	if n.audit, err = audit.Open(audit.Config{Node: n.cfg.Name, File: n.cfg.AuditLog, Log: n.cfg.Log}); err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.audit.Close)
+	n.closers = append(n.closers, n.audit.Close)
 	for _, r := range []audit.Result{audit.Done, audit.Failed, audit.Refused} {
 		n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "troupe_audit_entries_total", Help: "Audited actions, by result; those left out of the log are counted too.",
+			Name:        "troupe_audit_entries_total",
+			Help:        "Audited actions, by result, including those left out of the log.",
 			ConstLabels: prometheus.Labels{"result": string(r)},
 		}, func() float64 { return float64(n.audit.Entries(r)) }))
 	}
 	n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "troupe_audit_left_out_total",
-		Help: "Audited actions that were left out of the log: too many at once, or it could not be written.",
+		Help: "Audited actions left out of the log: too many at once, or it could not be written.",
 	}, func() float64 { return float64(n.audit.Dropped()) }))
 	if n.cfg.Keys != nil {
-		n.cfg.Keys.OnChange(n.reloaded("API keys"))
+		n.cfg.Keys.OnChange(n.auditReload("API keys"))
 	}
 	if n.cfg.TLS != nil {
-		n.cfg.TLS.OnChange(n.reloaded("certificates"))
+		n.cfg.TLS.OnChange(n.auditReload("certificates"))
 	}
 	return nil
 }
 
-// reloaded records that a file was read again.
-func (n *Node) reloaded(what string) func(error) {
+// auditReload returns a callback that records the reload of a file.
+func (n *Node) auditReload(what string) func(error) {
 	return func(err error) {
 		e := audit.Entry{Via: "file", Who: audit.Unknown, Action: "reload", Object: what, Result: audit.Done}
 		if err != nil {
-			e.Result, e.Reason = audit.Failed, "not taken; see the log" // the error may quote the file
+			e.Result, e.Reason = audit.Failed, "rejected; see the log" // the error may quote the file
 		}
 		n.audit.Record(e)
 	}
 }
 
-// refusedByNATS records what the NATS server did not allow.
-func (n *Node) refusedByNATS(address, what string) {
-	n.audit.Record(
-		audit.Entry{
-			Via:     "nats",
-			Who:     audit.Unknown,
-			Address: address,
-			Action:  "nats.refused",
-			Result:  audit.Refused,
-			Reason:  what,
-		},
-	)
+// auditNATSRefusal records a request that the NATS server denied.
+func (n *Node) auditNATSRefusal(address, what string) {
+	n.audit.Record(audit.Entry{
+		Via: "nats", Who: audit.Unknown, Address: address,
+		Action: "nats.refused", Result: audit.Refused, Reason: what,
+	})
 }
 
-// did records what the node itself did.
-func (n *Node) did(action string) {
-	n.audit.Record(
-		audit.Entry{Via: "node", Who: "node:" + n.cfg.Name, Action: action, Object: n.cfg.Name, Result: audit.Done},
-	)
+// auditNode records an action of this node.
+func (n *Node) auditNode(action string) {
+	n.audit.Record(audit.Entry{
+		Via: "node", Who: "node:" + n.cfg.Name, Action: action, Object: n.cfg.Name, Result: audit.Done,
+	})
 }
 
-// auditMembers records nodes that came and went.
+// auditMembers records nodes that joined or left.
 func (n *Node) auditMembers(live, left []*messages.Member) {
 	record := func(action string, m *messages.Member) {
-		n.audit.Record(
-			audit.Entry{
-				Via:     "node",
-				Who:     "node:" + m.GetName(),
-				Address: m.GetAddress(),
-				Action:  action,
-				Object:  m.GetName(),
-				Result:  audit.Done,
-			},
-		)
+		n.audit.Record(audit.Entry{
+			Via: "node", Who: "node:" + m.GetName(), Address: m.GetAddress(),
+			Action: action, Object: m.GetName(), Result: audit.Done,
+		})
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range left {
-		delete(n.known, m.GetName())
+		delete(n.auditedMembers, m.GetName())
 		record("member.left", m)
 	}
 	for _, m := range live {
-		if !n.known[m.GetName()] {
-			n.known[m.GetName()] = true
+		if !n.auditedMembers[m.GetName()] {
+			n.auditedMembers[m.GetName()] = true
 			record("member.joined", m)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"troupe/node"
 )
 
-// logged is a log that is read while it is written.
+// logged is a log that can be read while it is written.
 type logged struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -47,7 +47,7 @@ const (
 	plainKey = "sk-PLAIN-SECRET-0123456789"
 )
 
-// audited is a node with keys, NATS users, an audit log of its own, and all that it logs and
+// audited is a node with keys, NATS users and an audit log, and everything that it logs and
 // publishes.
 type audited struct {
 	*node.Node
@@ -61,17 +61,12 @@ func startAudited(t *testing.T) *audited {
 	t.Helper()
 	dir := t.TempDir()
 	a := &audited{
-		keys: filepath.Join(
-			dir,
-			"keys.yaml",
-		), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
+		keys: filepath.Join(dir,
+			"keys.yaml"), users: filepath.Join(dir, "users.conf"), file: filepath.Join(dir, "audit.log"),
 		log: &logged{}, events: &logged{},
 	}
-	put(
-		t,
-		a.keys,
-		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey),
-	)
+	putFile(t, a.keys,
+		fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n- {name: kim, key: %s}\n", adminKey, plainKey))
 	keys, err := apikey.Open(a.keys, zerolog.New(a.log))
 	if err != nil {
 		t.Fatal(err)
@@ -88,15 +83,17 @@ func startAudited(t *testing.T) *audited {
 		}
 		public, a.seeds = append(public, nkey), append(a.seeds, strings.TrimSpace(string(seed)))
 	}
-	put(t, a.users, fmt.Sprintf(`authorization { users = [ {nkey: %s}, {nkey: %s}
-		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}} ] }`, public[0], public[1], public[2]))
+	putFile(t, a.users, fmt.Sprintf(`authorization { users = [ {nkey: %s}, {nkey: %s}
+		{nkey: %s, permissions: {publish: "troupe.v1.infer.kjv", subscribe: "_INBOX.>"}} ] }`,
+		public[0], public[1], public[2]))
 	a.Node = start(t, func(cfg *node.Config) {
 		cfg.Keys, cfg.AuditLog, cfg.NATSUsers = keys, a.file, a.users
 		cfg.Login = security.Login{Nkey: filepath.Join(dir, "node")}
 		cfg.Log = zerolog.New(a.log).Level(zerolog.DebugLevel)
 	})
 	a.nats = a.connect(t, filepath.Join(dir, "anna"))
-	if _, err := a.nats.Subscribe("troupe.v1.events.>", func(m *nats.Msg) { fmt.Fprintf(a.events, "%s %s\n", m.Subject, m.Data) }); err != nil {
+	if _, err := a.nats.Subscribe("troupe.v1.events.>",
+		func(m *nats.Msg) { fmt.Fprintf(a.events, "%s %s\n", m.Subject, m.Data) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.nats.Flush(); err != nil {
@@ -105,7 +102,7 @@ func startAudited(t *testing.T) *audited {
 	return a
 }
 
-func put(t *testing.T, file, text string) {
+func putFile(t *testing.T, file, text string) {
 	t.Helper()
 	if err := errors.Join(os.WriteFile(file+".new", []byte(text), 0o600), os.Rename(file+".new", file)); err != nil {
 		t.Fatal(err)
@@ -164,19 +161,20 @@ func (a *audited) entries(t *testing.T) (all []audit.Entry) {
 	return all
 }
 
-// TestAudit: changes over HTTP and NATS and what was not allowed are entries and events, with who,
-// what and the result. Reads and inference are not.
+// TestAudit checks that changes and denied requests over HTTP and NATS become entries and events
+// with actor, action and result. Reads and inference do not.
 func TestAudit(t *testing.T) {
 	a := startAudited(t)
 	request(t, a.nats, "troupe.v1.models.list", "")
 	request(t, a.nats, "troupe.v1.models.scale", `{"name":"kjv","replicas":2}`)
 	request(t, a.nats, "troupe.v1.models.delete", `{"name":"none"}`)
 	request(t, a.nats, "troupe.v1.models.deploy", `{"deployment":`)
-	if got := a.http(t, "POST", "/v1/completions", "Bearer "+plainKey, `{"model":"kjv","prompt":"a","max_tokens":1}`); got != 200 {
+	if got := a.http(t, "POST", "/v1/completions", "Bearer "+plainKey,
+		`{"model":"kjv","prompt":"a","max_tokens":1}`); got != 200 {
 		t.Errorf("inference: %d", got)
 	}
-	if got := a.http(t, "POST", "/v1/completions", "Bearer sk-nobody", `{}`); got != 401 {
-		t.Errorf("nobody: %d", got)
+	if got := a.http(t, "POST", "/v1/completions", "Bearer sk-unknown", `{}`); got != 401 {
+		t.Errorf("unknown key: %d", got)
 	}
 	if got := a.http(t, "POST", "/v1/unload_lora_adapter", "Bearer "+plainKey, `{"lora_name":"none"}`); got != 403 {
 		t.Errorf("no admin: %d", got)
@@ -185,15 +183,16 @@ func TestAudit(t *testing.T) {
 		t.Errorf("no such adapter: %d", got)
 	}
 	if _, err := nats.Connect(a.NATSURL()); !errors.Is(err, nats.ErrAuthorization) {
-		t.Errorf("nobody over NATS: %v", err)
+		t.Errorf("no login over NATS: %v", err)
 	}
 	guest := a.connect(t, filepath.Join(filepath.Dir(a.file), "guest"))
-	if err := errors.Join(guest.Publish("troupe.v1.models.delete", []byte(`{"name":"kjv"}`)), guest.Flush()); err != nil {
+	if err := errors.Join(guest.Publish("troupe.v1.models.delete", []byte(`{"name":"kjv"}`)),
+		guest.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	put(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
+	putFile(t, a.keys, fmt.Sprintf("keys:\n- {name: ann, admin: true, key: %s}\n", adminKey))
 	if got := a.http(t, "GET", "/v1/models", "Bearer "+plainKey, ""); got != 401 {
-		t.Errorf("a key that is gone: %d", got)
+		t.Errorf("a removed key: %d", got)
 	}
 
 	want := []audit.Entry{
@@ -240,7 +239,14 @@ func TestAudit(t *testing.T) {
 			Result: audit.Refused,
 			Reason: "Unauthorized",
 		},
-		{Via: "http", Who: "key:kim", Action: "http.forbidden", Object: "POST /v1/unload_lora_adapter", Result: audit.Refused, Reason: "Forbidden"},
+		{
+			Via:    "http",
+			Who:    "key:kim",
+			Action: "http.forbidden",
+			Object: "POST /v1/unload_lora_adapter",
+			Result: audit.Refused,
+			Reason: "Forbidden",
+		},
 		{
 			Via:    "http",
 			Who:    "key:ann",
@@ -251,12 +257,15 @@ func TestAudit(t *testing.T) {
 		},
 		{Via: "file", Who: "unknown", Action: "reload", Object: "API keys", Result: audit.Done},
 	}
-	until(t, "all entries", func() bool {
+	waitFor(t, "all entries", func() bool {
 		got := a.entries(t)
 		for _, w := range want {
 			if !slices.ContainsFunc(got, func(e audit.Entry) bool {
-				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who && e.Action == w.Action && e.Subject == w.Subject &&
-					e.Object == w.Object && e.Result == w.Result &&
+				return e.Node == "test" && time.Since(e.Time) < time.Hour && e.Via == w.Via && e.Who == w.Who &&
+					e.Action == w.Action &&
+					e.Subject == w.Subject &&
+					e.Object == w.Object &&
+					e.Result == w.Result &&
 					e.Reason == w.Reason &&
 					(e.Via != "http" || e.Address != "" && e.Request != "")
 			}) {
@@ -272,7 +281,7 @@ func TestAudit(t *testing.T) {
 		}
 		return refused("authentication error") && refused(`Publish Violation`)
 	})
-	until(t, "their events", func() bool {
+	waitFor(t, "their events", func() bool {
 		text := a.events.String()
 		return strings.Contains(text, "troupe.v1.events.audit.models.scale ") &&
 			strings.Contains(text, "troupe.v1.events.audit.http.unauthorized ") &&
@@ -281,13 +290,13 @@ func TestAudit(t *testing.T) {
 	for _, e := range a.entries(t) {
 		if strings.Contains(e.Action, "list") || strings.Contains(e.Action, "completions") ||
 			strings.Contains(e.Action, "infer") {
-			t.Errorf("nobody asked for %+v", e)
+			t.Errorf("unexpected entry %+v", e)
 		}
 	}
 }
 
-// TestNoSecrets: no prompt and no key is in what is logged at the level debug, audited or
-// published, whatever goes wrong with a request.
+// TestNoSecrets checks that logs at level debug, audit entries and events contain no prompt and no
+// key, whatever error a request causes.
 func TestNoSecrets(t *testing.T) {
 	a := startAudited(t)
 	const prompt = "PROMPT-OF-A-CLIENT"
@@ -295,20 +304,24 @@ func TestNoSecrets(t *testing.T) {
 	for _, body := range []string{
 		`{"model":"kjv","prompt":"` + prompt + `","max_tokens":2}`,
 		`{"model":"kjv","prompt":"` + prompt + `","max_tokens":2,"stream":true,"echo":true,"stop":"` + prompt + `"}`,
-		`{"model":"kjv","prompt":` + prompt, `{"model":"kjv","prompt":{"` + prompt + `":1}}`, `{"model":"kjv","` + prompt + `":1,"prompt":"a","max_tokens":1}`,
+		`{"model":"kjv","prompt":` + prompt, `{"model":"kjv","prompt":{"` + prompt + `":1}}`,
+		`{"model":"kjv","` + prompt + `":1,"prompt":"a","max_tokens":1}`,
 		`{"model":"kjv","prompt":"` + long + `"}`, `{"model":"kjv","prompt":"a","max_tokens":"` + prompt + `"}`,
 		`{"model":"kjv","messages":[{"role":"` + prompt + `","content":"` + prompt + `"}],"max_tokens":2}`,
 		`{"model":"kjv","messages":[{"role":"user","content":"` + prompt + `"}],"max_tokens":2}`,
 		`{"lora_name":"` + prompt, prompt,
 	} {
-		for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/embeddings", "/v1/load_lora_adapter"} {
-			for _, key := range []string{"Bearer " + adminKey, "Bearer " + plainKey, "Bearer sk-WRONG-SECRET", "Basic eDpzay1XUk9ORy1TRUNSRVQ=", "", "sk-WRONG-SECRET"} {
+		for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/v1/embeddings",
+			"/v1/load_lora_adapter"} {
+			for _, key := range []string{"Bearer " + adminKey, "Bearer " + plainKey, "Bearer sk-WRONG-SECRET",
+				"Basic eDpzay1XUk9ORy1TRUNSRVQ=", "", "sk-WRONG-SECRET"} {
 				a.http(t, "POST", path, key, body, "X-Troupe-Priority", prompt)
 				a.http(t, "POST", path, key, body)
 			}
 		}
 		for _, subject := range []string{
-			"infer.kjv", "kv.pin", "kv.restore", "kv.unpin", "models.deploy", "models.scale", "adapters.register", "replicas.migrate", "gpus.quarantine", "node.test.kv",
+			"infer.kjv", "kv.pin", "kv.restore", "kv.unpin", "models.deploy", "models.scale",
+			"adapters.register", "replicas.migrate", "gpus.quarantine", "node.test.kv",
 		} {
 			if strings.Contains(body, "lora") {
 				continue
@@ -335,39 +348,34 @@ func TestNoSecrets(t *testing.T) {
 	}
 	request(t, a.nats, "troupe.v1.kv.pin", `{"model":"kjv","prompt":"`+strings.Repeat(prompt+" ", 8)+`"}`)
 	request(t, a.nats, "troupe.v1.gpus.quarantine", `{"node":"test","name":"gpu-7","detail":"`+prompt+`"}`)
-	until(t, "an event of a stranger", func() bool { // refusals beyond a rate are counted, not published
+	waitFor(t, "an event of a denied login", func() bool { // denials beyond a rate are counted, not published
 		for _, wrong := range []nats.Option{nats.UserInfo("root", "WRONG-SECRET"), nats.Token("WRONG-SECRET")} {
 			if _, err := nats.Connect(a.NATSURL(), wrong); err == nil {
-				t.Error("a stranger is let in")
+				t.Error("a login without credentials is accepted")
 			}
 		}
 		return strings.Contains(a.events.String(), "audit.nats.refused")
 	})
-	put(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
+	putFile(t, a.keys, "keys:\n- {name: ann, kye: "+adminKey+"}\n")
 	a.http(t, "GET", "/v1/models", "Bearer "+adminKey, "")
-	put(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
-	until(
-		t,
-		"word of the broken users",
-		func() bool { return strings.Contains(a.log.String(), "loading changed NATS users failed") },
-	)
-	until(
-		t,
-		"word of the broken keys",
-		func() bool { return strings.Contains(a.log.String(), "changed API keys not taken") },
-	)
+	putFile(t, a.users, "authorization { users = [ {user: root, password: WRONG-SECRET ] }")
+	waitFor(t, "the broken users file to be logged",
+		func() bool { return strings.Contains(a.log.String(), "loading changed NATS users failed") })
+	waitFor(t, "the broken keys file to be logged",
+		func() bool { return strings.Contains(a.log.String(), "changed API keys rejected") })
 	written, err := os.ReadFile(a.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for what, text := range map[string]string{"log": a.log.String(), "events": a.events.String(), "audit": string(written)} {
+	for what, text := range map[string]string{"log": a.log.String(), "events": a.events.String(),
+		"audit": string(written)} {
 		for _, secret := range append([]string{prompt, "SECRET"}, a.seeds...) {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s has %s: …%s…", what, secret, text[max(0, i-300):min(len(text), i+100)])
 			}
 		}
 		if len(text) < 500 {
-			t.Errorf("%s is hardly one: %q", what, text)
+			t.Errorf("%s is too short: %q", what, text)
 		}
 	}
 }

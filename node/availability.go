@@ -12,19 +12,19 @@ import (
 	"troupe/messages"
 )
 
-// storeView is what a node knows of the store and its servers, without a question to another node.
+// storeView is this node's own view of the store and its servers.
 type storeView struct {
-	disk                         natsd.Disk // of the embedded server; zero: there is none
-	connected, servers, majority int        // servers of its NATS cluster; 0: it has none
+	disk                         natsd.Disk // of the embedded server; zero: none
+	connected, servers, majority int        // servers of the NATS cluster; 0: no cluster
 	online                       bool       // connected to NATS
-	clustered                    bool       // the server that this node is connected to is part of a NATS cluster
-	unanswered                   time.Time  // since when it takes no renewal of this node; zero: it does
+	clustered                    bool       // the connected server is part of a NATS cluster
+	unanswered                   time.Time  // since when the store does not acknowledge renewals; zero: it does
 	now                          time.Time
 }
 
 const unchanged = "; nothing was changed"
 
-// problem returns why changes are refused, nil where they are not.
+// problem returns why the store takes no changes, or nil.
 func (v storeView) problem() *messages.Refused {
 	refuse := func(reason messages.Reason, format string, args ...any) *messages.Refused {
 		return &messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...) + unchanged}
@@ -33,25 +33,25 @@ func (v storeView) problem() *messages.Refused {
 	case v.connected < v.majority:
 		return refuse(messages.Reason_REASON_NO_QUORUM,
 			"no quorum: %d of %d NATS servers are connected and %d are needed; "+
-				"start the others, or mend the network between them",
+				"start the others, or repair the network between them",
 			v.connected, v.servers, v.majority)
 	case v.disk.State == natsd.DiskStopped && v.servers == 1:
 		return refuse(messages.Reason_REASON_NO_SPACE, "%s", v.disk)
 	case !v.online:
-		return refuse(messages.Reason_REASON_NO_QUORUM, "the store is not reached: this node is not connected to NATS")
+		return refuse(messages.Reason_REASON_NO_QUORUM, "the store is unreachable: this node is not connected to NATS")
 	case !v.unanswered.IsZero():
 		why := "the store takes no changes"
 		if v.clustered {
 			why = "no quorum: the store takes no changes"
 		}
 		return refuse(messages.Reason_REASON_NO_QUORUM,
-			"%s, for %s now; nodes.list shows the nodes that are lost, and disks that are full",
+			"%s for %s; nodes.list shows lost nodes and full disks",
 			why, v.now.Sub(v.unanswered).Round(100*time.Millisecond))
 	}
 	return nil
 }
 
-// causes returns why a node is not ready.
+// causes returns why a node is not ready because of its store.
 func (v storeView) causes() (all []gateway.Cause) {
 	if v.disk.State == natsd.DiskLow || v.disk.State == natsd.DiskStopped {
 		all = append(all, gateway.CauseDisk)
@@ -67,8 +67,8 @@ func (v storeView) causes() (all []gateway.Cause) {
 	return all
 }
 
-// storeNow is the store as this node knows it.
-func (n *Node) storeNow() storeView {
+// storeState returns this node's current view of the store.
+func (n *Node) storeState() storeView {
 	v := storeView{online: n.conn.IsConnected(), clustered: n.conn.ConnectedClusterName() != "", now: time.Now()}
 	if n.nats != nil {
 		v.disk = n.nats.Disk()
@@ -81,9 +81,9 @@ func (n *Node) storeNow() storeView {
 }
 
 // StoreProblem implements control.Backend.
-func (n *Node) StoreProblem() *messages.Refused { return n.storeNow().problem() }
+func (n *Node) StoreProblem() *messages.Refused { return n.storeState().problem() }
 
-// checkStore refuses changes while the store could not make them.
+// checkStore returns an error while the store takes no changes.
 func (n *Node) checkStore() error {
 	if p := n.StoreProblem(); p != nil {
 		return control.Refusal{Refused: p}
@@ -91,7 +91,7 @@ func (n *Node) checkStore() error {
 	return nil
 }
 
-// diskStatus reports how the disk of the store is, nil where this node has none.
+// diskStatus returns the state of the store's disk, or nil if this node has none.
 func (n *Node) diskStatus() *messages.DiskStatus {
 	if n.nats == nil {
 		return nil
@@ -103,8 +103,8 @@ func (n *Node) diskStatus() *messages.DiskStatus {
 	}
 }
 
-// onDisk publishes a change of the disk. The server logs it.
-func (n *Node) onDisk(d natsd.Disk) {
+// publishDisk publishes a change of the disk as an event; the server has logged it.
+func (n *Node) publishDisk(d natsd.Disk) {
 	n.mu.Lock()
 	events := n.diskEvents
 	n.mu.Unlock()

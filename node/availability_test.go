@@ -12,7 +12,7 @@ import (
 	"troupe/messages"
 )
 
-// TestStoreView is the table of what a node says of the store.
+// TestStoreView checks the problem and the causes for each state of the store.
 func TestStoreView(t *testing.T) {
 	now := time.Unix(1000, 0)
 	alone := storeView{
@@ -23,7 +23,7 @@ func TestStoreView(t *testing.T) {
 		disk:      alone.disk,
 		connected: 3, servers: 3, majority: 2, online: true, clustered: true, now: now,
 	}
-	guest := storeView{online: true, now: now} // it uses the server of another node
+	guest := storeView{online: true, now: now} // uses the server of another node
 	with := func(v storeView, change func(*storeView)) storeView { change(&v); return v }
 	disk := func(s natsd.DiskState) func(*storeView) {
 		return func(v *storeView) { v.disk = natsd.Disk{State: s, Folder: "/data", Free: 1, Needed: 100} }
@@ -43,11 +43,12 @@ func TestStoreView(t *testing.T) {
 		"one of three lost": {with(trio, func(v *storeView) { v.connected = 2 }), none, "", nil},
 		"two of three lost": {with(trio, func(v *storeView) { v.connected = 1 }), noQuorum,
 			"1 of 3 NATS servers are connected and 2 are needed", []gateway.Cause{gateway.CauseQuorum}},
-		"trio without a leader": {with(trio, silent), noQuorum, "no quorum: the store takes no changes, for 5s",
+		"trio without a leader": {with(trio, silent), noQuorum, "no quorum: the store takes no changes for 5s",
 			[]gateway.Cause{gateway.CauseQuorum}},
-		"guest of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }), noQuorum,
+		"client of a trio without a leader": {with(guest, func(v *storeView) { v.clustered = true; silent(v) }),
+			noQuorum,
 			"no quorum", []gateway.Cause{gateway.CauseQuorum}},
-		"guest of a server that does not answer": {with(guest, silent), noQuorum, "disks that are full",
+		"client of a server that does not answer": {with(guest, silent), noQuorum, "full disks",
 			[]gateway.Cause{gateway.CauseStore}},
 		"not connected": {with(guest, func(v *storeView) { v.online = false }), noQuorum, "not connected",
 			[]gateway.Cause{gateway.CauseStore}},
@@ -58,14 +59,15 @@ func TestStoreView(t *testing.T) {
 			[]gateway.Cause{gateway.CauseDisk}},
 		"full disk, and reconnecting": {with(with(alone, disk(natsd.DiskLow)), func(v *storeView) { v.online = false }),
 			noQuorum, "not connected", []gateway.Cause{gateway.CauseDisk}},
-		"full disk of one of three": {with(trio, disk(natsd.DiskStopped)), none, "", []gateway.Cause{gateway.CauseDisk}},
+		"full disk of one of three": {with(trio, disk(natsd.DiskStopped)), none, "",
+			[]gateway.Cause{gateway.CauseDisk}},
 	} {
 		p := c.view.problem()
 		if p.GetReason() != c.reason || !strings.Contains(p.GetDetail(), c.detail) {
 			t.Errorf("%s: %v, want %s, %q", name, p, c.reason, c.detail)
 		}
 		if p != nil && !strings.HasSuffix(p.GetDetail(), "nothing was changed") {
-			t.Errorf("%s: %q does not say that nothing was changed", name, p.GetDetail())
+			t.Errorf("%s: %q lacks that nothing was changed", name, p.GetDetail())
 		}
 		if got := c.view.causes(); !slices.Equal(got, c.causes) {
 			t.Errorf("%s: causes %v, want %v", name, got, c.causes)
@@ -73,8 +75,8 @@ func TestStoreView(t *testing.T) {
 	}
 }
 
-// TestTroubles: of what nodes.list says, a node that waits for the store shows what it waits for.
-func TestTroubles(t *testing.T) {
+// TestDiagnose checks which problems of nodes.list a node shows while it waits for the store.
+func TestDiagnose(t *testing.T) {
 	full := &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
 	for want, res := range map[string]*messages.ListNodesResponse{
 		"": {Nodes: []*messages.NodeStatus{{Disk: &messages.DiskStatus{Detail: "well"}}, {}}},
@@ -85,19 +87,19 @@ func TestTroubles(t *testing.T) {
 			{Member: &messages.Member{Name: "b"}, Unreachable: "lost; last seen at noon"},
 		}, Store: &messages.Refused{Reason: messages.Reason_REASON_NO_QUORUM, Detail: "no quorum"}},
 	} {
-		if got := troubles(res); got != want {
+		if got := diagnose(res); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// TestExplained: the error of a step that the store was waited for says what is known of it.
-func TestExplained(t *testing.T) {
-	err := because(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
+// TestExplainWait checks that the error of a step includes the diagnosis of the store.
+func TestExplainWait(t *testing.T) {
+	err := withCause(fmt.Errorf("KV bucket troupe: timed out"), "node a: data folder /d is full")
 	if got := err.Error(); got != "KV bucket troupe: timed out; node a: data folder /d is full" {
 		t.Error(got)
 	}
-	if because(nil, "x") != nil || because(err, "") != err {
+	if withCause(nil, "x") != nil || withCause(err, "") != err {
 		t.Error("nothing to explain")
 	}
 }

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// askAgain is how long a query waits for its answer before it is asked again; twice as long each time. An actor that
-	// crashes on a message, or is restarting, loses it.
-	askAgain = 200 * time.Millisecond
-	// askWithin is how long it is asked in all.
-	askWithin = 10 * time.Second
+	// queryRetry is the time after which an unanswered query is sent again; it doubles each time.
+	// An actor that crashes on a message or is restarting loses it.
+	queryRetry = 200 * time.Millisecond
+	// queryTimeout is how long a query is retried in all.
+	queryTimeout = 10 * time.Second
 )
 
 // ask sends a query to an actor of this node and waits for the answer.
@@ -33,11 +33,12 @@ func ask[T any](ctx context.Context, n *Node, id string, query proto.Message) (T
 
 // askAt sends a query to an actor anywhere and waits for the answer.
 func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message) (answer T, err error) {
-	return askFor[T](ctx, n, to, query, askAgain, askWithin)
+	return askFor[T](ctx, n, to, query, queryRetry, queryTimeout)
 }
 
-// askFor asks again after the first wait, and gives up after the longest.
-func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message, first, most time.Duration) (answer T, err error) {
+// askFor is askAt with a first retry after first, and a timeout of most.
+func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message,
+	first, most time.Duration) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	var got any
@@ -51,7 +52,8 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 		}
 	}
 	if errors.Is(err, actor.ErrDeadLetter) && to.GetAddress() != n.system.Address() {
-		return answer, control.Refuse(messages.Reason_REASON_NODE_LOST, fmt.Sprintf("%s: its node at %s has left the cluster", to.GetId(), to.GetAddress()))
+		return answer, control.Refuse(messages.Reason_REASON_NODE_LOST,
+			fmt.Sprintf("%s: its node at %s has left the cluster", to.GetId(), to.GetAddress()))
 	}
 	if err != nil {
 		return answer, err
@@ -66,16 +68,19 @@ func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Mess
 	return answer, nil
 }
 
-// directory is what the gateway knows of deployments.
+// directory is the gateway's view of the deployments.
 type directory struct{ *Node }
 
-// Deployment implements gateway.Directory. The router is asked only about what is not deployed, as far as is known.
+// Deployment implements gateway.Directory. It asks the router only for a deployment that this node
+// does not have in its cache.
 func (d directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	if stored := d.stored.Find(name); stored != nil {
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
 	}
 	status, err := d.Node.Deployment(ctx, name)
-	if refused := (control.Refusal{}); errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND && len(d.catalogue.All("")) > 0 {
+	if refused := (control.Refusal{}); errors.As(err, &refused) &&
+		refused.GetReason() == messages.Reason_REASON_NOT_FOUND &&
+		len(d.catalogue.All("")) > 0 {
 		err = control.Refuse(refused.GetReason(), refused.GetDetail()+", and adapters, which /v1/models lists")
 	}
 	return status, err
@@ -85,13 +90,14 @@ func (d directory) Deployment(ctx context.Context, name string) (*messages.Deplo
 func (n *Node) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	for {
 		d, err := ask[*messages.DeploymentStatus](ctx, n, routerID, &messages.GetDeployment{Name: name})
-		if refused := (control.Refusal{}); !errors.As(err, &refused) || refused.GetReason() != messages.Reason_REASON_NOT_READY {
+		if refused := (control.Refusal{}); !errors.As(err, &refused) ||
+			refused.GetReason() != messages.Reason_REASON_NOT_READY {
 			return d, err
 		}
-		select { // the router has just started, and is told what is stored
+		select { // the router has just started and has not read the store yet
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(askAgain):
+		case <-time.After(queryRetry):
 		}
 	}
 }
@@ -102,7 +108,7 @@ func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, e
 	return t.GetDeployments(), err
 }
 
-// Gpus are the devices of this node.
+// Gpus returns the status of this node's devices.
 func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 	var all []*messages.GpuStatus
 	for i := range n.devices {
@@ -117,14 +123,15 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
-	found, err := heard(ctx, func() (*messages.ReplicaStatus, error) {
+	found, err := retryStale(ctx, func() (*messages.ReplicaStatus, error) {
 		t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 		if err != nil {
 			return nil, err
 		}
 		i := slices.IndexFunc(t.GetReplicas(), func(r *messages.ReplicaStatus) bool { return r.GetName() == name })
 		if i < 0 {
-			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("no replica %s; replicas.list names them", name))
+			return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+				fmt.Sprintf("no replica %s; replicas.list names them", name))
 		}
 		return t.GetReplicas()[i], nil
 	})
@@ -145,8 +152,8 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 // Tree implements control.Backend.
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
-// check refuses a model that could not serve any request, and one whose chat template fails.
-func (n *Node) check(path string) (engine.Facts, error) {
+// checkModel checks that the model in a folder can serve requests and that its chat template works.
+func (n *Node) checkModel(path string) (engine.Facts, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
 		return engine.Facts{}, err
 	}
@@ -160,7 +167,7 @@ func (n *Node) check(path string) (engine.Facts, error) {
 	return facts, chat.Try(n.cfg.Roots, path)
 }
 
-func (n *Node) inspect(path string) (engine.Facts, error) { return n.holders[0].Inspect(path) }
+func (n *Node) inspect(path string) (engine.Facts, error) { return n.residency[0].Inspect(path) }
 
 // DeleteDeployment implements control.Backend.
 func (n *Node) DeleteDeployment(ctx context.Context, name string) error {
@@ -169,7 +176,7 @@ func (n *Node) DeleteDeployment(ctx context.Context, name string) error {
 		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
 	}
 	if err == nil {
-		n.events.Publish("model.deleted", name, "its replicas finish what they have")
+		n.events.Publish("model.deleted", name, "its replicas finish their requests")
 	}
 	return err
 }

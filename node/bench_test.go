@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// sink is the far end of a request that nobody reads.
+// sink discards a response.
 type sink struct{ header http.Header }
 
 func (s sink) Header() http.Header         { return s.header }
@@ -21,11 +21,14 @@ func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 func (s sink) Flush()                      {}
 
-// BenchmarkRequest is a completion of one token through gateway and actors, without a network.
+// BenchmarkRequest measures a completion of one token through gateway and actors, without a
+// network.
 func BenchmarkRequest(b *testing.B) {
 	n, err := node.Start(b.Context(), node.Config{
-		Name: "bench", DataDir: b.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Log: zerolog.Nop(),
-		Devices: []host.Config{{MemoryBytes: 1 << 30}}, Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},
+		Name: "bench", DataDir: b.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
+		Version: "0.0.0", Log: zerolog.Nop(),
+		Devices:     []host.Config{{MemoryBytes: 1 << 30}},
+		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: testkit.Model()}},
 	})
 	if err != nil {
 		b.Fatal(err)

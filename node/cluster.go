@@ -18,42 +18,46 @@ import (
 )
 
 const (
-	watchAgain     = time.Second     // before the store is watched again
-	informedWithin = 2 * time.Second // by the other nodes, before this one answers for the cluster; longer than a death takes to be noticed
-	leaveWithin    = 2 * time.Second
-	tellWithin     = 3 * time.Second // the others, that this node leaves
-	roomWithin     = 3 * time.Second // to be found elsewhere for an idle replica of a node that leaves
+	rewatchDelay = time.Second // before a broken watch of the store is opened again
+	// for the router to learn of the replicas of other nodes; longer than it takes to detect a dead
+	// node
+	routesTimeout     = 2 * time.Second
+	linkStopTimeout   = 2 * time.Second
+	leavingTimeout    = 3 * time.Second // for the other nodes to learn that this node leaves
+	rescheduleTimeout = 3 * time.Second // for an idle replica of a leaving node to be placed on another node
 )
 
-// openMembers opens the register of members. The node is not one yet: it joins once its actors are there.
+// openMembers opens the membership registry. The node joins later, when its actors run.
 func (n *Node) openMembers(ctx context.Context, js jetstream.JetStream) (err error) {
 	seen, limit := n.store.Terms()
-	n.members, err = members.Open(ctx, js, members.Config{Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
+	n.members, err = members.Open(ctx, js, members.Config{
+		Name: n.cfg.Name, Instance: n.cfg.Instance, Describe: n.describe, Log: n.cfg.Log,
 		SeenTerm: seen, TermLimit: limit,
-		OnEvent: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) }})
+		OnEvent: func(kind, detail string) { n.events.Publish(kind, members.Bucket, detail) },
+	})
 	if err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.members.Close)
-	n.inboxes.announceBy(n.members.Describe)
+	n.closers = append(n.closers, n.members.Close)
+	n.inboxes.setAnnounce(n.members.Describe)
 	return n.store.TrackTerms(ctx, n.members.HighestTerm)
 }
 
-// describe fills in what others should know of this node.
+// describe fills in the member record of this node.
 func (n *Node) describe(m *messages.Member) {
 	m.HttpUrl, m.DataAddress, m.Version = "http://"+n.advertised(n.address), n.bulk.Address(), n.cfg.Version
 	m.Started = timestamppb.New(n.started)
 	if n.nats != nil {
 		m.NatsUrl = n.nats.URL()
 	}
-	m.InboxPrefixes = n.inboxes.here()
+	m.InboxPrefixes = n.inboxes.ownPrefixes()
 	m.Gpus = nil
 	for i := range n.devices {
 		m.Gpus = append(m.Gpus, gpuName(i))
 	}
 }
 
-// advertised is an address as others reach it.
+// advertised returns an address as other nodes reach it.
 func (n *Node) advertised(address string) string {
 	if host, port, err := net.SplitHostPort(address); err == nil && n.cfg.Advertise != "" {
 		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
@@ -63,11 +67,12 @@ func (n *Node) advertised(address string) string {
 	return address
 }
 
-// startLink makes the actors of other nodes reachable, and those of this one once it has joined.
+// startLink connects the actor system to those of the other nodes. They reach this node's actors
+// once it has joined.
 func (n *Node) startLink(ctx context.Context) (err error) {
 	cfg := link.Config{
 		System: n.system, Listen: n.cfg.ClusterListen, Advertise: n.advertised(n.cfg.ClusterListen),
-		Provider: quiet{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
+		Provider: clientOnlyProvider{n.members.Provider()}, Lookup: n.members.Lookup(), Log: n.cfg.Log,
 	}
 	if n.cfg.TLS != nil {
 		cfg.ServerTLS, cfg.ClientTLS = n.cfg.TLS.Node(), n.cfg.TLS.ClientOf
@@ -75,25 +80,26 @@ func (n *Node) startLink(ctx context.Context) (err error) {
 	if n.link, err = link.Start(ctx, cfg); err != nil {
 		return fmt.Errorf("%w; give another address with --cluster-listen", err)
 	}
-	n.undo = append(n.undo, func() {
-		stop, cancel := context.WithTimeout(context.Background(), leaveWithin)
+	n.closers = append(n.closers, func() {
+		stop, cancel := context.WithTimeout(context.Background(), linkStopTimeout)
 		defer cancel()
 		n.link.Stop(stop)
 	})
 	return nil
 }
 
-// quiet is a provider that follows the members, and does not make the node one: its actors are not there yet.
-type quiet struct{ cluster.ClusterProvider }
+// clientOnlyProvider is a provider that follows the members but does not register the node, whose
+// actors do not run yet.
+type clientOnlyProvider struct{ cluster.ClusterProvider }
 
 // StartMember implements cluster.ClusterProvider.
-func (q quiet) StartMember(c *cluster.Cluster) error { return q.StartClient(c) }
+func (p clientOnlyProvider) StartMember(c *cluster.Cluster) error { return p.StartClient(c) }
 
-// join makes the node a member, and keeps its actors informed of the others.
+// join makes the node a member and starts to inform its actors of the other members.
 func (n *Node) join(ctx context.Context) error {
 	life, end := context.WithCancel(context.Background())
-	n.undo = append(n.undo, end, n.members.Subscribe(n.onMembers))
-	if err := n.follow(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
+	n.closers = append(n.closers, end, n.members.Subscribe(n.onMembers))
+	if err := n.startWatches(ctx, life, n.watchNodes, n.watchPins, n.watchSecret); err != nil {
 		return err
 	}
 	if err := n.members.Join(ctx, n.system.Address()); err != nil {
@@ -103,21 +109,23 @@ func (n *Node) join(ctx context.Context) error {
 	return nil
 }
 
-// follow starts watches of the store, and returns when all that was stored is known.
-func (n *Node) follow(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
+// startWatches starts watches of the store and waits until each of them has read the stored state.
+// ctx bounds the wait, and life the watches.
+func (n *Node) startWatches(ctx, life context.Context, watches ...func(life context.Context, synced func())) error {
 	for _, watch := range watches {
 		synced := make(chan struct{})
 		go watch(life, sync.OnceFunc(func() { close(synced) }))
 		select {
 		case <-synced:
 		case <-ctx.Done():
-			return fmt.Errorf("what is stored of nodes, pins and the cluster secret: %w", ctx.Err())
+			return fmt.Errorf("reading nodes, pins and the cluster secret from the store: %w", ctx.Err())
 		}
 	}
 	return nil
 }
 
-// onMembers passes a change on to whom it concerns.
+// onMembers passes a change of the members on to the link, the inboxes, the audit log and the
+// actors.
 func (n *Node) onMembers(c members.Change) {
 	addresses := make([]string, len(c.Live))
 	for i, m := range c.Live {
@@ -130,22 +138,22 @@ func (n *Node) onMembers(c members.Change) {
 		n.cfg.Log.Info().Str("member", m.GetName()).Msg("member left")
 	}
 	if c.Rejoined {
-		n.events.Publish("node.rejoined", n.cfg.Name, "it was taken for dead; what it held is others' now")
+		n.events.Publish("node.rejoined", n.cfg.Name, "the other nodes presumed it dead and took its leases over")
 	}
-	n.tellMembers(c.Left)
+	n.sendMembers(c.Left)
 }
 
-// tellMembers tells the actors of this node who is in the cluster.
-func (n *Node) tellMembers(left []*messages.Member) {
-	now := n.membersNow()
+// sendMembers sends the current members to the actors of this node that need them.
+func (n *Node) sendMembers(left []*messages.Member) {
+	now := n.currentMembers()
 	now.Left = left
 	for _, id := range []string{routerID, deploymentsID, usageID} {
 		n.system.Root.Send(n.pid(id), now)
 	}
 }
 
-// membersNow is who is in the cluster, and which nodes are to be emptied.
-func (n *Node) membersNow() *messages.MembersChanged {
+// currentMembers returns the live members and the names of the nodes being drained.
+func (n *Node) currentMembers() *messages.MembersChanged {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := &messages.MembersChanged{Members: n.members.Live()}
@@ -155,14 +163,14 @@ func (n *Node) membersNow() *messages.MembersChanged {
 	return now
 }
 
-// emptied reports whether the operator has this node emptied.
-func (n *Node) emptied() bool {
+// isDraining reports whether the operator drains this node.
+func (n *Node) isDraining() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.draining[n.cfg.Name]
 }
 
-// watchNodes follows which nodes are to be emptied.
+// watchNodes follows which nodes the operator drains.
 func (n *Node) watchNodes(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchNodes(ctx, func(c store.NodeChange) {
@@ -175,17 +183,17 @@ func (n *Node) watchNodes(ctx context.Context, synced func()) {
 				n.draining[c.Name] = true
 			}
 			n.mu.Unlock()
-			n.tellMembers(nil)
+			n.sendMembers(nil)
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
-			n.cfg.Log.Warn().Err(err).Msg("store lost, watching nodes again")
+		case <-time.After(rewatchDelay):
+			n.cfg.Log.Warn().Err(err).Msg("store lost; watching nodes again")
 		}
 	}
 }
 
-// leases implement deployment.Leases.
+// leases implements deployment.Leases with the roles of the members. The planner uses it too.
 type leases struct{ members *members.Members }
 
 func (l leases) Holder(role string) (string, uint64) {

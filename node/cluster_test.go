@@ -19,8 +19,9 @@ import (
 	"troupe/testkit"
 )
 
-// together starts nodes a, b, c, …: the first one with a NATS server of its own, which the others join. Each has one software GPU.
-func together(t *testing.T, count int, change func(i int, c *node.Config)) []*node.Node {
+// startCluster starts nodes a, b, c and so on with one software GPU each. The first one runs the
+// NATS server that the others join.
+func startCluster(t *testing.T, count int, change func(i int, c *node.Config)) []*node.Node {
 	t.Helper()
 	var nodes []*node.Node
 	for i := range count {
@@ -41,28 +42,31 @@ func together(t *testing.T, count int, change func(i int, c *node.Config)) []*no
 	return nodes
 }
 
-// kjv is the shipped model with so many replicas.
-func kjv(replicas uint32) *messages.DeploymentSpec {
+// kjvSpec returns a deployment of the shipped model.
+func kjvSpec(replicas uint32) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{
-		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)), MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)), BlockTokens: new(uint32(16)),
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
+		Name: "kjv", Path: testkit.Model(), Replicas: new(uint32(replicas)),
+		MaxSequences: new(uint32(64)), MaxWaiting: new(uint32(1024)), StepTokens: new(uint32(512)),
+		BlockTokens: new(uint32(16)),
+		Priority:    messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(),
 	}
 }
 
-// deploy deploys the shipped model and waits until it serves.
+// deploy deploys a model and waits until it serves.
 func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 	t.Helper()
 	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	until(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
+	waitFor(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
 		d, err := n.Deployment(t.Context(), spec.GetName())
-		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == int(spec.GetReplicas())
+		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+			len(d.GetReplicas()) == int(spec.GetReplicas())
 	})
 }
 
-// where returns on which nodes the replicas of the model are, by name.
-func where(t *testing.T, n *node.Node) map[string]string {
+// placements returns the node of each replica of the model, by the replica's name.
+func placements(t *testing.T, n *node.Node) map[string]string {
 	t.Helper()
 	d, err := n.Deployment(t.Context(), "kjv")
 	if err != nil {
@@ -75,17 +79,19 @@ func where(t *testing.T, n *node.Node) map[string]string {
 	return at
 }
 
-// TestAnyGatewayServes: replicas are spread over the nodes, and every node's gateway serves the model, also a node that has none.
+// TestAnyGatewayServes checks that replicas are spread over the nodes, and that each node's gateway
+// serves the model, even on a node without a replica.
 func TestAnyGatewayServes(t *testing.T) {
-	nodes := together(t, 3, nil)
-	deploy(t, nodes[0], kjv(2))
-	at := where(t, nodes[2])
+	nodes := startCluster(t, 3, nil)
+	deploy(t, nodes[0], kjvSpec(2))
+	at := placements(t, nodes[2])
 	if len(at) != 2 || at["kjv-0"] == at["kjv-1"] {
 		t.Errorf("replicas are at %v", at)
 	}
 	g := goldens(t)[0]
 	for _, n := range nodes {
-		status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+		status, body := post(t, n, "/v1/completions",
+			map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
 		var c completion
 		if err := json.Unmarshal(body, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
 			t.Errorf("%s: %d %s", n.Member().GetName(), status, body)
@@ -93,27 +99,28 @@ func TestAnyGatewayServes(t *testing.T) {
 	}
 }
 
-// TestLeavingNode: a node that is told to stop hands over what it serves, and no stream notices.
-func TestLeavingNode(t *testing.T) {
-	want := run(t, start(t, nil))
-	nodes := together(t, 3, nil)
-	deploy(t, nodes[0], kjv(2))
-	var leaves *node.Node // one with a replica, but the one that has the NATS server
-	for name, node := range where(t, nodes[0]) {
+// TestStopHandsOver checks that a node that stops hands its sequences over and that their streams
+// get the same tokens.
+func TestStopHandsOver(t *testing.T) {
+	want := completeStreams(t, start(t, nil))
+	nodes := startCluster(t, 3, nil)
+	deploy(t, nodes[0], kjvSpec(2))
+	var leaving *node.Node // has a replica, but not the NATS server
+	for name, node := range placements(t, nodes[0]) {
 		for _, n := range nodes[1:] {
 			if n.Member().GetName() == node {
 				t.Logf("%s leaves with %s", node, name)
-				leaves = n
+				leaving = n
 			}
 		}
 	}
 	running := make(chan []string, 1)
-	go func() { running <- run(t, nodes[0]) }()
-	until(t, "streams on the node that leaves", func() bool {
-		s, err := leaves.NodeStatus(t.Context())
+	go func() { running <- completeStreams(t, nodes[0]) }()
+	waitFor(t, "streams on the node that leaves", func() bool {
+		s, err := leaving.NodeStatus(t.Context())
 		return err == nil && s.GetRunning() > 0
 	})
-	if err := leaves.Stop(context.Background()); err != nil {
+	if err := leaving.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
 	got := <-running
@@ -122,21 +129,24 @@ func TestLeavingNode(t *testing.T) {
 			t.Errorf("stream %d: got %q, want %q", i, got[i], want[i])
 		}
 	}
-	until(t, "two replicas on the others", func() bool {
-		at := where(t, nodes[0])
+	waitFor(t, "two replicas on the others", func() bool {
+		at := placements(t, nodes[0])
 		return len(at) == 2 && at["kjv-0"] != at["kjv-1"]
 	})
 }
 
-// TestRebalances: a node that is back gets its share while streams run, and no stream notices.
-func TestRebalances(t *testing.T) {
+// TestRebalance checks that an undrained node gets a replica back while streams run, and that they
+// get the same tokens.
+func TestRebalance(t *testing.T) {
 	stream := func(n *node.Node, seed int) string {
-		return complete(t, n, map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true, "temperature": 0.9, "seed": seed}).Choices[0].Text
+		return complete(t, n,
+			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true,
+				"temperature": 0.9, "seed": seed}).Choices[0].Text
 	}
 	alone := start(t, nil)
 	want := []string{stream(alone, 0), stream(alone, 1), stream(alone, 2)}
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	drain := func(yes bool) {
 		t.Helper()
 		if _, err := nodes[0].DrainNode(t.Context(), "b", yes); err != nil {
@@ -144,7 +154,7 @@ func TestRebalances(t *testing.T) {
 		}
 	}
 	on := func(node string) (count int) {
-		for _, at := range where(t, nodes[0]) {
+		for _, at := range placements(t, nodes[0]) {
 			if at == node {
 				count++
 			}
@@ -152,7 +162,7 @@ func TestRebalances(t *testing.T) {
 		return count
 	}
 	drain(true)
-	until(t, "both on a", func() bool { return on("a") == 2 && on("b") == 0 })
+	waitFor(t, "both replicas on a", func() bool { return on("a") == 2 && on("b") == 0 })
 	var streams sync.WaitGroup
 	defer streams.Wait()
 	ended := make(chan struct{})
@@ -173,12 +183,14 @@ func TestRebalances(t *testing.T) {
 		})
 	}
 	drain(false)
-	patiently(t, 2*time.Minute, "one on b again", func() bool { return on("a") == 1 && on("b") == 1 }) // ten seconds in which nothing changes have to pass
+	waitWithin(t, 2*time.Minute, "a replica on b again",
+		func() bool { return on("a") == 1 && on("b") == 1 }) // a replica moves after ten seconds without a change
 }
 
-// TestDrainedNodeAway: a node that was drained, and stopped, can be used again when it comes back; one that nobody knows can be neither.
-func TestDrainedNodeAway(t *testing.T) {
-	nodes := together(t, 2, nil)
+// TestUndrainStoppedNode checks that a drained and stopped node can be undrained, and that an
+// unknown node can be neither drained nor undrained.
+func TestUndrainStoppedNode(t *testing.T) {
+	nodes := startCluster(t, 2, nil)
 	away := nodes[1].Member().GetName()
 	if _, err := nodes[0].DrainNode(t.Context(), away, true); err != nil {
 		t.Fatal(err)
@@ -186,38 +198,42 @@ func TestDrainedNodeAway(t *testing.T) {
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is away", func() bool { return len(nodes[0].Members()) == 1 })
-	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() || s.GetMember().GetName() != away {
+	waitFor(t, "the node to leave", func() bool { return len(nodes[0].Members()) == 1 })
+	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
+		s.GetMember().GetName() != away {
 		t.Errorf("%v, %v", s, err)
 	}
-	until(t, "it is as any that is away", func() bool {
+	waitFor(t, "the node to be no longer known as drained", func() bool {
 		_, err := nodes[0].DrainNode(t.Context(), away, false)
 		return err != nil
 	})
-	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err), "there are: a") {
-		t.Errorf("nobody was drained: %v", err)
+	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err),
+		"there are: a") {
+		t.Errorf("an unknown node was drained: %v", err)
 	}
 }
 
-// TestKnowsWhenItIsUp: a node that joins knows what runs on the others as soon as it is up.
-func TestKnowsWhenItIsUp(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+// TestJoinedNodeKnowsReplicas checks that a node knows the replicas of the others when Start
+// returns.
+func TestJoinedNodeKnowsReplicas(t *testing.T) {
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	for i := range 3 {
 		name := string(rune('x' + i))
 		n := start(t, func(c *node.Config) {
 			c.Name, c.Devices = name, []host.Config{{MemoryBytes: 256 << 20}}
 			c.Deployments, c.NATSListen, c.Join = nil, "", []string{nodes[0].NATSURL()}
 		})
-		if at := where(t, n); len(at) != 2 {
+		if at := placements(t, n); len(at) != 2 {
 			t.Errorf("%s knows of replicas at %v", name, at)
 		}
 	}
 }
 
-// TestStopsWithoutNATS: a node whose NATS is away for good ends long before its requests would have to be done.
-func TestStopsWithoutNATS(t *testing.T) {
-	server, err := natsd.Start(t.Context(), natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
+// TestStopWithoutNATS checks that a node stops long before its drain timeout if NATS is gone.
+func TestStopWithoutNATS(t *testing.T) {
+	server, err := natsd.Start(t.Context(),
+		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

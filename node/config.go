@@ -23,67 +23,78 @@ import (
 	"troupe/modelfile"
 )
 
-// Config describes a node. Whoever fills it has checked it.
+// Config configures a node. Start does not validate it; cmd/node does.
 type Config struct {
 	Name     string // of the node
-	Instance string // of the data folder: it stays when the node is restarted
+	Instance string // identifies the data folder, so that it survives restarts; default: random
 	DataDir  string
-	HTTP     string       // "127.0.0.1:8000"; port 0 takes a free one
-	Web      net.Listener // at HTTP; nil: Start listens there
-	HTTPTLS  *tls.Config  // nil: plain HTTP
-	Keys     *apikey.Keys // nil: everybody is served
+
+	HTTP         string       // address of the API, "127.0.0.1:8000"; port 0 takes a free port
+	HTTPListener net.Listener // listens on HTTP; nil: Start opens it
+	HTTPTLS      *tls.Config  // nil: plain HTTP
+	Keys         *apikey.Keys // nil: requests need no key
 	WebConfig
-	GPUs    []GPU         // opened already; the node closes them, also if it does not start
-	Devices []host.Config // software GPUs beside them
+
+	GPUs    []GPU         // open devices; Start takes them over and closes them, even if it fails
+	Devices []host.Config // software GPUs, which come after GPUs
 	Tiers   TiersConfig
-	// KVReserve is the share of a GPU's memory that is kept for KV blocks, by its name ("gpu-0"), and "" for those not named;
-	// default hbm.DefaultKVReserve.
+	// KVReserve is the share of a GPU's memory that is reserved for KV blocks, by the GPU's name
+	// ("gpu-0"). The name "" stands for all GPUs that have no entry; default hbm.DefaultKVReserve.
 	KVReserve map[string]float64
 	// Roots are the folders that models and adapters may be read from.
 	Roots modelfile.Roots
-	// TrustedProxies say in X-Forwarded-For or Forwarded for whom they ask.
+	// TrustedProxies are networks of proxies whose X-Forwarded-For and Forwarded headers name the
+	// client.
 	TrustedProxies []netip.Prefix
-	// AdapterHostBytes of page-locked host memory keep adapters that were read from disk, for each replica; 0: none are kept.
+	// AdapterHostBytes is the size of each replica's cache of adapters in page-locked host memory;
+	// 0: no cache.
 	AdapterHostBytes int64
-	// DrainTimeout is how long requests under way may finish when the node is told to stop; default 8 s.
+	// DrainTimeout is how long Stop waits for requests in flight; default 8 s.
 	DrainTimeout time.Duration
 
-	NATSListen string // of the embedded server, like HTTP; empty with Join
-	// NATSUsers is a file in the form of nats-server's own, with who may use the embedded server. Empty: everybody.
+	NATSListen string // address of the embedded NATS server; empty with Join
+	// NATSUsers is a file in nats-server's format with the users of the embedded server. Empty: the
+	// server asks for no credentials.
 	NATSUsers string
-	// NATSInboxPrefixes are inbox prefixes of users beside those that NATSUsers names; requests that expect their answer elsewhere
-	// are dropped.
+	// NATSInboxPrefixes are inbox prefixes of users that NATSUsers does not name. A request over
+	// NATS with a reply subject outside all known prefixes is dropped.
 	NATSInboxPrefixes []string
-	// TrustAccounts takes the account of NATS clients from what the server says; see service.Config.
+	// TrustAccounts identifies NATS clients by the account that the server reports; see
+	// service.Config.
 	TrustAccounts     bool
-	NATSRoutes        []string // "nats://10.0.0.2:6222": the embedded servers that this one makes a NATS cluster with
-	NATSClusterListen string   // where those connect; empty without NATSRoutes
-	Join              []string // NATS servers to use instead of an embedded one
-	ClusterListen     string   // for the actors of other nodes; port 0 takes a free one
-	DataListen        string   // for bulk data, likewise
-	Advertise         string   // the host that other nodes are told; empty: that of the addresses above
-	// TLS is for everything between nodes and to NATS; nil: plain.
+	NATSRoutes        []string // peers of the embedded server in a NATS cluster: "nats://10.0.0.2:6222"
+	NATSClusterListen string   // address for these peers; empty without NATSRoutes
+	Join              []string // URLs of NATS servers to use instead of an embedded one
+	ClusterListen     string   // address for the actors of other nodes; default: a free port on loopback
+	DataListen        string   // address for bulk data; default: a free port on loopback
+	Advertise         string   // host that other nodes connect to, if an address above has none
+	// TLS secures the connections to other nodes and to NATS; nil: they are plain.
 	TLS *security.Identity
-	// Login says to NATS who this node is; with TLS where there is some.
+	// Login authenticates the node to NATS, in addition to TLS.
 	Login security.Login
 
-	// AuditLog is a file with a line for each change of state, and each request that was not allowed. Empty: those are lines of Log.
+	// AuditLog is a file that gets a line for each change of state and for each denied request.
+	// Empty: these lines go to Log.
 	AuditLog string
 
-	// Deployments are applied at the start, beside those that are stored.
+	// Deployments are applied at the start; stored deployments that they do not name stay.
 	Deployments []*messages.DeploymentSpec
-	// Adapters likewise, after them.
+	// Adapters are registered at the start, after Deployments are applied.
 	Adapters []*messages.RegisterAdapterRequest
-	Version  string // semantic
+	Version  string // semantic version of the program
 	Log      zerolog.Logger
 
-	// Wrap is given the recipe of every actor before it is used. For tests: crash injection, checks of messages.
-	Wrap func(kind string, props *actor.Props) *actor.Props
-	// WrapFormat is given what reads models, likewise.
-	WrapFormat func(engine.Format) engine.Format
+	// Middleware returns middleware for every actor of the given kind: tracing, metrics, fault
+	// injection. The first one handles a message first. The kinds are those that "troupe tree"
+	// shows. Nil: none.
+	Middleware func(kind string) []actor.ReceiverMiddleware
+	// Loader loads models onto devices; nil: engine/llama, limited to Roots. Model folders have
+	// config.json, a tokenizer and safetensors files in any case, since other parts read them. If
+	// Loader is also an engine.Identifier, a deploy of unchanged files starts no rollout.
+	Loader engine.Format
 }
 
-// GPU is a device and what tells how it is.
+// GPU is a device and the source of its health and utilization.
 type GPU struct {
 	cuda.Device
 	Source telemetry.Source
@@ -99,10 +110,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// kvReserve is the share of a GPU's memory that is kept for KV blocks.
+// kvReserve returns the share of a GPU's memory that is reserved for KV blocks.
 func (c Config) kvReserve(gpu string) float64 {
 	for _, name := range []string{gpu, ""} {
-		if share, said := c.KVReserve[name]; said {
+		if share, ok := c.KVReserve[name]; ok {
 			return share
 		}
 	}

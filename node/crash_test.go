@@ -18,8 +18,21 @@ import (
 
 const streams = 32
 
-// run sends 32 sampled requests at once and returns what each got.
-func run(t *testing.T, n *node.Node) []string {
+// wired is middleware that copies every message, as the network does.
+func wired(string) []actor.ReceiverMiddleware { return []actor.ReceiverMiddleware{testkit.Wire} }
+
+// wiredWith is wired, with middleware m before it for actors of one kind.
+func wiredWith(kind string, m actor.ReceiverMiddleware) func(string) []actor.ReceiverMiddleware {
+	return func(of string) []actor.ReceiverMiddleware {
+		if of == kind {
+			return append([]actor.ReceiverMiddleware{m}, wired(of)...)
+		}
+		return wired(of)
+	}
+}
+
+// completeStreams sends 32 sampled requests at once and returns their texts.
+func completeStreams(t *testing.T, n *node.Node) []string {
 	t.Helper()
 	texts := make([]string, streams)
 	var wait sync.WaitGroup
@@ -43,13 +56,10 @@ func run(t *testing.T, n *node.Node) []string {
 	return texts
 }
 
-// TestCrashesLoseNoToken: whichever actor crashes while 32 streams run, each stream has exactly the tokens of an undisturbed
-// run, and the weights are not read again.
+// TestCrashesLoseNoToken checks that each of 32 streams gets the tokens of an undisturbed run when
+// an actor crashes, and that the weights are not loaded again.
 func TestCrashesLoseNoToken(t *testing.T) {
-	wire := func(_ string, p *actor.Props) *actor.Props {
-		return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-	}
-	want := run(t, start(t, func(c *node.Config) { c.Wrap = wire }))
+	want := completeStreams(t, start(t, func(c *node.Config) { c.Middleware = wired }))
 	if t.Failed() || slices.ContainsFunc(want, func(s string) bool { return strings.TrimSpace(s) == "" }) {
 		t.Fatalf("the undisturbed run failed: %q", want)
 	}
@@ -74,34 +84,29 @@ func TestCrashesLoseNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {
 			var armed atomic.Bool
-			armed.Store(tc.kind != "gpu") // one that crashes while it loads, loads again
+			armed.Store(tc.kind != "gpu") // a gpu that crashes during a load loads again
 			n := start(t, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
-							crash := tc.crash.Middleware(next)
-							return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-								if armed.Load() {
-									crash(ctx, env)
-								} else {
-									next(ctx, env)
-								}
-							}
-						}))
+				c.Middleware = wiredWith(tc.kind, func(next actor.ReceiverFunc) actor.ReceiverFunc {
+					crash := tc.crash.Middleware(next)
+					return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+						if armed.Load() {
+							crash(ctx, env)
+						} else {
+							next(ctx, env)
+						}
 					}
-					return wire(kind, p)
-				}
+				})
 			})
 			armed.Store(true)
 			done := make(chan struct{})
-			go func() { // some of the crashes need somebody to ask
+			go func() { // some of the crashes need these queries
 				defer close(done)
 				for range 10 {
 					_, _ = n.Gpus(t.Context())
 					_, _ = n.Deployments(t.Context())
 				}
 			}()
-			got := run(t, n)
+			got := completeStreams(t, n)
 			<-done
 			for i := range got {
 				if got[i] != want[i] {
@@ -109,14 +114,14 @@ func TestCrashesLoseNoToken(t *testing.T) {
 				}
 			}
 			if tc.crash.Crashed() < tc.crash.Times {
-				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
+				t.Errorf("%d crashes, want %d", tc.crash.Crashed(), tc.crash.Times)
 			}
 			loads := 0
-			for _, h := range n.Holders() {
+			for _, h := range n.Residency() {
 				loads += h.Loads()
 			}
 			if loads != 1 {
-				t.Errorf("weights were read %d times", loads)
+				t.Errorf("weights were loaded %d times", loads)
 			}
 		})
 	}

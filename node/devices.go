@@ -12,8 +12,6 @@ import (
 	"troupe/cuda/host"
 	"troupe/cuda/selftest"
 	"troupe/cuda/telemetry"
-	"troupe/engine"
-	"troupe/engine/llama"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
@@ -25,24 +23,17 @@ func (n *Node) openDevices(context.Context) error {
 		if err != nil {
 			return err
 		}
-		n.adopt(GPU{d, telemetry.Device(d)})
+		n.addDevice(GPU{d, telemetry.Device(d)})
 	}
 	return nil
 }
 
-// adopt takes a device over: it is closed when the node ends.
-func (n *Node) adopt(d GPU) {
+// addDevice adds a device, which is closed when the node stops.
+func (n *Node) addDevice(d GPU) {
 	n.devices = append(n.devices, d)
-	format := engine.Format(n.format())
-	if n.cfg.WrapFormat != nil {
-		format = n.cfg.WrapFormat(format)
-	}
-	n.holders = append(n.holders, residency.NewHolder(d.Device, format))
-	n.undo = append(n.undo, func() { _ = d.Close() })
+	n.residency = append(n.residency, residency.NewHolder(d.Device, n.loader))
+	n.closers = append(n.closers, func() { _ = d.Close() })
 }
-
-// format is how this node loads models.
-func (n *Node) format() llama.Format { return llama.Format{Roots: n.cfg.Roots, Digests: &n.digests} }
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 
@@ -50,8 +41,9 @@ func (n *Node) devicesProps() *actor.Props {
 	var children []supervise.Child
 	for i, d := range n.devices {
 		name := gpuName(i)
-		children = append(children, supervise.Child{Name: name, Props: n.as("gpu", gpu.Props(gpu.Config{
-			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.holders[i], HBM: n.as("hbm", kvblock.Props(kvblock.Config{Device: name})),
+		children = append(children, supervise.Child{Name: name, Props: n.instrument("gpu", gpu.Props(gpu.Config{
+			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i],
+			HBM:    n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: d.Source, Facts: factsOf(d.Source), KVReserve: n.cfg.kvReserve(name), Publish: n.events.Publish,
 			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, d.Device) },
 			Strategy: n.strategy(), Log: n.cfg.Log.With().Str("gpu", name).Logger(),
@@ -63,10 +55,12 @@ func (n *Node) devicesProps() *actor.Props {
 func factsOf(s telemetry.Source) *messages.GpuFacts {
 	f := s.Facts()
 	facts := &messages.GpuFacts{
-		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width), PowerLimitMilliwatts: uint32(f.PowerLimit),
+		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width),
+		PowerLimitMilliwatts: uint32(f.PowerLimit),
 	}
 	for _, n := range f.Near {
-		facts.Near = append(facts.Near, &messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
+		facts.Near = append(facts.Near,
+			&messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
 	}
 	return facts
 }

@@ -19,8 +19,8 @@ import (
 	"troupe/node"
 )
 
-// gets returns the status of a page, by a connection of its own.
-func gets(t *testing.T, n *node.Node, path string) int {
+// getStatus returns the status of a page, over a new connection.
+func getStatus(t *testing.T, n *node.Node, path string) int {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	res, err := client.Get("http://" + n.HTTPAddr() + path)
@@ -32,38 +32,38 @@ func gets(t *testing.T, n *node.Node, path string) int {
 	return res.StatusCode
 }
 
-// drains drains a node until the test lets it go on.
-func drains(t *testing.T, n *node.Node) (over func()) {
+// startDrain drains a node until the test calls over.
+func startDrain(t *testing.T, n *node.Node) (over func()) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	drained := make(chan struct{})
 	go func() { n.Drain(ctx, time.Hour); close(drained) }()
 	over = func() { end(); <-drained }
 	t.Cleanup(over)
-	until(t, "/ready to say that the node drains", func() bool {
+	waitFor(t, "/ready to report draining", func() bool {
 		status, body := readiness(t, n)
 		return status == http.StatusServiceUnavailable && strings.Contains(body, `["draining"]`)
 	})
 	return over
 }
 
-// TestDrainServesByOthers: a node that drains is not ready, and serves what still comes by the other node's
-// replica; NATS gives it nothing more. Once it stops, requests are refused.
-func TestDrainServesByOthers(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+// TestDrainServesOnOtherNodes checks that a draining node is not ready and serves the remaining
+// HTTP requests on the other node's replica, and that it gets no requests over NATS.
+func TestDrainServesOnOtherNodes(t *testing.T) {
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	g := goldens(t)[0]
 	body := map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0}
-	asks := func(n *node.Node) {
+	checkCompletion := func(n *node.Node) {
 		t.Helper()
-		status, said := post(t, n, "/v1/completions", body)
+		status, answer := post(t, n, "/v1/completions", body)
 		var c completion
-		if err := json.Unmarshal(said, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
-			t.Errorf("%s: %d %s", n.Member().GetName(), status, said)
+		if err := json.Unmarshal(answer, &c); err != nil || status != http.StatusOK || c.Choices[0].Text != g.Text {
+			t.Errorf("%s: %d %s", n.Member().GetName(), status, answer)
 		}
 	}
-	over := drains(t, nodes[1])
-	until(t, "the other node's router to know that b leaves", func() bool {
+	over := startDrain(t, nodes[1])
+	waitFor(t, "the other node to know that b leaves", func() bool {
 		for _, m := range nodes[1].Members() {
 			if m.GetName() == "b" {
 				return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
@@ -72,7 +72,7 @@ func TestDrainServesByOthers(t *testing.T) {
 		return false
 	})
 	for range 4 {
-		asks(nodes[1])
+		checkCompletion(nodes[1])
 	}
 	conn, err := nats.Connect(nodes[0].NATSURL())
 	if err != nil {
@@ -86,20 +86,20 @@ func TestDrainServesByOthers(t *testing.T) {
 			t.Errorf("over NATS: %v, %v", msg, err)
 		}
 	}
-	if got := fmt.Sprint(gets(t, nodes[1], "/live"), gets(t, nodes[0], "/ready")); got != "200 200" {
+	if got := fmt.Sprint(getStatus(t, nodes[1], "/live"), getStatus(t, nodes[0], "/ready")); got != "200 200" {
 		t.Errorf("/live of the node that drains and /ready of the other one: %s", got)
 	}
 	over()
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	asks(nodes[0])
+	checkCompletion(nodes[0])
 }
 
-// TestPortStaysOpen: a node that stops refuses requests and answers probes until its last stream has ended,
-// whose tokens are those of an undisturbed run. Idle connections are closed.
-func TestPortStaysOpen(t *testing.T) {
-	n, gate := gated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
+// TestStopKeepsPortOpen checks that a stopping node refuses requests but answers probes until its
+// last stream has ended with the same tokens. It closes idle connections.
+func TestStopKeepsPortOpen(t *testing.T) {
+	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
 	g := goldens(t)[0]
 	idle, err := net.Dial("tcp", n.HTTPAddr())
 	if err != nil {
@@ -117,17 +117,18 @@ func TestPortStaysOpen(t *testing.T) {
 		}).Choices[0].Text
 	}()
 	gate.await(t)
-	over := drains(t, n)
+	over := startDrain(t, n)
 	over()
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	until(t, "requests to be refused", func() bool { return gets(t, n, "/v1/models") == http.StatusServiceUnavailable })
+	waitFor(t, "requests to be refused",
+		func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
 	_ = idle.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, idle); err != nil {
 		t.Errorf("the idle connection is open: %v", err)
 	}
 	for path, want := range map[string]int{"/live": 200, "/health": 200, "/ready": 503, "/metrics": 200} {
-		if got := gets(t, n, path); got != want {
+		if got := getStatus(t, n, path); got != want {
 			t.Errorf("%s: %d, want %d", path, got, want)
 		}
 	}
@@ -149,13 +150,13 @@ func TestPortStaysOpen(t *testing.T) {
 	}
 	if c, err := net.Dial("tcp", n.HTTPAddr()); err == nil {
 		_ = c.Close()
-		t.Error("the port is open after the end")
+		t.Error("the port is open after Stop")
 	}
 }
 
-// TestNATSRequestsEnd: a node that stops lets requests over NATS end too.
-func TestNATSRequestsEnd(t *testing.T) {
-	n, gate := gated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
+// TestStopFinishesNATSRequests checks that a stopping node finishes requests over NATS.
+func TestStopFinishesNATSRequests(t *testing.T) {
+	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
 	g := goldens(t)[0]
 	conn, err := nats.Connect(n.NATSURL())
 	if err != nil {
@@ -176,7 +177,8 @@ func TestNATSRequestsEnd(t *testing.T) {
 	gate.await(t)
 	stopped := make(chan error, 1)
 	go func() { stopped <- n.Stop(context.Background()) }()
-	until(t, "requests to be refused", func() bool { return gets(t, n, "/v1/models") == http.StatusServiceUnavailable })
+	waitFor(t, "requests to be refused",
+		func() bool { return getStatus(t, n, "/v1/models") == http.StatusServiceUnavailable })
 	gate.open()
 	if msg := <-answer; msg == nil || string(msg.Data) != g.Text {
 		t.Errorf("%v, want %q", msg, g.Text)
@@ -186,27 +188,27 @@ func TestNATSRequestsEnd(t *testing.T) {
 	}
 }
 
-// TestDrainedNodeIsNotReady: a node that the operator has emptied takes requests, and says to balancers that it
-// should not get any.
+// TestDrainedNodeIsNotReady checks that a node that the operator drains is not ready but serves
+// requests.
 func TestDrainedNodeIsNotReady(t *testing.T) {
 	n := start(t, nil)
 	for _, draining := range []bool{true, false} {
 		if _, err := n.DrainNode(t.Context(), "test", draining); err != nil {
 			t.Fatal(err)
 		}
-		until(t, fmt.Sprintf("/ready while drained: %v", draining), func() bool {
-			return (gets(t, n, "/ready") == 503) == draining
+		waitFor(t, fmt.Sprintf("/ready while drained: %v", draining), func() bool {
+			return (getStatus(t, n, "/ready") == 503) == draining
 		})
-		if got := gets(t, n, "/v1/models"); got != 200 {
+		if got := getStatus(t, n, "/v1/models"); got != 200 {
 			t.Errorf("a request: %d", got)
 		}
 	}
 }
 
-// TestProbesWhileStarting: a node that waits for NATS answers probes, and refuses the rest. Told to end, it closes
-// its port.
+// TestProbesWhileStarting checks that a node that waits for NATS answers probes and refuses other
+// requests, and that it closes its port when the start is cancelled.
 func TestProbesWhileStarting(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and answers nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +222,7 @@ func TestProbesWhileStarting(t *testing.T) {
 	started := make(chan error, 1)
 	go func() {
 		_, err := node.Start(ctx, node.Config{
-			Name: "test", DataDir: t.TempDir(), Web: web, Join: []string{"nats://" + silent.Addr().String()},
+			Name: "test", DataDir: t.TempDir(), HTTPListener: web, Join: []string{"nats://" + silent.Addr().String()},
 			Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.Nop(),
 		})
 		started <- err
@@ -233,14 +235,14 @@ func TestProbesWhileStarting(t *testing.T) {
 		{"GET", "/ready", `503 {"ready":false,"causes":["starting"]}`}, {"GET", "/metrics", `503 {"error":`},
 		{"POST", "/v1/completions", `503 {"error":{"message":"this node is starting`},
 	} {
-		status, body := webAsk(t, tc.method, base+tc.path, "{}")
+		status, body := httpRequest(t, tc.method, base+tc.path, "{}")
 		if got := fmt.Sprint(status, " ", body); !strings.HasPrefix(got, tc.want) {
 			t.Errorf("%s %s: %s, want %s", tc.method, tc.path, got, tc.want)
 		}
 	}
 	end()
 	if err := <-started; err == nil {
-		t.Error("it started")
+		t.Error("the node started")
 	}
 	if c, err := net.Dial("tcp", web.Addr().String()); err == nil {
 		_ = c.Close()

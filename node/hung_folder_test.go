@@ -16,57 +16,59 @@ import (
 
 	"troupe/cuda"
 	"troupe/engine"
+	"troupe/engine/llama"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 	"troupe/node"
 	"troupe/testkit"
 )
 
-// heldFormat reads models, and holds the reading of one folder as a file system that hangs does.
-type heldFormat struct {
-	engine.Format
-	*heldFolder
+// hangingLoader is a loader for which one folder is on a file system that hangs.
+type hangingLoader struct {
+	llama.Format
+	*hangingFolder
 }
 
-type heldFolder struct {
+type hangingFolder struct {
 	path    string
-	inspect bool // hold Inspect; else Load
+	inspect bool // Inspect hangs; else Load
 	entered chan struct{}
 	once    sync.Once
 	pass    chan struct{}
 }
 
-func (f *heldFolder) hold() {
+func (f *hangingFolder) hold() {
 	f.once.Do(func() { close(f.entered) })
 	<-f.pass
 }
 
-func (f heldFormat) Inspect(path string, info cuda.Info) (engine.Facts, error) {
+func (f hangingLoader) Inspect(path string, info cuda.Info) (engine.Facts, error) {
 	if f.inspect && path == f.path {
 		f.hold()
 	}
 	return f.Format.Inspect(path, info)
 }
 
-func (f heldFormat) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
+func (f hangingLoader) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	if !f.inspect && path == f.path {
 		f.hold()
 	}
 	return f.Format.Load(ctx, d, path)
 }
 
-// TestHungFolderStopsNoMember: while the inspection or the load of a model's folder hangs, nodes stay members and
-// renew their leases, they answer, and another model serves through each of them.
-func TestHungFolderStopsNoMember(t *testing.T) {
+// TestHungFolderKeepsMembers checks that nodes renew their memberships and leases, answer requests
+// and serve another model while the inspection or load of a folder hangs.
+func TestHungFolderKeepsMembers(t *testing.T) {
 	for name, inspect := range map[string]bool{"inspection": true, "load": false} {
 		t.Run(name, func(t *testing.T) {
-			held := &heldFolder{path: copied(t, testkit.Model(), nil), inspect: inspect,
+			held := &hangingFolder{path: copyWithFiles(t, testkit.Model(), nil), inspect: inspect,
 				entered: make(chan struct{}), pass: make(chan struct{})}
-			nodes := together(t, 2, func(_ int, c *node.Config) {
-				c.WrapFormat = func(f engine.Format) engine.Format { return heldFormat{f, held} }
+			nodes := startCluster(t, 2, func(_ int, c *node.Config) {
+				c.Loader = hangingLoader{llama.Format{Roots: c.Roots, Digests: &digest.Cache{}}, held}
 			})
 			open := sync.OnceFunc(func() { close(held.pass) })
-			t.Cleanup(open) // before the nodes are told to stop
-			spec := kjv(1)
+			t.Cleanup(open) // before the nodes stop
+			spec := kjvSpec(1)
 			deploy(t, nodes[0], spec)
 			conn := connect(t, nodes[0])
 			answer := make(chan *nats.Msg, 1)
@@ -84,17 +86,17 @@ func TestHungFolderStopsNoMember(t *testing.T) {
 				t.Fatal("the folder was not read")
 			}
 			before := memberIDs(t, conn)
-			renewed(t, conn, 3)
+			awaitRenewals(t, conn, 3)
 			for _, n := range nodes {
-				alive(t, n)
+				checkAlive(t, n)
 				c := complete(t, n, map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 8})
 				if len(c.Choices) != 1 {
 					t.Errorf("%s: %+v", n.Member().GetName(), c)
 				}
 			}
-			renewed(t, conn, 3)
+			awaitRenewals(t, conn, 3)
 			if after := memberIDs(t, conn); after != before || strings.Count(after, ",") != len(nodes) {
-				t.Errorf("members were %s and are %s", before, after)
+				t.Errorf("members before: %s, after: %s", before, after)
 			}
 			open()
 			if m := <-answer; m == nil || m.Header.Get("Nats-Service-Error") != "" {
@@ -104,8 +106,8 @@ func TestHungFolderStopsNoMember(t *testing.T) {
 	}
 }
 
-// alive checks that a node answers without asking anything of others.
-func alive(t *testing.T, n *node.Node) {
+// checkAlive checks that a node answers a probe.
+func checkAlive(t *testing.T, n *node.Node) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/health")
 	if err != nil {
@@ -117,7 +119,7 @@ func alive(t *testing.T, n *node.Node) {
 	}
 }
 
-// memberIDs are the members, each with the life that it is in.
+// memberIDs returns the IDs of all members.
 func memberIDs(t *testing.T, conn *nats.Conn) (ids string) {
 	t.Helper()
 	for _, e := range memberKeys(t, conn) {
@@ -130,14 +132,14 @@ func memberIDs(t *testing.T, conn *nats.Conn) (ids string) {
 	return ids
 }
 
-// renewed waits until every member has renewed its key so many times.
-func renewed(t *testing.T, conn *nats.Conn, times uint64) {
+// awaitRenewals waits until every member has renewed its key the given number of times.
+func awaitRenewals(t *testing.T, conn *nats.Conn, times uint64) {
 	t.Helper()
 	before := map[string]uint64{}
 	for _, e := range memberKeys(t, conn) {
 		before[e.Key()] = e.Revision()
 	}
-	until(t, "renewals of every member", func() bool {
+	waitFor(t, "renewals of every member", func() bool {
 		for _, e := range memberKeys(t, conn) {
 			if e.Revision() < before[e.Key()]+times {
 				return false
@@ -164,7 +166,7 @@ func memberKeys(t *testing.T, conn *nats.Conn) (all []nats.KeyValueEntry) {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if !strings.HasPrefix(key, "members.") {
-			continue // a lease
+			continue // of a lease
 		}
 		if e, err := bucket.Get(key); err == nil {
 			all = append(all, e)

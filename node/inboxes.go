@@ -13,29 +13,29 @@ import (
 	"troupe/messages"
 )
 
-// inboxes are the inbox prefixes of NATS users below which this node answers: those that it knows
-// itself, by option or by its users file, and those that other members know. A request may reach
-// any node, also one that has no users file. It is safe for concurrent use.
+// inboxes are the inbox prefixes of NATS users that this node replies to: its own ones, from
+// options and its users file, and those of the other members. A request may reach any node, even
+// one without a users file. It is safe for concurrent use.
 type inboxes struct {
 	guard *reply.Guard
 
 	mu       sync.Mutex
 	own      []string
 	others   []string
-	announce func(context.Context) error // tells the members; nil: there are none yet
+	announce func(context.Context) error // announces the prefixes; nil: not a member yet
 }
 
-// announceWithin bounds how long telling the members may take.
-const announceWithin = 5 * time.Second
+// announceTimeout bounds how long an announcement may take.
+const announceTimeout = 5 * time.Second
 
-// here returns the prefixes that this node knows itself.
-func (i *inboxes) here() []string {
+// ownPrefixes returns the prefixes from this node's options and users file.
+func (i *inboxes) ownPrefixes() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Clone(i.own)
 }
 
-// setOwn replaces the prefixes that this node knows itself.
+// setOwn replaces the prefixes from this node's options and users file.
 func (i *inboxes) setOwn(prefixes []string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -46,7 +46,7 @@ func (i *inboxes) setOwn(prefixes []string) error {
 	return i.apply()
 }
 
-// setMembers takes the prefixes that members know. One that is not valid is left out.
+// setMembers replaces the prefixes of the other members. It leaves out invalid ones.
 func (i *inboxes) setMembers(live []*messages.Member) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -58,7 +58,7 @@ func (i *inboxes) setMembers(live []*messages.Member) {
 			}
 		}
 	}
-	_ = i.apply() // each prefix was checked
+	_ = i.apply() // cannot fail: each prefix is valid
 }
 
 func (i *inboxes) apply() error {
@@ -71,14 +71,14 @@ func (i *inboxes) apply() error {
 	return err
 }
 
-// openInboxes makes the guard of all requests over NATS.
+// openInboxes creates the guard of all requests over NATS.
 func (n *Node) openInboxes() error {
 	n.guard = reply.NewGuard(reply.Rule{}, n.metrics, n.cfg.Log)
 	n.inboxes.guard = n.guard
 	return n.readInboxes()
 }
 
-// readInboxes reads the prefixes of the users there are.
+// readInboxes reads the prefixes of the users in the users file.
 func (n *Node) readInboxes() error {
 	users, err := natsd.LoadUsers(n.cfg.NATSUsers)
 	if err != nil {
@@ -87,38 +87,38 @@ func (n *Node) readInboxes() error {
 	return n.inboxes.setOwn(slices.Concat(n.cfg.NATSInboxPrefixes, reply.Prefixes(users)))
 }
 
-// usersChanged follows a change of the users file: this node and the others answer to the inboxes
-// of the users that are in it now.
+// usersChanged returns the callback for a change of the users file. It makes all nodes reply to the
+// inboxes of the new users.
 func (n *Node) usersChanged() func(error) {
-	reloaded := n.reloaded("NATS users")
+	reloaded := n.auditReload("NATS users")
 	return func(err error) {
 		if err == nil {
 			err = n.readInboxes()
 		}
 		reloaded(err)
 		if err == nil {
-			n.inboxes.tell(n.cfg.Log)
+			n.inboxes.announceToMembers(n.cfg.Log)
 		}
 	}
 }
 
-// tell tells the members what this node knows.
-func (i *inboxes) tell(log zerolog.Logger) {
+// announceToMembers announces this node's own prefixes to the other members.
+func (i *inboxes) announceToMembers(log zerolog.Logger) {
 	i.mu.Lock()
 	announce := i.announce
 	i.mu.Unlock()
 	if announce == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), announceWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
 	defer cancel()
 	if err := announce(ctx); err != nil {
-		log.Warn().Err(err).Msg("other nodes do not know of changed NATS users yet")
+		log.Warn().Err(err).Msg("cannot announce changed NATS users to the other nodes")
 	}
 }
 
-// announceBy sets what tells the members.
-func (i *inboxes) announceBy(announce func(context.Context) error) {
+// setAnnounce sets the function that announces this node's prefixes.
+func (i *inboxes) setAnnounce(announce func(context.Context) error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.announce = announce

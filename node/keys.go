@@ -12,15 +12,16 @@ import (
 
 const usageID = nodeID + "/usage"
 
-// usageProps is the recipe for the actor that tells other nodes what clients use here.
+// usageProps returns the props of the actor that reports the usage of this node's clients to the
+// other nodes.
 func (n *Node) usageProps() *actor.Props {
 	return gateway.UsageProps(gateway.UsageConfig{
-		Node: n.cfg.Name, Shares: n.shares, Members: n.membersNow, Log: n.cfg.Log,
+		Node: n.cfg.Name, Quotas: n.shares, Members: n.currentMembers, Log: n.cfg.Log,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), usageID) },
 	})
 }
 
-// Keys implements control.Backend: the keys of this node's file, and what they use in the cluster.
+// Keys implements control.Backend with the keys of this node's file and their usage in the cluster.
 func (n *Node) Keys(ctx context.Context) ([]*messages.KeyStatus, error) {
 	if n.cfg.Keys == nil {
 		return nil, nil
@@ -35,13 +36,15 @@ func (n *Node) Keys(ctx context.Context) ([]*messages.KeyStatus, error) {
 	}
 	var all []*messages.KeyStatus
 	for _, k := range n.cfg.Keys.All() {
-		u := byClient[gateway.KeyClient(k.Name)]
-		if u == nil { // it was not used yet: its limits are untouched
+		u := byClient[gateway.KeyClientName(k.Name)]
+		if u == nil { // not used yet, so its limits are untouched
 			u = &messages.ClientUsage{
-				Client: gateway.KeyClient(k.Name), RequestsLeft: float64(k.Limits.RequestsPerMinute), TokensLeft: float64(k.Limits.TokensPerMinute),
+				Client:       gateway.KeyClientName(k.Name),
+				RequestsLeft: float64(k.Limits.RequestsPerMinute),
+				TokensLeft:   float64(k.Limits.TokensPerMinute),
 			}
 		}
-		u.Limits = gateway.LimitsOf(quota.Limits(k.Limits))
+		u.Limits = gateway.LimitsToMessage(quota.Limits(k.Limits))
 		all = append(all, &messages.KeyStatus{
 			Name: k.Name, Tenant: k.Tenant, Admin: k.Admin, MaxPriority: k.MaxPriority, Weight: k.Weight, Usage: u,
 		})

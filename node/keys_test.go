@@ -26,11 +26,12 @@ const (
 	kimKey = "sk-kim-0123456789"
 )
 
-// withKeys gives a node a file of keys with these limits of ann.
+// withKeys gives a node a keys file with the given limits for ann.
 func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	lines := fmt.Sprintf("keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n- {name: kim, key: %s, max_priority: standard}\n", annKey, limits, kimKey)
+	lines := fmt.Sprintf("keys:\n- {name: ann, key: %s, limits: {%s}, weight: 2, tenant: red}\n"+
+		"- {name: kim, key: %s, max_priority: standard}\n", annKey, limits, kimKey)
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -43,14 +44,15 @@ func withKeys(t *testing.T, limits string) func(int, *node.Config) {
 	}
 }
 
-// askWith sends a completion with a key.
-func askWith(t *testing.T, n *node.Node, key string, body map[string]any) (*http.Response, string) {
+// completeWithKey sends a completion with a key.
+func completeWithKey(t *testing.T, n *node.Node, key string, body map[string]any) (*http.Response, string) {
 	t.Helper()
 	data, err := json.Marshal(body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader(data))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+n.HTTPAddr()+"/v1/completions",
+		bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +68,14 @@ func askWith(t *testing.T, n *node.Node, key string, body map[string]any) (*http
 	return res, string(text)
 }
 
-// TestLimitsHoldForAllGateways: what a key used through one node counts at the others, and keys.list shows it without secrets.
-func TestLimitsHoldForAllGateways(t *testing.T) {
-	nodes := together(t, 2, withKeys(t, "requests_per_minute: 2, tokens_per_minute: 1000"))
-	deploy(t, nodes[0], kjv(1))
+// TestLimitsAreClusterWide checks that the usage of a key at one node counts at the others, and
+// that keys.list shows it without secrets.
+func TestLimitsAreClusterWide(t *testing.T) {
+	nodes := startCluster(t, 2, withKeys(t, "requests_per_minute: 2, tokens_per_minute: 1000"))
+	deploy(t, nodes[0], kjvSpec(1))
 	small := map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 2, "ignore_eos": true}
 	for range 2 {
-		if res, text := askWith(t, nodes[0], annKey, small); res.StatusCode != http.StatusOK {
+		if res, text := completeWithKey(t, nodes[0], annKey, small); res.StatusCode != http.StatusOK {
 			t.Fatalf("%d %s", res.StatusCode, text)
 		}
 	}
@@ -83,15 +86,16 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 		}
 		return keys[0]
 	}
-	until(t, "the other node knows of both requests, and that they ended", func() bool {
+	waitFor(t, "the other node to count both requests and their ends", func() bool {
 		u := used().GetUsage()
 		return u.GetRequests() == 2 && u.GetRequestsInFlight() == 0 && u.GetOutputTokens() == 4
 	})
-	res, text := askWith(t, nodes[1], annKey, small)
-	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || res.Header.Get("X-Ratelimit-Remaining-Requests") != "0" {
+	res, text := completeWithKey(t, nodes[1], annKey, small)
+	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" ||
+		res.Header.Get("X-Ratelimit-Remaining-Requests") != "0" {
 		t.Errorf("at the other node: %d %v %s", res.StatusCode, res.Header, text)
 	}
-	if res, text := askWith(t, nodes[1], kimKey, small); res.StatusCode != http.StatusOK {
+	if res, text := completeWithKey(t, nodes[1], kimKey, small); res.StatusCode != http.StatusOK {
 		t.Errorf("another key: %d %s", res.StatusCode, text)
 	}
 	conn, err := nats.Connect(nodes[0].NATSURL())
@@ -101,7 +105,10 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 	defer conn.Close()
 	list := answer[messages.ListKeysResponse](t, conn, "troupe.v1.keys.list", "").GetKeys()
 	if len(list) != 2 || list[0].GetName() != "ann" || list[0].GetTenant() != "red" || list[0].GetWeight() != 2 ||
-		list[0].GetUsage().GetLimits().GetRequestsPerMinute() != 2 || list[1].GetMaxPriority() != messages.PriorityClass_PRIORITY_CLASS_STANDARD {
+		list[0].GetUsage().
+			GetLimits().
+			GetRequestsPerMinute() !=
+			2 || list[1].GetMaxPriority() != messages.PriorityClass_PRIORITY_CLASS_STANDARD {
 		t.Errorf("keys.list: %v", list)
 	}
 	if shown := fmt.Sprint(list); strings.Contains(shown, annKey) || strings.Contains(shown, kimKey) {
@@ -109,26 +116,35 @@ func TestLimitsHoldForAllGateways(t *testing.T) {
 	}
 }
 
-// TestOtherKeyIsServedInAFlood: the requests of one key that fill places and queue do not have to end before another's.
-func TestOtherKeyIsServedInAFlood(t *testing.T) {
-	nodes := together(t, 1, withKeys(t, ""))
-	spec := kjv(1)
+// TestFloodDoesNotStarveOtherKeys checks that a request is served while the requests of another key
+// fill batch and queue.
+func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
+	nodes := startCluster(t, 1, withKeys(t, ""))
+	spec := kjvSpec(1)
 	spec.MaxSequences, spec.MaxWaiting = new(uint32(8)), new(uint32(64))
 	deploy(t, nodes[0], spec)
 	var flood sync.WaitGroup
 	var done atomic.Int32
 	for range 8 {
 		flood.Go(func() {
-			askWith(t, nodes[0], annKey, map[string]any{"model": "kjv", "prompt": "In", "max_tokens": 300, "ignore_eos": true, "n": 8, "temperature": 1})
+			completeWithKey(t, nodes[0], annKey, map[string]any{
+				"model":       "kjv",
+				"prompt":      "In",
+				"max_tokens":  300,
+				"ignore_eos":  true,
+				"n":           8,
+				"temperature": 1,
+			})
 			done.Add(1)
 		})
 	}
 	defer flood.Wait()
-	until(t, "the flood fills all places and waits", func() bool {
+	waitFor(t, "the flood to fill batch and queue", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetRunning() == 8 && d.GetReplicas()[0].GetWaiting() >= 40
 	})
-	if res, text := askWith(t, nodes[0], kimKey, map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
+	if res, text := completeWithKey(t, nodes[0], kimKey,
+		map[string]any{"model": "kjv", "prompt": "And God said", "max_tokens": 4}); res.StatusCode != http.StatusOK {
 		t.Fatalf("%d %s", res.StatusCode, text)
 	}
 	if n := done.Load(); n > 0 {

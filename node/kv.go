@@ -22,26 +22,28 @@ import (
 
 const (
 	hbmName = "hbm"
-	// moveWithin is how long blocks may take to be copied by the operator's word.
-	moveWithin = time.Minute
-	// moveAgain is when a replica that has said nothing is told again: it may have crashed meanwhile.
-	moveAgain = 10 * time.Second
+	// kvMoveTimeout bounds how long a command of the operator may copy blocks.
+	kvMoveTimeout = time.Minute
+	// kvMoveRetry is when a command is sent again to a replica that has not answered; it may have
+	// crashed.
+	kvMoveRetry = 10 * time.Second
 )
 
 // KV implements control.Backend.
 func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error) {
-	here, err := n.replicasHere(ctx)
+	local, err := n.localReplicas(ctx)
 	if err != nil {
 		return nil, err
 	}
 	switch w := req.GetWhat().(type) {
 	case *messages.KvNodeRequest_Stats:
-		stats, err := n.kvStats(ctx, here)
+		stats, err := n.kvStats(ctx, local)
 		return &messages.KvNodeResponse{Node: stats}, err
 	case *messages.KvNodeRequest_Offload:
-		return n.move(ctx, only(here, w.Offload.GetModel(), w.Offload.GetReplica()), &messages.OffloadBlocks{RequestId: rand.Text()}), nil
+		replicas := filterReplicas(local, w.Offload.GetModel(), w.Offload.GetReplica())
+		return n.moveBlocks(ctx, replicas, &messages.OffloadBlocks{RequestId: rand.Text()}), nil
 	case *messages.KvNodeRequest_Restore:
-		adapter, err := n.revisionOf(w.Restore.GetModel(), w.Restore.GetAdapter())
+		adapter, err := n.adapterRevision(w.Restore.GetModel(), w.Restore.GetAdapter())
 		if err != nil {
 			return nil, err
 		}
@@ -49,49 +51,54 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 		if err != nil {
 			return nil, control.Refuse(messages.Reason_REASON_NOT_READY, err.Error())
 		}
-		return n.move(ctx, only(here, w.Restore.GetModel(), w.Restore.GetReplica()), &messages.RestoreBlocks{
+		replicas := filterReplicas(local, w.Restore.GetModel(), w.Restore.GetReplica())
+		return n.moveBlocks(ctx, replicas, &messages.RestoreBlocks{
 			RequestId: rand.Text(), Adapter: adapter, Tokens: w.Restore.GetTokens(), CacheSalt: salt,
 		}), nil
 	case *messages.KvNodeRequest_Flush:
-		return n.flush(ctx, here, w.Flush.GetTier())
+		return n.flush(ctx, local, w.Flush.GetTier())
 	}
-	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, `nothing is asked for; send {"stats": {}}, or "offload", "restore", "flush"`)
+	return nil, control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+		`no command; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
-// replicasHere are those of this node, as they are now; one that does not answer at once, as it was.
-func (n *Node) replicasHere(ctx context.Context) ([]*messages.ReplicaStatus, error) {
+// localReplicas returns the status of this node's replicas. For a replica that does not answer at
+// once, it is the status that the router has.
+func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
 	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
 	if err != nil {
 		return nil, err
 	}
-	here := slices.DeleteFunc(slices.Clone(t.GetReplicas()), func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
-	var asked sync.WaitGroup
-	for i, r := range here {
-		asked.Go(func() {
+	local := slices.DeleteFunc(slices.Clone(t.GetReplicas()),
+		func(r *messages.ReplicaStatus) bool { return r.GetNode() != n.cfg.Name })
+	var queries sync.WaitGroup
+	for i, r := range local {
+		queries.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			if now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, askAgain, askAgain); err == nil {
-				here[i] = now
+			now, err := askFor[*messages.ReplicaStatus](ctx, n, to, &messages.GetReplica{}, queryRetry, queryRetry)
+			if err == nil {
+				local[i] = now
 			}
 		})
 	}
-	asked.Wait()
-	slices.SortFunc(here, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
-	return here, nil
+	queries.Wait()
+	slices.SortFunc(local, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return local, nil
 }
 
-// only are those of a model and of a name, where these are given.
-func only(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
+// filterReplicas returns the replicas of a model and with a name; "" matches all.
+func filterReplicas(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(r *messages.ReplicaStatus) bool {
 		return model != "" && r.GetModel() != model || name != "" && r.GetName() != name
 	})
 }
 
-func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*messages.KvNode, error) {
+func (n *Node) kvStats(ctx context.Context, local []*messages.ReplicaStatus) (*messages.KvNode, error) {
 	tiers, err := n.Tiers(ctx)
 	if err != nil {
 		return nil, err
 	}
-	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: here, Paths: n.copies.paths()}
+	stats := &messages.KvNode{Node: n.cfg.Name, Replicas: local, Paths: n.copyMetrics.paths()}
 	for i, t := range n.tiers {
 		stats.Tiers = append(stats.Tiers, &messages.KvTier{
 			Detail: t.detail, SlotBytes: uint64(t.store.SlotBytes()), Slots: tiers[i],
@@ -105,43 +112,49 @@ func (n *Node) kvStats(ctx context.Context, here []*messages.ReplicaStatus) (*me
 	return stats, err
 }
 
-// move has replicas move blocks, all at once. Of one that does not, it says why.
-func (n *Node) move(ctx context.Context, replicas []*messages.ReplicaStatus, order proto.Message) *messages.KvNodeResponse {
+// moveBlocks sends a command to all of the replicas at once. If one fails, its result has the
+// reason.
+func (n *Node) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus,
+	order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))
-	var asked sync.WaitGroup
+	var queries sync.WaitGroup
 	for i, r := range replicas {
-		asked.Go(func() {
+		queries.Go(func() {
 			to := actor.NewPID(r.GetActor().GetAddress(), r.GetActor().GetId())
-			var err error
-			if moved[i], err = movedBy(askFor[*messages.BlocksMoved](ctx, n, to, order, moveAgain, moveWithin)); err != nil {
+			answer, err := askFor[*messages.BlocksMoved](ctx, n, to, order, kvMoveRetry, kvMoveTimeout)
+			if moved[i], err = blocksMoved(answer, err); err != nil {
 				moved[i] = &messages.KvMoved{Node: n.cfg.Name, Replica: r.GetName(), Detail: err.Error()}
 			}
 		})
 	}
-	asked.Wait()
+	queries.Wait()
 	return &messages.KvNodeResponse{Moved: moved}
 }
 
-func movedBy(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
+func blocksMoved(answer *messages.BlocksMoved, err error) (*messages.KvMoved, error) {
 	return outcome(answer.GetMoved(), answer.GetRefused(), err)
 }
 
-// flush drops blocks of a tier of this node, or of all.
-func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name string) (*messages.KvNodeResponse, error) {
+// flush drops the blocks of one tier of this node, or of all tiers if name is empty.
+func (n *Node) flush(ctx context.Context, local []*messages.ReplicaStatus,
+	name string) (*messages.KvNodeResponse, error) {
 	if name == kvblock.RemoteName {
 		return &messages.KvNodeResponse{Moved: []*messages.KvMoved{{
-			Node: n.cfg.Name, Tier: name, Detail: "it keeps no blocks; flush the tiers of the nodes that hold them: dram, nvme, hbm",
+			Node: n.cfg.Name, Tier: name,
+			Detail: "this tier keeps no blocks; " +
+				"flush dram, nvme or hbm of the nodes that hold them",
 		}}}, nil
 	}
 	res := &messages.KvNodeResponse{}
 	if name == "" || name == hbmName {
-		res = n.move(ctx, here, &messages.FlushBlocks{RequestId: rand.Text()})
+		res = n.moveBlocks(ctx, local, &messages.FlushBlocks{RequestId: rand.Text()})
 	}
 	for _, t := range n.tiers {
 		if name != "" && name != t.name {
 			continue
 		}
-		moved, err := movedBy(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, &messages.FlushBlocks{RequestId: rand.Text()}))
+		order := &messages.FlushBlocks{RequestId: rand.Text()}
+		moved, err := blocksMoved(ask[*messages.BlocksMoved](ctx, n, tiersID+"/"+t.name, order))
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}
@@ -157,9 +170,9 @@ func (n *Node) flush(ctx context.Context, here []*messages.ReplicaStatus, name s
 func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error) {
 	d, err := n.Deployment(ctx, of.GetModel())
 	if err != nil {
-		return nil, 0, n.unlessAdapter(of.GetModel(), err)
+		return nil, 0, n.adapterHint(of.GetModel(), err)
 	}
-	if _, err := n.revisionOf(of.GetModel(), of.GetAdapter()); err != nil {
+	if _, err := n.adapterRevision(of.GetModel(), of.GetAdapter()); err != nil {
 		return nil, 0, err
 	}
 	turns := make([]openai.Message, len(of.GetMessages()))
@@ -167,9 +180,9 @@ func (n *Node) Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []
 		turns[i] = openai.Message{Role: m.GetRole(), Content: m.GetContent()}
 	}
 	if tokens = of.GetTokens(); len(tokens) > 0 {
-		err = n.gateway.Fits(ctx, of.GetModel(), tokens)
+		err = n.gateway.CheckPrefix(ctx, of.GetModel(), tokens)
 	} else {
-		tokens, err = n.gateway.Prefix(ctx, of.GetModel(), of.GetPrompt(), turns)
+		tokens, err = n.gateway.EncodePrefix(ctx, of.GetModel(), of.GetPrompt(), turns)
 	}
 	if wrong := (*openai.Error)(nil); errors.As(err, &wrong) {
 		err = control.Refuse(wrong.Reason, wrong.Message)
@@ -190,23 +203,24 @@ func (n *Node) Pin(ctx context.Context, pin *messages.PinnedPrefix) error {
 func (n *Node) Unpin(ctx context.Context, name string) error {
 	err := n.store.DeletePin(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("nothing is pinned under the name %q; kv.stats has the names", name))
+		return control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("no prefix is pinned as %q; kv.stats names the pins", name))
 	}
 	if err == nil {
-		n.events.Publish("kv.unpinned", name, "its blocks may leave again")
+		n.events.Publish("kv.unpinned", name, "its blocks can be evicted again")
 	}
 	return err
 }
 
-// pinned are the prefixes that are to be kept. It is safe for concurrent use.
-type pinned struct {
+// pinSet is the set of pinned prefixes. It is safe for concurrent use.
+type pinSet struct {
 	mu      sync.Mutex
 	version uint64
 	byName  map[string]*messages.PinnedPrefix
 }
 
-// apply takes a change of what is stored.
-func (p *pinned) apply(c store.PinChange) {
+// apply applies a change of the stored pins.
+func (p *pinSet) apply(c store.PinChange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.version++
@@ -215,8 +229,9 @@ func (p *pinned) apply(c store.PinChange) {
 	}
 }
 
-// of are the pins of a model, or of all, in the order of their names; and a number that changes with them.
-func (p *pinned) of(model string) (version uint64, all []*messages.PinnedPrefix) {
+// of returns the pins of a model, or of all models if it is "", by name, and a version that changes
+// with them.
+func (p *pinSet) of(model string) (version uint64, all []*messages.PinnedPrefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, pin := range p.byName {
@@ -234,7 +249,7 @@ func (n *Node) Pins() []*messages.PinnedPrefix {
 	return all
 }
 
-// watchPins follows what is pinned.
+// watchPins follows the stored pins.
 func (n *Node) watchPins(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		err := n.store.WatchPins(ctx, func(c store.PinChange) {
@@ -246,8 +261,8 @@ func (n *Node) watchPins(ctx context.Context, synced func()) {
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
-			n.cfg.Log.Warn().Err(err).Msg("store lost, watching pins again")
+		case <-time.After(rewatchDelay):
+			n.cfg.Log.Warn().Err(err).Msg("store lost; watching pins again")
 		}
 	}
 }

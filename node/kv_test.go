@@ -8,81 +8,93 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
 	"github.com/nats-io/nats.go"
 
 	"troupe/messages"
 	"troupe/node"
-	"troupe/testkit"
 )
 
-// roomy gives a node tiers that blocks go to when somebody says so.
-func roomy(t *testing.T) func(*node.Config) {
+// withManualTiers gives a node tiers to which blocks are demoted only by command.
+func withManualTiers(t *testing.T) func(*node.Config) {
 	path := filepath.Join(t.TempDir(), "kv")
 	return func(c *node.Config) {
 		c.Tiers = node.TiersConfig{DRAMBytes: 8 << 20, NVMeBytes: 16 << 20, NVMePath: path, Watermark: 1}
-		c.Wrap = func(_ string, p *actor.Props) *actor.Props {
-			return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-		}
+		c.Middleware = wired
 	}
 }
 
-const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; where it says nothing of the matter, say so."
+const system = "You know the books of Moses by heart. Answer in the words of the book, and in no others; " +
+	"where it says nothing of the matter, say so."
 
-// hello asks for a few words after a prompt.
-func hello(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
+// completeShort generates eight tokens.
+func completeShort(t *testing.T, n *node.Node, prompt string) (text string, cached int) {
 	t.Helper()
-	c := complete(t, n, map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true})
+	c := complete(t, n,
+		map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true})
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// TestKVByCommand: blocks are copied down, dropped and copied up when the operator says so; what was computed once is not computed again, and the tokens
-// are the same.
-func TestKVByCommand(t *testing.T) {
-	n := start(t, roomy(t))
+// TestKVCommands checks that commands offload, flush and restore blocks, and that restored blocks
+// are not computed again and give the same tokens.
+func TestKVCommands(t *testing.T) {
+	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
 	prompt := strings.Repeat(system, 3)
-	want, cached := hello(t, n, prompt)
+	want, cached := completeShort(t, n, prompt)
 	if cached != 0 {
-		t.Fatalf("%d tokens were there before", cached)
+		t.Fatalf("%d tokens are cached before", cached)
 	}
 	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"model":"kjv"}`).GetMoved()
-	if len(down) != 1 || down[0].GetBlocks() < 5 || down[0].GetDetail() != "" || down[0].GetReplica() != "kjv-0" || down[0].GetBytes() != uint64(down[0].GetBlocks())*49152 {
+	if len(down) != 1 || down[0].GetBlocks() < 5 || down[0].GetDetail() != "" || down[0].GetReplica() != "kjv-0" ||
+		down[0].GetBytes() != uint64(down[0].GetBlocks())*49152 {
 		t.Fatalf("%v", down)
 	}
-	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{}`).GetMoved(); again[0].GetBlocks() != 0 {
-		t.Errorf("what is below was copied again: %v", again)
+	if again := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload",
+		`{}`).GetMoved(); again[0].GetBlocks() != 0 {
+		t.Errorf("offloaded blocks were copied again: %v", again)
 	}
 	stats := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
-	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() || dram.GetSlots().GetTakenBytes() != 49152*uint64(down[0].GetBlocks()) || dram.GetPolicy() != "s3-fifo" {
+	if dram := stats.GetTiers()[0]; dram.GetSlots().GetResident() != down[0].GetBlocks() ||
+		dram.GetSlots().GetTakenBytes() != 49152*uint64(down[0].GetBlocks()) ||
+		dram.GetPolicy() != "s3-fifo" {
 		t.Errorf("%v", dram)
 	}
-	if p := stats.GetPaths(); len(p) != 1 || p[0].GetFrom() != "hbm" || p[0].GetTo() != "dram" || p[0].GetBytes() != down[0].GetBytes() || p[0].GetSeconds() <= 0 {
+	if p := stats.GetPaths(); len(p) != 1 || p[0].GetFrom() != "hbm" || p[0].GetTo() != "dram" ||
+		p[0].GetBytes() != down[0].GetBytes() ||
+		p[0].GetSeconds() <= 0 {
 		t.Errorf("%v", p)
 	}
-	if gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved(); len(gone) != 1 || gone[0].GetBlocks() != down[0].GetBlocks() {
+	gone := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"hbm"}`).GetMoved()
+	if len(gone) != 1 || gone[0].GetBlocks() != down[0].GetBlocks() {
 		t.Errorf("%v", gone)
 	}
-	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
-	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() || up[0].GetThere() != 0 { // the last block has words of the answer
+	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
+	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() ||
+		up[0].GetThere() != 0 { // the last block includes tokens of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
-	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
+	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
 		t.Errorf("%v", again)
 	}
-	if got, cached := hello(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
+	if got, cached := completeShort(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
 		t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, up[0].GetBlocks()*16)
 	}
 	all := answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "").GetMoved()
-	if got, cached := hello(t, n, prompt); got != want || cached != 0 || len(all) != 3 {
+	if got, cached := completeShort(t, n, prompt); got != want || cached != 0 || len(all) != 3 {
 		t.Errorf("after %v: %q with %d tokens cached", all, got, cached)
 	}
 	page := scrape(t, n)
 	for _, line := range []string{
-		`troupe_kv_blocks{state="resident",tier="dram"} 0`, `troupe_kv_capacity_bytes{tier="nvme"} 1.6777216e+07`, `troupe_kv_taken_bytes{tier="nvme"} 0`,
-		fmt.Sprintf(`troupe_kv_departures_total{tier="hbm"} %d`, down[0].GetBlocks()), fmt.Sprintf(`troupe_kv_dropped_total{tier="dram"} %d`, down[0].GetBlocks()),
-		fmt.Sprintf(`troupe_kv_copy_seconds_count{from="dram",to="hbm"} %d`, up[0].GetBlocks()), `troupe_kv_damaged_total{tier="nvme"} 0`,
-		fmt.Sprintf(`troupe_kv_copied_bytes_total{from="hbm",to="dram"} %d`, down[0].GetBytes()), `troupe_kv_restores_total{choice="avoided",model="kjv"} 0`,
+		`troupe_kv_blocks{state="resident",tier="dram"} 0`,
+		`troupe_kv_capacity_bytes{tier="nvme"} 1.6777216e+07`, `troupe_kv_taken_bytes{tier="nvme"} 0`,
+		fmt.Sprintf(`troupe_kv_departures_total{tier="hbm"} %d`, down[0].GetBlocks()),
+		fmt.Sprintf(`troupe_kv_dropped_total{tier="dram"} %d`, down[0].GetBlocks()),
+		fmt.Sprintf(`troupe_kv_copy_seconds_count{from="dram",to="hbm"} %d`, up[0].GetBlocks()),
+		`troupe_kv_damaged_total{tier="nvme"} 0`,
+		fmt.Sprintf(`troupe_kv_copied_bytes_total{from="hbm",to="dram"} %d`, down[0].GetBytes()),
+		`troupe_kv_restores_total{choice="avoided",model="kjv"} 0`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no %s", line)
@@ -93,34 +105,36 @@ func TestKVByCommand(t *testing.T) {
 	}
 }
 
-// TestIdleBlocksGoDown: where there is room enough for everything, what nobody wants is copied to DRAM all the same, and then goes on to the disk.
-func TestIdleBlocksGoDown(t *testing.T) {
-	n := start(t, roomy(t))
+// TestIdleBlocksAreDemoted checks that unused blocks are copied to DRAM and then to NVMe although
+// there is room.
+func TestIdleBlocksAreDemoted(t *testing.T) {
+	n := start(t, withManualTiers(t))
 	conn := connect(t, n)
-	want, _ := hello(t, n, system)
-	more := func() { // steps are what tells time
-		complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
+	want, _ := completeShort(t, n, system)
+	more := func() { // idle time is counted in steps
+		complete(t, n,
+			map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 150, "ignore_eos": true, "seed": 1})
 	}
-	until(t, "idle blocks to be in DRAM", func() bool {
+	waitFor(t, "idle blocks to be in DRAM", func() bool {
 		more()
-		return held(t, conn).GetTiers()[0].GetSlots().GetArrivals() >= 4
+		return kvStats(t, conn).GetTiers()[0].GetSlots().GetArrivals() >= 4
 	})
-	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 100 || s.GetTiers()[1].GetSlots().GetArrivals() > 0 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 100 || s.GetTiers()[1].GetSlots().GetArrivals() > 0 {
 		t.Errorf("too early: %v", s)
 	}
-	until(t, "idle blocks to be on the disk", func() bool {
+	waitFor(t, "idle blocks to be on the disk", func() bool {
 		more()
-		return held(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
+		return kvStats(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
 	})
-	if s := held(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
 		t.Errorf("too early: %v", s)
 	}
-	if got, cached := hello(t, n, system); got != want || cached < 32 {
+	if got, cached := completeShort(t, n, system); got != want || cached < 32 {
 		t.Errorf("%q with %d tokens cached, and %q before", got, cached, want)
 	}
 }
 
-// scrape reads the lines about KV blocks and adapters as Prometheus does.
+// scrape returns the metrics of KV blocks and adapters.
 func scrape(t *testing.T, n *node.Node) (lines string) {
 	t.Helper()
 	res, err := http.Get("http://" + n.HTTPAddr() + "/metrics")
@@ -141,67 +155,72 @@ func scrape(t *testing.T, n *node.Node) (lines string) {
 	return lines
 }
 
-// TestPinnedPrefix: what is pinned is not dropped, neither by flushes nor under pressure; it is copied up again when its replica has lost it, and all of
-// this holds after a restart of the replica, and of the node.
+// TestPinnedPrefix checks that pinned blocks survive flushes and memory pressure, that a replica
+// that lost them restores them, and that the pin survives restarts of the replica and the node.
 func TestPinnedPrefix(t *testing.T) {
-	data, config := t.TempDir(), roomy(t)
+	data, config := t.TempDir(), withManualTiers(t)
 	life := func(name string, body func(*testing.T, *node.Node)) {
 		t.Run(name, func(t *testing.T) {
 			body(t, start(t, func(c *node.Config) {
 				config(c)
 				c.DataDir = data
 				c.Deployments[0].KvBlocks = new(uint32(70))
-				c.Tiers.DRAMBytes = 0 // so that there is something to come back to
+				c.Tiers.DRAMBytes = 0 // so that all blocks survive a restart
 			}))
 		})
 	}
 	life("pin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		pin := answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin", fmt.Sprintf(`{"name":"moses","model":"kjv","prompt":%q}`, system)).GetPin()
+		pin := answer[messages.KvPinResponse](t, conn, "troupe.v1.kv.pin",
+			fmt.Sprintf(`{"name":"moses","model":"kjv","prompt":%q}`, system)).GetPin()
 		blocks := pin.GetBlocks()
 		if blocks < 2 || len(pin.GetTokens()) != int(blocks)*16 {
 			t.Fatalf("%v", pin)
 		}
-		want, _ := hello(t, n, system+" And the people said unto him,")
-		until(t, "its blocks to be pinned in HBM and on disk", func() bool {
-			hello(t, n, "a") // steps are what tells time
+		want, _ := completeShort(t, n, system+" And the people said unto him,")
+		waitFor(t, "its blocks to be pinned in HBM and on disk", func() bool {
+			completeShort(t, n, "a") // idle time is counted in steps
 			s := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", `{"node":"test"}`)
-			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks || len(p[0].GetTokens()) > 0 {
+			if p := s.GetPins(); len(p) != 1 || p[0].GetName() != "moses" || p[0].GetBlocks() != blocks ||
+				len(p[0].GetTokens()) > 0 {
 				t.Fatalf("%v", p)
 			}
-			return s.GetNodes()[0].GetReplicas()[0].GetKvBlocksPinned() == blocks && s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
+			return s.GetNodes()[0].GetReplicas()[0].GetKvBlocksPinned() == blocks &&
+				s.GetNodes()[0].GetTiers()[0].GetSlots().GetPinned() == blocks
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
-		conversations(t, n, 8) // more than there is room for
-		if got, cached := hello(t, n, system+" And the people said unto him,"); got != want || cached != int(blocks)*16 {
+		completeConversations(t, n, 8) // more than fits
+		if got, cached := completeShort(t, n, system+" And the people said unto him,"); got != want ||
+			cached != int(blocks)*16 {
 			t.Errorf("%q with %d tokens cached; want %q with %d", got, cached, want, blocks*16)
 		}
 		request(t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
-		until(t, "the replica's next life to know", func() bool {
-			r := held(t, conn).GetReplicas()[0]
+		waitFor(t, "the restarted replica to pin its blocks", func() bool {
+			r := kvStats(t, conn).GetReplicas()[0]
 			return r.GetIncarnation() == 2 && r.GetKvBlocksPinned() == blocks
 		})
 	})
 	life("unpin", func(t *testing.T, n *node.Node) {
 		conn := connect(t, n)
-		until(t, "its blocks to come up from the disk", func() bool { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
-		if _, cached := hello(t, n, system+" And the people said unto him,"); cached < 32 {
+		waitFor(t, "its blocks to be restored from NVMe",
+			func() bool { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() > 1 })
+		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached < 32 {
 			t.Errorf("%d tokens cached", cached)
 		}
 		answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", `{"name":"moses"}`)
-		until(t, "its blocks to be pinned no more", func() bool {
-			s := held(t, conn)
+		waitFor(t, "its blocks to be unpinned", func() bool {
+			s := kvStats(t, conn)
 			return s.GetReplicas()[0].GetKvBlocksPinned() == 0 && s.GetTiers()[0].GetSlots().GetPinned() == 0
 		})
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
-		if _, cached := hello(t, n, system+" And the people said unto him,"); cached != 0 {
-			t.Errorf("%d tokens are cached of what was flushed", cached)
+		if _, cached := completeShort(t, n, system+" And the people said unto him,"); cached != 0 {
+			t.Errorf("%d flushed tokens are cached", cached)
 		}
 	})
 }
 
-// held is what the only node has of KV blocks. Its replicas are there.
-func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
+// kvStats returns the KV stats of the only node, once it has a replica.
+func kvStats(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	t.Helper()
 	for {
 		n := answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes()[0]
@@ -211,38 +230,41 @@ func held(t *testing.T, conn *nats.Conn) *messages.KvNode {
 	}
 }
 
-// TestBlocksTooLarge: where blocks do not fit into a slab, a replica does without, and says so when it is asked to move them.
+// TestBlocksTooLarge checks that a replica whose blocks do not fit into a slab runs without tiers,
+// and reports that when it is asked to move blocks.
 func TestBlocksTooLarge(t *testing.T) {
 	n := start(t, func(c *node.Config) {
-		roomy(t)(c)
+		withManualTiers(t)(c)
 		c.Tiers.DRAMBytes, c.Tiers.NVMeBytes = 256<<10, 256<<10
 	})
-	hello(t, n, system)
+	completeShort(t, n, system)
 	conn := connect(t, n)
 	m := request(t, conn, "troupe.v1.kv.offload", "")
 	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
 		t.Errorf("%s", m.Data)
 	}
-	if s := held(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
+	if s := kvStats(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {
 		t.Errorf("%v", s)
 	}
 }
 
-// TestKVOfTwoNodes: whoever is asked has the blocks of all nodes moved.
+// TestKVOfTwoNodes checks that any node carries out KV commands on all nodes.
 func TestKVOfTwoNodes(t *testing.T) {
-	nodes := together(t, 2, func(_ int, c *node.Config) { roomy(t)(c) })
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, func(_ int, c *node.Config) { withManualTiers(t)(c) })
+	deploy(t, nodes[0], kjvSpec(2))
 	for _, n := range nodes {
-		for i := range 4 { // fewer steps than what makes blocks go down by themselves, also where all are of one node
-			hello(t, n, fmt.Sprintf("%d: %s", i, system))
+		for i := range 4 { // fewer steps than hbmIdleSteps, even if all run on one node
+			completeShort(t, n, fmt.Sprintf("%d: %s", i, system))
 		}
 	}
 	conn := connect(t, nodes[1])
 	down := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", "").GetMoved()
-	if len(down) != 2 || down[0].GetNode() != "a" || down[1].GetNode() != "b" || down[0].GetBlocks()+down[1].GetBlocks() < 8 {
+	if len(down) != 2 || down[0].GetNode() != "a" || down[1].GetNode() != "b" ||
+		down[0].GetBlocks()+down[1].GetBlocks() < 8 {
 		t.Errorf("%v", down)
 	}
-	if one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved(); len(one) != 1 || one[0].GetNode() != "a" {
+	one := answer[messages.KvOffloadResponse](t, conn, "troupe.v1.kv.offload", `{"node":"a"}`).GetMoved()
+	if len(one) != 1 || one[0].GetNode() != "a" {
 		t.Errorf("%v", one)
 	}
 	for i, s := range answer[messages.KvStatsResponse](t, conn, "troupe.v1.kv.stats", "").GetNodes() {
@@ -251,7 +273,8 @@ func TestKVOfTwoNodes(t *testing.T) {
 		}
 	}
 	for _, m := range answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", `{"tier":"remote"}`).GetMoved() {
-		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "it keeps no blocks") || m.GetUnreachable() != "" {
+		if m.GetTier() != "remote" || !strings.Contains(m.GetDetail(), "this tier keeps no blocks") ||
+			m.GetUnreachable() != "" {
 			t.Errorf("%v", m)
 		}
 	}

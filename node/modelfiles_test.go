@@ -24,8 +24,9 @@ import (
 	"troupe/testkit"
 )
 
-// copied makes a folder of links to a folder's files, but for those that change replaces. nil removes one.
-func copied(t *testing.T, from string, change map[string][]byte) string {
+// copyWithFiles returns a folder with links to the files of another one, except those in change:
+// they have the given content, or are missing if it is nil.
+func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	entries, err := os.ReadDir(from)
@@ -49,9 +50,10 @@ func copied(t *testing.T, from string, change map[string][]byte) string {
 	return dir
 }
 
-func anAdapter() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
+func psalmsDir() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
 
-// commands give a path to a node in each way that it can be given, and return the answer, which must be an error.
+// commands names a path to a node in each possible way, and returns the answers, which must be
+// errors.
 func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter bool) map[string]string {
 	t.Helper()
 	answers := make(map[string]string)
@@ -70,7 +72,8 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 		ask("troupe.v1.models.deploy", map[string]any{"deployment": map[string]any{"name": "x", "path": path}})
 		return answers
 	}
-	ask("troupe.v1.adapters.register", map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": path}})
+	ask("troupe.v1.adapters.register",
+		map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": path}})
 	b, err := json.Marshal(map[string]any{"lora_name": "x", "lora_path": path})
 	if err != nil {
 		t.Fatal(err)
@@ -91,20 +94,23 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 	return answers
 }
 
-// readAtDeploy are the files that a command reads; true: those of an adapter.
+// readAtDeploy lists the files that commands read; the value is true for those of an adapter.
 var readAtDeploy = map[string]bool{
-	"config.json": false, "generation_config.json": false, "tokenizer.json": false, "tokenizer_config.json": false, "chat_template.jinja": false,
-	"model.safetensors.index.json": false, "model.safetensors": false, "adapter_config.json": true, "adapter_model.safetensors": true,
+	"config.json": false, "generation_config.json": false, "tokenizer.json": false,
+	"tokenizer_config.json": false, "chat_template.jinja": false,
+	"model.safetensors.index.json": false, "model.safetensors": false, "adapter_config.json": true,
+	"adapter_model.safetensors": true,
 }
 
 func folderOf(adapter bool) string {
 	if adapter {
-		return anAdapter()
+		return psalmsDir()
 	}
 	return testkit.Model()
 }
 
-// TestHostileFiles: what is no regular file, or is too large, is refused at once, and takes no memory.
+// TestHostileFiles checks that files that are not regular or too large are refused at once and
+// without much memory.
 func TestHostileFiles(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
@@ -124,7 +130,7 @@ func TestHostileFiles(t *testing.T) {
 	} {
 		for _, file := range slices.Sorted(maps.Keys(readAtDeploy)) {
 			adapter := readAtDeploy[file]
-			dir := copied(t, folderOf(adapter), map[string][]byte{file: nil})
+			dir := copyWithFiles(t, folderOf(adapter), map[string][]byte{file: nil})
 			if err := make(filepath.Join(dir, file)); err != nil {
 				t.Fatal(err)
 			}
@@ -143,59 +149,144 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestErrorsShowNothingOfAFile puts a secret wherever a file can have a text, and a file that is none of a model's.
-func TestErrorsShowNothingOfAFile(t *testing.T) {
+// TestErrorsQuoteNoFileContent puts a secret everywhere where a file can have text, and into a file
+// of another kind.
+func TestErrorsQuoteNoFileContent(t *testing.T) {
 	const secret = "5ecretMarker"
 	n := start(t, nil)
 	conn := connect(t, n)
 	const passwd = "root:" + secret + ":0:0::/root:/bin/sh\n{{ " + secret + "\n"
 	contents := map[string][]string{
-		"config.json": {passwd, `"` + secret + `"`, `{"architectures":["` + secret + `"]}`, `{"architectures":"` + secret + `"}`, `{"hidden_size":"` + secret + `"}`,
-			changed(t, "config.json", "hidden_act", secret), changed(t, "config.json", "eos_token_id", secret), changed(t, "config.json", "eos_token_id", []string{secret}),
-			changed(t, "config.json", "rope_scaling", map[string]string{"type": secret}), changed(t, "config.json", "quantization_config", secret)},
-		"generation_config.json": {}, // only numbers of it are read, and other faults are ignored
-		"tokenizer.json": {passwd, `"` + secret + `"`, `{"model":{"vocab":{"` + secret + `":"` + secret + `"}}}`, `{"model":{"vocab":"` + secret + `"}}`, `{"model":{"type":"` + secret + `"}}`,
-			`{"model":{"vocab":{"` + secret + `":0,"a":0}}}`, `{"model":{"vocab":{"` + secret + `":-1}}}`, `{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`, `{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
-			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`, changed(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}), changed(t, "tokenizer.json", "added_tokens", secret),
-			changed(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}), changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}}),
-			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}), changed(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
-			changed(t, "tokenizer.json", "post_processor", map[string]any{"type": "TemplateProcessing", "single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}}})},
-		"tokenizer_config.json": {passwd, `{"chat_template":{"` + secret + `":1}}`, `{"chat_template":[{"name":"` + secret + `","template":""}]}`, `{"` + secret},
-		"chat_template.jinja": {"{{ " + secret, "{% " + secret + " %}", "{% if " + secret, "{{ x | " + secret + " }}", "{{ x is " + secret + " }}", "{{ x." + secret + "() }}", "{{ '" + secret,
-			"{% for " + secret + " %}", "{# " + secret, "{{ 1" + secret + " + 2 3 }}", "{{ " + secret + ".x.y }}", "{% set x = '" + secret + "' %}{{ x + [] }}{{ x | tojson(" + secret + "=1) }}", "{% raw %}" + secret,
-			"{% include '" + secret + "' %}", "{{ strftime_now('%Q" + secret + "') }}"},
-		"model.safetensors.index.json": {passwd, `{"weight_map":{"` + secret + `":"../` + secret + `"}}`, `{"weight_map":{"` + secret + `":"` + secret + `"}}`, `{"weight_map":"` + secret + `"}`},
-		"model.safetensors": {passwd, header(secret), header(`{"` + secret + `":1}`), header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`), header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`), header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`), header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`),
-			header(`{"a":{"dtype":"F32","shape":"` + secret + `"}}`), header(`{"a: ` + secret + `":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}`), withTensor(t, "model.safetensors", "a: "+secret)},
-		"adapter_config.json": {passwd, `{"peft_type":"` + secret + `"}`, changed(t, "adapter_config.json", "bias", secret), changed(t, "adapter_config.json", "target_modules", []string{secret}), changed(t, "adapter_config.json", "target_modules", "("+secret),
-			changed(t, "adapter_config.json", "layers_to_transform", secret), changed(t, "adapter_config.json", "layers_pattern", secret), changed(t, "adapter_config.json", "init_lora_weights", "pissa"+secret), changed(t, "adapter_config.json", "r", secret),
-			changed(t, "adapter_config.json", "init_lora_weights", secret), changed(t, "adapter_config.json", "lora_alpha", secret), changed(t, "adapter_config.json", "a: "+secret, secret), changed(t, "adapter_config.json", "another", secret)},
-		"adapter_model.safetensors": {passwd, header(secret), header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`), withTensor(t, "adapter_model.safetensors", "a: "+secret)},
+		"config.json": {
+			passwd,
+			`"` + secret + `"`,
+			`{"architectures":["` + secret + `"]}`,
+			`{"architectures":"` + secret + `"}`,
+			`{"hidden_size":"` + secret + `"}`,
+			withJSONField(t, "config.json", "hidden_act", secret),
+			withJSONField(t, "config.json", "eos_token_id", secret),
+			withJSONField(t, "config.json", "eos_token_id", []string{secret}),
+			withJSONField(t, "config.json", "rope_scaling", map[string]string{"type": secret}),
+			withJSONField(t, "config.json", "quantization_config", secret),
+		},
+		"generation_config.json": {}, // only its numbers are read; other faults are ignored
+		"tokenizer.json": {
+			passwd,
+			`"` + secret + `"`,
+			`{"model":{"vocab":{"` + secret + `":"` + secret + `"}}}`,
+			`{"model":{"vocab":"` + secret + `"}}`,
+			`{"model":{"type":"` + secret + `"}}`,
+			`{"model":{"vocab":{"` + secret + `":0,"a":0}}}`,
+			`{"model":{"vocab":{"` + secret + `":-1}}}`,
+			`{"model":{"vocab":{"a":0},"merges":["` + secret + `"]}}`,
+			`{"model":{"vocab":{"a":0},"merges":["a ` + secret + `"]}}`,
+			`{"model":{"vocab":{"a":0},"unk_token":"` + secret + `"}}`,
+			withJSONField(t, "tokenizer.json", "added_tokens", []any{map[string]any{"id": 5000, "content": secret}}),
+			withJSONField(t, "tokenizer.json", "added_tokens", secret),
+			withJSONField(t, "tokenizer.json", "normalizer", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "pre_tokenizer", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "pre_tokenizer",
+				map[string]any{"type": "Split", "behavior": "Isolated", "pattern": map[string]string{"Regex": secret}}),
+			withJSONField(t, "tokenizer.json", "post_processor", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "decoder", map[string]any{"type": secret}),
+			withJSONField(t, "tokenizer.json", "post_processor", map[string]any{
+				"type":   "TemplateProcessing",
+				"single": []any{map[string]any{"SpecialToken": map[string]string{"id": secret}}},
+			}),
+		},
+		"tokenizer_config.json": {
+			passwd,
+			`{"chat_template":{"` + secret + `":1}}`,
+			`{"chat_template":[{"name":"` + secret + `","template":""}]}`,
+			`{"` + secret,
+		},
+		"chat_template.jinja": {
+			"{{ " + secret,
+			"{% " + secret + " %}",
+			"{% if " + secret,
+			"{{ x | " + secret + " }}",
+			"{{ x is " + secret + " }}",
+			"{{ x." + secret + "() }}",
+			"{{ '" + secret,
+			"{% for " + secret + " %}",
+			"{# " + secret,
+			"{{ 1" + secret + " + 2 3 }}",
+			"{{ " + secret + ".x.y }}",
+			"{% set x = '" + secret + "' %}{{ x + [] }}{{ x | tojson(" + secret + "=1) }}",
+			"{% raw %}" + secret,
+			"{% include '" + secret + "' %}",
+			"{{ strftime_now('%Q" + secret + "') }}",
+		},
+		"model.safetensors.index.json": {
+			passwd,
+			`{"weight_map":{"` + secret + `":"../` + secret + `"}}`,
+			`{"weight_map":{"` + secret + `":"` + secret + `"}}`,
+			`{"weight_map":"` + secret + `"}`,
+		},
+		"model.safetensors": {
+			passwd,
+			header(secret),
+			header(`{"` + secret + `":1}`),
+			header(`{"` + secret + `":{"dtype":"` + secret + `","shape":[],"data_offsets":[0,0]}}`),
+			header(`{"a":{"dtype":"F32","shape":["` + secret + `"]}}`),
+			header(`{"` + secret + `":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`),
+			header(`{"__metadata__":{"` + secret + `":["` + secret + `"]}}`),
+			header(`{"a":{"dtype":"F32","shape":"` + secret + `"}}`),
+			header(`{"a: ` + secret + `":{"dtype":"F64","shape":[],"data_offsets":[0,8]}}`),
+			withTensor(t, "model.safetensors", "a: "+secret),
+		},
+		"adapter_config.json": {
+			passwd,
+			`{"peft_type":"` + secret + `"}`,
+			withJSONField(t, "adapter_config.json", "bias", secret),
+			withJSONField(t, "adapter_config.json", "target_modules", []string{secret}),
+			withJSONField(t, "adapter_config.json", "target_modules", "("+secret),
+			withJSONField(t, "adapter_config.json", "layers_to_transform", secret),
+			withJSONField(t, "adapter_config.json", "layers_pattern", secret),
+			withJSONField(t, "adapter_config.json", "init_lora_weights", "pissa"+secret),
+			withJSONField(t, "adapter_config.json", "r", secret),
+			withJSONField(t, "adapter_config.json", "init_lora_weights", secret),
+			withJSONField(t, "adapter_config.json", "lora_alpha", secret),
+			withJSONField(t, "adapter_config.json", "a: "+secret, secret),
+			withJSONField(t, "adapter_config.json", "another", secret),
+		},
+		"adapter_model.safetensors": {
+			passwd,
+			header(secret),
+			header(`{"` + secret + `":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`),
+			withTensor(t, "adapter_model.safetensors", "a: "+secret),
+		},
 	}
 	for file, adapter := range readAtDeploy {
 		for _, content := range contents[file] {
 			if content == "" {
 				t.Fatal("no content")
 			}
-			for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
-				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") || strings.Contains(answer, "root:") {
+			for command, answer := range commands(t, n, conn,
+				copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(content)}), adapter) {
+				if strings.Contains(answer, secret) || strings.Contains(answer, "'r'") ||
+					strings.Contains(answer, "root:") {
 					t.Errorf("%s with %q: %s answers %s", file, content, command, answer)
 				}
 			}
 		}
 	}
-	for _, name := range []string{secret, "of/" + secret} { // a base model that the file names: the first of these commands compares it
-		dir := copied(t, anAdapter(), map[string][]byte{"adapter_config.json": []byte(changed(t, "adapter_config.json", "base_model_name_or_path", name))})
-		b, _ := json.Marshal(map[string]any{"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir}}) // strings encode
-		if m := request(t, conn, "troupe.v1.adapters.register", string(b)); m.Header.Get("Nats-Service-Error") == "" || strings.Contains(m.Header.Get("Nats-Service-Error")+string(m.Data), secret) {
+	for _, name := range []string{secret, "of/" + secret} { // the first of the commands compares the base model
+		dir := copyWithFiles(t, psalmsDir(), map[string][]byte{
+			"adapter_config.json": []byte(withJSONField(t, "adapter_config.json", "base_model_name_or_path", name)),
+		})
+		b, _ := json.Marshal(map[string]any{ // never fails
+			"adapter": map[string]any{"name": "x", "model": "kjv", "path": dir},
+		})
+		if m := request(t, conn, "troupe.v1.adapters.register", string(b)); m.Header.Get("Nats-Service-Error") == "" ||
+			strings.Contains(m.Header.Get("Nats-Service-Error")+string(m.Data), secret) {
 			t.Errorf("%v %s", m.Header, m.Data)
 		}
 	}
 }
 
-// changed is a file of the shipped model or adapter with another value of a field.
-func changed(t *testing.T, file, field string, value any) string {
+// withJSONField returns a file of the shipped model or adapter with another value of a field.
+func withJSONField(t *testing.T, file, field string, value any) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
 	if err != nil {
@@ -212,7 +303,7 @@ func changed(t *testing.T, file, field string, value any) string {
 	return string(b)
 }
 
-// withTensor is a file of the shipped model or adapter with one more tensor, which is empty.
+// withTensor returns a file of the shipped model or adapter with an additional empty tensor.
 func withTensor(t *testing.T, file, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(folderOf(readAtDeploy[file]), file))
@@ -232,17 +323,22 @@ func withTensor(t *testing.T, file, name string) string {
 	return string(binary.LittleEndian.AppendUint64(nil, uint64(len(text)))) + string(text) + string(b[end:])
 }
 
-// TestSurplusIsNamed: what a model or an adapter has too much is named where its name is plain.
-func TestSurplusIsNamed(t *testing.T) {
+// TestUnknownTensorsAreNamed checks that the error for an unknown tensor names it if its name is
+// plain.
+func TestUnknownTensorsAreNamed(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for file, tc := range map[string]struct{ content, want string }{
-		"model.safetensors":         {withTensor(t, "model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not part of"},
-		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"), "tensor vision.weight_1 is not selected by"},
-		"adapter_config.json":       {changed(t, "adapter_config.json", "use_other", true), "key use_other is unknown"},
+		"model.safetensors": {withTensor(t, "model.safetensors", "vision.weight_1"),
+			"tensor vision.weight_1 is not part of"},
+		"adapter_model.safetensors": {withTensor(t, "adapter_model.safetensors", "vision.weight_1"),
+			"tensor vision.weight_1 is not selected by"},
+		"adapter_config.json": {withJSONField(t, "adapter_config.json", "use_other", true),
+			"key use_other is unknown"},
 	} {
 		adapter := readAtDeploy[file]
-		for command, answer := range commands(t, n, conn, copied(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
+		for command, answer := range commands(t, n, conn,
+			copyWithFiles(t, folderOf(adapter), map[string][]byte{file: []byte(tc.content)}), adapter) {
 			if !strings.Contains(answer, tc.want) {
 				t.Errorf("%s: %s answers %s, want %q", file, command, answer, tc.want)
 			}
@@ -250,19 +346,20 @@ func TestSurplusIsNamed(t *testing.T) {
 	}
 }
 
-// header is a safetensors file of a header alone.
+// header returns a safetensors file that consists of a header.
 func header(text string) string {
 	n := len(text)
 	return string([]byte{byte(n), byte(n >> 8), 0, 0, 0, 0, 0, 0}) + text
 }
 
-// TestDeployTriesTheTemplate: a template that fails is refused with its file and line, and one that refuses a system message
-// is not.
-func TestDeployTriesTheTemplate(t *testing.T) {
+// TestDeployTriesTemplate checks that a failing template is refused with its file and line, and
+// that one that raises an error for a system message is accepted.
+func TestDeployTriesTemplate(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)
 	for template, want := range map[string]string{
-		"{% set ns = namespace(a=1) %}\n{% set ns.a = [ns] %}{{ ns }}": "chat_template.jinja: trial rendering failed: chat template: line 2: a value is more than 128 levels deep, or contains itself",
+		"{% set ns = namespace(a=1) %}\n{% set ns.a = [ns] %}{{ ns }}": "chat_template.jinja: " +
+			"trial rendering failed: chat template: line 2: a value is more than 128 levels deep, or contains itself",
 		"{{ 'x' * 10000000000 }}":                                      "a value is longer than",
 		"{% for m in messages %}{{ m.content.nothing() }}{% endfor %}": "not callable",
 		"{% if %}":                       "chat_template.jinja: chat template: line 1",
@@ -270,7 +367,7 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		"{{ raise_exception('never') }}": "never",
 		"{% if messages[2].role == 'assistant' %}{{ messages[7].role }}{% endif %}": "line 1",
 	} {
-		dir := copied(t, testkit.Model(), map[string][]byte{"chat_template.jinja": []byte(template)})
+		dir := copyWithFiles(t, testkit.Model(), map[string][]byte{"chat_template.jinja": []byte(template)})
 		for _, answer := range commands(t, n, conn, dir, false) {
 			if !strings.Contains(answer, want) {
 				t.Errorf("%s: got %s, want %q", template, answer, want)
@@ -278,24 +375,29 @@ func TestDeployTriesTheTemplate(t *testing.T) {
 		}
 	}
 	for i, change := range []map[string][]byte{
-		{"chat_template.jinja": []byte("{% if messages[0].role == 'system' %}{{ raise_exception('no system message') }}{% endif %}{{ messages[0].content }}")},
+		{"chat_template.jinja": []byte("{% if messages[0].role == 'system' %}" +
+			"{{ raise_exception('no system message') }}" +
+			"{% endif %}{{ messages[0].content }}")},
 		{"tokenizer_config.json": []byte("{}")},
 	} {
-		dir := copied(t, testkit.Model(), change)
-		m := request(t, conn, "troupe.v1.models.deploy", fmt.Sprintf(`{"deployment":{"name":"fine%d","path":%q}}`, i, dir))
+		dir := copyWithFiles(t, testkit.Model(), change)
+		m := request(t, conn, "troupe.v1.models.deploy",
+			fmt.Sprintf(`{"deployment":{"name":"fine%d","path":%q}}`, i, dir))
 		if m.Header.Get("Nats-Service-Error") != "" {
 			t.Errorf("%d: %v %s", i, m.Header, m.Data)
 		}
 	}
 }
 
-// TestModelRoots: with roots, models and adapters are read from below them only, whatever links say.
+// TestModelRoots checks that a node with roots reads models and adapters only from below them, even
+// through links.
 func TestModelRoots(t *testing.T) {
 	base := t.TempDir()
 	root, outside := filepath.Join(base, "models"), filepath.Join(base, "outside")
-	model, adapter := cached(t, filepath.Join(root, "hub"), testkit.Model()), cached(t, filepath.Join(root, "adapters"), anAdapter())
+	model, adapter := cached(t, filepath.Join(root, "hub"), testkit.Model()), cached(t,
+		filepath.Join(root, "adapters"), psalmsDir())
 	cached(t, outside, testkit.Model())
-	cached(t, outside, anAdapter())
+	cached(t, outside, psalmsDir())
 	roots, err := modelfile.NewRoots(root)
 	if err != nil {
 		t.Fatal(err)
@@ -316,15 +418,20 @@ func TestModelRoots(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(filepath.Join(outside, "snapshots", filepath.Base(from), name), filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(filepath.Join(outside, "snapshots", filepath.Base(from), name),
+			filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 		return dir
 	}
 	for path, isAdapter := range map[string]bool{
-		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false, filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
-		escaping(testkit.Model(), "tokenizer.json"): false, escaping(testkit.Model(), "model.safetensors"): false,
-		filepath.Join(outside, "snapshots", "psalms"): true, filepath.Join(root, "adapter"): true, escaping(anAdapter(), "adapter_config.json"): true, escaping(anAdapter(), "golden_greedy.jsonl"): true,
+		filepath.Join(outside, "snapshots", "kjv-2m"): false, filepath.Join(root, "model"): false,
+		filepath.Join(root, "..", "outside", "snapshots", "kjv-2m"): false,
+		escaping(testkit.Model(), "tokenizer.json"):                 false,
+		escaping(testkit.Model(), "model.safetensors"):              false,
+		filepath.Join(outside, "snapshots", "psalms"):               true, filepath.Join(root, "adapter"): true,
+		escaping(psalmsDir(), "adapter_config.json"): true,
+		escaping(psalmsDir(), "golden_greedy.jsonl"): true,
 		"/etc": false, "/nowhere": true, "/root/x": false, root + "2": false,
 	} {
 		for command, answer := range commands(t, n, conn, path, isAdapter) {
@@ -333,23 +440,27 @@ func TestModelRoots(t *testing.T) {
 			}
 		}
 	}
-	m := request(t, conn, "troupe.v1.adapters.register", fmt.Sprintf(`{"adapter":{"name":"psalms","model":"kjv","path":%q},"any_base":true}`, adapter))
+	m := request(t, conn, "troupe.v1.adapters.register",
+		fmt.Sprintf(`{"adapter":{"name":"psalms","model":"kjv","path":%q},"any_base":true}`, adapter))
 	if m.Header.Get("Nats-Service-Error") != "" {
 		t.Errorf("%v %s", m.Header, m.Data)
 	}
-	until(t, "the model to serve", func() bool {
-		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data), `"state":"DEPLOYMENT_STATE_READY"`)
+	waitFor(t, "the model to serve", func() bool {
+		return strings.Contains(string(request(t, conn, "troupe.v1.models.get", `{"name":"kjv"}`).Data),
+			`"state":"DEPLOYMENT_STATE_READY"`)
 	})
-	other := escaping(testkit.Model(), "MODEL_CARD.md") // which no node reads
+	other := escaping(testkit.Model(), "MODEL_CARD.md") // a file that no node reads
 	if _, err := node.Start(t.Context(), node.Config{
-		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0", Roots: roots,
+		Name: "other", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0",
+		Version: "0.0.0", Roots: roots,
 		Deployments: []*messages.DeploymentSpec{{Name: "kjv", Path: other}},
 	}); err == nil || !strings.Contains(err.Error(), modelfile.ErrOutside.Error()) {
 		t.Errorf("a configuration with a model outside: %v", err)
 	}
 }
 
-// cached copies a folder into a cache as that of Hugging Face: snapshots/<name> has links to ../../blobs/<file>.
+// cached copies a folder into a Hugging Face cache, where snapshots/<name> has links to
+// ../../blobs/<file>.
 func cached(t *testing.T, dir, from string) string {
 	t.Helper()
 	snapshot, blobs := filepath.Join(dir, "snapshots", filepath.Base(from)), filepath.Join(dir, "blobs")
@@ -371,7 +482,8 @@ func cached(t *testing.T, dir, from string) string {
 			err = os.WriteFile(filepath.Join(blobs, filepath.Base(from)+e.Name()), b, 0o600)
 		}
 		if err == nil {
-			err = os.Symlink(filepath.Join("..", "..", "blobs", filepath.Base(from)+e.Name()), filepath.Join(snapshot, e.Name()))
+			err = os.Symlink(filepath.Join("..", "..", "blobs", filepath.Base(from)+e.Name()),
+				filepath.Join(snapshot, e.Name()))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	joinWithin = 30 * time.Second // for the NATS servers of others to answer
-	joinAgain  = 500 * time.Millisecond
+	joinTimeout = 30 * time.Second // for a NATS server to answer
+	joinRetry   = 500 * time.Millisecond
 )
 
-// openNATS connects to the NATS servers of others, or starts one in this process.
+// openNATS connects to the NATS servers of Config.Join, or starts an embedded one.
 func (n *Node) openNATS(ctx context.Context) error {
 	if err := n.openInboxes(); err != nil {
 		return err
@@ -27,7 +27,7 @@ func (n *Node) openNATS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.copied = known
+	n.storeCopy = known
 	opts := natsd.ClientOptions("troupe node "+n.cfg.Name, n.cfg.Log)
 	login, err := n.cfg.Login.Options()
 	if err != nil {
@@ -40,20 +40,20 @@ func (n *Node) openNATS(ctx context.Context) error {
 		err = n.serveNATS(ctx, opts)
 	}
 	if err == nil {
-		n.undo = append(n.undo, n.conn.Close)
+		n.closers = append(n.closers, n.conn.Close)
 		n.watchTLS()
 	}
 	return err
 }
 
-// watchTLS follows changes of the CAs and of revoked certificates.
+// watchTLS follows changes of CAs and of revoked certificates.
 func (n *Node) watchTLS() {
 	if n.cfg.TLS == nil {
 		return
 	}
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	n.undo = append(n.undo, func() { end(); <-ended })
+	n.closers = append(n.closers, func() { end(); <-ended })
 	go func() {
 		defer close(ended)
 		n.cfg.TLS.Watch(ctx, func() error {
@@ -68,8 +68,9 @@ func (n *Node) watchTLS() {
 func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	cfg := natsd.Config{
 		Listen: n.cfg.NATSListen, StoreDir: n.cfg.DataDir, Name: n.cfg.Name, Log: n.cfg.Log,
-		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers, OnUsersReload: n.usersChanged(), OnRefused: n.refusedByNATS,
-		OnDiskChange: n.onDisk,
+		ClusterListen: n.cfg.NATSClusterListen, Routes: n.cfg.NATSRoutes, UsersFile: n.cfg.NATSUsers,
+		OnUsersReload: n.usersChanged(), OnRefused: n.auditNATSRefusal,
+		OnDiskChange: n.publishDisk,
 	}
 	if n.cfg.TLS != nil {
 		cfg.TLS, cfg.ClusterTLS, cfg.TrustedKeys = n.cfg.TLS.Server(), n.cfg.TLS.Peer, n.cfg.TLS.TrustedKeys
@@ -77,45 +78,47 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	if cfg.NodeKey, err = n.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
-	if n.nats, err = recovery.Start(ctx, cfg, opts, n.copied); err != nil {
+	if n.nats, err = recovery.Start(ctx, cfg, opts, n.storeCopy); err != nil {
 		return err
 	}
-	n.undo = append(n.undo, n.nats.Stop)
+	n.closers = append(n.closers, n.nats.Stop)
 	n.conn, err = n.nats.Connect(opts...)
 	switch {
 	case err == nil:
-	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before it says why
-		return fmt.Errorf("the node's own nats-server does not let it in (%w); name a user that %s has with --nats-nkey or "+
-			"--nats-creds, or add this one %s", err, n.cfg.NATSUsers, cfg.NodeKey)
+	case n.cfg.NATSUsers != "": // the connection is a pipe, which breaks before the server sends its reason
+		return fmt.Errorf("the node's own nats-server refuses its login (%w); name a user of %s with "+
+			"--nats-nkey or --nats-creds, or add user %s", err, n.cfg.NATSUsers, cfg.NodeKey)
 	default:
 		return fmt.Errorf("connection to the node's own nats-server: %w", err)
 	}
 	return nil
 }
 
-// dial waits for a server: nodes that are started together need no order. One that refuses this node ends the wait.
+// dial connects to a NATS server of Config.Join. It retries for joinTimeout, so that nodes can
+// start in any order, but not if the server refuses the login.
 func (n *Node) dial(ctx context.Context, opts []nats.Option) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	urls := strings.Join(n.cfg.Join, ",")
 	shown := security.WithoutSecrets(urls)
 	failed := func() error {
-		return fmt.Errorf("NATS at %s: %w; %s", shown, err, security.Remedy(err, "is the node that --join names running?"))
+		return fmt.Errorf("NATS at %s: %w; %s", shown, err,
+			security.Remedy(err, "is the node that --join names running?"))
 	}
-	for told := false; ; told = true {
+	for warned := false; ; warned = true {
 		if n.conn, err = nats.Connect(urls, opts...); err == nil {
 			return nil
 		}
 		if security.Refused(err) {
 			return failed()
 		}
-		if !told {
+		if !warned {
 			n.cfg.Log.Warn().Err(err).Str("servers", shown).Msg("waiting for NATS")
 		}
 		select {
 		case <-ctx.Done():
 			return failed()
-		case <-time.After(joinAgain):
+		case <-time.After(joinRetry):
 		}
 	}
 }

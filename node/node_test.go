@@ -85,7 +85,7 @@ func goldens(t testing.TB) []testkit.Golden {
 	return testkit.JSONLines[testkit.Golden](t, filepath.Join(testkit.Model(), "golden_greedy.jsonl"))
 }
 
-func TestServesTheGoldens(t *testing.T) {
+func TestGoldens(t *testing.T) {
 	n := start(t, nil)
 	for _, g := range goldens(t) {
 		status, body := post(t, n, "/v1/completions", map[string]any{

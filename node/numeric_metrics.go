@@ -6,12 +6,16 @@ import (
 	"troupe/messages"
 )
 
-var notFinite = prometheus.NewDesc("troupe_sequences_not_finite_total",
-	"Sequences that ended since their logits were NaN or infinite; the log and replicas.list name the model or adapter.",
-	[]string{"model", "replica"}, nil)
+var notFinite = prometheus.NewDesc(
+	"troupe_sequences_not_finite_total",
+	"Sequences that failed because their logits were NaN or infinite; "+
+		"the log and replicas.list name the model or adapter.",
+	[]string{"model", "replica"},
+	nil,
+)
 
-func collectNotFinite(to chan<- prometheus.Metric, here []*messages.ReplicaStatus) {
-	for _, r := range here {
+func collectNotFinite(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
+	for _, r := range replicas {
 		to <- prometheus.MustNewConstMetric(notFinite, prometheus.CounterValue,
 			float64(r.GetSequencesNotFinite()), r.GetModel(), r.GetName())
 	}

@@ -18,9 +18,9 @@ import (
 	"troupe/testkit"
 )
 
-// damaged copies a folder and writes a value over the first element of each tensor whose name ends
-// so.
-func damaged(t *testing.T, from, file, suffix string, value float32) string {
+// copyWithValue copies a folder and sets the first element of each tensor whose name has the
+// suffix.
+func copyWithValue(t *testing.T, from, file, suffix string, value float32) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -68,27 +68,26 @@ func damaged(t *testing.T, from, file, suffix string, value float32) string {
 	return dir
 }
 
-// TestNaNInAnAdapter: a request with an adapter that has a NaN ends with a reason that names the
-// adapter. Sequences of other adapters and of the base model, in the same steps, give their
-// goldens.
-func TestNaNInAnAdapter(t *testing.T) {
+// TestNaNInAdapter checks that a request fails with the adapter's name if the adapter has a NaN.
+// Sequences of other adapters and of the base model in the same steps give their goldens.
+func TestNaNInAdapter(t *testing.T) {
 	n := start(t, nil)
 	broken := specOf("psalms")
 	broken.Name = "broken"
-	broken.Path = damaged(t, broken.GetPath(), "adapter_model.safetensors", "lora_B.weight", float32(math.NaN()))
+	broken.Path = copyWithValue(t, broken.GetPath(), "adapter_model.safetensors", "lora_B.weight", float32(math.NaN()))
 	var bad []*client
 	for range 3 {
 		for _, adapter := range shipped {
 			g := adapterGoldens(t, adapter)[0]
-			spec := tuned("", g)
+			spec := adapterSequence("", g)
 			spec.Adapter, spec.AdapterSpec = "broken", broken
-			bad = append(bad, call(t, n, spec))
-			good := call(t, n, tuned(adapter, g))
+			bad = append(bad, openSession(t, n, spec))
+			good := openSession(t, n, adapterSequence(adapter, g))
 			t.Cleanup(func() { <-good.done })
-			expect(t, "beside NaN", adapter, g, good)
+			checkOutput(t, "beside NaN", adapter, g, good)
 		}
 	}
-	mixed(t, n, 4)
+	generateMixed(t, n, 4)
 	for _, c := range bad {
 		<-c.done
 		if c.failed.GetReason() != messages.Reason_REASON_NUMERIC || !strings.Contains(c.failed.GetDetail(),
@@ -96,25 +95,26 @@ func TestNaNInAnAdapter(t *testing.T) {
 			t.Errorf("%v after %v", c.failed, c.output)
 		}
 	}
-	until(t, "the replica to count them", func() bool {
+	waitFor(t, "the replica to count the sequences", func() bool {
 		r := replica(t, n, "kjv")
 		return r.GetSequencesNotFinite() == uint64(len(bad)) && strings.HasPrefix(r.GetNotFinite(),
 			"adapter broken@1 of model kjv at ")
 	})
 	if want := `troupe_sequences_not_finite_total{model="kjv",replica="kjv-0"} 12`; !strings.Contains(scrape(t,
 		n), want) {
-		t.Errorf("the metrics have no %s", want)
+		t.Errorf("the metrics lack %s", want)
 	}
 }
 
-// TestInfinityInAModel: a request to a model with an infinite weight is answered with status 500,
-// in the middle of a stream too.
-func TestInfinityInAModel(t *testing.T) {
-	path := damaged(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
+// TestInfinityInModel checks that a request to a model with an infinite weight fails with status
+// 500, or with an error event in a stream.
+func TestInfinityInModel(t *testing.T) {
+	path := copyWithValue(t, testkit.Model(), "model.safetensors", "model.norm.weight", float32(math.Inf(1)))
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].Path = path })
 	for _, stream := range []string{"false", "true"} {
 		res, err := http.Post("http://"+n.HTTPAddr()+"/v1/completions", "application/json",
-			strings.NewReader(`{"model":"kjv","prompt":"In the beginning","max_tokens":4,"logprobs":2,"stream":`+stream+`}`))
+			strings.NewReader(`{"model":"kjv","prompt":"In the beginning","max_tokens":4,"logprobs":2,`+
+				`"stream":`+stream+`}`))
 		if err != nil {
 			t.Fatal(err)
 		}

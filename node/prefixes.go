@@ -9,12 +9,13 @@ import (
 	"troupe/messages"
 )
 
-// Operators name adapters and tenants, and KV blocks depend on the revision of the one and the salt of the other.
+// Commands name adapters and tenants. The names of KV blocks depend on the adapter's revision and
+// the tenant's salt.
 
-// pinsOf returns the pinned prefixes of a model as its replicas know them, with the present revisions of adapters and
-// the salts of tenants, and a number that changes with them. It leaves out those of an adapter that is not
+// modelPins returns the pinned prefixes of a model with the current revisions of adapters and the
+// salts of tenants, and a version that changes with them. It leaves out pins whose adapter is not
 // registered.
-func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefix) {
+func (n *Node) modelPins(model string) (version uint64, all []*messages.PinnedPrefix) {
 	version, stored := n.pins.of(model)
 	if version == 0 {
 		return 0, nil
@@ -29,7 +30,7 @@ func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefi
 		}
 		var err error
 		if p.CacheSalt, err = n.salt(p.GetTenant(), ""); err != nil {
-			n.cfg.Log.Warn().Err(err).Str("pin", p.GetName()).Msg("pin passed over")
+			n.cfg.Log.Warn().Err(err).Str("pin", p.GetName()).Msg("pin skipped")
 			continue
 		}
 		all = append(all, p)
@@ -37,20 +38,23 @@ func (n *Node) pinsOf(model string) (version uint64, all []*messages.PinnedPrefi
 	return version + n.catalogue.Revision() + secret, all
 }
 
-// revisionOf is the present revision of an adapter; "" of none.
-func (n *Node) revisionOf(model, adapter string) (string, error) {
+// adapterRevision returns the catalogue key of an adapter's current revision; "" for no adapter.
+func (n *Node) adapterRevision(model, adapter string) (string, error) {
 	key := n.catalogue.Key(model, adapter)
 	if adapter != "" && key == "" {
-		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q has no adapter %q; adapters.list names those there are", model, adapter))
+		return "", control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("model %q has no adapter %q; adapters.list names them", model, adapter))
 	}
 	return key, nil
 }
 
-// unlessAdapter is why a model is not there, or how its name is said where it is an adapter's, which inference takes for a model.
-func (n *Node) unlessAdapter(model string, err error) error {
+// adapterHint returns err, or a better error if the name of the model is that of an adapter:
+// requests accept adapters as models, commands do not.
+func (n *Node) adapterHint(model string, err error) error {
 	a, _ := n.FindAdapter(model, func(*messages.AdapterSpec) bool { return true })
 	if a == nil {
 		return err
 	}
-	return control.Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("%s is an adapter; send \"model\": %q, \"adapter\": %q", model, a.GetModel(), a.GetName()))
+	return control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("%s is an adapter; send \"model\": %q, \"adapter\": %q", model, a.GetModel(), a.GetName()))
 }

@@ -8,14 +8,15 @@ import (
 	"troupe/messages"
 )
 
-// TestPinsFollowTheCatalogue: the prefix of an adapter is of its present revision, and is none while there is no such adapter.
-func TestPinsFollowTheCatalogue(t *testing.T) {
-	n := &Node{catalogue: catalogue.New(), pins: pinned{version: 1, byName: map[string]*messages.PinnedPrefix{
+// TestPinsFollowCatalogue checks that the pin of an adapter's prefix has the current revision, and
+// is left out while the adapter does not exist.
+func TestPinsFollowCatalogue(t *testing.T) {
+	n := &Node{catalogue: catalogue.New(), pins: pinSet{version: 1, byName: map[string]*messages.PinnedPrefix{
 		"a": {Name: "a", Model: "m", Adapter: "psalms"}, "b": {Name: "b", Model: "m"}, "c": {Name: "c", Model: "other"},
 	}}}
 	check := func(after uint64, want ...string) uint64 {
 		t.Helper()
-		version, all := n.pinsOf("m")
+		version, all := n.modelPins("m")
 		if len(all) != len(want) || version <= after {
 			t.Fatalf("version %d after %d: %v", version, after, all)
 		}
@@ -27,17 +28,22 @@ func TestPinsFollowTheCatalogue(t *testing.T) {
 		return version
 	}
 	version := check(0, "")
-	n.catalogue.Apply(store.AdapterChange{Model: "m", Name: "psalms", Spec: &messages.AdapterSpec{Model: "m", Name: "psalms", Revision: 7}, At: 7})
+	n.catalogue.Apply(store.AdapterChange{
+		Model: "m",
+		Name:  "psalms",
+		Spec:  &messages.AdapterSpec{Model: "m", Name: "psalms", Revision: 7},
+		At:    7,
+	})
 	version = check(version, "psalms@7", "")
-	if key, err := n.revisionOf("m", "psalms"); key != "psalms@7" || err != nil {
+	if key, err := n.adapterRevision("m", "psalms"); key != "psalms@7" || err != nil {
 		t.Errorf("%q, %v", key, err)
 	}
 	n.catalogue.Apply(store.AdapterChange{Model: "m", Name: "psalms", At: 8})
 	check(version, "")
-	if _, err := n.revisionOf("m", "psalms"); err == nil {
-		t.Error("an adapter that was deleted has a revision")
+	if _, err := n.adapterRevision("m", "psalms"); err == nil {
+		t.Error("a deleted adapter has a revision")
 	}
-	if key, err := n.revisionOf("m", ""); key != "" || err != nil {
-		t.Errorf("of none: %q, %v", key, err)
+	if key, err := n.adapterRevision("m", ""); key != "" || err != nil {
+		t.Errorf("no adapter: %q, %v", key, err)
 	}
 }

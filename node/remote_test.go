@@ -19,43 +19,47 @@ import (
 	"troupe/testkit"
 )
 
-// TestOtherReplicasBlocksAreReused: what a replica on one node has computed, another fetches from its HBM and does not compute, and the tokens are
-// the same.
-func TestOtherReplicasBlocksAreReused(t *testing.T) {
-	a, b := lenders(t, nil, nil)
+// TestFetchFromOtherReplica checks that a replica fetches the blocks of a prompt from another
+// node's replica instead of computing them, with the same tokens.
+func TestFetchFromOtherReplica(t *testing.T) {
+	a, b := startPeers(t, nil, nil)
 	prompt := text(1, 200)
 	want, cached := a.generate(prompt)
 	if cached != 0 {
 		t.Fatalf("%d tokens of a new prompt are cached", cached)
 	}
-	b.hears(a.replica().GetName(), prompt)
+	b.awaitBlocks(a.replica().GetName(), prompt)
 	got, cached := b.generate(prompt)
 	if !slices.Equal(got, want) || cached != 192 {
 		t.Errorf("got %v with %d tokens cached, want %v with 192", got, cached, want)
 	}
-	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+	waitFor(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
 	s, err := b.Remote(t.Context())
-	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 || len(s.GetHolders()) != 1 || s.GetHolders()[0].GetBytesPerSecond() == 0 {
+	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 ||
+		len(s.GetHolders()) != 1 ||
+		s.GetHolders()[0].GetBytesPerSecond() == 0 {
 		t.Errorf("the remote tier: %v, %v", s, err)
 	}
 	stats, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
-	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 || all[len(all)-1].GetSlots().GetName() != "remote" {
+	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 ||
+		all[len(all)-1].GetSlots().GetName() != "remote" {
 		t.Errorf("%v, %v", stats, err)
 	}
-	res, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
+	res, err := b.KV(t.Context(),
+		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
 	if err != nil || len(res.GetMoved()) != 1 || !strings.Contains(res.GetMoved()[0].GetDetail(), "dram") {
 		t.Errorf("a tier without blocks was flushed: %v, %v", res, err)
 	}
 }
 
-// TestOtherNodesTiersAreReused: the same for blocks that are in a tier of the other node only.
-func TestOtherNodesTiersAreReused(t *testing.T) {
+// TestFetchFromTiersOfOtherNode checks the same for blocks that only a tier of the other node has.
+func TestFetchFromTiersOfOtherNode(t *testing.T) {
 	for _, nvme := range []bool{false, true} {
 		t.Run(map[bool]string{false: "dram", true: "nvme"}[nvme], func(t *testing.T) {
-			a, b := tieredPair(t, nvme, filepath.Join(t.TempDir(), "kv"))
+			a, b := startTieredPeers(t, nvme, filepath.Join(t.TempDir(), "kv"))
 			prompt := text(1, 200)
-			want := a.descend(prompt)
-			b.hearsTiers(a)
+			want := a.generateAndDemote(prompt)
+			b.awaitTierBlocks(a)
 			got, cached := b.generate(prompt)
 			all, err := a.Tiers(t.Context())
 			if err != nil {
@@ -68,14 +72,15 @@ func TestOtherNodesTiersAreReused(t *testing.T) {
 	}
 }
 
-// TestDamagedAtTheSource: blocks that broke on the disk of the node that holds them are found out there, dropped, and computed where they were wanted.
-func TestDamagedAtTheSource(t *testing.T) {
+// TestFetchOfCorruptBlocks checks that corrupt blocks are detected by the node that holds them,
+// dropped there, and computed by the replica that wants them.
+func TestFetchOfCorruptBlocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
-	a, b := tieredPair(t, true, path)
+	a, b := startTieredPeers(t, true, path)
 	prompt := text(1, 200)
-	want := a.descend(prompt)
-	b.hearsTiers(a)
-	scratch(t, path)
+	want := a.generateAndDemote(prompt)
+	b.awaitTierBlocks(a)
+	corruptBlocks(t, path)
 	got, cached := b.generate(prompt)
 	if !slices.Equal(got, want) || cached != 0 {
 		t.Errorf("got %v with %d tokens cached, want %v with none", got, cached, want)
@@ -84,18 +89,20 @@ func TestDamagedAtTheSource(t *testing.T) {
 	if err != nil || all[0].GetDamaged() == 0 || all[0].GetLent() != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
-	until(t, "the counters", func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
+	waitFor(t, "the counters",
+		func() bool { r := b.replica(); return r.GetKvFetched() == 0 && r.GetKvFetchFailed() == 12 })
 	if line := `troupe_kv_copies_failed_total{from="remote",to="hbm"} 12`; !strings.Contains(scrape(t, b.Node), line) {
 		t.Errorf("no %s", line)
 	}
 }
 
-// TestLenderFaults: a holder that crashes, or is silent, costs the blocks and no token; and it lends again.
-func TestLenderFaults(t *testing.T) {
+// TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but
+// no token, and that it serves blocks again afterwards.
+func TestFetchSurvivesHolderFaults(t *testing.T) {
 	for _, on := range []string{"*messages.LeaseBlocks", "*replica.returned"} {
 		t.Run(on, func(t *testing.T) {
 			crash := &testkit.Crash{On: on, Times: 1}
-			a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+			a, b := startPeers(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
 				if i == 0 && kind == "replica" {
 					return crash.Middleware
 				}
@@ -104,24 +111,24 @@ func TestLenderFaults(t *testing.T) {
 			for i := range uint32(2) {
 				prompt := text(i, 200)
 				want, _ := a.generate(prompt)
-				b.hears(a.replica().GetName(), prompt)
+				b.awaitBlocks(a.replica().GetName(), prompt)
 				got, cached := b.generate(prompt)
 				if !slices.Equal(got, want) || i > 0 && cached != 192 {
 					t.Errorf("prompt %d: got %v with %d tokens cached, want %v", i, got, cached, want)
 				}
 			}
 			if crash.Crashed() == 0 {
-				t.Error("it did not crash")
+				t.Error("no crash was injected")
 			}
 		})
 	}
 }
 
-// TestTokenIsTheRightToSend: over real connections, blocks come only to a transfer whose token was given, and a reader that does not take them holds
-// nothing for longer than the lease.
-func TestTokenIsTheRightToSend(t *testing.T) {
+// TestSendRequiresToken checks over real connections that a transfer accepts only blocks with
+// its token, and that a reader that stalls holds nothing for longer than the lease.
+func TestSendRequiresToken(t *testing.T) {
 	var asked atomic.Pointer[messages.LeaseBlocks]
-	a, b := lenders(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
+	a, b := startPeers(t, nil, func(i int, kind string) actor.ReceiverMiddleware {
 		return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 				if m, ok := env.Message.(*messages.LeaseBlocks); ok {
@@ -133,7 +140,7 @@ func TestTokenIsTheRightToSend(t *testing.T) {
 	})
 	prompt := text(1, 200)
 	a.generate(prompt)
-	b.hears(a.replica().GetName(), prompt)
+	b.awaitBlocks(a.replica().GetName(), prompt)
 	b.generate(prompt)
 	space, size := asked.Load().GetSpace(), int(asked.Load().GetBlockBytes())
 	plane, err := bulk.Listen(bulk.Config{})
@@ -158,50 +165,53 @@ func TestTokenIsTheRightToSend(t *testing.T) {
 	ticket := expect(false)
 	forged := proto.CloneOf(ticket)
 	forged.Token[0] ^= 1
-	if r := a.leaseOf("forged", space, prompt, forged, 30*time.Second); r.GetRefused() == nil || came.Load() != 0 {
+	if r := a.requestLease("forged", space, prompt, forged, 30*time.Second); r.GetRefused() == nil || came.Load() != 0 {
 		t.Errorf("with a forged token %d blocks came: %v", came.Load(), r)
 	}
-	if r := a.leaseOf("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 || came.Load() != 12 {
+	if r := a.requestLease("true", space, prompt, ticket, 30*time.Second); r.GetSent().GetBlocks() != 12 ||
+		came.Load() != 12 {
 		t.Errorf("with the token %d blocks came: %v", came.Load(), r)
 	}
 	otherWeights := slices.Clone(space)
 	otherWeights[0] ^= 1
-	if r := a.leaseOf("other weights", otherWeights, prompt, expect(false), 30*time.Second); r.GetSent().GetBlocks() != 0 ||
+	if r := a.requestLease("other weights", otherWeights, prompt, expect(false), 30*time.Second); r.GetSent().
+		GetBlocks() !=
+		0 ||
 		came.Load() != 12 {
 		t.Errorf("for a reader with other weights %d blocks came: %v", came.Load()-12, r)
 	}
-	if r := a.leaseOf("stalled", space, prompt, expect(true), 200*time.Millisecond); r.GetRefused() == nil {
+	if r := a.requestLease("stalled", space, prompt, expect(true), 200*time.Millisecond); r.GetRefused() == nil {
 		t.Errorf("of a reader that takes nothing: %v", r)
 	}
 	close(stalled)
-	until(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
+	waitFor(t, "nothing to be locked", func() bool { r := a.replica(); return r.GetKvBlocksFree() == r.GetKvBlocks() })
 }
 
-// TestFetchingChangesNoToken: conversations over two replicas that have little room, so that blocks travel down, up and between the nodes, have the tokens of
-// one replica with room for everything.
-func TestFetchingChangesNoToken(t *testing.T) {
+// TestFetchChangesNoToken checks that conversations over two replicas with few blocks, which are
+// demoted, restored and fetched, get the tokens of one replica with room for all.
+func TestFetchChangesNoToken(t *testing.T) {
 	const many = 12
-	want := conversations(t, start(t, small(8, 400, 0)), many)
-	a, b := lenders(t, func(i int, c *node.Config) {
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
+	a, b := startPeers(t, func(i int, c *node.Config) {
 		c.Tiers.DRAMBytes, c.Tiers.Watermark = 100*64<<10, 0.5
 	}, func(_ int, kind string) actor.ReceiverMiddleware {
 		if kind == "router" {
-			return blind
+			return hidePrompts
 		}
 		return nil
 	})
 	for range 2 {
-		got := conversations(t, a.Node, many)
+		got := completeConversations(t, a.Node, many)
 		for i := range want {
 			if got[i] != want[i] || want[i] == "" {
 				t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
 			}
 		}
-		a.hearsTiers(b)
-		b.hearsTiers(a)
+		a.awaitTierBlocks(b)
+		b.awaitTierBlocks(a)
 	}
-	until(t, "blocks to be let go of", func() bool {
-		for _, l := range []*lender{a, b} {
+	waitFor(t, "blocks to be released", func() bool {
+		for _, l := range []*kvPeer{a, b} {
 			if r := l.replica(); r.GetKvBlocksFree() != r.GetKvBlocks() {
 				return false
 			}
@@ -212,17 +222,19 @@ func TestFetchingChangesNoToken(t *testing.T) {
 		}
 		return true
 	})
-	for _, l := range []*lender{a, b} {
+	for _, l := range []*kvPeer{a, b} {
 		r := l.replica()
-		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(), r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
+		t.Logf("%s: restored %d, fetched %d, not fetched %d, lent %d", r.GetName(), r.GetKvRestored(),
+			r.GetKvFetched(), r.GetKvFetchFailed(), r.GetKvLent())
 	}
 	if a.replica().GetKvFetched()+b.replica().GetKvFetched() == 0 {
 		t.Error("no block came from the other node")
 	}
 }
 
-// blind is a middleware of routers that hides prompts from them, so that they do not send requests where their blocks are.
-func blind(next actor.ReceiverFunc) actor.ReceiverFunc {
+// hidePrompts is middleware of routers that hides prompts, so that requests are not routed to their
+// blocks.
+func hidePrompts(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 		if m, ok := env.Message.(*messages.RouteSequence); ok {
 			m = proto.CloneOf(m)

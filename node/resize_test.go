@@ -9,35 +9,38 @@ import (
 	"troupe/testkit"
 )
 
-// TestGivesWayAndGrows: a model that has most of a GPU's memory gives KV blocks up for a second one while streams run, and takes
-// them back when it is short and the second one is gone. No stream notices.
-func TestGivesWayAndGrows(t *testing.T) {
-	want := run(t, start(t, nil))
-	n, g := gated(t, 5, func(c *node.Config) {
+// TestReplicaShrinksAndGrows checks that a model gives up KV blocks for a second one while streams
+// run, and gets them back under pressure when the second one is deleted. The streams get the same
+// tokens.
+func TestReplicaShrinksAndGrows(t *testing.T) {
+	want := completeStreams(t, start(t, nil))
+	n, g := startGated(t, 5, func(c *node.Config) {
 		c.Devices, c.Deployments = []host.Config{{MemoryBytes: 64 << 20}}, nil
 	})
-	first, second := kjv(1), kjv(1)
+	first, second := kjvSpec(1), kjvSpec(1)
 	first.MaxSequences, second.MaxSequences = new(uint32(16)), new(uint32(16))
 	deploy(t, n, first)
 	before := replica(t, n, "kjv").GetKvBlocks()
 	texts := make(chan []string, 1)
-	go func() { texts <- run(t, n) }()
+	go func() { texts <- completeStreams(t, n) }()
 	g.await(t)
 	g.open()
 	second.Name, second.Path = "second", testkit.Model()
 	deploy(t, n, second)
-	until(t, "the first gives way", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
+	waitFor(t, "the first model to give up blocks", func() bool { return replica(t, n, "kjv").GetKvBlocks() < before })
 	during := replica(t, n, "kjv").GetKvBlocks()
-	t.Logf("kjv has %d KV blocks, and %d beside a second model, which has %d", before, during, replica(t, n, "second").GetKvBlocks())
+	t.Logf("kjv has %d KV blocks, %d next to a second model with %d", before, during,
+		replica(t, n, "second").GetKvBlocks())
 	for i, got := range <-texts {
 		if got != want[i] {
 			t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 		}
 	}
-	if got := complete(t, n, map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
+	if got := complete(t, n,
+		map[string]any{"model": "second", "prompt": "And", "max_tokens": 4}); got.Usage.CompletionTokens == 0 {
 		t.Error("the second model does not serve")
 	}
-	added(t, n)
+	checkMemorySum(t, n)
 
 	if err := n.DeleteDeployment(t.Context(), "second"); err != nil {
 		t.Fatal(err)
@@ -47,10 +50,10 @@ func TestGivesWayAndGrows(t *testing.T) {
 	enough := make(chan struct{})
 	stop := sync.OnceFunc(func() { close(enough) })
 	defer stop()
-	for range 4 { // more than there is room for
+	for range 4 { // more than fits
 		again.Go(func() {
 			for {
-				for i, got := range run(t, n) {
+				for i, got := range completeStreams(t, n) {
 					if got != want[i] {
 						t.Errorf("stream %d: got %q, want %q", i, got, want[i])
 					}
@@ -63,15 +66,15 @@ func TestGivesWayAndGrows(t *testing.T) {
 			}
 		})
 	}
-	until(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
+	waitFor(t, "it grows", func() bool { return replica(t, n, "kjv").GetKvBlocks() > during })
 	stop()
 	again.Wait()
-	t.Logf("it has %d KV blocks in the end", replica(t, n, "kjv").GetKvBlocks())
-	added(t, n)
+	t.Logf("kjv has %d KV blocks at the end", replica(t, n, "kjv").GetKvBlocks())
+	checkMemorySum(t, n)
 }
 
-// added checks that leased and free memory add up.
-func added(t *testing.T, n *node.Node) {
+// checkMemorySum checks that leased and free memory add up.
+func checkMemorySum(t *testing.T, n *node.Node) {
 	t.Helper()
 	gpus, err := n.Gpus(t.Context())
 	if err != nil {

@@ -16,13 +16,14 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// revise decides which files a deployment is to have that models.deploy, or the configuration, stores over
-// what is stored: those of its folder, as they are now. Where they are known to be those that it has,
-// nothing changes; where they are not known, the first replica that loads them says what they are, and
-// replicas of the files before serve until then. It does not wait for files to be read. The deployment has
-// the fields of what is stored, or none.
+// revise sets the deploy count and the digests of a deployment that models.deploy or the
+// configuration stores in place of stored, which may be nil. spec has the fields of stored, or
+// none. known are the digests of the files in its folder now, as far as they are known; revise
+// reads no files.
 //
-// Until the first replica has said what they are, another models.deploy waits for the same answer.
+// If known equals the stored revision, nothing changes. If it is empty, the first replica that
+// loads the files records their digests, and replicas of the previous files serve until then.
+// Another deploy in the meantime waits for the same record.
 func revise(spec, stored *messages.DeploymentSpec, known engine.Digests) {
 	spec.Deploy, spec.AskedRevision = stored.GetDeploy(), 0
 	if spec.GetPath() != stored.GetPath() || known.Revision != stored.GetRevisionDigest() {
@@ -36,18 +37,27 @@ func (n *Node) Revise(spec, stored *messages.DeploymentSpec) {
 	revise(spec, stored, n.knownDigests(spec))
 }
 
-// knownDigests are those of the files that are to be deployed, as far as they are known: as another node
-// has said, or by this node's own loads.
+// knownDigests returns the digests of the files to deploy if another node reported them or this
+// node has loaded them; otherwise it returns none.
 func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
 	}
-	d, _ := n.format().Known(spec.GetPath())
+	d, _ := n.digestsOf(spec.GetPath())
 	return d
 }
 
-// recordDigests stores the digests of the files that the first replica of a deployment has found. Where
-// there are some already, or models.deploy has come since, those count.
+// digestsOf returns the digests of a model's folder if the loader has read all of its files, and
+// reports whether one of them has changed since.
+func (n *Node) digestsOf(path string) (d engine.Digests, changed bool) {
+	if id, ok := n.loader.(engine.Identifier); ok {
+		return id.Known(path)
+	}
+	return d, false
+}
+
+// recordDigests stores the digests that the first replica of a deployment found. It does nothing if
+// digests are already stored or if the deployment was deployed again.
 func (n *Node) recordDigests(ctx context.Context, name string, deploy uint64, weights, revision string) error {
 	for {
 		spec, at, err := n.store.Get(ctx, name)
@@ -71,9 +81,9 @@ func (n *Node) recordDigests(ctx context.Context, name string, deploy uint64, we
 	}
 }
 
-// folderFault says why a replica could not be loaded again from its folder; empty: nothing is known against it.
+// folderFault returns why a replica could not be loaded again from its folder, or "".
 func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
-	known, changed := n.format().Known(spec.GetPath())
+	known, changed := n.digestsOf(spec.GetPath())
 	where := spec.GetPath() + " of node " + n.cfg.Name
 	_, config := n.cfg.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
 	weights, err := safetensors.Files(n.cfg.Roots, spec.GetPath())
@@ -93,16 +103,16 @@ func (n *Node) folderFault(spec *messages.ReplicaSpec, revision string) string {
 	return ""
 }
 
-// Model implements control.Backend: it says what this node knows of a model's folder.
+// Model implements control.Backend.
 func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
-	facts, err := n.check(path)
+	facts, err := n.checkModel(path)
 	if missing(n.cfg.Roots, path, err) {
 		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	known, changed := n.format().Known(path)
+	known, changed := n.digestsOf(path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
 		Sizes: &messages.ModelSizes{
 			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
@@ -113,18 +123,18 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 		}}, nil
 }
 
-// size says how much memory a model takes, for deployments: their replicas may be on nodes that have its
-// folder, though this one has not.
-func (n *Node) size(path string) (engine.Facts, error) {
+// modelSizes returns the memory needs of a model. If its folder is missing on this node, it asks
+// the others: the replicas may be on nodes that have the folder.
+func (n *Node) modelSizes(path string) (engine.Facts, error) {
 	facts, err := n.inspect(path)
 	if !missing(n.cfg.Roots, path, err) {
 		return facts, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()
-	found, asked := n.view.Model(ctx, path)
-	if asked != nil {
-		return facts, asked
+	found, viewErr := n.view.Model(ctx, path)
+	if viewErr != nil {
+		return facts, viewErr
 	}
 	s := found.GetSizes()
 	return engine.Facts{
@@ -136,7 +146,8 @@ func (n *Node) size(path string) (engine.Facts, error) {
 	}, nil
 }
 
-// missing reports whether a folder could not be inspected since it is not there, or may not be read.
+// missing reports whether an inspection failed because the folder does not exist or is outside the
+// roots.
 func missing(roots modelfile.Roots, path string, err error) bool {
 	if err == nil {
 		return false

@@ -16,8 +16,8 @@ import (
 	"troupe/testkit"
 )
 
-// ownFolder is a copy of the shipped model that a test may change.
-func ownFolder(t *testing.T) string {
+// copyModel returns a copy of the shipped model that a test may change.
+func copyModel(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
 	if err := os.CopyFS(dir, os.DirFS(testkit.Model())); err != nil {
@@ -26,7 +26,8 @@ func ownFolder(t *testing.T) string {
 	return dir
 }
 
-// retrain replaces the weights of a folder by others of the same shapes, as a download does: by another file.
+// retrain replaces the weights in a folder by others of the same shapes, in a new file, as a
+// download does.
 func retrain(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "model.safetensors")
@@ -36,7 +37,7 @@ func retrain(t *testing.T, dir string) {
 	}
 	for i := len(b) / 4; i < len(b)/2; i++ {
 		if i%2 == 1 {
-			b[i] ^= 2 // a high bit of an F16 number's fraction
+			b[i] ^= 2 // a high bit of an F16 fraction
 		}
 	}
 	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
@@ -47,13 +48,14 @@ func retrain(t *testing.T, dir string) {
 	}
 }
 
-// served deploys a folder from a test's configuration.
-func served(dir string) func(*node.Config) {
+// servingFolder configures a node to serve a folder.
+func servingFolder(dir string) func(*node.Config) {
 	return func(c *node.Config) { c.Deployments[0].Path = dir }
 }
 
-// texts are what a node answers to many prompts, each of them asked several times so that all replicas are used.
-func texts(t *testing.T, n *node.Node) (all []string) {
+// completeGoldens returns the completions of many prompts, each requested several times so that all
+// replicas serve some.
+func completeGoldens(t *testing.T, n *node.Node) (all []string) {
 	t.Helper()
 	for _, g := range goldens(t)[:4] {
 		for range 4 {
@@ -81,17 +83,17 @@ func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
 	return d
 }
 
-// TestOtherFilesDoNotServe: a replica that finds other files than those that are served does not serve, and
-// the deployment says so; models.deploy rolls to them, and then all replicas have them.
-func TestOtherFilesDoNotServe(t *testing.T) {
-	dir := ownFolder(t)
-	n := start(t, served(dir))
-	before := texts(t, n)
+// TestChangedFilesAreNotServed checks that a replica that finds changed files does not serve and
+// that the deployment reports it. models.deploy then rolls all replicas to the new files.
+func TestChangedFilesAreNotServed(t *testing.T) {
+	dir := copyModel(t)
+	n := start(t, servingFolder(dir))
+	before := completeGoldens(t, n)
 	retrain(t, dir)
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the second replica is refused, or serves", func() bool {
+	waitFor(t, "the second replica to be refused or to serve", func() bool {
 		d := deployment(t, n)
 		return strings.Contains(d.GetDetail(), "run models.deploy to roll to the new files") &&
 			strings.Contains(d.GetDetail(), dir) ||
@@ -100,16 +102,16 @@ func TestOtherFilesDoNotServe(t *testing.T) {
 	if d := deployment(t, n); d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED {
 		t.Errorf("%v: %s", d.GetState(), d.GetDetail())
 	}
-	if now := texts(t, n); !slices.Equal(now, before) {
-		t.Errorf("the replicas answer\n%q\nand before\n%q", now, before)
+	if now := completeGoldens(t, n); !slices.Equal(now, before) {
+		t.Errorf("completions\n%q\nbefore\n%q", now, before)
 	}
 	first := deployment(t, n).GetSpec()
-	spec := kjv(2)
+	spec := kjvSpec(2)
 	spec.Path = dir
 	if _, err := n.PutDeployment(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "two replicas of the new files", func() bool {
+	waitFor(t, "two replicas to serve the new files", func() bool {
 		d := deployment(t, n)
 		fresh := len(d.GetReplicas()) == 2 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY
 		for _, r := range d.GetReplicas() {
@@ -118,26 +120,26 @@ func TestOtherFilesDoNotServe(t *testing.T) {
 		}
 		return fresh
 	})
-	if now := texts(t, n); len(now) != len(before) || slices.Equal(now, before) {
-		t.Errorf("after models.deploy the replicas answer\n%q\nand before\n%q", now, before)
+	if now := completeGoldens(t, n); len(now) != len(before) || slices.Equal(now, before) {
+		t.Errorf("completions after models.deploy\n%q\nbefore\n%q", now, before)
 	}
 }
 
-// TestDeployOfTheSameFilesRollsNothing: where the files are known to be those that are served, replicas
-// stay; the revision that models.deploy answered is still good as if_revision.
-func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
+// TestDeployOfSameFilesStartsNoRollout checks that replicas stay if the files are known to be
+// unchanged, and that the revision in the answer remains valid as if_revision.
+func TestDeployOfSameFilesStartsNoRollout(t *testing.T) {
 	n := start(t, nil)
-	until(t, "the digests", func() bool { return deployment(t, n).GetSpec().GetRevisionDigest() != "" })
+	waitFor(t, "the digests", func() bool { return deployment(t, n).GetSpec().GetRevisionDigest() != "" })
 	before := deployment(t, n)
 	if s := before.GetSpec(); len(s.GetWeightsDigest()) != 64 || before.GetWeights() != s.GetWeightsDigest()[:12] ||
 		before.GetRevisionShort() != s.GetRevisionDigest()[:12] {
 		t.Errorf("%v", before)
 	}
-	spec := kjv(1)
+	spec := kjvSpec(1)
 	if _, err := n.PutDeployment(t.Context(), spec, before.GetSpec().GetAskedRevision()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the change", func() bool { return deployment(t, n).GetRevision() != before.GetRevision() })
+	waitFor(t, "the change", func() bool { return deployment(t, n).GetRevision() != before.GetRevision() })
 	now := deployment(t, n)
 	if now.GetSpec().GetDeploy() != before.GetSpec().GetDeploy() ||
 		now.GetSpec().GetRevisionDigest() != before.GetSpec().GetRevisionDigest() {
@@ -148,42 +150,43 @@ func TestDeployOfTheSameFilesRollsNothing(t *testing.T) {
 	}
 }
 
-// TestServesWhileTheFolderIsGone: requests are answered as before, also after a new revision of the
-// deployment, which says what is wrong, and where.
-func TestServesWhileTheFolderIsGone(t *testing.T) {
-	dir := ownFolder(t)
-	n := start(t, served(dir))
-	before := texts(t, n)
+// TestServesWithoutFolder checks that requests are served when the folder is gone, even after a
+// deployment has a new revision, whose status names the fault and the folder.
+func TestServesWithoutFolder(t *testing.T) {
+	dir := copyModel(t)
+	n := start(t, servingFolder(dir))
+	before := completeGoldens(t, n)
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the deployment knows", func() bool {
+	waitFor(t, "the deployment to report it", func() bool {
 		d := deployment(t, n)
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_DEGRADED &&
-			(strings.Contains(d.GetDetail(), "no such folder") || strings.Contains(d.GetDetail(), "no node has this folder"))
+			(strings.Contains(d.GetDetail(), "no such folder") ||
+				strings.Contains(d.GetDetail(), "no node has this folder"))
 	})
 	if d := deployment(t, n).GetDetail(); !strings.Contains(d, "node test: ") || !strings.Contains(d, dir) {
 		t.Error(d)
 	}
-	if now := texts(t, n); !slices.Equal(now, before) {
+	if now := completeGoldens(t, n); !slices.Equal(now, before) {
 		t.Errorf("%q\nand before\n%q", now, before)
 	}
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "both replicas", func() bool {
+	waitFor(t, "both replicas", func() bool {
 		d := deployment(t, n)
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 2
 	})
 }
 
-// TestDeployAsksOtherNodes: a folder that only another node has is checked there, and served from there; a
-// node without it says so clearly. Where none has it, the answer names all.
+// TestDeployAsksOtherNodes checks that a folder that only another node has is inspected and served
+// there, and that errors name the nodes that lack it.
 func TestDeployAsksOtherNodes(t *testing.T) {
-	nodes := together(t, 2, func(i int, c *node.Config) {
+	nodes := startCluster(t, 2, func(i int, c *node.Config) {
 		if i == 0 {
 			var err error
 			if c.Roots, err = modelfile.NewRoots(t.TempDir()); err != nil {
@@ -192,25 +195,26 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		}
 	})
 	conn := connect(t, nodes[0])
-	if refused := deploying(t, conn, filepath.Join(t.TempDir(), "nothing")); !strings.Contains(refused,
+	if refused := deployError(t, conn, filepath.Join(t.TempDir(), "nothing")); !strings.Contains(refused,
 		"no node has this folder") || !strings.Contains(refused, "a, b") {
 		t.Errorf("%q", refused)
 	}
-	for range 8 { // any of the two may be asked
-		if refused := deploying(t, conn, testkit.Model()); refused != "" {
+	for range 8 { // either node may answer
+		if refused := deployError(t, conn, testkit.Model()); refused != "" {
 			t.Fatal(refused)
 		}
 	}
-	until(t, "a replica where the folder is", func() bool {
+	waitFor(t, "a replica on the node with the folder", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
-		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY && len(d.GetReplicas()) == 1 &&
+		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
+			len(d.GetReplicas()) == 1 &&
 			d.GetReplicas()[0].GetNode() == "b"
 	})
 	ask := map[string]any{"model": "other", "prompt": "a", "max_tokens": 1}
 	if status, body := post(t, nodes[1], "/v1/completions", ask); status != http.StatusOK {
 		t.Errorf("b: %d %s", status, body)
 	}
-	until(t, "a knows that it is served", func() bool {
+	waitFor(t, "a to know that it is served", func() bool {
 		d, err := nodes[0].Deployment(t.Context(), "other")
 		return err == nil && d.GetSpec().GetRevisionDigest() != ""
 	})
@@ -220,7 +224,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 	}
 }
 
-// TestRevise: which files models.deploy asks for, by what is stored and what is known of those in the folder.
+// TestRevise checks the deploy count and digests for each combination of stored and known digests.
 func TestRevise(t *testing.T) {
 	one, two := engine.Digests{Weights: "w1", Revision: "r1"}, engine.Digests{Weights: "w2", Revision: "r2"}
 	stored := func(path string, d engine.Digests) *messages.DeploymentSpec {
@@ -235,19 +239,28 @@ func TestRevise(t *testing.T) {
 		want   engine.Digests
 	}{
 		{"the first", nil, engine.Digests{}, 1, engine.Digests{}},
-		{"the first, of files that are known", nil, one, 1, one},
+		{"the first one, known files", nil, one, 1, one},
 		{"the same files", stored("p", one), one, 3, one},
 		{"other files", stored("p", one), two, 4, two},
-		{"files that are not known", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
-		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3, engine.Digests{}},
+		{"unknown files", stored("p", one), engine.Digests{}, 4, engine.Digests{}},
+		{"again, before the first replica is loaded", stored("p", engine.Digests{}), engine.Digests{}, 3,
+			engine.Digests{}},
 		{"another folder with the same files", stored("q", one), one, 4, one},
 		{"another folder, before the first replica is loaded", stored("q", engine.Digests{}), engine.Digests{}, 4,
 			engine.Digests{}},
 	} {
-		spec := &messages.DeploymentSpec{Path: "p", Deploy: 99, AskedRevision: 99, WeightsDigest: "x", RevisionDigest: "x"}
+		spec := &messages.DeploymentSpec{
+			Path:           "p",
+			Deploy:         99,
+			AskedRevision:  99,
+			WeightsDigest:  "x",
+			RevisionDigest: "x",
+		}
 		node.Revise(spec, tc.stored, tc.known)
-		if got := (engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}); got != tc.want ||
-			spec.GetDeploy() != tc.deploy || spec.GetAskedRevision() != 0 {
+		if got := (engine.Digests{Weights: spec.GetWeightsDigest(),
+			Revision: spec.GetRevisionDigest()}); got != tc.want ||
+			spec.GetDeploy() != tc.deploy ||
+			spec.GetAskedRevision() != 0 {
 			t.Errorf("%s: %v", tc.name, spec)
 		}
 	}

@@ -18,30 +18,30 @@ import (
 	"troupe/core/kv"
 )
 
-// The cluster secret keeps the cached prefixes of tenants apart. It is kept in the store and, so that the KV
-// blocks on the node's disk stay useful after the store was lost, in the data folder.
+// The cluster secret separates the cached prefixes of tenants. It is in the store and in the data
+// folder, so that KV blocks on the node's disk stay usable if the store is lost.
 
 const (
-	secretFile   = "cluster-secret" // its name in the data folder
-	secretWithin = 30 * time.Second // for the store to answer with it at the start
-	secretAsk    = 2 * time.Second  // for one answer
+	secretFile           = "cluster-secret" // file name in the data folder
+	secretTimeout        = 30 * time.Second // for the store to return it at the start
+	secretAttemptTimeout = 2 * time.Second  // for one attempt
 )
 
 // secret is the cluster secret as this node knows it. It is safe for concurrent use.
 type secret struct {
 	mu      sync.Mutex
 	value   []byte
-	version uint64 // grows with each change
+	version uint64 // incremented with each change
 }
 
-// get returns the secret, nil where it is not known, and a number that grows with each change.
+// get returns the secret, or nil if it is not known yet, and its version.
 func (s *secret) get() ([]byte, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.value, s.version
 }
 
-// set reports whether value is another secret than before.
+// set replaces the secret, and reports whether it has changed.
 func (s *secret) set(value []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,21 +52,22 @@ func (s *secret) set(value []byte) bool {
 	return true
 }
 
-// openSecret reads the cluster secret from the store. Where none is stored, it stores the one in the data
-// folder, or a new one. A node without the secret does not start: it could not keep tenants apart.
+// openSecret reads the cluster secret from the store. If none is stored, it stores the one of the
+// data folder, or a new one. Without the secret the node does not start, because it could not
+// separate tenants.
 func (n *Node) openSecret(ctx context.Context) error {
 	held, err := readSecret(n.cfg.DataDir)
 	if err != nil {
-		n.cfg.Log.Warn().Err(err).Msg("cluster secret in the data folder not used")
+		n.cfg.Log.Warn().Err(err).Msg("ignoring the cluster secret in the data folder")
 	}
 	if held == nil {
 		held = make([]byte, kv.SecretBytes)
 		_, _ = rand.Read(held) // never fails
 	}
-	ctx, cancel := context.WithTimeout(ctx, secretWithin)
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	for {
-		once, end := context.WithTimeout(ctx, secretAsk)
+		once, end := context.WithTimeout(ctx, secretAttemptTimeout)
 		found, err := n.store.CreateSecret(once, held)
 		end()
 		if err == nil {
@@ -76,15 +77,15 @@ func (n *Node) openSecret(ctx context.Context) error {
 		if !bucket.IsTransient(err) && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		select { // the NATS servers elect a leader, or one that was asked has not heard of another node's secret
+		select { // no leader is elected yet, or a server has not seen another node's secret yet
 		case <-ctx.Done():
 			return err
-		case <-time.After(joinAgain):
+		case <-time.After(joinRetry):
 		}
 	}
 }
 
-// restoreSecret stores the secret that this node holds, unless one is stored; then it takes that one up.
+// restoreSecret stores this node's secret, unless one is stored; then it adopts that one.
 func (n *Node) restoreSecret(ctx context.Context) error {
 	held, _ := n.secret.get()
 	if held == nil {
@@ -98,7 +99,7 @@ func (n *Node) restoreSecret(ctx context.Context) error {
 	return nil
 }
 
-// adoptSecret takes up a secret, and keeps it in the data folder.
+// adoptSecret replaces the secret in memory and in the data folder.
 func (n *Node) adoptSecret(value []byte) {
 	before, _ := n.secret.get()
 	if n.secret.set(value) && before != nil {
@@ -106,11 +107,12 @@ func (n *Node) adoptSecret(value []byte) {
 	}
 	if err := writeSecret(n.cfg.DataDir, value); err != nil {
 		n.cfg.Log.Warn().Err(err).
-			Msg("cluster secret not kept in the data folder; if the store is lost, so are the KV blocks of tenants on disk")
+			Msg("cannot write the cluster secret to the data folder; " +
+				"if the store is lost, so are tenants' KV blocks on disk")
 	}
 }
 
-// watchSecret follows the cluster secret. Where it is deleted, it is stored again.
+// watchSecret follows the cluster secret, and stores it again if it is deleted.
 func (n *Node) watchSecret(ctx context.Context, synced func()) {
 	for ctx.Err() == nil {
 		stored := false // since the watch began
@@ -127,25 +129,25 @@ func (n *Node) watchSecret(ctx context.Context, synced func()) {
 			}
 			if !stored {
 				if err := n.restoreSecret(ctx); err != nil {
-					n.cfg.Log.Warn().Err(err).Msg("deleted cluster secret not stored again")
+					n.cfg.Log.Warn().Err(err).Msg("cannot store the deleted cluster secret again")
 				}
 			}
 		})
 		select {
 		case <-ctx.Done():
-		case <-time.After(watchAgain):
-			n.cfg.Log.Warn().Err(err).Msg("store lost, watching the cluster secret again")
+		case <-time.After(rewatchDelay):
+			n.cfg.Log.Warn().Err(err).Msg("store lost; watching the cluster secret again")
 		}
 	}
 }
 
-// salt returns the salt of a tenant's KV blocks.
+// salt returns the salt for the hashes of a tenant's KV blocks.
 func (n *Node) salt(tenant, cacheSalt string) ([]byte, error) {
 	value, _ := n.secret.get()
 	return kv.Salt(value, tenant, cacheSalt)
 }
 
-// readSecret returns the secret in a data folder, nil where there is none.
+// readSecret returns the secret in a data folder, or nil if there is none.
 func readSecret(dir string) ([]byte, error) {
 	path := filepath.Join(dir, secretFile)
 	info, err := os.Lstat(path)
@@ -171,7 +173,7 @@ func readSecret(dir string) ([]byte, error) {
 	return value, nil
 }
 
-// writeSecret keeps the secret in a data folder, where only the owner can read it.
+// writeSecret writes the secret to a data folder, readable by the owner only.
 func writeSecret(dir string, value []byte) error {
 	if dir == "" {
 		return nil
@@ -182,7 +184,7 @@ func writeSecret(dir string, value []byte) error {
 			return nil
 		}
 	}
-	f, err := os.CreateTemp(dir, secretFile+".*") // with mode 0600
+	f, err := os.CreateTemp(dir, secretFile+".*") // mode 0600
 	if err != nil {
 		return err
 	}
@@ -191,7 +193,7 @@ func writeSecret(dir string, value []byte) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // what is left of it does no harm
+		_ = os.Remove(f.Name()) // a leftover does no harm
 	}
 	return err
 }

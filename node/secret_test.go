@@ -20,8 +20,8 @@ import (
 	"troupe/node"
 )
 
-// bucketOf opens the store of a node's cluster.
-func bucketOf(t *testing.T, n *node.Node) jetstream.KeyValue {
+// storeBucket opens the store of a node's cluster.
+func storeBucket(t *testing.T, n *node.Node) jetstream.KeyValue {
 	t.Helper()
 	js, err := jetstream.New(connect(t, n))
 	if err != nil {
@@ -36,11 +36,11 @@ func bucketOf(t *testing.T, n *node.Node) jetstream.KeyValue {
 
 const secretKey = "secrets.prefixes"
 
-// TestSecretIsOne checks that all nodes of a cluster have the same secret, that it is stored again where it is
-// deleted, and that another one that is stored is taken up by all.
-func TestSecretIsOne(t *testing.T) {
+// TestNodesShareSecret checks that all nodes of a cluster have the same secret, store it again if
+// it is deleted, and adopt another stored one.
+func TestNodesShareSecret(t *testing.T) {
 	data := [2]string{t.TempDir(), t.TempDir()}
-	nodes := together(t, 2, func(i int, c *node.Config) { c.DataDir = data[i] })
+	nodes := startCluster(t, 2, func(i int, c *node.Config) { c.DataDir = data[i] })
 	secret := nodes[0].Secret()
 	same := bytes.Equal(secret, nodes[1].Secret())
 	if len(secret) != kv.SecretBytes || !same || bytes.Equal(secret, make([]byte, kv.SecretBytes)) {
@@ -52,11 +52,11 @@ func TestSecretIsOne(t *testing.T) {
 			t.Errorf("the secret in %s: %v, %v", dir, info, err)
 		}
 	}
-	b := bucketOf(t, nodes[1])
+	b := storeBucket(t, nodes[1])
 	if err := b.Delete(t.Context(), secretKey); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the secret to be stored again", func() bool {
+	waitFor(t, "the secret to be stored again", func() bool {
 		e, err := b.Get(t.Context(), secretKey)
 		return err == nil && string(e.Value()) == hex.EncodeToString(secret)
 	})
@@ -65,17 +65,17 @@ func TestSecretIsOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, n := range nodes {
-		until(t, "the nodes to take up another secret", func() bool { return bytes.Equal(n.Secret(), other) })
-		until(t, "the other secret to be in the data folder", func() bool {
+		waitFor(t, "the nodes to adopt another secret", func() bool { return bytes.Equal(n.Secret(), other) })
+		waitFor(t, "the other secret to be in the data folder", func() bool {
 			content, err := os.ReadFile(filepath.Join(data[i], "cluster-secret"))
 			return err == nil && string(content) == hex.EncodeToString(other)+"\n"
 		})
 	}
 }
 
-// TestSecretOutlivesTheStore checks which secret a node has after a restart: the stored one; the one in its data
-// folder where the store was lost; and a new one where what is there cannot be trusted.
-func TestSecretOutlivesTheStore(t *testing.T) {
+// TestSecretSurvivesStoreLoss checks which secret a node has after a restart: the stored one; the
+// one of its data folder if the store was lost; or a new one if that file cannot be trusted.
+func TestSecretSurvivesStoreLoss(t *testing.T) {
 	dir := t.TempDir()
 	life := func(change func()) (secret []byte) {
 		t.Helper()
@@ -107,9 +107,10 @@ func TestSecretOutlivesTheStore(t *testing.T) {
 		{"after a restart", nil, true},
 		{"without the file", func() { _ = os.Remove(file) }, true},
 		{"without the store", loseStore, true},
-		{"with another file", func() { write(t, file, strings.Repeat("ab", kv.SecretBytes), 0o600) }, true},
-		{"with a file that others can read", func() { chmod(t, file, 0o644) }, true},
-		{"with a file that others can write, and without the store", func() { chmod(t, file, 0o666); loseStore() }, false},
+		{"with another file", func() { writeFile(t, file, strings.Repeat("ab", kv.SecretBytes), 0o600) }, true},
+		{"with a file that others can read", func() { changeMode(t, file, 0o644) }, true},
+		{"with a file that others can write, and without the store",
+			func() { changeMode(t, file, 0o666); loseStore() }, false},
 	} {
 		if now := life(tc.change); bytes.Equal(now, first) != tc.same || len(now) != kv.SecretBytes {
 			t.Errorf("%s: %d bytes, the same: %t, want %t", tc.what, len(now), bytes.Equal(now, first), tc.same)
@@ -118,11 +119,11 @@ func TestSecretOutlivesTheStore(t *testing.T) {
 			t.Errorf("%s: the file has %v, %v", tc.what, info, err)
 		}
 	}
-	// What is no secret is not taken for one, and does not keep the node from starting.
+	// A file that contains no secret is ignored and does not prevent a start.
 	second := life(nil)
 	for what, change := range map[string]func(){
-		"text":        func() { write(t, file, "no secret at all", 0o600) },
-		"short":       func() { write(t, file, "abcd", 0o600) },
+		"text":        func() { writeFile(t, file, "no secret at all", 0o600) },
+		"short":       func() { writeFile(t, file, "abcd", 0o600) },
 		"a directory": func() { _ = os.Remove(file); _ = os.Mkdir(file, 0o700) },
 		"a link":      func() { _ = os.RemoveAll(file); _ = os.Symlink("/dev/zero", file) },
 	} {
@@ -133,27 +134,27 @@ func TestSecretOutlivesTheStore(t *testing.T) {
 	}
 }
 
-func write(t *testing.T, file, content string, mode os.FileMode) {
+func writeFile(t *testing.T, file, content string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(content), mode); err != nil {
 		t.Fatal(err)
 	}
-	chmod(t, file, mode)
+	changeMode(t, file, mode)
 }
 
-func chmod(t *testing.T, file string, mode os.FileMode) {
+func changeMode(t *testing.T, file string, mode os.FileMode) {
 	t.Helper()
 	if err := os.Chmod(file, mode); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestNoNodeWithoutSecret checks that a node does not start where the store holds something else under the
-// secret's key: without the secret it could not keep tenants apart.
-func TestNoNodeWithoutSecret(t *testing.T) {
+// TestStartFailsWithoutSecret checks that a node does not start if the store has an invalid secret,
+// because it could not separate tenants.
+func TestStartFailsWithoutSecret(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Deployments = nil })
 	bad := "not-a-secret-in-hexadecimal"
-	if _, err := bucketOf(t, n).PutString(t.Context(), secretKey, bad); err != nil {
+	if _, err := storeBucket(t, n).PutString(t.Context(), secretKey, bad); err != nil {
 		t.Fatal(err)
 	}
 	joined, err := node.Start(t.Context(), node.Config{
@@ -169,14 +170,14 @@ func TestNoNodeWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestSecretIsNowhere checks that neither the secret nor a salt made with it is in a log, an event, a page or an
-// answer of the control service.
-func TestSecretIsNowhere(t *testing.T) {
+// TestSecretIsNotExposed checks that no log, event, page or answer of the control service contains
+// the secret or a salt derived from it.
+func TestSecretIsNotExposed(t *testing.T) {
 	log := &logged{}
-	keys, _ := keyed(t)
+	keys, _ := withTenantKeys(t)
 	n := start(t, func(c *node.Config) {
 		keys(c)
-		roomy(t)(c)
+		withManualTiers(t)(c)
 		c.Log = zerolog.New(log).Level(zerolog.DebugLevel)
 	})
 	conn := connect(t, n)
@@ -190,7 +191,8 @@ func TestSecretIsNowhere(t *testing.T) {
 	for _, ask := range [][2]string{
 		{"kv.pin", fmt.Sprintf(`{"name":"p","model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
 		{"kv.stats", ""}, {"kv.restore", fmt.Sprintf(`{"model":"kjv","tenant":"alice","prompt":%q}`, prompt)},
-		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""}, {"replicas.list", ""},
+		{"kv.offload", ""}, {"tree", `{"format":"json"}`}, {"nodes.list", ""}, {"models.list", ""},
+		{"replicas.list", ""},
 		{"gpus.list", ""}, {"node.test.status", ""}, {"node.test.kv", `{"stats":{}}`},
 		{"replicas.restart", `{"name":"kjv-0"}`}, {"kv.unpin", `{"name":"p"}`},
 	} {
@@ -210,7 +212,7 @@ func TestSecretIsNowhere(t *testing.T) {
 		_, _ = io.Copy(&seen, res.Body)
 		res.Body.Close()
 	}
-	until(t, "an event of the pin", func() bool {
+	waitFor(t, "an event of the pin", func() bool {
 		for {
 			m, err := events.NextMsg(1)
 			if err != nil {
@@ -233,7 +235,7 @@ func TestSecretIsNowhere(t *testing.T) {
 			bytes.Trim([]byte(fmt.Sprint(value)), "[]"), []byte(strings.ReplaceAll(fmt.Sprint(value), " ", ",")),
 		} {
 			if bytes.Contains(seen.Bytes(), text) {
-				t.Errorf("the %s is shown: %s", what, text)
+				t.Errorf("the %s is exposed: %s", what, text)
 			}
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"troupe/node"
 )
 
-// soakRequests is the number of requests that TestSoak serves: TROUPE_SOAK, or 0.
+// soakRequests returns the number of requests for TestSoak: TROUPE_SOAK, or 0.
 func soakRequests() int {
 	n, _ := strconv.Atoi(os.Getenv("TROUPE_SOAK"))
 	return n
 }
 
-// footprint is what a process holds when it is at rest.
+// footprint is the resource usage of an idle process.
 type footprint struct {
 	heap        int64 // live bytes
 	goroutines  int
@@ -35,7 +35,7 @@ func measure(t *testing.T, nodes []*node.Node) (f footprint) {
 		t.Fatal(err)
 	}
 	runtime.GC()
-	runtime.GC() // what the first one finalized
+	runtime.GC() // frees what finalizers of the first collection released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	f.heap, f.goroutines, f.descriptors = int64(m.HeapAlloc), runtime.NumGoroutine(), len(open)
@@ -43,16 +43,16 @@ func measure(t *testing.T, nodes []*node.Node) (f footprint) {
 }
 
 // TestSoak serves requests of one token on a local and a remote replica. After the first 5,000 the
-// live heap grows by no more than 5 MB, and goroutines, descriptors and watchers do not grow.
-// "make soak" runs it with 100,000 requests.
+// live heap grows by at most 5 MB, and goroutines, descriptors and watchers do not grow. "make
+// soak" runs it with 100,000 requests.
 func TestSoak(t *testing.T) {
 	total := soakRequests()
 	if total == 0 {
 		t.Skip("TROUPE_SOAK gives the number of requests; make soak sets it")
 	}
 	const warmUp, most = 5_000, 5_000_000
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(1)) // one of the two gateways reaches it over the network
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(1)) // one of the two gateways reaches it over the network
 	body := []byte(`{"model":"kjv","prompt":[0],"max_tokens":1,"temperature":0}`)
 	var before footprint
 	for i := range total {
@@ -66,7 +66,7 @@ func TestSoak(t *testing.T) {
 		nodes[i%2].Handler().ServeHTTP(sink{http.Header{}}, req)
 	}
 	var after footprint
-	until(t, "no more watchers and goroutines than before", func() bool {
+	waitFor(t, "watchers and goroutines to return to the number before", func() bool {
 		after = measure(t, nodes)
 		return after.watchers <= before.watchers && after.goroutines <= before.goroutines+10
 	})

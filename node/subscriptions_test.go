@@ -15,11 +15,16 @@ import (
 	"troupe/node"
 )
 
-// TestSubscriptionsOfANode asks a server for each subscription of a node: an endpoint of the
-// guarded service, or an inbox of the node, or the changes of members, to which nothing is
-// answered.
-func TestSubscriptionsOfANode(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
+// TestSubscriptions checks that each subscription of a node is an endpoint of the guarded service,
+// an inbox of the node, or one of the member watches, which get no answer.
+func TestSubscriptions(t *testing.T) {
+	s, err := server.NewServer(&server.Options{
+		Host:      "127.0.0.1",
+		Port:      server.RANDOM_PORT,
+		JetStream: true,
+		StoreDir:  t.TempDir(),
+		NoSigs:    true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +43,8 @@ func TestSubscriptionsOfANode(t *testing.T) {
 	for _, e := range serviceInfo(t, conn) {
 		served[e] = true
 	}
-	if len(served) < 30 || !served["troupe.v1.infer.>"] || !served["troupe.v1.models.delete"] || !served["troupe.v1.node.test.status"] {
+	if len(served) < 30 || !served["troupe.v1.infer.>"] || !served["troupe.v1.models.delete"] ||
+		!served["troupe.v1.node.test.status"] {
 		t.Fatalf("not the endpoints of a node: %v", served)
 	}
 	answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")
@@ -55,23 +61,25 @@ func TestSubscriptionsOfANode(t *testing.T) {
 			switch {
 			case served[subject]:
 				delete(served, subject)
-			case slices.ContainsFunc([]string{"$SRV.PING", "$SRV.INFO", "$SRV.STATS"}, func(p string) bool { return strings.HasPrefix(subject, p) }):
+			case slices.ContainsFunc([]string{"$SRV.PING", "$SRV.INFO", "$SRV.STATS"},
+				func(p string) bool { return strings.HasPrefix(subject, p) }):
 				described++
 			case strings.HasPrefix(subject, "_INBOX_troupe_nodes."), strings.HasPrefix(subject, "_INBOX_troupe_peers."):
 				inboxes++
 			case subject == "troupe.members.>":
 				changes++
 			default:
-				t.Errorf("nobody knows why a node subscribes to %s", subject)
+				t.Errorf("unexpected subscription to %s", subject)
 			}
 		}
 	}
 	if len(served) > 0 || described != 9 || inboxes == 0 || changes != 1 {
-		t.Errorf("not subscribed to %v; %d subjects of $SRV, %d inboxes, %d feeds of changes", served, described, inboxes, changes)
+		t.Errorf("not subscribed to %v; %d subjects of $SRV, %d inboxes, %d feeds of changes", served, described,
+			inboxes, changes)
 	}
 }
 
-// serviceInfo returns the subjects that the service says it answers.
+// serviceInfo returns the subjects that the service lists.
 func serviceInfo(t *testing.T, conn *nats.Conn) (subjects []string) {
 	t.Helper()
 	var info micro.Info

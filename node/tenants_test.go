@@ -18,7 +18,7 @@ import (
 	"troupe/node"
 )
 
-// tenantKeys are API keys: dave is of carol's tenant, and erin and frank share with everybody who wants to share.
+// tenantKeys are API keys: dave has carol's tenant, and erin and frank have the shared one.
 const tenantKeys = `
   - {name: alice, key: alice-secret-0001, admin: true}
   - {name: bob, key: bob-secret-000001}
@@ -28,8 +28,8 @@ const tenantKeys = `
   - {name: frank, key: frank-secret-0001, tenant: shared}
 `
 
-// keyed gives a node API keys from a file that write changes.
-func keyed(t *testing.T) (change func(*node.Config), write func(keys string)) {
+// withTenantKeys gives a node API keys from a file that write replaces.
+func withTenantKeys(t *testing.T) (change func(*node.Config), write func(keys string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
 	write = func(keys string) {
@@ -51,11 +51,9 @@ func keyed(t *testing.T) (change func(*node.Config), write func(keys string)) {
 	}, write
 }
 
-// cachedFor asks for a few words with an API key. It returns the text, and the number of tokens of the prompt that
-// were found in the cache.
-func cachedFor(
-	t *testing.T, n *node.Node, secret, prompt string, fields ...string,
-) (text string, cached int) {
+// cachedFor generates a few tokens with an API key. It returns the text and the number of cached
+// prompt tokens.
+func cachedFor(t *testing.T, n *node.Node, secret, prompt string, fields ...string) (text string, cached int) {
 	t.Helper()
 	ask := map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 8, "temperature": 0, "ignore_eos": true}
 	for i := 0; i < len(fields); i += 2 {
@@ -83,7 +81,7 @@ func cachedFor(
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// cachedOverNATS does the same over NATS, where no account is known.
+// cachedOverNATS is cachedFor over NATS without accounts.
 func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int {
 	t.Helper()
 	const ask = `{"prompt":%q,"max_tokens":8,"temperature":0,"ignore_eos":true,"stream":false%s}`
@@ -96,10 +94,10 @@ func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int 
 	return c.Usage.Details.Cached
 }
 
-// TestTenantsShareNoPrefix checks that a key's prompt is never found in the cache by another key, unless both name
-// the same tenant.
+// TestTenantsShareNoPrefix checks that a prompt is never cached for another key, unless both keys
+// have the same tenant.
 func TestTenantsShareNoPrefix(t *testing.T) {
-	keys, write := keyed(t)
+	keys, write := withTenantKeys(t)
 	n := start(t, keys)
 	prompt := strings.Repeat(system, 3)
 	var first string
@@ -130,9 +128,9 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 				step.secret, step.salt, cached, step.found, text, first)
 		}
 	}
-	// Over NATS without accounts, senders are not told apart: they are of the shared space.
+	// Requests over NATS without accounts use the shared tenant.
 	if cached := cachedOverNATS(t, n, prompt, ""); cached < 64 {
-		t.Errorf("over NATS %d tokens of the shared space are cached", cached)
+		t.Errorf("over NATS %d tokens of the shared tenant are cached", cached)
 	}
 	if cached := cachedOverNATS(t, n, prompt, `,"cache_salt":"nats"`); cached != 0 {
 		t.Errorf("over NATS with a cache_salt of its own: %d tokens cached", cached)
@@ -140,7 +138,7 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	if cached := cachedOverNATS(t, n, prompt, `,"cache_salt":"nats"`); cached < 64 {
 		t.Errorf("over NATS with the same cache_salt again: %d tokens cached", cached)
 	}
-	// A key is rotated: the name stays, or another one is given to the tenant.
+	// A key is rotated: it keeps its name, or the tenant gets a key with another name.
 	write(`
   - {name: alice, key: alice-secret-0002}
   - {name: carol-2026, key: carol-secret-0002, tenant: acme}
@@ -155,19 +153,19 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	}
 }
 
-// TestTenantsAfterRestart checks that blocks on disk are found again by their own tenant alone, after a restart and
-// also after the store with the cluster secret was lost.
+// TestTenantsAfterRestart checks that only their own tenant finds blocks on disk after a restart,
+// even after the loss of the store with the cluster secret.
 func TestTenantsAfterRestart(t *testing.T) {
-	keys, _ := keyed(t)
+	keys, _ := withTenantKeys(t)
 	data, path := t.TempDir(), filepath.Join(t.TempDir(), "kv")
 	prompt := strings.Repeat(system, 3)
 	life := func(secrets ...string) (cached []int) {
 		t.Run("life", func(t *testing.T) {
-			n := start(t, tiered(path, keys, func(c *node.Config) {
+			n := start(t, withTiers(path, keys, func(c *node.Config) {
 				c.DataDir = data
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			for _, secret := range secrets {
 				_, c := cachedFor(t, n, secret, prompt)
 				cached = append(cached, c)
@@ -194,15 +192,16 @@ func TestTenantsAfterRestart(t *testing.T) {
 	}
 }
 
-// TestTenantsAcrossNodes checks that a replica fetches another node's blocks for a sequence of the same salt alone.
+// TestTenantsAcrossNodes checks that a replica fetches another node's blocks only for a sequence
+// with the same salt.
 func TestTenantsAcrossNodes(t *testing.T) {
-	a, b := lenders(t, nil, nil)
+	a, b := startPeers(t, nil, nil)
 	prompt, alice, bob := text(1, 200), []byte("salt of alice"), []byte("salt of bob")
 	want, cached := a.generateSalted(prompt, alice)
 	if cached != 0 {
 		t.Fatalf("%d tokens of a new prompt are cached", cached)
 	}
-	b.hearsSalted(a.replica().GetName(), prompt, alice)
+	b.awaitSaltedBlocks(a.replica().GetName(), prompt, alice)
 	for _, tc := range []struct {
 		salt   []byte
 		cached uint32
@@ -212,17 +211,17 @@ func TestTenantsAcrossNodes(t *testing.T) {
 			t.Errorf("salt %q: got %v with %d tokens cached, want %v with %d", tc.salt, got, cached, want, tc.cached)
 		}
 	}
-	until(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
+	waitFor(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
 }
 
-// TestTenantsAreRoutedApart checks that through the gateway of either node a request goes to the replica that has
-// its tenant's blocks, and that explain counts no blocks of others as cached.
+// TestTenantsAreRoutedApart checks that either gateway routes a request to the replica with its
+// tenant's blocks, and that explain counts no blocks of other tenants as cached.
 func TestTenantsAreRoutedApart(t *testing.T) {
-	keys, _ := keyed(t)
-	nodes := together(t, 2, func(_ int, c *node.Config) { keys(c) })
-	deploy(t, nodes[0], kjv(2))
+	keys, _ := withTenantKeys(t)
+	nodes := startCluster(t, 2, func(_ int, c *node.Config) { keys(c) })
+	deploy(t, nodes[0], kjvSpec(2))
 	conn, prompt := connect(t, nodes[0]), strings.Repeat(system, 3)
-	explained := func(id string) (cached uint32) { // of all candidates, the most
+	explained := func(id string) (cached uint32) { // maximum of all candidates
 		for _, d := range answer[messages.ExplainResponse](t, conn, "troupe.v1.explain."+id, "").GetDecisions() {
 			for _, c := range d.GetCandidates() {
 				cached = max(cached, c.GetCachedTokens())
@@ -231,7 +230,7 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 		return cached
 	}
 	cachedFor(t, nodes[0], "alice-secret-0001", prompt)
-	until(t, "alice's request to be routed to her blocks from the other node", func() bool {
+	waitFor(t, "alice's request to be routed to her blocks from the other node", func() bool {
 		id, cached := cachedAs(t, nodes[1], "alice-secret-0001", prompt)
 		return cached >= 64 && explained(id) >= 64
 	})
@@ -247,7 +246,7 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 	}
 }
 
-// cachedAs is cachedFor, and returns the id that explain knows the request by.
+// cachedAs is cachedFor, and returns the request ID for explain.
 func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cached int) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 4})
@@ -269,11 +268,11 @@ func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cac
 	return c.ID, c.Usage.Details.Cached
 }
 
-// TestPinsAreOfTenants checks that a pin keeps the blocks of the tenant that it names, and of no other, and that
-// kv.restore brings up those of the tenant that it names.
-func TestPinsAreOfTenants(t *testing.T) {
-	keys, _ := keyed(t)
-	n := start(t, func(c *node.Config) { roomy(t)(c); keys(c) })
+// TestPinsArePerTenant checks that a pin keeps only the blocks of its tenant, and that kv.restore
+// restores only those of its tenant.
+func TestPinsArePerTenant(t *testing.T) {
+	keys, _ := withTenantKeys(t)
+	n := start(t, func(c *node.Config) { withManualTiers(t)(c); keys(c) })
 	conn := connect(t, n)
 	pin := func(tenant string) *messages.PinnedPrefix {
 		body := fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, system, tenant)
@@ -285,15 +284,16 @@ func TestPinsAreOfTenants(t *testing.T) {
 		t.Fatalf("%v\n%v", acme, common)
 	}
 	if unnamed := pin(""); unnamed.GetName() != common.GetName() {
-		t.Errorf("%s is the shared space's pin, and %s was made without a tenant", common.GetName(), unnamed.GetName())
+		t.Errorf("%s is the pin of the shared tenant, %s was made without a tenant", common.GetName(),
+			unnamed.GetName())
 	}
 	answer[messages.KvUnpinResponse](t, conn, "troupe.v1.kv.unpin", fmt.Sprintf(`{"name":%q}`, common.GetName()))
-	pinned := func() uint32 { return held(t, conn).GetReplicas()[0].GetKvBlocksPinned() }
+	pinned := func() uint32 { return kvStats(t, conn).GetReplicas()[0].GetKvBlocksPinned() }
 	prompt := system + " And the people said unto him,"
 	cachedFor(t, n, "alice-secret-0001", prompt)
 	cachedFor(t, n, "erin-secret-00001", prompt)
 	cachedFor(t, n, "carol-secret-0001", prompt)
-	until(t, "acme's blocks to be pinned", func() bool { return pinned() == acme.GetBlocks() })
+	waitFor(t, "acme's blocks to be pinned", func() bool { return pinned() == acme.GetBlocks() })
 	for range 3 {
 		answer[messages.KvFlushResponse](t, conn, "troupe.v1.kv.flush", "")
 	}

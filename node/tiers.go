@@ -18,42 +18,49 @@ import (
 	"troupe/messages"
 )
 
-// TiersConfig says how much room there is for KV blocks below the devices' memory. The zero value has none.
+// TiersConfig configures the KV tiers below HBM. The zero value has none.
 type TiersConfig struct {
-	DRAMBytes int64   // of page-locked host memory
-	NVMeBytes int64   // of a file on a local disk; it keeps its blocks over restarts
-	NVMePath  string  // of that file
-	Watermark float64 // share of HBM, and of a tier, above which blocks leave it ahead of need; default kv.DefaultWatermark
-	Policy    string  // which block leaves a tier first: one of kv.PolicyNames; default kv.DefaultPolicy
-	// DRAMOptional goes without that tier, with a warning, where the memory can not be had.
+	DRAMBytes int64  // size in page-locked host memory
+	NVMeBytes int64  // size of the file at NVMePath; its blocks survive restarts
+	NVMePath  string // on a local disk
+	// Watermark is the share of HBM, and of each tier, above which blocks are demoted ahead of
+	// need; default kv.DefaultWatermark.
+	Watermark float64
+	Policy    string // eviction policy of the tiers, one of kv.PolicyNames; default kv.DefaultPolicy
+	// DRAMOptional starts the node without the DRAM tier, with a warning, if the memory cannot be
+	// allocated.
 	DRAMOptional bool
-	// RestoreAlways restores blocks also where recomputing them would be faster, and where they are long looked for. For tests and measurements.
+	// RestoreAlways restores blocks even if recomputing them is estimated to be faster or finding
+	// them takes long. For tests and measurements.
 	RestoreAlways bool
-	// PartBytes is the least of a block that is copied at once on the way up, so that prefill can begin before the rest; default 256 KiB. RestoreEarly begins
-	// it with the restore, whatever that takes, and waits for it. For tests and measurements.
+	// PartBytes is the smallest part of a block that a restore copies at once, so that prefill can
+	// begin before the rest; default 256 KiB. RestoreEarly starts the prefill with the restore and
+	// waits for the blocks, whatever the estimate. For tests and measurements.
 	PartBytes    int
 	RestoreEarly bool
-	// RemoteBytes of blocks may be on their way from other nodes at once; default kvblock.DefaultRemoteBytes.
+	// RemoteBytes limits the bytes of blocks in flight from other nodes; default
+	// kvblock.DefaultRemoteBytes.
 	RemoteBytes int64
-	// LocalOnly neither fetches blocks from other replicas and nodes nor lends them any.
+	// LocalOnly disables the exchange of blocks with other replicas and nodes.
 	LocalOnly bool
 }
 
 const (
 	tiersID = nodeID + "/tiers"
-	// hbmIdle and nvmeIdle are after how many steps a block that nobody wanted is copied to the tier below HBM, and goes from DRAM to NVMe.
-	hbmIdle  = 100
-	nvmeIdle = 1000
+	// hbmIdleSteps is the number of steps after which an unused block is copied from HBM to the
+	// tier below, and nvmeIdleSteps that after which it is copied from DRAM to NVMe.
+	hbmIdleSteps  = 100
+	nvmeIdleSteps = 1000
 )
 
 // lowerTier is an open tier below HBM.
 type lowerTier struct {
 	name   string
 	store  kvstore.Store
-	detail string // what it is made of, for people
+	detail string // description for people
 }
 
-// openTiers opens the tiers that are configured, the fastest first.
+// openTiers opens the configured tiers, fastest first.
 func (n *Node) openTiers(context.Context) error {
 	if err := n.openDRAM(); err != nil {
 		return err
@@ -75,7 +82,10 @@ func (n *Node) openDRAM() error {
 	case err == nil:
 		n.addTier("dram", kvstore.NewArena(memory, cut.Bytes), "host memory")
 	case cfg.DRAMOptional:
-		n.cfg.Log.Warn().Err(err).Int64("bytes", cfg.DRAMBytes).Msg("no host memory for KV blocks; give a size with --kv-dram")
+		n.cfg.Log.Warn().
+			Err(err).
+			Int64("bytes", cfg.DRAMBytes).
+			Msg("cannot allocate host memory for KV blocks; set a size with --kv-dram")
 	default:
 		return fmt.Errorf("tier dram: %w; give it less than %s with --kv-dram", err, units.FormatBytes(cfg.DRAMBytes))
 	}
@@ -88,12 +98,13 @@ func (n *Node) openNVMe() error {
 		return nil
 	}
 	cut := kv.CutSlabs(cfg.NVMeBytes)
-	if cut.Bytes <= 2*kv.SlotUnit { // the names of a slab and of a block
+	if cut.Bytes <= 2*kv.SlotUnit { // room for the headers of a slab and of a block
 		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, "--kv-nvme"))
 	}
 	f, err := kvstore.OpenFile(kvstore.FileConfig{Path: cfg.NVMePath, Slabs: cut, AllocHost: n.devices[0].AllocHost})
 	if errors.Is(err, os.ErrPermission) || errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%w; make a folder that this user may write to, or name another file with --kv-nvme-path", err)
+		err = fmt.Errorf("%w; create a folder that this user can write to, "+
+			"or choose another file with --kv-nvme-path", err)
 	}
 	if err != nil {
 		return fmt.Errorf("tier nvme: %w", err)
@@ -103,52 +114,82 @@ func (n *Node) openNVMe() error {
 		detail = cfg.NVMePath + ", through the page cache: its file system has no O_DIRECT"
 	}
 	if f.Emptied() {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Msg("its blocks are gone: they were written by an earlier version, in a file of another size, or its name was damaged")
+		n.cfg.Log.Warn().
+			Str("tier", "nvme").
+			Str("path", cfg.NVMePath).
+			Msg("tier file discarded: of an earlier version, of another size, or with a damaged header")
 	}
 	if f.UnreadSectors() > 0 {
-		n.cfg.Log.Warn().Str("tier", "nvme").Str("path", cfg.NVMePath).Int("sectors", f.UnreadSectors()).Msg("the disk can not read all of it, and blocks are lost; look at the disk, or name a file on another one with --kv-nvme-path")
+		n.cfg.Log.Warn().
+			Str("tier", "nvme").
+			Str("path", cfg.NVMePath).
+			Int("sectors", f.UnreadSectors()).
+			Msg("unreadable sectors in the tier file lose blocks; " +
+				"check the disk, or use another one with --kv-nvme-path")
 	}
 	n.addTier("nvme", f, detail)
 	return nil
 }
 
-// tooSmall says that no block would fit.
+// tooSmall returns the error text for a tier that has no room for a block.
 func tooSmall(bytes int64, option string) string {
 	return fmt.Sprintf("no KV block fits into %s; give more with %s", units.FormatBytes(bytes), option)
 }
 
 func (n *Node) addTier(name string, store kvstore.Store, detail string) {
-	n.cfg.Log.Info().Str("tier", name).Int("slabs", store.Slabs().Count).Int("slab_bytes", store.Slabs().Bytes).Str("detail", detail).Msg("tier opened")
+	n.cfg.Log.Info().
+		Str("tier", name).
+		Int("slabs", store.Slabs().Count).
+		Int("slab_bytes", store.Slabs().Bytes).
+		Str("detail", detail).
+		Msg("tier opened")
 	n.tiers = append(n.tiers, lowerTier{name, store, detail})
-	n.undo = append(n.undo, func() { _ = store.Close() })
+	n.closers = append(n.closers, func() { _ = store.Close() })
 }
 
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for i, t := range n.tiers {
-		cfg := kvblock.TierConfig{Name: t.name, Store: t.store, OnDemoted: n.copies.copied, Policy: n.cfg.Tiers.Policy,
-			Limits: kv.TierLimits{Watermark: n.cfg.Tiers.Watermark}, Log: n.cfg.Log}
+		cfg := kvblock.TierConfig{
+			Name:      t.name,
+			Store:     t.store,
+			OnDemoted: n.copyMetrics.observe,
+			Policy:    n.cfg.Tiers.Policy,
+			Limits:    kv.TierLimits{Watermark: n.cfg.Tiers.Watermark},
+			Log:       n.cfg.Log,
+		}
 		if !n.cfg.Tiers.LocalOnly {
 			cfg.Router, cfg.DataPlane = n.pid(routerID), n.bulk
 		}
 		if i+1 < len(n.tiers) {
 			below := n.tiers[i+1]
-			cfg.Limits.IdleSteps, cfg.Below = nvmeIdle-hbmIdle, &kvblock.Lower{Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store}
+			cfg.Limits.IdleSteps = nvmeIdleSteps - hbmIdleSteps
+			cfg.Below = &kvblock.Lower{
+				Name: below.name, Tier: n.pid(tiersID + "/" + below.name), Store: below.store,
+			}
 		}
-		children = append(children, supervise.Child{Name: t.name, Props: n.as("tier", kvblock.TierProps(cfg))})
+		children = append(children, supervise.Child{Name: t.name, Props: n.instrument("tier", kvblock.TierProps(cfg))})
 	}
 	if !n.cfg.Tiers.LocalOnly {
-		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.as("tier", n.remoteProps())})
+		children = append(children,
+			supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier", n.remoteProps())})
 	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
 }
 
-// lower is what a replica is told of the tiers.
-func (n *Node) lower() replica.Tiers {
-	t := replica.Tiers{Watermark: n.cfg.Tiers.Watermark, IdleSteps: hbmIdle, Copied: n.copies.copied, Always: n.cfg.Tiers.RestoreAlways,
-		PartBytes: n.cfg.Tiers.PartBytes, Early: n.cfg.Tiers.RestoreEarly}
+// kvTiers returns the tiers as replicas see them.
+func (n *Node) kvTiers() replica.Tiers {
+	t := replica.Tiers{
+		Watermark: n.cfg.Tiers.Watermark,
+		IdleSteps: hbmIdleSteps,
+		Copied:    n.copyMetrics.observe,
+		Always:    n.cfg.Tiers.RestoreAlways,
+		PartBytes: n.cfg.Tiers.PartBytes,
+		Early:     n.cfg.Tiers.RestoreEarly,
+	}
 	if !n.cfg.Tiers.LocalOnly {
-		t.Remote, t.Elsewhere = n.pid(remoteID), func() bool { return len(n.holders) > 1 || len(n.members.Live()) > 1 }
+		t.Remote = n.pid(remoteID)
+		t.Elsewhere = func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})
@@ -164,7 +205,7 @@ func (n *Node) tierPIDs() []*actor.PID {
 	return pids
 }
 
-// TierDetails say what the tiers below HBM are made of, and how large they are, for people.
+// TierDetails describes the tiers below HBM for people: size and medium.
 func (n *Node) TierDetails() (all []string) {
 	for _, t := range n.tiers {
 		all = append(all, fmt.Sprintf("%s of %s", units.FormatBytes(t.store.Slabs().Capacity()), t.detail))
@@ -172,11 +213,12 @@ func (n *Node) TierDetails() (all []string) {
 	return all
 }
 
-// Tiers asks the tiers below HBM how full they are.
+// Tiers returns the usage of the tiers below HBM.
 func (n *Node) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
 	var all []*messages.SlotsStatus
 	for _, t := range n.tiers {
-		answer, err := n.system.Root.RequestFuture(n.pid(tiersID+"/"+t.name), &messages.GetSlots{RequestId: t.name}, 5*time.Second).Result()
+		tier, query := n.pid(tiersID+"/"+t.name), &messages.GetSlots{RequestId: t.name}
+		answer, err := n.system.Root.RequestFuture(tier, query, 5*time.Second).Result()
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", t.name, err)
 		}

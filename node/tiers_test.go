@@ -12,38 +12,45 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"troupe/messages"
 	"troupe/node"
 	"troupe/testkit"
 )
 
-// tiered gives a node tiers, and so few HBM blocks that most have to travel.
-func tiered(path string, more ...func(*node.Config)) func(*node.Config) {
+// withTiers gives a node tiers, and so few HBM blocks that most blocks are demoted.
+func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
-		small(8, 400, 70)(c)
-		c.Tiers = node.TiersConfig{DRAMBytes: 40 * 64 << 10, NVMeBytes: 4000 * 64 << 10, NVMePath: path, Watermark: 0.5, RestoreAlways: true}
+		withLimits(8, 400, 70)(c)
+		c.Tiers = node.TiersConfig{
+			DRAMBytes:     40 * 64 << 10,
+			NVMeBytes:     4000 * 64 << 10,
+			NVMePath:      path,
+			Watermark:     0.5,
+			RestoreAlways: true,
+		}
 		for _, change := range more {
 			change(c)
 		}
 	}
 }
 
-// byLayers has blocks come up layer by layer, and what reads them run meanwhile.
-func byLayers(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
+// withEarlyRestore restores blocks layer by layer, overlapped with prefill.
+func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
 
-// conversations asks for texts that share beginnings, in two rounds, so that what the first computed is wanted again.
-func conversations(t *testing.T, n *node.Node, many int) []string {
+// completeConversations completes prompts with common prefixes in two rounds, so that the second
+// round reuses blocks of the first.
+func completeConversations(t *testing.T, n *node.Node, many int) []string {
 	t.Helper()
-	return conversationsWith(t, n, "kjv", many)
+	return completeConversationsOf(t, n, "kjv", many)
 }
 
-func conversationsWith(t *testing.T, n *node.Node, model string, many int) []string {
+// completeConversationsOf is completeConversations for a model.
+func completeConversationsOf(t *testing.T, n *node.Node, model string, many int) []string {
 	t.Helper()
 	texts := make([]string, 2*many)
 	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things which came to pass before")
+	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai " +
+		"behold all these things which came to pass before")
 	prompts := make([]string, many)
 	for i := range prompts {
 		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
@@ -58,7 +65,14 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 			turns <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-turns }()
-				ask := map[string]any{"model": model, "prompt": prompts[i], "max_tokens": 12, "temperature": 0.8, "seed": i, "ignore_eos": true}
+				ask := map[string]any{
+					"model":       model,
+					"prompt":      prompts[i],
+					"max_tokens":  12,
+					"temperature": 0.8,
+					"seed":        i,
+					"ignore_eos":  true,
+				}
 				if round == 1 {
 					ask["prompt"] = prompts[i] + texts[i] + " And"
 				}
@@ -76,49 +90,56 @@ func conversationsWith(t *testing.T, n *node.Node, model string, many int) []str
 	return texts
 }
 
-// TestTiersChangeNoToken: with room for few blocks in HBM, so that most travel down and up, all goldens and 200 random prompts give the tokens of a
-// run with room for everything.
+// TestTiersChangeNoToken checks that all goldens and 200 random prompts get the tokens of a run
+// with room for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
-	want := conversations(t, start(t, small(8, 400, 0)), 100)
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), 100)
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
-	}{{"whole blocks", func(*node.Config) {}}, {"by layers", byLayers}} {
+	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withEarlyRestore}} {
 		t.Run(how.name, func(t *testing.T) {
-			n := start(t, tiered(filepath.Join(t.TempDir(), "kv"), how.change))
-			got := conversations(t, n, 100)
+			n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), how.change))
+			got := completeConversations(t, n, 100)
 			for i := range want {
 				if got[i] != want[i] || want[i] == "" {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
 				}
 			}
 			for _, g := range goldens(t) {
-				c := complete(t, n, map[string]any{"model": "kjv", "prompt": g.Prompt, "max_tokens": len(g.OutputIDs), "temperature": 0})
+				c := complete(t, n, map[string]any{
+					"model":       "kjv",
+					"prompt":      g.Prompt,
+					"max_tokens":  len(g.OutputIDs),
+					"temperature": 0,
+				})
 				if c.Choices[0].Text != g.Text {
 					t.Errorf("%q: got %q, want %q", g.Prompt, c.Choices[0].Text, g.Text)
 				}
 			}
-			dram, nvme := settled(t, n)
+			dram, nvme := awaitSettledTiers(t, n)
 			r := replica(t, n, "kjv")
-			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(), r.GetKvRestored(), r.GetKvRecomputed(),
-				r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
-			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 || r.GetKvRestored() < 50 || dram.GetDamaged()+nvme.GetDamaged() > 0 {
-				t.Error("too few blocks travelled")
+			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
+				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
+			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 ||
+				r.GetKvRestored() < 50 ||
+				dram.GetDamaged()+nvme.GetDamaged() > 0 {
+				t.Error("too few blocks were demoted or restored")
 			}
 			if layered := how.name == "by layers"; layered != (r.GetKvRestoresOverlapped() > 10) {
-				t.Errorf("%d sequences began before their blocks were there", r.GetKvRestoresOverlapped())
+				t.Errorf("%d sequences started before their blocks were restored", r.GetKvRestoresOverlapped())
 			}
 		})
 	}
 }
 
-// settled waits until no block travels.
-func settled(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
+// awaitSettledTiers waits until no block is in flight between tiers.
+func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 	t.Helper()
-	until(t, "all copies to end", func() bool {
+	waitFor(t, "all copies to end", func() bool {
 		all, err := n.Tiers(t.Context())
 		if err != nil {
-			return false // it is between two lives
+			return false // the actor is restarting
 		}
 		dram, nvme = all[0], all[1]
 		return dram.GetArriving()+dram.GetLeaving()+nvme.GetArriving() == 0
@@ -126,16 +147,17 @@ func settled(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 	return dram, nvme
 }
 
-// TestTierFaultsChangeNoToken: whoever crashes while blocks travel, and whatever happens to the file, every prompt gets the tokens of a run without tiers,
-// and no slot is lost.
+// TestTierFaultsChangeNoToken checks that prompts get the tokens of a run without tiers when an
+// actor crashes or the file is corrupted, and that no slot leaks.
 func TestTierFaultsChangeNoToken(t *testing.T) {
 	const many = 24
-	want := conversations(t, start(t, small(8, 400, 0)), many)
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string
 		crash *testkit.Crash
 	}{
-		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}}, // who asked waits for seconds: all may be over before the next
+		// the caller waits for seconds, and the run may end before the next one
+		{"tier", &testkit.Crash{On: "*messages.ReserveSlots", After: 9, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.CommitBlocks", After: 7, Times: 2}},
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
@@ -148,44 +170,40 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
-			n := start(t, tiered(path, byLayers, func(c *node.Config) {
-				c.Wrap = func(kind string, p *actor.Props) *actor.Props {
-					if kind == tc.kind {
-						p.Configure(actor.WithReceiverMiddleware(tc.crash.Middleware))
-					}
-					return p.Configure(actor.WithReceiverMiddleware(testkit.Wire))
-				}
+			n := start(t, withTiers(path, withEarlyRestore, func(c *node.Config) {
+				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			if tc.kind == "file" {
-				defer damage(t, path)()
+				defer corruptFile(t, path)()
 			}
-			got := conversations(t, n, many)
+			got := completeConversations(t, n, many)
 			for i := range want {
 				if got[i] != want[i] {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
 				}
 			}
 			if tc.crash.Crashed() < tc.crash.Times {
-				t.Errorf("it crashed %d times, not %d", tc.crash.Crashed(), tc.crash.Times)
+				t.Errorf("%d crashes, want %d", tc.crash.Crashed(), tc.crash.Times)
 			}
-			dram, nvme := settled(t, n)
+			dram, nvme := awaitSettledTiers(t, n)
 			t.Logf("restored %d; %v; %v", replica(t, n, "kjv").GetKvRestored(), dram, nvme)
 			for _, s := range []*messages.SlotsStatus{dram, nvme} {
 				if s.GetFree()+s.GetResident() != s.GetSlots() {
-					t.Errorf("slots are lost: %v", s)
+					t.Errorf("slots leaked: %v", s)
 				}
 			}
-			if tc.kind == "file" && (nvme.GetDamaged() == 0 || failed(t, n, "nvme", "hbm") == 0) {
-				t.Error("no damage was seen")
+			if tc.kind == "file" && (nvme.GetDamaged() == 0 || failedCopies(t, n, "nvme", "hbm") == 0) {
+				t.Error("no corruption was detected")
 			}
 		})
 	}
 }
 
-// failed is how many blocks did not come from one tier to another.
-func failed(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
+// failedCopies returns the number of blocks whose copy between two tiers failed.
+func failedCopies(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	t.Helper()
-	stats, err := n.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
+	stats, err := n.KV(t.Context(),
+		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +215,8 @@ func failed(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	return blocks
 }
 
-// damage changes bytes all over a file's first slots, until it is told to stop.
-func damage(t *testing.T, path string) (stop func()) {
+// corruptFile changes random bytes in a file's first slots until stop is called.
+func corruptFile(t *testing.T, path string) (stop func()) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -224,11 +242,16 @@ func damage(t *testing.T, path string) (stop func()) {
 	return func() { end(); ended.Wait() }
 }
 
-// TestRestartedNodeHasItsBlocks: a node that starts again over the same file reuses prefixes that it computed in an earlier life; over other weights it
-// does not.
-func TestRestartedNodeHasItsBlocks(t *testing.T) {
+// TestNVMeTierSurvivesRestart checks that a restarted node reuses the prefixes in its NVMe file,
+// but not those of other weights.
+func TestNVMeTierSurvivesRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kv")
-	ask := map[string]any{"model": "kjv", "prompt": strings.Repeat("And God said, Let there be light. ", 30), "max_tokens": 8, "temperature": 0}
+	ask := map[string]any{
+		"model":       "kjv",
+		"prompt":      strings.Repeat("And God said, Let there be light. ", 30),
+		"max_tokens":  8,
+		"temperature": 0,
+	}
 	model := filepath.Join(t.TempDir(), "model")
 	if err := os.CopyFS(model, os.DirFS(testkit.Model())); err != nil {
 		t.Fatal(err)
@@ -237,14 +260,14 @@ func TestRestartedNodeHasItsBlocks(t *testing.T) {
 		var text string
 		var cached int
 		t.Run("life", func(t *testing.T) {
-			n := start(t, tiered(path, func(c *node.Config) {
+			n := start(t, withTiers(path, func(c *node.Config) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			until(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
-			until(t, "its blocks to be on the disk", func() bool {
+			waitFor(t, "its blocks to be on the disk", func() bool {
 				complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 2})
 				all, err := n.Tiers(t.Context())
 				return err == nil && all[0].GetResident() > 5 && all[0].GetArriving() == 0

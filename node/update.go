@@ -11,8 +11,10 @@ import (
 	"troupe/messages"
 )
 
-// Update implements control.Backend. The path is stored as an absolute one, so that it means the same after a restart.
-func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (done control.Updated, err error) {
+// Update implements control.Backend. It makes the path absolute, so that it has the same meaning
+// after a restart.
+func (n *Node) Update(ctx context.Context, name string, ifRevision uint64,
+	change control.Change) (done control.Updated, err error) {
 	for {
 		stored, at, err := n.store.Get(ctx, name)
 		switch {
@@ -24,7 +26,8 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 			n.cfg.Log.Warn().Err(err).Str("model", name).Msg("stored deployment cannot be read; replaced")
 			stored = nil
 		}
-		if ifRevision != 0 && ifRevision != at && ifRevision != stored.GetAskedRevision() { // else only digests were added since
+		if ifRevision != 0 && ifRevision != at &&
+			ifRevision != stored.GetAskedRevision() { // else only digests were added
 			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
 				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
 		}
@@ -36,7 +39,7 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 		if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
 			return done, err
 		}
-		if err := n.nameIsFree(spec.GetName()); err != nil {
+		if err := n.checkNameFree(spec.GetName()); err != nil {
 			return done, err
 		}
 		revision, err := n.store.Put(ctx, spec, at)
@@ -47,24 +50,25 @@ func (n *Node) Update(ctx context.Context, name string, ifRevision uint64, chang
 			return done, err
 		}
 		done = control.Updated{Before: stored, After: spec, Revision: revision}
-		n.announce(done)
+		n.publishChange(done)
 		return done, nil
 	}
 }
 
-// nameIsFree refuses the name of an adapter.
-func (n *Node) nameIsFree(name string) error {
+// checkNameFree returns an error if an adapter has the name.
+func (n *Node) checkNameFree(name string) error {
 	for _, a := range n.catalogue.All("") {
 		if a.GetName() == name {
-			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS,
-				fmt.Sprintf("%s is the name of an adapter of model %s; give the deployment another one", name, a.GetModel()))
+			return control.Refuse(messages.Reason_REASON_ALREADY_EXISTS, fmt.Sprintf(
+				"%s is the name of an adapter of model %s; give the deployment another name", name, a.GetModel()))
 		}
 	}
 	return nil
 }
 
-// announce publishes a change, as one of scale where nothing but the number of replicas is another.
-func (n *Node) announce(done control.Updated) {
+// publishChange publishes a change: as model.scaled if only numbers of replicas changed, else as
+// model.deployed.
+func (n *Node) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {
 		if f := c.GetField(); f != "replicas" && f != "min_replicas" && f != "max_replicas" {
@@ -74,5 +78,6 @@ func (n *Node) announce(done control.Updated) {
 	if done.Before == nil || changes == nil {
 		kind = "model.deployed"
 	}
-	n.events.Publish(kind, done.After.GetName(), fmt.Sprintf("revision %d: %s", done.Revision, control.ChangesText(changes)))
+	n.events.Publish(kind, done.After.GetName(),
+		fmt.Sprintf("revision %d: %s", done.Revision, control.ChangesText(changes)))
 }

@@ -9,7 +9,7 @@ import (
 	"troupe/node"
 )
 
-// watchers returns the number of watchers of every actor of some nodes that has any, by node and id.
+// watchers returns the number of watchers of each watched actor, by node and ID.
 func watchers(nodes []*node.Node) map[string]uint32 {
 	found := make(map[string]uint32)
 	var visit func(node string, actors []*messages.ActorNode)
@@ -27,22 +27,25 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 	return found
 }
 
-// TestRequestsLeaveNoWatchers serves requests on local and remote replicas. Afterwards every actor
-// has the watchers that it had before the first.
+// TestRequestsLeaveNoWatchers checks that actors have as many watchers after requests on local and
+// remote replicas as before.
 func TestRequestsLeaveNoWatchers(t *testing.T) {
-	nodes := together(t, 2, nil)
-	deploy(t, nodes[0], kjv(2))
+	nodes := startCluster(t, 2, nil)
+	deploy(t, nodes[0], kjvSpec(2))
 	var before map[string]uint32
-	until(t, "a deployment and a router to watch each replica", func() bool {
+	waitFor(t, "a deployment and a router to watch each replica", func() bool {
 		before = watchers(nodes)
-		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 && before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
+		return before["a:node/replicas/kjv-0"]+before["b:node/replicas/kjv-0"] == 2 &&
+			before["a:node/replicas/kjv-1"]+before["b:node/replicas/kjv-1"] == 2
 	})
 	for range 20 {
 		for _, n := range nodes {
-			if status, body := post(t, n, "/v1/completions", map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4, "max_tokens": 1}); status != http.StatusOK {
+			if status, body := post(t, n, "/v1/completions",
+				map[string]any{"model": "kjv", "prompt": "In the beginning", "n": 4,
+					"max_tokens": 1}); status != http.StatusOK {
 				t.Fatalf("%d %s", status, body)
 			}
 		}
 	}
-	until(t, "the watchers of before", func() bool { return maps.Equal(watchers(nodes), before) })
+	waitFor(t, "the number of watchers to be as before", func() bool { return maps.Equal(watchers(nodes), before) })
 }

@@ -22,24 +22,25 @@ import (
 	"troupe/gateway/web"
 )
 
-// WebConfig says who may ask over HTTP, and how much.
+// WebConfig configures the access over HTTP and its limits.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is where /metrics, /live, /health and /ready are served too; empty: nowhere. On loopback it
-	// asks for no key.
+	// Metrics is a second address for /metrics, /live, /health and /ready; empty: none. On loopback
+	// it needs no key.
 	Metrics string
-	// Hosts are names of this node beside localhost, its own ones and addresses. Without keys, a
-	// node that listens on loopback answers no others; with keys, only if some are listed.
+	// Hosts are additional host names of this node; localhost, its own names and its addresses are
+	// always accepted. Other hosts are refused if Hosts is set, or if a node without keys listens
+	// on loopback.
 	Hosts   []string
-	Origins []string // whose pages may use the API
-	// BodyBytes bounds the memory of request bodies; 0: the gateway's default.
+	Origins []string // web origins that may use the API
+	// BodyBytes limits the memory for request bodies; 0: the gateway's default.
 	BodyBytes int64
 }
 
-// metricsConnections is how many scrapers may be connected.
+// metricsConnections limits the connections of scrapers.
 const metricsConnections = 64
 
-// lateHandler serves with the handler that was set last.
+// lateHandler is a handler that can be replaced while it serves.
 type lateHandler struct{ now atomic.Pointer[http.Handler] }
 
 func (l *lateHandler) set(h http.Handler) { l.now.Store(&h) }
@@ -49,29 +50,30 @@ func (l *lateHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	(*l.now.Load()).ServeHTTP(w, r)
 }
 
-// openWeb serves HTTP. Until serveWeb only probes are answered, so that the node is known to be alive however
-// long it starts.
+// openWeb starts to serve HTTP. Until serveWeb it answers only probes, so that a slow start is not
+// taken for a dead node.
 func (n *Node) openWeb() (err error) {
-	listener := n.cfg.Web
+	listener := n.cfg.HTTPListener
 	if listener == nil {
 		if listener, err = listen("HTTP", "--http", n.cfg.HTTP); err != nil {
 			return err
 		}
 	}
-	n.undo = append(n.undo, func() { _ = listener.Close() })
+	n.closers = append(n.closers, func() { _ = listener.Close() })
 	n.address = listener.Addr().String()
 	limits := n.cfg.WebConfig.Limits
 	limited := web.Listen(listener, limits)
 	n.metrics.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "troupe_http_connections", Help: "Connections of HTTP clients that are open.",
+			Name: "troupe_http_connections", Help: "Open connections of HTTP clients.",
 		}, func() float64 { open, _ := limited.Stats(); return float64(open) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "troupe_http_connections_refused_total", Help: "Connections of HTTP clients beyond a limit.",
+			Name: "troupe_http_connections_refused_total",
+			Help: "Connections of HTTP clients refused because of a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	n.busy.set(gateway.Starting())
-	n.serve(limited, limits, &n.entry)
+	n.overloadHandler.set(gateway.StartingHandler())
+	n.serve(limited, limits, &n.clientHandler)
 	if n.cfg.WebConfig.Metrics == "" {
 		return nil
 	}
@@ -79,20 +81,20 @@ func (n *Node) openWeb() (err error) {
 	if err != nil {
 		return err
 	}
-	n.undo = append(n.undo, func() { _ = scrapers.Close() })
+	n.closers = append(n.closers, func() { _ = scrapers.Close() })
 	n.metricsAddress = scrapers.Addr().String()
-	limits.Connections, limits.PerAddress = metricsConnections, metricsConnections
-	n.serve(web.Listen(scrapers, limits), limits, &n.scraped)
+	limits.MaxConnections, limits.MaxPerAddress = metricsConnections, metricsConnections
+	n.serve(web.Listen(scrapers, limits), limits, &n.metricsHandler)
 	return nil
 }
 
-// serve starts an HTTP server, which answers probes until its handler is set.
+// serve starts an HTTP server that answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
-	late.set(gateway.Starting())
-	s := web.NewServer(limits, late, &n.busy, n.webLog())
+	late.set(gateway.StartingHandler())
+	s := web.NewServer(limits, late, &n.overloadHandler, n.webLog())
 	n.servers = append(n.servers, s)
-	n.undo = append(n.undo, func() { _ = s.Close() })
-	l = n.secured(l)
+	n.closers = append(n.closers, func() { _ = s.Close() })
+	l = n.withTLS(l)
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			n.cfg.Log.Error().Err(err).Msg("HTTP server ended")
@@ -100,38 +102,38 @@ func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	}()
 }
 
-// secured puts TLS around a listener, where there is a certificate.
-func (n *Node) secured(l net.Listener) net.Listener {
+// withTLS wraps a listener in TLS if a certificate is configured.
+func (n *Node) withTLS(l net.Listener) net.Listener {
 	if n.cfg.HTTPTLS == nil {
 		return l
 	}
 	return tls.NewListener(l, n.cfg.HTTPTLS)
 }
 
-// serveWeb lets requests in.
+// serveWeb starts to serve requests.
 func (n *Node) serveWeb(context.Context) error {
 	handler := http.Handler(n.gateway)
 	if hosts, ok := n.hosts(n.address); ok {
-		handler = n.gateway.Hosts(hosts, handler)
+		handler = n.gateway.AllowHosts(hosts, handler)
 	}
-	n.busy.set(n.gateway.Busy())
-	n.entry.set(handler)
+	n.overloadHandler.set(n.gateway.BusyHandler())
+	n.clientHandler.set(handler)
 	if n.metricsAddress == "" {
 		return nil
 	}
-	onLoopback := loopback(n.metricsAddress)
-	handler = n.gateway.Scrapes(onLoopback)
+	onLoopback := isLoopback(n.metricsAddress)
+	handler = n.gateway.MetricsHandler(onLoopback)
 	if hosts, ok := n.hosts(n.metricsAddress); ok || onLoopback {
-		handler = n.gateway.Hosts(hosts, handler)
+		handler = n.gateway.AllowHosts(hosts, handler)
 	}
-	n.scraped.set(handler)
+	n.metricsHandler.set(handler)
 	return nil
 }
 
-// hosts returns the names that requests must be for, where they must be for some.
+// hosts returns the accepted host names, and reports whether requests are checked against them.
 func (n *Node) hosts(address string) (names []string, check bool) {
 	names = slices.Clone(n.cfg.WebConfig.Hosts)
-	check = len(names) > 0 || n.cfg.Keys == nil && loopback(address)
+	check = len(names) > 0 || n.cfg.Keys == nil && isLoopback(address)
 	configured, _, _ := net.SplitHostPort(n.cfg.HTTP)
 	machine, _ := os.Hostname()
 	label, _, _ := strings.Cut(machine, ".")
@@ -143,25 +145,26 @@ func (n *Node) hosts(address string) (names []string, check bool) {
 	return names, check
 }
 
-func loopback(address string) bool {
+func isLoopback(address string) bool {
 	at, err := netip.ParseAddrPort(address)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// webLog takes what net/http says about connections: clients cause it, so it is debug, and seldom.
+// webLog returns the error log of net/http. Clients cause its lines, so it logs at level debug and
+// samples them.
 func (n *Node) webLog() *log.Logger {
 	seldom := n.cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
-	return log.New(debugLines{seldom}, "", 0)
+	return log.New(debugWriter{seldom}, "", 0)
 }
 
-type debugLines struct{ zerolog.Logger }
+type debugWriter struct{ zerolog.Logger }
 
-func (d debugLines) Write(line []byte) (int, error) {
+func (d debugWriter) Write(line []byte) (int, error) {
 	d.Debug().Msg(strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
-// MetricsAddr is where scrapers are served; empty: nowhere but at HTTPAddr.
+// MetricsAddr returns the address of the listener for scrapers; empty: there is none.
 func (n *Node) MetricsAddr() string { return n.metricsAddress }
 
 func listen(what, option, address string) (net.Listener, error) {
@@ -173,5 +176,5 @@ func listen(what, option, address string) (net.Listener, error) {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	return nil, fmt.Errorf("%s can not listen on %s: %w; give another address with %s", what, address, err, option)
+	return nil, fmt.Errorf("%s cannot listen on %s: %w; give another address with %s", what, address, err, option)
 }

@@ -25,10 +25,11 @@ const (
 	webAdminKey = "sk-admin-0123456789"
 )
 
-// keyed gives a node two keys.
-func webKeyed(t *testing.T) func(*node.Config) {
+// withWebKeys gives a node two keys.
+func withWebKeys(t *testing.T) func(*node.Config) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
-	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey, webAdminKey)
+	content := fmt.Sprintf("keys:\n- {name: user, key: %s}\n- {name: admin, key: %s, admin: true}\n", webUserKey,
+		webAdminKey)
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -39,8 +40,8 @@ func webKeyed(t *testing.T) func(*node.Config) {
 	return func(c *node.Config) { c.Keys = keys }
 }
 
-// askWith sends a request with the headers that are given as pairs, and returns status and body.
-func webAsk(t *testing.T, method, url, body string, headers ...string) (int, string) {
+// httpRequest sends a request with headers given in pairs, and returns status and body.
+func httpRequest(t *testing.T, method, url, body string, headers ...string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
@@ -64,8 +65,8 @@ func webAsk(t *testing.T, method, url, body string, headers ...string) (int, str
 	return res.StatusCode, string(all)
 }
 
-// TestNodeOnLoopback: a node without keys serves programs of its machine, and not the pages that
-// browsers there show.
+// TestNodeOnLoopback checks that a node without keys serves local programs, but not web pages in
+// local browsers.
 func TestNodeOnLoopback(t *testing.T) {
 	n := start(t, func(c *node.Config) { c.Advertise = "" })
 	base := "http://" + n.HTTPAddr()
@@ -77,9 +78,12 @@ func TestNodeOnLoopback(t *testing.T) {
 		want               int
 	}{
 		{"POST", "/v1/completions", complete, []string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
-		{"POST", "/v1/completions", complete, []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
-		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`, []string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
-		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`, []string{"Content-Type", "application/json", "Host", "evil.example"}, 403},
+		{"POST", "/v1/completions", complete,
+			[]string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`,
+			[]string{"Content-Type", "text/plain", "Origin", "http://evil.example"}, 403},
+		{"POST", "/v1/load_lora_adapter", `{"lora_name":"a","lora_path":"/a"}`,
+			[]string{"Content-Type", "application/json", "Host", "evil.example"}, 403},
 		{"GET", "/tree", "", []string{"Host", "evil.example"}, 403},
 		{"GET", "/metrics", "", []string{"Host", "evil.example"}, 403},
 		{"GET", "/tree", "", nil, 200},
@@ -87,20 +91,20 @@ func TestNodeOnLoopback(t *testing.T) {
 		{"GET", "/ready", "", []string{"Host", "localhost:8000"}, 200},
 		{"GET", "/ready", "", []string{"Host", machine}, 200},
 	} {
-		if got, body := webAsk(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
+		if got, body := httpRequest(t, tc.method, base+tc.path, tc.body, tc.headers...); got != tc.want {
 			t.Errorf("%s %s %v: %d, want %d: %.300s", tc.method, tc.path, tc.headers, got, tc.want, body)
 		}
 	}
-	if _, body := webAsk(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
-		t.Errorf("the models show more than a name: %s", body)
+	if _, body := httpRequest(t, "GET", base+"/v1/models", ""); !strings.Contains(body, `"root":"kjv"`) {
+		t.Errorf("the models expose more than a name: %s", body)
 	}
 }
 
-// TestNodeWithKeys: what concerns all models is for admins; a listener for scrapers asks for no key
-// on loopback, and else for an admin's.
+// TestNodeWithKeys checks that only admins may use what concerns all models, and that a listener
+// for scrapers needs no key on loopback and an admin's elsewhere.
 func TestNodeWithKeys(t *testing.T) {
-	n := start(t, func(c *node.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
-	open := start(t, func(c *node.Config) { webKeyed(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
+	n := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
+	open := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })
 	main, scrape := "http://"+n.HTTPAddr(), "http://"+n.MetricsAddr()
 	_, port, _ := net.SplitHostPort(open.MetricsAddr())
 	beyond := "http://127.0.0.1:" + port
@@ -113,27 +117,35 @@ func TestNodeWithKeys(t *testing.T) {
 		{main + "/ready", "", 200}, {main + "/health", "", 200},
 		{scrape + "/metrics", "", 200}, {scrape + "/ready", "", 200}, {scrape + "/health", "", 200},
 		{scrape + "/tree", "", 404}, {scrape + "/tree", webAdminKey, 404}, {scrape + "/v1/models", webAdminKey, 404},
-		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403}, {beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
+		{beyond + "/metrics", "", 401}, {beyond + "/metrics", webUserKey, 403},
+		{beyond + "/metrics", webAdminKey, 200}, {beyond + "/v1/models", webAdminKey, 404},
 	} {
-		if got, body := webAsk(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
+		if got, body := httpRequest(t, "GET", tc.url, "", "Authorization", "Bearer "+tc.key); got != tc.want {
 			t.Errorf("%s %s: %d, want %d: %.300s", tc.url, tc.key, got, tc.want, body)
 		}
 	}
-	if got, _ := webAsk(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
+	if got, _ := httpRequest(t, "GET", scrape+"/metrics", "", "Host", "evil.example"); got != http.StatusForbidden {
 		t.Errorf("scraping under a foreign name: %d", got)
 	}
-	if got, _ := webAsk(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
+	if got, _ := httpRequest(t, "GET", main+"/ready", "", "Host", "api.example"); got != http.StatusOK {
 		t.Errorf("with keys, behind a proxy with a name of its own: %d", got)
 	}
 }
 
-// TestFloodOfANode: while clients hold more connections than they may, some with requests that
-// never come, probes, scrapers and NATS are served; what they held is free again.
-func TestFloodOfANode(t *testing.T) {
+// TestConnectionFlood checks that probes, scrapers and NATS are served while clients exceed the
+// connection limits, some with requests that never arrive, and that the connections are freed
+// afterwards.
+func TestConnectionFlood(t *testing.T) {
 	n := start(t, func(c *node.Config) {
-		webKeyed(t)(c)
+		withWebKeys(t)(c)
 		c.WebConfig.Metrics = "127.0.0.1:0"
-		c.WebConfig.Limits = web.Limits{Connections: 40, PerAddress: 40, Spare: 8, Stall: 200 * time.Millisecond, SpareTime: time.Hour}
+		c.WebConfig.Limits = web.Limits{
+			MaxConnections:   40,
+			MaxPerAddress:    40,
+			MaxOverflow:      8,
+			BodyStallTimeout: 200 * time.Millisecond,
+			OverflowTimeout:  time.Hour,
+		}
 	})
 	var held []net.Conn
 	for i := range 300 {
@@ -143,12 +155,14 @@ func TestFloodOfANode(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 		if held = append(held, c); i%2 == 0 {
-			continue // nothing comes of it at all
+			continue // sends nothing
 		}
-		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", webUserKey)
+		fmt.Fprintf(c,
+			"POST /v1/completions HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n",
+			webUserKey)
 	}
 	gauge := func(name string) string {
-		_, all := webAsk(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
+		_, all := httpRequest(t, "GET", "http://"+n.MetricsAddr()+"/metrics", "")
 		for line := range strings.Lines(all) {
 			if value, ok := strings.CutPrefix(line, name+" "); ok {
 				return strings.TrimSpace(value)
@@ -180,11 +194,12 @@ func TestFloodOfANode(t *testing.T) {
 	for _, c := range held {
 		_ = c.Close()
 	}
-	until(t, "the connections are closed", func() bool { return gauge("troupe_http_connections") == "0" })
+	waitFor(t, "the connections to be closed", func() bool { return gauge("troupe_http_connections") == "0" })
 	if got := gauge("troupe_gateway_body_bytes"); got != "0" {
 		t.Errorf("bodies hold %s bytes", got)
 	}
-	r, err := http.NewRequest("POST", "http://"+n.HTTPAddr()+"/v1/completions", bytes.NewReader([]byte(`{"model":"kjv","prompt":"a","max_tokens":2}`)))
+	r, err := http.NewRequest("POST", "http://"+n.HTTPAddr()+"/v1/completions",
+		bytes.NewReader([]byte(`{"model":"kjv","prompt":"a","max_tokens":2}`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -122,14 +123,24 @@ func (m *mirror) snapshot() map[string]entry {
 	return maps.Clone(m.keys)
 }
 
-// deleteUnlisted marks keys as deleted that a full listing at a revision does not contain. The
-// bucket has already purged the markers of their deletion.
-func (m *mirror) deleteUnlisted(prefix string, listed map[string]bool, at uint64) {
+// unlisted returns the keys that a listing at a revision does not contain although they were there.
+func (m *mirror) unlisted(prefix string, listed map[string]bool, at uint64) (keys []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key, h := range m.keys {
 		if strings.HasPrefix(key, prefix) && !h.deleted && h.revision <= at && !listed[key] {
-			m.set(key, entry{revision: h.revision, deleted: true})
+			keys = append(keys, key)
 		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// markDeleted records that the bucket has no such key, and no longer the marker of its deletion.
+func (m *mirror) markDeleted(key string, at uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.keys[key]; h.revision <= at {
+		m.set(key, entry{revision: h.revision, deleted: true})
 	}
 }

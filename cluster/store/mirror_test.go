@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -53,16 +54,19 @@ func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 	}
 }
 
-// TestDeleteUnlisted checks that a key that the bucket no longer lists counts as deleted and is not
+// TestMarkDeleted checks that a key that the bucket no longer lists counts as deleted and is not
 // restored later.
-func TestDeleteUnlisted(t *testing.T) {
+func TestMarkDeleted(t *testing.T) {
 	var m mirror
 	for _, key := range []string{"nodes.a", "nodes.b", "pins.c"} {
 		m.put(key, entry{value: []byte("v"), revision: 5})
 	}
 	at := m.lastRevision()
 	m.put("nodes.d", entry{value: []byte("v"), revision: at + 1}) // written during the listing
-	m.deleteUnlisted("nodes.", map[string]bool{"nodes.a": true}, at)
+	for _, key := range m.unlisted("nodes.", map[string]bool{"nodes.a": true}, at) {
+		m.markDeleted(key, at)
+	}
+	m.markDeleted("nodes.d", at)
 	all := m.snapshot()
 	if all["nodes.a"].deleted || !all["nodes.b"].deleted || all["pins.c"].deleted || all["nodes.d"].deleted {
 		t.Errorf("%+v", all)
@@ -70,6 +74,38 @@ func TestDeleteUnlisted(t *testing.T) {
 	m.put("nodes.a", entry{revision: 4, deleted: true})
 	if m.snapshot()["nodes.a"].deleted {
 		t.Error("an older revision replaced a newer one")
+	}
+}
+
+// emptyListing is a watch whose server does not have the keys yet.
+type emptyListing struct {
+	jetstream.KeyWatcher
+	updates chan jetstream.KeyValueEntry
+}
+
+func (w emptyListing) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
+
+// TestListingBehindLeader checks that a key does not count as deleted because the server that sent a
+// listing is behind the leader, and that the watch delivers it before the end of the listing.
+func TestListingBehindLeader(t *testing.T) {
+	s, _ := open(t)
+	s.mirror.put(deployments+"m", entry{value: []byte("{}"), revision: put(t, s, "m", 1)})
+	w := emptyListing{updates: make(chan jetstream.KeyValueEntry, 1)}
+	w.updates <- nil
+	close(w.updates)
+	var applied []string
+	err := s.consume(t.Context(), w, deployments, s.mirror.lastRevision(), nil, nil, func(e jetstream.KeyValueEntry) {
+		if e == nil {
+			applied = append(applied, "end")
+			return
+		}
+		applied = append(applied, e.Key())
+	})
+	if got := strings.Join(applied, " "); got != deployments+"m end" || err == nil {
+		t.Errorf("the watch delivered %q, %v", got, err)
+	}
+	if h := s.mirror.snapshot()[deployments+"m"]; h.deleted || h.revision == 0 {
+		t.Errorf("the mirror has %+v", h)
 	}
 }
 

@@ -72,7 +72,9 @@ func (s *Store) consume(
 				return nil // the bucket was recreated since the watch began
 			}
 			if e == nil {
-				s.mirror.deleteUnlisted(prefix, listed, at)
+				if err := s.confirmUnlisted(ctx, prefix, listed, at, apply); err != nil {
+					return err
+				}
 				listed = nil
 			} else if listed != nil {
 				listed[e.Key()] = true
@@ -80,6 +82,26 @@ func (s *Store) consume(
 			apply(e)
 		}
 	}
+}
+
+// confirmUnlisted handles the known keys that a listing lacks. Either they were deleted, or the server
+// that sent the listing is behind the leader: the leader is asked, and apply called for keys that it
+// has.
+func (s *Store) confirmUnlisted(
+	ctx context.Context, prefix string, listed map[string]bool, at uint64, apply func(jetstream.KeyValueEntry),
+) error {
+	for _, key := range s.mirror.unlisted(prefix, listed, at) {
+		e, err := s.kv.Get(ctx, key)
+		switch {
+		case errors.Is(err, jetstream.ErrKeyNotFound):
+			s.mirror.markDeleted(key, at)
+		case err != nil:
+			return err
+		case s.mirror.apply(e):
+			apply(e)
+		}
+	}
+	return nil
 }
 
 // sameBucket reports whether the bucket is still the one that has all keys of the mirror.

@@ -72,7 +72,7 @@ func (u upCommand) Run(c console) error {
 	ctx := untilSignal()
 	log := newLog(c, s)
 	s.warn(log)
-	node.CollectSeldom()
+	node.SetGCPercent()
 	node, err := abandonable(ctx, func() (*node.Node, error) { return s.start(ctx, log) })
 	if ctx.Err() != nil && node == nil {
 		fmt.Fprintln(c.out, "\nTold to end while starting.")
@@ -127,7 +127,7 @@ func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg node.Confi
 	if err := s.place(ctx, login); err != nil {
 		return cfg, err
 	}
-	cfg.HTTP, cfg.Web, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
+	cfg.HTTP, cfg.HTTPListener, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
 	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
 	cfg.NATSInboxPrefixes = words(s.NATSInboxPrefixes)
 	cfg.TrustAccounts = s.NATSTrustAccounts != nil && *s.NATSTrustAccounts

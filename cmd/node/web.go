@@ -18,7 +18,7 @@ func (s settings) webConfig() node.WebConfig {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer.Unmap()) })
 	}
 	return node.WebConfig{
-		Limits:  web.Limits{Connections: connections, PerAddress: perAddress, Exempt: exempt},
+		Limits:  web.Limits{MaxConnections: connections, MaxPerAddress: perAddress, ExemptAddress: exempt},
 		Metrics: s.MetricsListen, BodyBytes: bytesOf(s.HTTPMemory),
 		Hosts: elements(s.AllowedHosts), Origins: elements(s.AllowedOrigins),
 	}

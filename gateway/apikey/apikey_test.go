@@ -19,14 +19,14 @@ const (
 	bob   = "bob-secret-000002"
 )
 
-func file(t testing.TB, content string) string {
+func writeKeyFile(t testing.TB, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys.yaml")
-	write(t, path, content)
+	replaceFile(t, path, content)
 	return path
 }
 
-func write(t testing.TB, path, content string) {
+func replaceFile(t testing.TB, path, content string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-func TestFind(t *testing.T) {
-	keys, err := apikey.Open(file(t, fmt.Sprintf(`
+func TestFindKey(t *testing.T) {
+	keys, err := apikey.Open(writeKeyFile(t, fmt.Sprintf(`
 keys:
   - name: alice
     key: %s
@@ -69,10 +69,11 @@ keys:
 	}
 }
 
-// TestChange: a key that is added is known with the next request, one that is gone is not, and a file that is wrong changes nothing.
-func TestChange(t *testing.T) {
+// TestKeyFileReload checks that added keys are valid and removed ones invalid from the next request
+// on, and that an invalid file changes nothing.
+func TestKeyFileReload(t *testing.T) {
 	log := &bytes.Buffer{}
-	path := file(t, "keys: [{name: alice, key: "+alice+"}]")
+	path := writeKeyFile(t, "keys: [{name: alice, key: "+alice+"}]")
 	keys, err := apikey.Open(path, zerolog.New(log))
 	if err != nil {
 		t.Fatal(err)
@@ -82,15 +83,15 @@ func TestChange(t *testing.T) {
 		_, b := keys.Find(bob)
 		return fmt.Sprint(a, b)
 	}
-	write(t, path, "keys: [{name: bob, key: "+bob+"}]")
+	replaceFile(t, path, "keys: [{name: bob, key: "+bob+"}]")
 	if got := known(); got != "false true" {
 		t.Errorf("after the change: %s", got)
 	}
-	write(t, path, "keys: [{name: bob, kye: "+alice+"}]")
+	replaceFile(t, path, "keys: [{name: bob, kye: "+alice+"}]")
 	if got := known(); got != "false true" {
-		t.Errorf("after a wrong file: %s", got)
+		t.Errorf("after an invalid file: %s", got)
 	}
-	if n := strings.Count(log.String(), "changed API keys not taken"); n != 1 {
+	if n := strings.Count(log.String(), "changed API keys rejected"); n != 1 {
 		t.Errorf("reported %d times:\n%s", n, log)
 	}
 	if strings.Contains(log.String(), "secret") {
@@ -98,29 +99,31 @@ func TestChange(t *testing.T) {
 	}
 }
 
-func TestWrong(t *testing.T) {
+func TestInvalidKeyFile(t *testing.T) {
+	empty := sha256.Sum256(nil)
 	for content, want := range map[string]string{
 		"keys: [{name: shared, key: " + alice + "}]": "a key named shared without a tenant would share cached prefixes",
 		"":             "it has no keys",
 		"keys: []":     "it has no keys",
-		"keys: [alice": "it goes wrong at line 1, column 7",
-		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                             "it goes wrong at line 2, column 19",
-		"keys: [{key: " + alice + "}]":                                                    `key 1: it has no name`,
-		"keys: [{name: a}]":                                                               "either key or sha256",
-		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                               "either key or sha256",
-		"keys: [{name: a, key: secret}]":                                                  "it has 6 characters and could be guessed",
-		"keys: [{name: a, sha256: ab}]":                                                   "64 hexadecimal digits",
-		"keys: [{name: a, key: " + alice + ", models: []}]":                               "models is empty",
-		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                            "is not a pattern",
-		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":              "keys 1 and 2 have the same name",
-		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]":            `keys 1 and 2 are the same`,
-		"keys: [{name: a, key: " + alice + ", model: x}]":                                 "it goes wrong at line 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]", sha256.Sum256(nil)):                  "of an empty text",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", sha256.Sum256(nil)):        "it goes wrong at line 2, column 1",
-		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", sha256.Sum256(nil)):      "it goes wrong at line 2, column 1",
-		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}", sha256.Sum256([]byte{1})): "it goes wrong at line 1",
+		"keys: [alice": "syntax error at line 1, column 7",
+		"keys:\n  - {name: alice, sk-secret-key-as-field: 1}":                  "syntax error at line 2, column 19",
+		"keys: [{key: " + alice + "}]":                                         `key 1: name is missing`,
+		"keys: [{name: a}]":                                                    "either key or sha256",
+		"keys: [{name: a, key: " + alice + ", sha256: ab}]":                    "either key or sha256",
+		"keys: [{name: a, key: secret}]":                                       "key has 6 characters",
+		"keys: [{name: a, sha256: ab}]":                                        "64 hexadecimal digits",
+		"keys: [{name: a, key: " + alice + ", models: []}]":                    "models is empty",
+		"keys: [{name: a, key: " + alice + ", models: ['[']}]":                 "is not a valid pattern",
+		"keys: [{name: a, key: " + alice + "}, {name: a, key: " + bob + "}]":   "keys 1 and 2 have the same name",
+		"keys: [{name: a, key: " + alice + "}, {name: b, key: " + alice + "}]": `keys 1 and 2 are the same`,
+		"keys: [{name: a, key: " + alice + ", model: x}]":                      "syntax error at line 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]", empty):                    "the hash of an empty key",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nother: 1", empty):          "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: [{name: a, sha256: %x}]\nkeys: [{}]", empty):        "syntax error at line 2, column 1",
+		fmt.Sprintf("keys: {name: a, sha256: %x, models: all}",
+			sha256.Sum256([]byte{1})): "syntax error at line 1",
 	} {
-		_, err := apikey.Open(file(t, content), zerolog.Nop())
+		_, err := apikey.Open(writeKeyFile(t, content), zerolog.Nop())
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\n%v, want: %s", content, err, want)
 		} else if strings.Contains(err.Error(), "secret") {
@@ -129,7 +132,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestGenerate: the line is one that a file takes, for the key that goes with it.
+// TestGenerate checks that the generated entry is valid in a key file and matches the key.
 func TestGenerate(t *testing.T) {
 	seen := map[string]bool{}
 	for _, models := range [][]string{nil, {"kjv-*"}, {"a", `b"c`}} {
@@ -138,29 +141,32 @@ func TestGenerate(t *testing.T) {
 			t.Fatalf("%q %q %v", secret, line, err)
 		}
 		seen[secret] = true
-		keys, err := apikey.Open(file(t, "keys:\n"+line), zerolog.Nop())
+		keys, err := apikey.Open(writeKeyFile(t, "keys:\n"+line), zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, line)
 		}
 		k, ok := keys.Find(secret)
-		if !ok || k.Name != `alice: "x"` || k.Admin != (models == nil) || k.Allows("kjv-2m") != (len(models) < 2) || k.Allows(`b"c`) != (len(models) != 1) {
+		if !ok || k.Name != `alice: "x"` || k.Admin != (models == nil) || k.Allows("kjv-2m") != (len(models) < 2) ||
+			k.Allows(`b"c`) != (len(models) != 1) {
 			t.Errorf("%+v of %s", k, line)
 		}
 	}
 	if _, _, err := apikey.Generate("", nil, false); err == nil {
-		t.Error("a key without a name")
+		t.Error("Generate accepts an empty name")
 	}
 }
 
-// FuzzFile: whatever a file holds, it is refused without showing it, or its keys are found and no others.
-func FuzzFile(f *testing.F) {
+// FuzzKeyFile checks that a file is either rejected without quoting it, or accepted without making
+// the empty key valid.
+func FuzzKeyFile(f *testing.F) {
 	f.Add("keys: [{name: alice, key: SECRET-0123456789}]")
-	f.Add("keys:\n  - name: bob\n    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n")
+	f.Add("keys:\n  - name: bob\n" +
+		"    sha256: 0000000000000000000000000000000000000000000000000000000000000000\n    models: ['*']\n")
 	f.Add("keys: [{SECRET-0123456789: 1}]")
 	f.Add("keys: {SECRET-0123456789")
 	f.Add("keys: [{name: a, key: &x SECRET-0123456789}, {name: b, key: *x}]")
 	f.Fuzz(func(t *testing.T, content string) {
-		keys, err := apikey.Open(file(t, content), zerolog.Nop())
+		keys, err := apikey.Open(writeKeyFile(t, content), zerolog.Nop())
 		if err != nil {
 			if strings.Contains(err.Error(), "SECRET-0123456789") {
 				t.Errorf("the error shows a key: %v", err)
@@ -168,13 +174,14 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		if k, ok := keys.Find(""); ok {
-			t.Errorf("no key at all is known as %q", k.Name)
+			t.Errorf("the empty key is accepted as %q", k.Name)
 		}
 	})
 }
 
-// TestPatterns: a wildcard stays on its side of the colon, and an adapter is what its full name is.
-func TestPatterns(t *testing.T) {
+// TestModelPatterns checks that wildcards do not match across the colon, and that an adapter is
+// matched by its full name.
+func TestModelPatterns(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string // a model, or "model:adapter"
 		want          bool
@@ -192,7 +199,7 @@ func TestPatterns(t *testing.T) {
 		{"*:*", "kjv-2m:psalms", true},
 		{"*:*", "kjv-2m", false},
 		{"*:psalms", "other:psalms", true},
-		{"psalms", "kjv-2m:psalms", true}, // by its short name, to the letter
+		{"psalms", "kjv-2m:psalms", true}, // exact short name
 		{"psalm?", "kjv-2m:psalms", false},
 		{"psalms*", "kjv-2m:psalms", false},
 		{"[p]salms", "kjv-2m:psalms", false},
@@ -202,7 +209,8 @@ func TestPatterns(t *testing.T) {
 		{"kjv-2m:", "kjv-2m:psalms", false},
 		{":psalms", "kjv-2m:psalms", false},
 	} {
-		keys, err := apikey.Open(file(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
+		keys, err := apikey.Open(
+			writeKeyFile(t, fmt.Sprintf("keys: [{name: a, key: %s, models: [%q]}]", alice, tc.pattern)), zerolog.Nop())
 		if err != nil {
 			t.Fatalf("%s: %v", tc.pattern, err)
 		}
@@ -215,14 +223,15 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s opens %s: %t", tc.pattern, tc.name, got)
 		}
 	}
-	all, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+"}]"), zerolog.Nop())
+	all, err := apikey.Open(writeKeyFile(t, "keys: [{name: a, key: "+alice+"}]"), zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if k, _ := all.Find(alice); !k.Allows("kjv-2m") || !k.AllowsAdapter("kjv-2m", "psalms") {
-		t.Error("a key without models does not open all of them")
+		t.Error("a key without models does not allow all models")
 	}
-	if _, err := apikey.Open(file(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]"), zerolog.Nop()); err == nil {
-		t.Error("a colon within brackets is taken")
+	path := writeKeyFile(t, "keys: [{name: a, key: "+alice+", models: ['kjv[a:b]']}]")
+	if _, err := apikey.Open(path, zerolog.Nop()); err == nil {
+		t.Error("a colon in brackets is accepted")
 	}
 }

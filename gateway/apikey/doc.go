@@ -1,23 +1,27 @@
-// Package apikey knows who may use which models: the keys in a file.
+// Package apikey reads the API keys in a file and decides which models they may use.
 //
 //	keys:
-//	  - name: alice                                    shown in logs; the key itself never is
-//	    sha256: 1c0f…                                  of the key, in hexadecimal; or key: the key itself
-//	    models: ["kjv-*", "kjv-*:*"]                   patterns as of path.Match; without the line, all models and adapters
-//	    admin: true                                    may also load and unload adapters, and see /tree and /metrics
-//	    tenant: acme                                   keys of one tenant share cached prefixes; default: the name; shared: with all clients
-//	    max_priority: standard                         batch, standard or interactive; default: any
-//	    weight: 2                                      share of a model among keys that wait for it; default 1
-//	    limits:                                        of the whole cluster; a limit that is missing does not hold
-//	      requests: 32                                 in flight
-//	      tokens: 100000                               in flight: prompt tokens and max_tokens of every choice
+//	  - name: alice                    shown in logs, unlike the key itself
+//	    sha256: 1c0f…                  hash of the key in hexadecimal; or key: the key itself
+//	    models: ["kjv-*", "kjv-*:*"]   patterns as in path.Match; default: all models and adapters
+//	    admin: true                    may also load and unload adapters, and read /tree and /metrics
+//	    tenant: acme                   keys of one tenant share cached prefixes; default: the name;
+//	                                   shared: with all clients that have no tenant
+//	    max_priority: standard         batch, standard or interactive; default: any
+//	    weight: 2                      share of a replica among waiting keys; default 1
+//	    limits:                        for the whole cluster; default: no limits
+//	      requests: 32                 in flight
+//	      tokens: 100000               in flight: prompt tokens plus max_tokens of every choice
 //	      requests_per_minute: 600
-//	      tokens_per_minute: 200000                    prompt and output
+//	      tokens_per_minute: 200000    prompt and output
 //
-// An adapter is a model of its own here, "<model>:<adapter>", whichever of its names a request
-// uses. A pattern is compared on each side of the colon, so that "*" never matches one: "kjv-*" are
-// models, "kjv-*:*" are their adapters. An entry without "*", "?" and "[" also names the adapters
-// that are called exactly so, of any model.
+// An adapter is treated as a model "<model>:<adapter>", whether a request uses its short or its
+// full name. The two sides of the colon are matched separately, so "*" never matches a colon:
+// "kjv-*" allows models, "kjv-*:*" their adapters. An entry without "*", "?" and "[" also allows
+// the adapters of that exact name, of any model.
 //
-// Invariants: a key is compared in constant time; a changed file is in force with the next request; one that can not be read changes nothing.
+// Invariants:
+//   - keys are compared in constant time
+//   - a changed file applies to the next request
+//   - an invalid file changes nothing
 package apikey

@@ -17,17 +17,17 @@ import (
 	"troupe/messages"
 )
 
-// Key is what one user may do.
+// Key is an API key and its permissions.
 type Key struct {
 	Name   string
-	Admin  bool   // it may also change which adapters there are, and see what concerns all models
+	Admin  bool   // may also load and unload adapters, and see the state of all models
 	Tenant string // keys of one tenant share cached prefixes; default: Name
-	// MaxPriority is the highest class that a request may ask for. Unspecified: any.
+	// MaxPriority is the highest class that a request may have. Unspecified means any.
 	MaxPriority messages.PriorityClass
-	Weight      float64 // share of a model among keys that wait for it; default 1
+	Weight      float64 // share of a replica among waiting keys; default 1
 	Limits      Limits
-	sum         [sha256.Size]byte
-	models      []string // patterns; none: all models and adapters
+	hash        [sha256.Size]byte
+	models      []string // patterns; nil: all models and adapters
 }
 
 const (
@@ -35,18 +35,18 @@ const (
 	maxWeight = 100.0
 )
 
-// Limits bound what a key may use of the whole cluster. Zero: no limit.
+// Limits bound what a key may use in the cluster. Zero means no limit.
 type Limits struct {
 	Requests          int64 `yaml:"requests"` // in flight
-	Tokens            int64 `yaml:"tokens"`   // in flight: prompt tokens and max_tokens of every choice
+	Tokens            int64 `yaml:"tokens"`   // in flight: prompt tokens plus max_tokens of every choice
 	RequestsPerMinute int64 `yaml:"requests_per_minute"`
 	TokensPerMinute   int64 `yaml:"tokens_per_minute"` // prompt and output
 }
 
-// Keys are the keys in a file. They are safe for concurrent use.
+// Keys is the set of keys in a file. It is safe for concurrent use.
 type Keys struct{ file *reload.Value[[]Key] }
 
-// Open reads a file of keys, and again whenever it has changed.
+// Open reads a key file. Later changes of the file take effect automatically.
 func Open(file string, log zerolog.Logger) (*Keys, error) {
 	read := func() ([]Key, error) {
 		content, err := os.ReadFile(file)
@@ -57,10 +57,10 @@ func Open(file string, log zerolog.Logger) (*Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		log.Info().Str("file", file).Int("keys", len(keys)).Msg("API keys in use")
+		log.Info().Str("file", file).Int("keys", len(keys)).Msg("API keys loaded")
 		return keys, nil
 	}
-	failed := func(err error) { log.Error().Err(err).Msg("changed API keys not taken") }
+	failed := func(err error) { log.Error().Err(err).Msg("changed API keys rejected") }
 	value, err := reload.New(read, failed, file)
 	if err != nil {
 		return nil, err
@@ -68,54 +68,56 @@ func Open(file string, log zerolog.Logger) (*Keys, error) {
 	return &Keys{value}, nil
 }
 
-// Find returns the key that a client shows. How long it takes does not tell how near the client was.
+// Find returns the key with a secret. Its time does not reveal how similar a wrong secret is.
 func (k *Keys) Find(secret string) (found Key, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
 	for _, key := range k.file.Get() {
-		if subtle.ConstantTimeCompare(sum[:], key.sum[:]) == 1 {
+		if subtle.ConstantTimeCompare(sum[:], key.hash[:]) == 1 {
 			found, ok = key, true
 		}
 	}
 	return found, ok
 }
 
-// Holds reports whether a key that was found before is still in the file.
-func (k *Keys) Holds(key Key) bool {
-	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.sum == key.sum })
+// Contains reports whether a key that Find returned is still in the file.
+func (k *Keys) Contains(key Key) bool {
+	return slices.ContainsFunc(k.file.Get(), func(known Key) bool { return known.hash == key.hash })
 }
 
-// OnChange registers a function that is called after a changed file was taken, or with the reason why not. It must not block.
+// OnChange registers a function that is called after each change of the file, with an error if the
+// file was rejected. The function must not block.
 func (k *Keys) OnChange(f func(error)) { k.file.OnChange(f) }
 
 // Allows reports whether a key may use a model.
 func (k Key) Allows(model string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
-		return !strings.Contains(pattern, ":") && matches(pattern, model)
+		return !strings.Contains(pattern, ":") && matchPattern(pattern, model)
 	})
 }
 
-// AllowsAdapter reports whether a key may use an adapter of a model: a pattern like "model:adapter"
-// matches both names, or an entry is the adapter's name to the letter.
+// AllowsAdapter reports whether a key may use an adapter of a model. A pattern "model:adapter" must
+// match both names. An entry without colon and wildcards must equal the adapter's name.
 func (k Key) AllowsAdapter(model, adapter string) bool {
 	return k.models == nil || slices.ContainsFunc(k.models, func(pattern string) bool {
 		of, name, full := strings.Cut(pattern, ":")
 		if full {
-			return matches(of, model) && matches(name, adapter)
+			return matchPattern(of, model) && matchPattern(name, adapter)
 		}
 		return pattern == adapter && !strings.ContainsAny(pattern, "*?[\\")
 	})
 }
 
-// matches reports whether a name matches a pattern that was checked when it was read.
-func matches(pattern, name string) bool {
+// matchPattern reports whether a name matches a valid pattern.
+func matchPattern(pattern, name string) bool {
 	ok, _ := path.Match(pattern, name)
 	return ok
 }
 
-// Generate makes a key, and its line for the file, which does not hold the key itself. No models are all.
+// Generate creates a key and its entry for the key file, which contains only the key's hash.
+// Without models, the key allows all.
 func Generate(name string, models []string, admin bool) (secret, line string, err error) {
 	var random [32]byte
-	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(random[:]) // cannot fail
 	secret = "sk-" + base64.RawURLEncoding.EncodeToString(random[:])
 	line = fmt.Sprintf("  - {name: %q, sha256: %x", name, sha256.Sum256([]byte(secret)))
 	for i, m := range models {
@@ -136,5 +138,5 @@ func Generate(name string, models []string, admin bool) (secret, line string, er
 	return secret, line, err
 }
 
-// All returns the keys, in the order of the file.
+// All returns the keys in the order of the file.
 func (k *Keys) All() []Key { return k.file.Get() }

@@ -7,8 +7,8 @@ import (
 	"reflect"
 )
 
-// body is what clients send: OpenAI's fields, vLLM's extensions, and ours (priority, timeout).
-// Lists are decoded once they have been counted.
+// body is the JSON of a request: OpenAI's fields, vLLM's extensions, and ours (priority, timeout).
+// Lists stay raw until their elements are counted.
 type body struct {
 	Model               string          `json:"model"`
 	Prompt              json.RawMessage `json:"prompt"`
@@ -53,32 +53,33 @@ type body struct {
 	ContinueFinalMessage json.RawMessage `json:"continue_final_message"`
 	ChatTemplateKwargs   json.RawMessage `json:"chat_template_kwargs"`
 
-	// Known, and refused where they ask for something.
-	unsupported
+	// Fields that are refused unless they have their default value.
+	unsupportedFields
 	ResponseFormat *struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
 }
 
-// absent reports whether a field is missing or null.
-func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+// isNull reports whether a field is missing or null.
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 func decodeError(err error) *Error {
-	var wrong *json.UnmarshalTypeError
+	var mistyped *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &wrong) && wrong.Field == "":
-		return Invalid("", fmt.Sprintf("the request must be an object, not %s", wrong.Value))
-	case errors.As(err, &wrong):
-		return Invalid(wrong.Field, fmt.Sprintf("%s must be %s, not %s", wrong.Field, kind(wrong.Type), wrong.Value))
+	case errors.As(err, &mistyped) && mistyped.Field == "":
+		return Invalid("", fmt.Sprintf("the request must be an object, not %s", mistyped.Value))
+	case errors.As(err, &mistyped):
+		return Invalid(mistyped.Field,
+			fmt.Sprintf("%s must be %s, not %s", mistyped.Field, typeName(mistyped.Type), mistyped.Value))
 	case errors.As(err, &syntax):
 		return Invalid("", fmt.Sprintf("the request is not valid JSON: %s at byte %d", syntax, syntax.Offset))
 	}
 	return Invalid("", "the request is not valid JSON: "+err.Error())
 }
 
-// kind is the JSON of a Go type, in words.
-func kind(t reflect.Type) string {
+// typeName describes the JSON type of a Go type.
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"

@@ -2,8 +2,8 @@ package openai
 
 import "encoding/json"
 
-// Limits of what a request may have, beyond which it is not decoded: an element takes many times
-// the memory of its text.
+// Limits of a request that are checked before decoding, since a decoded element uses many times the
+// memory of its text.
 const (
 	maxMessages   = 1 << 14
 	maxParts      = 1 << 14 // of a message's content
@@ -11,9 +11,9 @@ const (
 	maxErrorBytes = 4 << 10
 )
 
-// elements returns how many elements a list has, or members an object, in JSON that is valid. It is
-// 0 for anything else.
-func elements(raw json.RawMessage) int {
+// countElements returns the number of elements of a list, or members of an object, in valid JSON.
+// It returns 0 for other values.
+func countElements(raw json.RawMessage) int {
 	n, depth, text := 0, 0, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -47,8 +47,8 @@ func elements(raw json.RawMessage) int {
 	return n
 }
 
-// values returns about how many values valid JSON has, at any depth; never fewer.
-func values(raw json.RawMessage) int {
+// countValues returns an upper estimate of the number of values in valid JSON, at any depth.
+func countValues(raw json.RawMessage) int {
 	n, text := 1, false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -63,13 +63,13 @@ func values(raw json.RawMessage) int {
 	return n
 }
 
-// clip cuts a text that is part of an error: clients may have sent it.
-func clip(text string) string {
+// clipText truncates a text that becomes part of an error, since clients may have sent it.
+func clipText(text string) string {
 	if len(text) <= maxErrorBytes {
 		return text
 	}
 	cut := maxErrorBytes
-	for cut > 0 && text[cut]&0xc0 == 0x80 { // within a character
+	for cut > 0 && text[cut]&0xc0 == 0x80 { // inside a character
 		cut--
 	}
 	return text[:cut] + "…"

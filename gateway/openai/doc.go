@@ -1,9 +1,13 @@
-// Package openai is the OpenAI HTTP API as data: requests with everything checked, errors, and the JSON of answers.
+// Package openai decodes and validates requests of the OpenAI HTTP API, and encodes responses and
+// errors.
 //
-// It knows no model and no connection: what depends on a model's context or vocabulary is checked where the model is known.
+// It knows neither models nor connections. Limits that depend on a model's context or vocabulary
+// are checked by the caller.
 //
 // Invariants:
-//   - Decode gives a Request within the limits below, or an *Error that names the field. It never panics.
-//   - Fields that it does not know are passed over, as OpenAI's servers do; those that it knows and can not honour are refused.
-//   - Answers and chunks are valid JSON, whatever text they carry.
+//   - Decode returns a Request within the limits below, or an *Error, which names the invalid field
+//     if there is one. It never panics.
+//   - Unknown fields are ignored, as OpenAI's servers do. Known fields with unsupported values are
+//     refused.
+//   - Responses and chunks are valid JSON for any text.
 package openai

@@ -8,21 +8,21 @@ import (
 	"troupe/messages"
 )
 
-// Error is an error in OpenAI's shape.
+// Error is an error in OpenAI's form.
 type Error struct {
-	Status     int // HTTP
+	Status     int // HTTP status
 	RetryAfter time.Duration
 	Reason     messages.Reason
 
 	Message string
 	Type    string
-	Param   *string // the field that is wrong
+	Param   *string // the invalid field
 	Code    *string
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// JSON is the body of the answer.
+// JSON returns the body of the error response.
 func (e *Error) JSON() []byte {
 	text := func(s *string) []byte {
 		if s == nil {
@@ -30,13 +30,15 @@ func (e *Error) JSON() []byte {
 		}
 		return AppendString(nil, *s)
 	}
-	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`, text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
+		text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
 }
 
-// Invalid is an error in the request.
+// Invalid returns an error about a field of a request. An empty param means no particular field.
 func Invalid(param, message string) *Error {
 	e := &Error{
-		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT, Message: clip(message), Type: "invalid_request_error",
+		Status: http.StatusBadRequest, Reason: messages.Reason_REASON_INVALID_ARGUMENT,
+		Message: clipText(message), Type: "invalid_request_error",
 	}
 	if param != "" {
 		e.Param = &param
@@ -44,8 +46,8 @@ func Invalid(param, message string) *Error {
 	return e
 }
 
-// codes are OpenAI's words for reasons.
-var codes = map[messages.Reason]string{
+// errorCodes are OpenAI's codes of reasons.
+var errorCodes = map[messages.Reason]string{
 	messages.Reason_REASON_NOT_FOUND:  "model_not_found",
 	messages.Reason_REASON_TOO_LONG:   "context_length_exceeded",
 	messages.Reason_REASON_QUEUE_FULL: "rate_limit_exceeded",
@@ -54,9 +56,14 @@ var codes = map[messages.Reason]string{
 	messages.Reason_REASON_STOPPED:    "model_stopped",
 }
 
-// FromRefused is the error for a refusal.
+// FromRefused converts a refusal to OpenAI's form.
 func FromRefused(r *messages.Refused) *Error {
-	e := &Error{Status: r.GetReason().HTTPStatus(), Reason: r.GetReason(), Message: clip(r.GetDetail()), RetryAfter: r.GetRetryAfter().AsDuration()}
+	e := &Error{
+		Status:     r.GetReason().HTTPStatus(),
+		Reason:     r.GetReason(),
+		Message:    clipText(r.GetDetail()),
+		RetryAfter: r.GetRetryAfter().AsDuration(),
+	}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
 		e.Type = "rate_limit_error"
@@ -65,13 +72,13 @@ func FromRefused(r *messages.Refused) *Error {
 	default:
 		e.Type = "invalid_request_error"
 	}
-	if code, ok := codes[r.GetReason()]; ok {
+	if code, ok := errorCodes[r.GetReason()]; ok {
 		e.Code = &code
 	}
 	return e
 }
 
-// Refusal is FromRefused for a reason and its text.
+// Refusal returns the error for a reason and its detail.
 func Refusal(reason messages.Reason, detail string) *Error {
 	return FromRefused(&messages.Refused{Reason: reason, Detail: detail})
 }

@@ -5,27 +5,27 @@ import (
 	"strconv"
 )
 
-// TokenLogprob is a token's log-probability, with the likeliest at its place.
+// TokenLogprob is a token's log-probability and those of the likeliest tokens at its position.
 type TokenLogprob struct {
 	Token   string
 	Bytes   []byte
 	Logprob float32
 	Top     []TokenLogprob
-	Offset  int // in characters, in the text of the choice
+	Offset  int // in characters of the choice's text
 }
 
-// leastLogprob stands for the log-probability of what is impossible: JSON has no infinity.
-const leastLogprob = -9999
+// minLogprob replaces the log-probability of impossible tokens, since JSON has no infinity.
+const minLogprob = -9999
 
 func appendLogprob(b []byte, logprob float32) []byte {
-	if !(logprob > leastLogprob) {
-		logprob = leastLogprob
+	if !(logprob > minLogprob) {
+		logprob = minLogprob
 	}
 	return strconv.AppendFloat(b, float64(logprob), 'g', -1, 32)
 }
 
-// list appends a JSON list.
-func list[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
+// appendList appends a JSON list.
+func appendList[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, one := range all {
 		if i > 0 {
@@ -36,10 +36,10 @@ func list[T any](b []byte, all []T, item func([]byte, T) []byte) []byte {
 	return append(b, ']')
 }
 
-// chatLogprobs appends the log-probabilities of a chat: an object a token.
-func chatLogprobs(b []byte, tokens []TokenLogprob) []byte {
-	b = list(append(b, `{"content":`...), tokens, func(b []byte, t TokenLogprob) []byte {
-		b = list(append(t.append(b), `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
+// appendChatLogprobs appends the log-probabilities of a chat: one object per token.
+func appendChatLogprobs(b []byte, tokens []TokenLogprob) []byte {
+	b = appendList(append(b, `{"content":`...), tokens, func(b []byte, t TokenLogprob) []byte {
+		b = appendList(append(t.append(b), `,"top_logprobs":`...), t.Top, func(b []byte, t TokenLogprob) []byte {
 			return append(t.append(b), '}')
 		})
 		return append(b, '}')
@@ -47,24 +47,29 @@ func chatLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	return append(b, `,"refusal":null}`...)
 }
 
-// append appends a token's object without its end.
+// append appends a token's JSON object without the closing brace.
 func (t TokenLogprob) append(b []byte) []byte {
 	b = AppendString(append(b, `{"token":`...), t.Token)
 	b = appendLogprob(append(b, `,"logprob":`...), t.Logprob)
-	return list(append(b, `,"bytes":`...), t.Bytes, func(b []byte, c byte) []byte { return strconv.AppendUint(b, uint64(c), 10) })
+	return appendList(append(b, `,"bytes":`...), t.Bytes,
+		func(b []byte, c byte) []byte { return strconv.AppendUint(b, uint64(c), 10) })
 }
 
-// completionLogprobs appends the log-probabilities of a completion: a list for each property.
-func completionLogprobs(b []byte, tokens []TokenLogprob) []byte {
-	b = list(append(b, `{"tokens":`...), tokens, func(b []byte, t TokenLogprob) []byte { return AppendString(b, t.Token) })
-	b = list(append(b, `,"token_logprobs":`...), tokens, func(b []byte, t TokenLogprob) []byte { return appendLogprob(b, t.Logprob) })
-	b = list(append(b, `,"top_logprobs":`...), tokens, func(b []byte, t TokenLogprob) []byte { return t.appendTop(b) })
-	b = list(append(b, `,"text_offset":`...), tokens, func(b []byte, t TokenLogprob) []byte { return strconv.AppendInt(b, int64(t.Offset), 10) })
+// appendCompletionLogprobs appends the log-probabilities of a completion: one list per property.
+func appendCompletionLogprobs(b []byte, tokens []TokenLogprob) []byte {
+	b = appendList(append(b, `{"tokens":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return AppendString(b, t.Token) })
+	b = appendList(append(b, `,"token_logprobs":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return appendLogprob(b, t.Logprob) })
+	b = appendList(append(b, `,"top_logprobs":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return t.appendTop(b) })
+	b = appendList(append(b, `,"text_offset":`...), tokens,
+		func(b []byte, t TokenLogprob) []byte { return strconv.AppendInt(b, int64(t.Offset), 10) })
 	return append(b, '}')
 }
 
-// appendTop appends the likeliest tokens, and the one that was chosen, as text -> log-probability. Of tokens with the same text the
-// likeliest counts.
+// appendTop appends an object of text to log-probability with the likeliest tokens and the chosen
+// one. Of tokens with the same text, it includes the likeliest.
 func (t TokenLogprob) appendTop(b []byte) []byte {
 	b = append(b, '{')
 	all := append(slices.Clip(t.Top), t)

@@ -11,13 +11,13 @@ import (
 type Message struct {
 	Role, Content string
 	NoContent     bool            // content is null
-	Name          string          // of who speaks
-	ToolCalls     json.RawMessage // of an assistant's turn; arguments are objects
-	ToolCallID    string          // that a tool's turn answers
-	Reasoning     string          // before an assistant's answer
+	Name          string          // name of the participant
+	ToolCalls     json.RawMessage // calls of an assistant's turn; arguments are decoded objects
+	ToolCallID    string          // the call that a tool's turn answers
+	Reasoning     string          // reasoning before an assistant's answer
 }
 
-// MarshalJSON writes the message as chat templates know it.
+// MarshalJSON encodes the message in the form that chat templates expect.
 func (m Message) MarshalJSON() ([]byte, error) {
 	turn := struct {
 		Role       string          `json:"role"`
@@ -33,11 +33,11 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(turn)
 }
 
-// blank reports whether the content is nothing but white space.
+// blank reports whether the content is empty or only white space.
 func (m Message) blank() bool { return strings.TrimSpace(m.Content) == "" }
 
-// message reads a turn.
-func message(raw json.RawMessage) (Message, error) {
+// decodeMessage decodes one turn.
+func decodeMessage(raw json.RawMessage) (Message, error) {
 	var t struct {
 		Role         string          `json:"role"`
 		Content      json.RawMessage `json:"content"`
@@ -54,7 +54,7 @@ func message(raw json.RawMessage) (Message, error) {
 	if m.Role == "" {
 		return m, errors.New("role is missing")
 	}
-	if !absent(t.FunctionCall) {
+	if !isNull(t.FunctionCall) {
 		return m, errors.New("function_call is not supported; send tool_calls")
 	}
 	for _, f := range []struct {
@@ -65,40 +65,41 @@ func message(raw json.RawMessage) (Message, error) {
 		{"name", t.Name, &m.Name}, {"tool_call_id", t.ToolCallID, &m.ToolCallID},
 		{"reasoning_content", t.Reasoning, &m.Reasoning},
 	} {
-		if !absent(f.value) && json.Unmarshal(f.value, f.to) != nil {
+		if !isNull(f.value) && json.Unmarshal(f.value, f.to) != nil {
 			return m, fmt.Errorf("%s must be a string", f.name)
 		}
 	}
 	var err error
-	if m.ToolCalls, err = toolCalls(t.ToolCalls); err != nil {
+	if m.ToolCalls, err = decodeToolCalls(t.ToolCalls); err != nil {
 		return m, err
 	}
-	// Assistants may leave the content of a tool call out; elsewhere a missing one is empty.
-	if m.NoContent = len(t.Content) > 0 && absent(t.Content) || len(t.Content) == 0 && m.ToolCalls != nil; m.NoContent {
+	// Assistants may omit the content of a turn with tool calls. In other turns, missing content is
+	// empty.
+	if m.NoContent = len(t.Content) > 0 && isNull(t.Content) || len(t.Content) == 0 && m.ToolCalls != nil; m.NoContent {
 		return m, nil
 	}
-	m.Content, err = content(t.Content)
+	m.Content, err = decodeContent(t.Content)
 	return m, err
 }
 
-// content reads a string, or a list of parts of which text is supported.
-func content(raw json.RawMessage) (text string, err error) {
-	if absent(raw) || json.Unmarshal(raw, &text) == nil {
+// decodeContent decodes a string or a list of text parts.
+func decodeContent(raw json.RawMessage) (text string, err error) {
+	if isNull(raw) || json.Unmarshal(raw, &text) == nil {
 		return text, nil
 	}
 	var parts []struct{ Type, Text string }
-	if n := elements(raw); n > maxParts {
-		return "", fmt.Errorf("its content has %d parts, more than %d; send fewer", n, maxParts)
+	if n := countElements(raw); n > maxParts {
+		return "", fmt.Errorf("content has %d parts; at most %d are allowed", n, maxParts)
 	}
 	if json.Unmarshal(raw, &parts) != nil {
 		return "", errors.New("content must be a string or a list of text parts")
 	}
-	var whole strings.Builder
+	var joined strings.Builder
 	for _, p := range parts {
 		if p.Type != "text" {
-			return "", fmt.Errorf("content of type %q is not supported; text is", p.Type)
+			return "", fmt.Errorf("content of type %q is not supported; use text", p.Type)
 		}
-		whole.WriteString(p.Text)
+		joined.WriteString(p.Text)
 	}
-	return whole.String(), nil
+	return joined.String(), nil
 }

@@ -15,38 +15,45 @@ import (
 )
 
 func TestDecode(t *testing.T) {
-	r, err := Decode([]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,"top_k":-1,"seed":-1,
-		"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`), false)
+	r, err := Decode([]byte(`{"model":"m","prompt":["a",[1,2]],"n":2,"max_tokens":7,"temperature":0,"top_p":0.5,
+		"top_k":-1,"seed":-1,"stop":"x","logprobs":2,"logit_bias":{"5":-100},"priority":"batch","timeout":1.5,
+		"stream":true,"stream_options":{"include_usage":true},"user":"ignored"}`), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Prompts) != 2 || r.Prompts[0].Text != "a" || r.Prompts[1].Count() != 2 || r.N != 2 || r.MaxTokens != 7 ||
-		r.Sampling.GetTemperature() != 0 || r.Sampling.GetTopP() != 0.5 || r.Sampling.GetTopK() != 0 || *r.Seed != 1<<64-1 || r.Stop[0] != "x" ||
+		r.Sampling.GetTemperature() != 0 || r.Sampling.GetTopP() != 0.5 ||
+		r.Sampling.GetTopK() != 0 || *r.Seed != 1<<64-1 || r.Stop[0] != "x" ||
 		!r.Sampling.GetLogprobs() || r.Sampling.GetTopLogprobs() != 2 || r.Sampling.GetLogitBias()[5] != -100 ||
-		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond || !r.Stream || !r.IncludeUsage {
+		r.Priority != messages.PriorityClass_PRIORITY_CLASS_BATCH || r.Timeout != 1500*time.Millisecond ||
+		!r.Stream || !r.IncludeUsage {
 		t.Errorf("%+v", r)
 	}
-	chat, err := Decode([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],"logprobs":true,"top_logprobs":3}`), true)
-	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 || chat.Sampling.GetTopLogprobs() != 3 {
+	chat, err := Decode([]byte(`{"model":"m","messages":[{"role":"user",
+		"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}],
+		"logprobs":true,"top_logprobs":3}`), true)
+	if err != nil || chat.Messages[0].Content != "ab" || chat.MaxTokens != 0 || chat.Sampling.GetTemperature() != 1 ||
+		chat.Sampling.GetTopLogprobs() != 3 {
 		t.Errorf("%+v, %v", chat, err)
 	}
 }
 
-// TestTokens: a list of tokens is read as JSON reads it, and nothing else is.
-func TestTokens(t *testing.T) {
+// TestDecodeTokenPrompt checks which JSON values are lists of tokens.
+func TestDecodeTokenPrompt(t *testing.T) {
 	for text, want := range map[string][]uint32{
 		`[1]`: {1}, "[ 1 ,\n2,\t4294967295 ]": {1, 2, 4294967295}, `[0,0]`: {0, 0},
-		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil, `[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
+		`[]`: nil, `[ ]`: nil, `[4294967296]`: nil, `[1.5]`: nil,
+		`[1,"2"]`: nil, `[[1]]`: nil, `[-1]`: nil, `{"a":1}`: nil, `1`: nil, `[1,null]`: nil,
 	} {
-		p, ok := prompt([]byte(text))
+		p, ok := decodePrompt([]byte(text))
 		if p.ReadTokens(); ok != (want != nil) || !slices.Equal(p.Tokens, want) || p.Count() != len(want) && ok {
 			t.Errorf("%s: %v, %v", text, p.Tokens, ok)
 		}
 	}
 }
 
-// TestDecodeNames: an error names the field that is wrong.
-func TestDecodeNames(t *testing.T) {
+// TestDecodeErrorNamesField checks that an error names the invalid field.
+func TestDecodeErrorNamesField(t *testing.T) {
 	for param, bodies := range map[string][]string{
 		"n":                  {`"n":0`, `"n":-1`, `"n":129`},
 		"max_tokens":         {`"max_tokens":0`, `"max_tokens":99999999999`},
@@ -82,26 +89,29 @@ func TestDecodeNames(t *testing.T) {
 	}
 }
 
-// TestAppendString: what is written reads back as the same text, in one line.
+// TestAppendString checks that a string decodes to the same text and has no line breaks.
 func TestAppendString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching("[\x00-\x1f\"\\\\a/<>&\u2028]{0,20}")).Draw(t, "text")
 		var back string
 		b := AppendString(nil, text)
 		if err := json.Unmarshal(b, &back); err != nil || back != text || strings.ContainsRune(string(b), '\n') {
-			t.Fatalf("%q is written as %s and read as %q, %v", text, b, back, err)
+			t.Fatalf("%q is encoded as %s and decoded as %q, %v", text, b, back, err)
 		}
 	})
 }
 
-// TestAnswersAreJSON: in the shape of OpenAI's.
-func TestAnswersAreJSON(t *testing.T) {
+// TestResponsesAreValidJSON checks that responses and chunks are valid JSON in OpenAI's form.
+func TestResponsesAreValidJSON(t *testing.T) {
 	lp := []TokenLogprob{{Token: "a", Bytes: []byte("a"), Logprob: -1, Top: []TokenLogprob{{Token: "b", Logprob: -2}}}}
 	for _, chat := range []bool{false, true} {
-		a := Answer{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, Usage: true}
+		a := ResponseEncoder{ID: "cmpl-1", Model: `a"b`, Created: 5, Chat: chat, IncludeUsage: true}
 		for name, b := range map[string][]byte{
-			"chunk": a.Chunk(nil, Choice{Text: "x\n", First: true}), "last chunk": a.Chunk(nil, Choice{Finish: "stop", Logprobs: lp}),
-			"usage": a.UsageChunk(nil, Usage{1, 2, 1}), "whole": a.Whole(nil, []Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
+			"chunk":      a.AppendChunk(nil, Choice{Text: "x\n", First: true}),
+			"last chunk": a.AppendChunk(nil, Choice{Finish: "stop", Logprobs: lp}),
+			"usage":      a.AppendUsageChunk(nil, Usage{1, 2, 1}),
+			"whole": a.AppendResponse(nil,
+				[]Choice{{Text: "y", Finish: "length", Logprobs: lp}, {Index: 1}}, Usage{3, 4, 0}),
 		} {
 			var v struct {
 				ID, Object, Model string
@@ -136,7 +146,9 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		if r.N < 1 || r.Model == "" || !utf8.ValidString(r.Model) || r.Timeout <= 0 || len(r.Prompts)*r.N > maxSequences || len(r.Prompts)+len(r.Messages) == 0 {
+		if r.N < 1 || r.Model == "" || !utf8.ValidString(r.Model) || r.Timeout <= 0 ||
+			len(r.Prompts)*r.N > maxSequences ||
+			len(r.Prompts)+len(r.Messages) == 0 {
 			t.Fatalf("accepted: %+v", r)
 		}
 	})

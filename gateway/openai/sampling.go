@@ -8,8 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// leastTopP stands for top_p 0: the likeliest token alone. Zero itself means off.
-const leastTopP = 1e-6
+// minTopP replaces a top_p of 0, which means greedy sampling. In SamplingParams, 0 means off.
+const minTopP = 1e-6
 
 func (r *Request) readSampling(b *body) error {
 	s := &messages.SamplingParams{Temperature: 1, IgnoreEos: b.IgnoreEOS}
@@ -31,29 +31,31 @@ func (r *Request) readSampling(b *body) error {
 			continue
 		}
 		if !(*f.value >= f.min && *f.value <= f.max) {
-			return Invalid(f.name, fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max))
+			return Invalid(f.name,
+				fmt.Sprintf("%s is %v; it must be between %v and %v", f.name, *f.value, f.min, f.max))
 		}
 		*f.to = float32(*f.value)
 	}
 	if b.TopP != nil {
-		s.TopP = max(s.TopP, leastTopP)
+		s.TopP = max(s.TopP, minTopP)
 	}
 	if b.Seed != nil {
 		seed := uint64(*b.Seed)
 		r.Seed = &seed
 	}
-	topK, err := whole("top_k", b.TopK, -1, maxTokens, 0)
+	topK, err := intField("top_k", b.TopK, -1, maxTokens, 0)
 	if err != nil {
 		return err
 	}
-	s.TopK = uint32(max(topK, 0)) // vLLM: -1 is off
+	s.TopK = uint32(max(topK, 0)) // vLLM: -1 means off
 	if err := r.readMinTokens(b.MinTokens); err != nil {
 		return err
 	}
 	return r.readBias(b.LogitBias)
 }
 
-// readMinTokens: at most what may be generated, as far as that is known without the model.
+// readMinTokens reads min_tokens. It must not exceed the maximum output, as far as that is known
+// without the model.
 func (r *Request) readMinTokens(value *int64) error {
 	most := int64(maxTokens)
 	if r.MaxTokens > 0 {
@@ -61,18 +63,18 @@ func (r *Request) readMinTokens(value *int64) error {
 	} else if !r.Chat {
 		most = CompletionTokens
 	}
-	n, err := whole("min_tokens", value, 0, most, 0)
+	n, err := intField("min_tokens", value, 0, most, 0)
 	r.Sampling.MinTokens = uint32(n)
 	return err
 }
 
 func (r *Request) readBias(raw json.RawMessage) error {
-	if n := elements(raw); n > maxBias {
-		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d may have one", n, maxBias))
+	if n := countElements(raw); n > maxLogitBias {
+		return Invalid("logit_bias", fmt.Sprintf("logit_bias has %d tokens; at most %d are allowed", n, maxLogitBias))
 	}
 	var bias map[string]float64
-	if !absent(raw) && json.Unmarshal(raw, &bias) != nil {
-		return Invalid("logit_bias", "logit_bias must be an object of numbers by token id")
+	if !isNull(raw) && json.Unmarshal(raw, &bias) != nil {
+		return Invalid("logit_bias", "logit_bias must be an object that maps token ids to numbers")
 	}
 	if len(bias) > 0 {
 		r.Sampling.LogitBias = make(map[uint32]float32, len(bias))
@@ -80,7 +82,7 @@ func (r *Request) readBias(raw json.RawMessage) error {
 	for key, v := range bias {
 		id, err := strconv.ParseUint(key, 10, 32)
 		if err != nil {
-			return Invalid("logit_bias", fmt.Sprintf("logit_bias: %q is no token id", key))
+			return Invalid("logit_bias", fmt.Sprintf("logit_bias: %q is not a token id", key))
 		}
 		if !(v >= -100 && v <= 100) {
 			return Invalid("logit_bias", fmt.Sprintf("logit_bias of %s is %v; it must be between -100 and 100", key, v))
@@ -92,11 +94,11 @@ func (r *Request) readBias(raw json.RawMessage) error {
 
 func (r *Request) readStop(b *body) error {
 	var one string
-	if n := elements(b.Stop); n > maxStops {
-		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are looked for", n, maxStops))
+	if n := countElements(b.Stop); n > maxStopStrings {
+		return Invalid("stop", fmt.Sprintf("stop has %d strings; at most %d are allowed", n, maxStopStrings))
 	}
 	switch {
-	case absent(b.Stop):
+	case isNull(b.Stop):
 	case json.Unmarshal(b.Stop, &one) == nil:
 		r.Stop = []string{one}
 	case json.Unmarshal(b.Stop, &r.Stop) != nil:
@@ -104,39 +106,42 @@ func (r *Request) readStop(b *body) error {
 	}
 	for _, s := range r.Stop {
 		if len(s) > maxStopBytes {
-			return Invalid("stop", fmt.Sprintf("a stop string has %d bytes; at most %d are looked for", len(s), maxStopBytes))
+			return Invalid("stop",
+				fmt.Sprintf("a stop string has %d bytes; at most %d are allowed", len(s), maxStopBytes))
 		}
 	}
-	if n := elements(b.StopTokenIDs); n > maxStops {
-		return Invalid("stop_token_ids", fmt.Sprintf("stop_token_ids has %d ids; at most %d are looked for", n, maxStops))
+	if n := countElements(b.StopTokenIDs); n > maxStopStrings {
+		return Invalid("stop_token_ids",
+			fmt.Sprintf("stop_token_ids has %d ids; at most %d are allowed", n, maxStopStrings))
 	}
-	if !absent(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
+	if !isNull(b.StopTokenIDs) && json.Unmarshal(b.StopTokenIDs, &r.Sampling.StopTokenIds) != nil {
 		return Invalid("stop_token_ids", "stop_token_ids must be a list of token ids")
 	}
 	r.IncludeStop = b.IncludeStop
 	return nil
 }
 
-// readLogprobs: a number in completions; true or false, with top_logprobs beside it, in chats.
+// readLogprobs reads logprobs. In completions it is a number. In chats it is a bool, and
+// top_logprobs is the number.
 func (r *Request) readLogprobs(b *body) error {
 	name, on, n := "logprobs", false, (*int64)(nil)
 	if r.Chat {
 		name, n = "top_logprobs", b.TopLogprobs
-		if !absent(b.Logprobs) && json.Unmarshal(b.Logprobs, &on) != nil {
-			return Invalid("logprobs", "logprobs of a chat must be true or false; top_logprobs is the number")
+		if !isNull(b.Logprobs) && json.Unmarshal(b.Logprobs, &on) != nil {
+			return Invalid("logprobs", "logprobs of a chat must be true or false; set the number in top_logprobs")
 		}
-	} else if !absent(b.Logprobs) {
+	} else if !isNull(b.Logprobs) {
 		on = true
 		if json.Unmarshal(b.Logprobs, &n) != nil {
 			return Invalid("logprobs", "logprobs of a completion must be a whole number")
 		}
 	}
-	top, err := whole(name, n, 0, maxTopLogprobs, 0)
+	top, err := intField(name, n, 0, maxTopLogprobs, 0)
 	switch {
 	case err != nil:
 		return err
 	case !on && top > 0:
-		return Invalid("top_logprobs", "top_logprobs goes with logprobs: true")
+		return Invalid("top_logprobs", "top_logprobs requires logprobs: true")
 	case on && r.Echo:
 		return Invalid("echo", "echo with logprobs is not supported: log-probabilities of the prompt are not computed")
 	}

@@ -6,73 +6,74 @@ import (
 	"time"
 )
 
-// body reads a request's body as long as the client makes progress.
-type body struct {
+// watchedBody limits how slowly a request's body may arrive.
+type watchedBody struct {
 	io.ReadCloser
-	w       http.ResponseWriter
-	conn    *conn // nil: not of a Listener
-	limits  Limits
-	began   time.Time
-	read    int64
-	stopped bool // it was read to its end, or an error
+	w        http.ResponseWriter
+	conn     *conn // nil: not accepted by a Listener
+	limits   Limits
+	began    time.Time
+	read     int64
+	finished bool // read to its end or to an error
 }
 
-// watch replaces the body of a request, if it has one. The connection ends with the request unless
-// all of it is read.
-func watch(w http.ResponseWriter, r *http.Request, limits Limits) *body {
+// watchBody wraps the body of a request, or returns nil if there is none. The connection closes
+// after the request unless the body is read to its end.
+func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBody {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b := &body{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: time.Now()}
-	b.extend()
+	b := &watchedBody{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: time.Now()}
+	b.extendDeadline()
 	w.Header().Set("Connection", "close")
 	r.Body = b
 	return b
 }
 
-// extend sets the deadline for the next bytes: the sooner of a pause and of what the least rate
-// allows for the whole.
-func (b *body) extend() {
+// extendDeadline sets the deadline for the next bytes, from the stall timeout and the minimum rate
+// of the whole body. The earlier one applies.
+func (b *watchedBody) extendDeadline() {
 	now := time.Now()
-	whole := b.began.Add(b.limits.Stall + time.Duration(float64(b.read)/float64(b.limits.Rate)*float64(time.Second)))
-	if next := now.Add(b.limits.Stall); next.Before(whole) {
-		whole = next
+	allowed := time.Duration(float64(b.read) / float64(b.limits.MinBodyRate) * float64(time.Second))
+	deadline := b.began.Add(b.limits.BodyStallTimeout + allowed)
+	if next := now.Add(b.limits.BodyStallTimeout); next.Before(deadline) {
+		deadline = next
 	}
-	_ = http.NewResponseController(b.w).SetReadDeadline(whole) // a writer without deadlines has no network behind it
+	_ = http.NewResponseController(b.w).SetReadDeadline(deadline) // fails only without a network behind the writer
 }
 
 // Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	b.extend()
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.extendDeadline()
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	if err != nil && !b.stopped {
-		b.stopped = true
+	if err != nil && !b.finished {
+		b.finished = true
 		control := http.NewResponseController(b.w)
 		if err == io.EOF {
-			_ = control.SetReadDeadline(time.Time{}) // as in extend
+			_ = control.SetReadDeadline(time.Time{}) // fails as in extendDeadline
 			b.keepAlive()
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(b.limits.Write))
+		_ = control.SetWriteDeadline(time.Now().Add(b.limits.WriteTimeout))
 	}
 	return n, err
 }
 
-// abandon gives a client whose body was not read a moment to read the answer.
-func (b *body) abandon() {
-	if b != nil && !b.stopped {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(linger)) // as in extend
+// linger gives the client time to read the response to a request whose body was not read.
+func (b *watchedBody) linger() {
+	if b != nil && !b.finished {
+		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // as in extendDeadline
 	}
 }
 
-// keepAlive lets the connection serve further requests, unless the handler wants it closed.
-func (b *body) keepAlive() {
+// keepAlive keeps the connection open for further requests, unless CloseAfter was called.
+func (b *watchedBody) keepAlive() {
 	if b.conn == nil || !b.conn.closing.Load() {
 		b.w.Header().Del("Connection")
 	}
 }
 
-// setWriteDeadline cuts off a client that does not take an answer.
+// setWriteDeadline cuts off a client that does not read the response.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as in extend
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as in extendDeadline
 }

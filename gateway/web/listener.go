@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Listener counts connections and marks those beyond the limits as spare.
+// Listener counts connections and marks those beyond the limits as overflow connections.
 type Listener struct {
 	net.Listener
 	limits Limits
 
-	mu      sync.Mutex
-	open    int
-	by      map[netip.Prefix]int
-	spare   []*conn // the oldest first
-	refused uint64
+	mu         sync.Mutex
+	open       int
+	perAddress map[netip.Prefix]int
+	overflow   []*conn // oldest first
+	overflowed uint64
 }
 
-// Listen limits the connections of a listener.
+// Listen wraps a listener to limit its connections.
 func Listen(inner net.Listener, limits Limits) *Listener {
-	return &Listener{Listener: inner, limits: limits.WithDefaults(), by: make(map[netip.Prefix]int)}
+	return &Listener{Listener: inner, limits: limits.WithDefaults(), perAddress: make(map[netip.Prefix]int)}
 }
 
 // Accept implements net.Listener.
@@ -36,73 +36,75 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return l.admit(inner), nil
 }
 
-// Stats returns how many connections are open, the spare ones included, and how many were beyond
-// the limits so far.
-func (l *Listener) Stats() (open int, refused uint64) {
+// Stats returns the number of open connections, including overflow connections, and the number of
+// all overflow connections so far.
+func (l *Listener) Stats() (open int, overflowed uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.open + len(l.spare), l.refused
+	return l.open + len(l.overflow), l.overflowed
 }
 
-// admit counts a connection, as a spare one where a limit is reached.
+// admit counts a connection. It becomes an overflow connection if a limit is reached.
 func (l *Listener) admit(inner net.Conn) *conn {
-	c := &conn{Conn: inner, of: l}
-	addr := peer(inner)
-	c.network = network(addr)
-	exempt := l.limits.Exempt != nil && l.limits.Exempt(addr)
+	c := &conn{Conn: inner, listener: l}
+	addr := peerAddress(inner)
+	c.network = addressBlock(addr)
+	exempt := l.limits.ExemptAddress != nil && l.limits.ExemptAddress(addr)
 	l.mu.Lock()
 	var oldest *conn
-	if c.spare = l.open >= l.limits.Connections || !exempt && l.by[c.network] >= l.limits.PerAddress; !c.spare {
+	c.overflow = l.open >= l.limits.MaxConnections ||
+		!exempt && l.perAddress[c.network] >= l.limits.MaxPerAddress
+	if !c.overflow {
 		l.open++
-		l.by[c.network]++
+		l.perAddress[c.network]++
 	} else {
-		if l.refused++; len(l.spare) >= l.limits.Spare {
-			oldest = l.spare[0]
-			l.spare = l.spare[1:]
+		if l.overflowed++; len(l.overflow) >= l.limits.MaxOverflow {
+			oldest = l.overflow[0]
+			l.overflow = l.overflow[1:]
 		}
-		l.spare = append(l.spare, c)
-		c.end = time.AfterFunc(l.limits.SpareTime, func() { _ = c.Close() }) // closed already, or now
+		l.overflow = append(l.overflow, c)
+		c.timeout = time.AfterFunc(l.limits.OverflowTimeout, func() { _ = c.Close() }) // fails if it is closed already
 	}
 	l.mu.Unlock()
 	if oldest != nil {
-		_ = oldest.Close() // it was to be closed in a moment
+		_ = oldest.Close() // it would have been closed soon
 	}
 	return c
 }
 
-// conn is a connection that is counted.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
-	of      *Listener
-	network netip.Prefix
-	spare   bool
-	end     *time.Timer // of a spare one
-	once    sync.Once
-	closing atomic.Bool // to be closed after the answer
+	listener *Listener
+	network  netip.Prefix
+	overflow bool
+	timeout  *time.Timer // of an overflow connection
+	once     sync.Once
+	closing  atomic.Bool // closes after the current response
 }
 
 // Close closes the connection and stops counting it.
 func (c *conn) Close() error {
 	c.once.Do(func() {
-		l := c.of
+		l := c.listener
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if c.spare {
-			c.end.Stop()
-			if i := slices.Index(l.spare, c); i >= 0 {
-				l.spare = slices.Delete(l.spare, i, i+1)
+		if c.overflow {
+			c.timeout.Stop()
+			if i := slices.Index(l.overflow, c); i >= 0 {
+				l.overflow = slices.Delete(l.overflow, i, i+1)
 			}
 			return
 		}
 		l.open--
-		if l.by[c.network]--; l.by[c.network] == 0 {
-			delete(l.by, c.network)
+		if l.perAddress[c.network]--; l.perAddress[c.network] == 0 {
+			delete(l.perAddress, c.network)
 		}
 	})
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer before it closes the connection.
+// CloseWrite lets net/http finish a response before it closes the connection.
 func (c *conn) CloseWrite() error {
 	if inner, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return inner.CloseWrite()
@@ -110,8 +112,8 @@ func (c *conn) CloseWrite() error {
 	return net.ErrClosed
 }
 
-// counted returns the connection that the listener made, below TLS.
-func counted(c net.Conn) *conn {
+// listenerConn returns the connection of the Listener below TLS, or nil.
+func listenerConn(c net.Conn) *conn {
 	if secured, ok := c.(*tls.Conn); ok {
 		c = secured.NetConn()
 	}
@@ -119,8 +121,8 @@ func counted(c net.Conn) *conn {
 	return known
 }
 
-// peer is the address of the other side; the zero one where it has none.
-func peer(c net.Conn) netip.Addr {
+// peerAddress returns the address of the peer, or the zero address if it is unknown.
+func peerAddress(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return netip.Addr{}
@@ -128,12 +130,12 @@ func peer(c net.Conn) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// network is what counts as one address.
-func network(addr netip.Addr) netip.Prefix {
+// addressBlock returns the prefix that counts as one address.
+func addressBlock(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
 		bits = 64
 	}
-	prefix, _ := addr.Prefix(bits) // the zero one of the zero address
+	prefix, _ := addr.Prefix(bits) // the zero address yields the zero prefix
 	return prefix
 }

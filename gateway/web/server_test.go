@@ -17,34 +17,32 @@ import (
 	"troupe/gateway/web"
 )
 
-// patience is how long a test waits for what must happen. It is no measure: a server without limits
-// never does it.
-const patience = 20 * time.Second
+// testTimeout bounds the wait for an expected state, which a server without limits never reaches.
+const testTimeout = 20 * time.Second
 
-// serve starts a server on loopback and returns its address and listener.
-func serve(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
+// startServer starts a server on loopback and returns its address and listener.
+func startServer(t *testing.T, limits web.Limits, handler http.Handler) (string, *web.Listener) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := web.Listen(inner, limits)
-	start(t, l, limits, handler)
+	serveListener(t, l, limits, handler)
 	return l.Addr().String(), l
 }
 
-func start(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler) {
+func serveListener(t *testing.T, l net.Listener, limits web.Limits, handler http.Handler) {
 	busy := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})
 	s := web.NewServer(limits, handler, busy, log.New(io.Discard, "", 0))
-	go func() { _ = s.Serve(l) }() // it ends with Close
+	go func() { _ = s.Serve(l) }() // returns after Close
 	t.Cleanup(func() { _ = s.Close() })
 }
 
-// dial opens a connection that is closed with the test, and fails what waits on it longer than
-// patience.
+// dial opens a connection that the test closes. It fails reads and writes after testTimeout.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -52,12 +50,12 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testTimeout))
 	return c
 }
 
-// send writes text, and returns all that comes until the server closes the connection.
-func send(t *testing.T, addr, text string) string {
+// exchange sends text and returns everything that the server sends until it closes the connection.
+func exchange(t *testing.T, addr, text string) string {
 	t.Helper()
 	c := dial(t, addr)
 	if _, err := io.WriteString(c, text); err != nil {
@@ -70,8 +68,9 @@ func send(t *testing.T, addr, text string) string {
 	return string(all)
 }
 
-// routes reads the body at /read, refuses it at /refuse, and ignores it at every other path.
-var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// testHandler reads the body at /read and /last, which closes the connection. It refuses the body
+// at /refuse and ignores it elsewhere.
+var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/read":
 		n, err := io.Copy(io.Discard, r.Body)
@@ -81,7 +80,7 @@ var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "read %d", n)
 	case "/last":
 		web.CloseAfter(w, r)
-		n, _ := io.Copy(io.Discard, r.Body) // the test sends all of it
+		n, _ := io.Copy(io.Discard, r.Body) // the client sends all of it
 		fmt.Fprintf(w, "read %d", n)
 	case "/refuse":
 		w.WriteHeader(http.StatusUnauthorized)
@@ -92,10 +91,10 @@ var routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 const missingBody = "Host: a\r\nContent-Length: 9\r\n\r\n"
 
-// TestMissingBody: a body that is announced and never sent ends the connection, with an answer,
-// whatever the handler does.
-func TestMissingBody(t *testing.T) {
-	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond}, routes)
+// TestMissingBodyEndsConnection checks that a declared body that is never sent ends the connection
+// with a response, whatever the handler does.
+func TestMissingBodyEndsConnection(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond}, testHandler)
 	for request, want := range map[string]string{
 		"POST /read HTTP/1.1\r\n" + missingBody:                                                 "408",
 		"POST /read HTTP/1.1\r\n" + missingBody + "abc":                                         "408",
@@ -106,22 +105,23 @@ func TestMissingBody(t *testing.T) {
 		"POST /refuse HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n": "401",
 		"GET /ignore HTTP/1.1\r\n" + missingBody:                                                "200",
 	} {
-		if got := send(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) || !strings.Contains(got, "Connection: close") {
+		if got := exchange(t, addr, request); !strings.HasPrefix(got, "HTTP/1.1 "+want) ||
+			!strings.Contains(got, "Connection: close") {
 			t.Errorf("%q: %q, want status %s and a closed connection", request, got, want)
 		}
 	}
 }
 
-// TestSlowBody: bytes that come one at a time do not keep a request alive, although none of the
-// pauses is too long.
-func TestSlowBody(t *testing.T) {
-	limits := web.Limits{Stall: 200 * time.Millisecond, Rate: 1 << 10}
-	addr, _ := serve(t, limits, routes)
+// TestSlowBodyTimesOut checks that single bytes do not keep a request alive, even though no pause
+// exceeds the stall timeout.
+func TestSlowBodyTimesOut(t *testing.T) {
+	limits := web.Limits{BodyStallTimeout: 200 * time.Millisecond, MinBodyRate: 1 << 10}
+	addr, _ := startServer(t, limits, testHandler)
 	c := dial(t, addr)
 	fmt.Fprint(c, "POST /read HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n")
 	answered := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(c).ReadString('\n') // the test fails for want of a status
+		line, _ := bufio.NewReader(c).ReadString('\n') // without a line, the test fails
 		answered <- line
 	}()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -135,16 +135,17 @@ func TestSlowBody(t *testing.T) {
 			return
 		case <-tick.C:
 			if sent == 500 {
-				t.Fatalf("the server still waits after %d bytes", sent)
+				t.Fatalf("the server is still waiting after %d bytes", sent)
 			}
-			_, _ = c.Write([]byte("x")) // fails once the server has closed
+			_, _ = c.Write([]byte("x")) // fails once the server has closed the connection
 		}
 	}
 }
 
-// TestWholeBodyKeepsTheConnection: what is read whole is no reason to close.
-func TestWholeBodyKeepsTheConnection(t *testing.T) {
-	addr, _ := serve(t, web.Limits{}, routes)
+// TestReadBodyKeepsConnection checks that the connection stays open if the body was read to its
+// end.
+func TestReadBodyKeepsConnection(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{}, testHandler)
 	c := dial(t, addr)
 	in := bufio.NewReader(c)
 	for i := range 3 {
@@ -159,31 +160,35 @@ func TestWholeBodyKeepsTheConnection(t *testing.T) {
 	}
 }
 
-// TestCloseAfter: a connection that the handler wants to end is closed after the answer, even though
-// the body was read whole.
-func TestCloseAfter(t *testing.T) {
-	addr, _ := serve(t, web.Limits{}, routes)
-	got := send(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+// TestCloseAfterReadBody checks that CloseAfter closes the connection even if the body was read to
+// its end.
+func TestCloseAfterReadBody(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{}, testHandler)
+	got := exchange(t, addr, "POST /last HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
 	if !strings.Contains(got, "Connection: close") || !strings.HasSuffix(got, "read 3") {
-		t.Errorf("the answer is %q", got)
+		t.Errorf("response is %q", got)
 	}
 }
 
-// TestLongAnswerAfterABody: the deadlines of a body end with it; the handler still sees when its
-// client leaves.
-func TestLongAnswerAfterABody(t *testing.T) {
+// TestBodyDeadlinesDoNotLimitResponse checks that the deadlines of a body end with it, and that the
+// handler still notices a disconnect.
+func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 	gate, left := make(chan struct{}), make(chan error, 1)
-	addr, _ := serve(t, web.Limits{Stall: 50 * time.Millisecond, Header: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.ReadAll(r.Body)
-		select {
-		case <-r.Context().Done():
-			left <- errors.New("canceled while the client is there")
-		case <-time.After(300 * time.Millisecond): // several times as long as the deadlines
-		}
-		close(gate)
-		<-r.Context().Done()
-		left <- nil
-	}))
+	addr, _ := startServer(
+		t,
+		web.Limits{BodyStallTimeout: 50 * time.Millisecond, HeaderTimeout: 50 * time.Millisecond},
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
+			select {
+			case <-r.Context().Done():
+				left <- errors.New("canceled while the client is there")
+			case <-time.After(300 * time.Millisecond): // several times the deadlines
+			}
+			close(gate)
+			<-r.Context().Done()
+			left <- nil
+		}),
+	)
 	c := dial(t, addr)
 	fmt.Fprint(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
 	<-gate
@@ -193,37 +198,47 @@ func TestLongAnswerAfterABody(t *testing.T) {
 	}
 }
 
-// TestSlowHeaders: headers, and what comes before and between requests, have their time.
-func TestSlowHeaders(t *testing.T) {
-	addr, _ := serve(t, web.Limits{Header: 50 * time.Millisecond, Idle: 50 * time.Millisecond}, routes)
-	for _, request := range []string{"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"} {
-		send(t, addr, request)
+// TestSlowHeadersTimeOut checks the timeouts of headers, and of connections before and between
+// requests.
+func TestSlowHeadersTimeOut(t *testing.T) {
+	addr, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond},
+		testHandler)
+	for _, request := range []string{
+		"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+	} {
+		exchange(t, addr, request)
 	}
-	if got := send(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 431") {
+	got := exchange(t, addr, "GET / HTTP/1.1\r\nHost: a\r\nX: "+strings.Repeat("x", 40<<10)+"\r\n\r\n")
+	if !strings.HasPrefix(got, "HTTP/1.1 431") {
 		t.Errorf("headers of 40 KiB: %q", got)
 	}
 }
 
-// TestClientThatDoesNotRead is cut off.
-func TestClientThatDoesNotRead(t *testing.T) {
+// TestClientNotReadingIsCutOff checks that a client that does not read the response is cut off.
+func TestClientNotReadingIsCutOff(t *testing.T) {
 	ended := make(chan error, 1)
-	addr, _ := serve(t, web.Limits{Write: 50 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		var err error
-		for block := make([]byte, 1<<20); err == nil; {
-			_, err = w.Write(block)
-		}
-		ended <- err
-	}))
+	addr, _ := startServer(
+		t,
+		web.Limits{WriteTimeout: 50 * time.Millisecond},
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			var err error
+			for block := make([]byte, 1<<20); err == nil; {
+				_, err = w.Write(block)
+			}
+			ended <- err
+		}),
+	)
 	fmt.Fprint(dial(t, addr), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	select {
 	case <-ended:
-	case <-time.After(patience):
-		t.Error("the handler still writes")
+	case <-time.After(testTimeout):
+		t.Error("the handler is still writing")
 	}
 }
 
-// secured starts a server with TLS and HTTP/2, and returns its address and a client that trusts it.
-func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
+// startTLSServer starts a server with TLS and HTTP/2. It returns the address and a client that
+// trusts it.
+func startTLSServer(t *testing.T, limits web.Limits) (string, *http.Client) {
 	t.Helper()
 	donor := httptest.NewTLSServer(nil) // for its certificate
 	t.Cleanup(donor.Close)
@@ -232,24 +247,25 @@ func secured(t *testing.T, limits web.Limits) (string, *http.Client) {
 		t.Fatal(err)
 	}
 	cfg := &tls.Config{Certificates: donor.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
-	start(t, tls.NewListener(web.Listen(inner, limits), cfg), limits, routes)
+	serveListener(t, tls.NewListener(web.Listen(inner, limits), cfg), limits, testHandler)
 	transport := donor.Client().Transport.(*http.Transport).Clone()
 	transport.ForceAttemptHTTP2 = true
 	t.Cleanup(transport.CloseIdleConnections)
-	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: patience}
+	return inner.Addr().String(), &http.Client{Transport: transport, Timeout: testTimeout}
 }
 
-// TestStalledHandshake: a client that does not go on with its handshake is cut off.
-func TestStalledHandshake(t *testing.T) {
-	addr, _ := secured(t, web.Limits{Header: 50 * time.Millisecond})
+// TestStalledHandshakeTimesOut checks that a client that stalls during the TLS handshake is cut
+// off.
+func TestStalledHandshakeTimesOut(t *testing.T) {
+	addr, _ := startTLSServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond})
 	for _, hello := range []string{"", "\x16\x03\x01\x02\x00\x01"} {
-		send(t, addr, hello)
+		exchange(t, addr, hello)
 	}
 }
 
-// TestSlowStream: a stream of HTTP/2 whose body stalls ends alone.
-func TestSlowStream(t *testing.T) {
-	addr, client := secured(t, web.Limits{Stall: 50 * time.Millisecond})
+// TestStalledBodyEndsOnlyItsStream checks that a stalled body over HTTP/2 ends only its own stream.
+func TestStalledBodyEndsOnlyItsStream(t *testing.T) {
+	addr, client := startTLSServer(t, web.Limits{BodyStallTimeout: 50 * time.Millisecond})
 	body, more := io.Pipe()
 	defer more.Close()
 	r, err := http.NewRequest(http.MethodPost, "https://"+addr+"/read", body)

@@ -68,14 +68,14 @@ func (t *tracer) take() map[hop]time.Time {
 	return seen
 }
 
-// wrap makes actors record the messages that they handle.
-func (t *tracer) wrap(kind string, props *actor.Props) *actor.Props {
-	return props.Configure(actor.WithReceiverMiddleware(func(next actor.ReceiverFunc) actor.ReceiverFunc {
+// middleware makes actors record the messages that they handle.
+func (t *tracer) middleware(kind string) []actor.ReceiverMiddleware {
+	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			t.note(hop{kind, fmt.Sprintf("%T", env.Message)})
 			next(ctx, env)
 		}
-	}))
+	}}
 }
 
 func (t *tracer) handler(next http.Handler) http.Handler {
@@ -96,7 +96,7 @@ func requestLegs() (section, error) {
 			"memory again.",
 	}
 	t := &tracer{seen: make(map[hop]time.Time)}
-	n, stop, err := nodeWith(func(c *node.Config) { c.Wrap = t.wrap })
+	n, stop, err := nodeWith(func(c *node.Config) { c.Middleware = t.middleware })
 	if err != nil {
 		return s, err
 	}

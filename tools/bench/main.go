@@ -35,7 +35,7 @@ func run() error {
 	only := flag.String("only", "", "measure only the sections, or floods, whose names contain this text")
 	shares := flag.Bool("shares", false, "measure two tenants, one of which floods, instead of the other sections")
 	flag.Parse()
-	node.CollectSeldom()
+	node.SetGCPercent()
 	if *shares {
 		text, err := sharesPage(*only)
 		fmt.Print(text)

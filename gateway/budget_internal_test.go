@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestTokenizerPermits checks that only a few large texts are tokenized at once, and that small
+// texts and cancelled requests do not wait.
+func TestTokenizerPermits(t *testing.T) {
+	b := newMemoryBudget(1)
+	var done []func()
+	for b.tokenizers.TryAcquire(1) {
+		done = append(done, func() { b.tokenizers.Release(1) })
+	}
+	if n := len(done); n < 1 || n > maxTokenizers {
+		t.Errorf("%d large texts at once", n)
+	}
+	if _, err := b.acquireTokenizer(t.Context(), largeText-1); err != nil {
+		t.Errorf("small text: %v", err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := b.acquireTokenizer(ctx, largeText); !errors.Is(err, context.Canceled) {
+		t.Errorf("large text of a client that has left: %v", err)
+	}
+	done[0]()
+	end, err := b.acquireTokenizer(t.Context(), largeText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end()
+}

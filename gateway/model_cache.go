@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/engine"
+	"troupe/gateway/openai"
+	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/chat"
+	"troupe/modelfile/digest"
+	"troupe/modelfile/tokenizer"
+)
+
+// Directory lists the deployments. Its errors carry a *messages.Refused if the reason is known.
+type Directory interface {
+	// Deployment returns the status of a deployment. Only its specification and revision must be
+	// set.
+	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
+	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
+}
+
+// model is the part of a model's folder that the gateway needs.
+type model struct {
+	tokenizer   *tokenizer.Tokenizer
+	template    *chat.Template
+	templateErr error // why template is nil
+	context     int   // in tokens
+	vocab       int
+	created     time.Time  // modification time of config.json
+	settings    digest.Sum // digest of the files that it was read from
+}
+
+// modelCache keeps the models of deployments by the digest of their files. If a folder is damaged,
+// changed or removed later, the served revision remains usable.
+type modelCache struct {
+	mu      sync.Mutex
+	inspect func(path string) (engine.Facts, error)
+	log     zerolog.Logger
+	roots   modelfile.Roots
+	digests *digest.Cache
+	entries map[string]*cacheEntry // by deployment
+}
+
+// cacheEntry holds the models of one deployment, and the load in flight.
+type cacheEntry struct {
+	versions []*version // the last ones that were read, newest first
+	loading  *modelLoad // nil: no load is in flight
+}
+
+// maxVersions bounds the kept revisions of a deployment. The previous one is served until the new
+// one is loaded.
+const maxVersions = 2
+
+// version is the content of a folder when it was read.
+type version struct {
+	*model
+	path   string
+	deploy uint64 // the deploy that it was read for
+}
+
+// matches reports whether v is the revision that a deployment wants.
+func (v *version) matches(d *messages.DeploymentSpec) bool {
+	if d.GetRevisionDigest() == "" {
+		return v.path == d.GetPath() && v.deploy == d.GetDeploy()
+	}
+	weights, err := digest.Parse(d.GetWeightsDigest())
+	return err == nil && digest.Revision(weights, v.settings).String() == d.GetRevisionDigest()
+}
+
+type modelLoad struct {
+	done  chan struct{}
+	spec  *messages.DeploymentSpec
+	model *model
+	err   error
+}
+
+// get returns the model of a deployment. A failed load is retried by the next request. While the
+// revision of a new deploy is not known yet, the previous model is returned if there is one.
+func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
+	spec := d.GetSpec()
+	for {
+		m.mu.Lock()
+		e := m.entry(spec.GetName())
+		if v := e.find(spec); v != nil {
+			m.mu.Unlock()
+			return v.model, nil
+		}
+		if load := e.loading; load != nil {
+			m.mu.Unlock()
+			<-load.done
+			if proto.Equal(load.spec, spec) {
+				return m.loadResult(spec, load)
+			}
+			continue
+		}
+		// The error stands if loading panics.
+		load := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread}
+		e.loading = load
+		m.mu.Unlock()
+		m.load(e, load)
+		return m.loadResult(spec, load)
+	}
+}
+
+func (m *modelCache) entry(name string) *cacheEntry {
+	if m.entries == nil {
+		m.entries = make(map[string]*cacheEntry)
+	}
+	if m.entries[name] == nil {
+		m.entries[name] = &cacheEntry{}
+	}
+	return m.entries[name]
+}
+
+// find returns the version of the served revision, or nil. The cache's lock must be held.
+func (e *cacheEntry) find(d *messages.DeploymentSpec) *version {
+	for _, v := range e.versions {
+		if v.matches(d) {
+			return v
+		}
+	}
+	if d.GetRevisionDigest() == "" && len(e.versions) > 0 && e.versions[0].path == d.GetPath() {
+		return e.versions[0]
+	}
+	return nil
+}
+
+// load reads a folder for all requests that wait for it.
+func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		e.loading = nil
+		if load.err == nil {
+			e.versions = append([]*version{{load.model, load.spec.GetPath(), load.spec.GetDeploy()}}, e.versions...)
+			e.versions = e.versions[:min(len(e.versions), maxVersions)]
+		}
+		close(load.done)
+	}()
+	load.model, load.err = m.read(load.spec.GetPath())
+	if load.err == nil && load.spec.GetRevisionDigest() != "" && !(&version{model: load.model}).matches(load.spec) {
+		load.err = fmt.Errorf("%s: configuration, tokenizer or template differ from the deployed revision %s; "+
+			"run models.deploy to roll to the new files, or put the old files back",
+			load.spec.GetPath(), digest.Short(load.spec.GetRevisionDigest()))
+	}
+}
+
+func (m *modelCache) loadResult(spec *messages.DeploymentSpec, load *modelLoad) (*model, error) {
+	if load.err == nil {
+		return load.model, nil
+	}
+	m.log.Warn().Err(load.err).Str("model", spec.GetName()).Msg("reading model folder failed")
+	// The revision is known once a replica has loaded the model, here or on another node.
+	if spec.GetRevisionDigest() != "" {
+		return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, unreadableHereText)
+	}
+	return nil, openai.Refusal(messages.Reason_REASON_LOAD_FAILED, loadFailedText)
+}
+
+// loadFailedText is the error for clients. The cause names files of the host, so only the log and
+// models.get show it.
+const loadFailedText = "the model could not be loaded; see the node's log"
+
+// unreadableHereText is the error for clients if other nodes may serve the model.
+const unreadableHereText = "this node cannot read the model's tokenizer and configuration, " +
+	"but replicas on other nodes may serve it; ask another node, or put the model's folder on this one; " +
+	"its log contains the cause"
+
+var errUnread = errors.New("the model's folder could not be read")
+
+func (m *modelCache) read(path string) (*model, error) {
+	before, unread := digest.Settings(m.roots, path, m.digests)
+	facts, err := m.inspect(path)
+	if err == nil {
+		err = unread
+	}
+	if err != nil {
+		return nil, err
+	}
+	config, err := m.roots.Stat(filepath.Join(path, "config.json"))
+	if err != nil {
+		return nil, err
+	}
+	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime(), settings: before}
+	if read.tokenizer, err = tokenizer.LoadFor(m.roots, path, facts.Vocab); err != nil {
+		return nil, err
+	}
+	read.template, read.templateErr = chat.Load(m.roots, path)
+	after, err := digest.Settings(m.roots, path, m.digests)
+	if err == nil && after != before {
+		err = digest.Changed(filepath.Join(path, "config.json, or the tokenizer"))
+	}
+	return read, err
+}

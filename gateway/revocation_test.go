@@ -1,0 +1,104 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/gateway"
+	"troupe/gateway/apikey"
+	"troupe/messages"
+)
+
+// TestRevokedKeyEndsStream checks that a running stream ends with an error within seconds of the
+// removal of its key from the file, and that streams of other keys continue.
+func TestRevokedKeyEndsStream(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys.yaml")
+	put := func(entries string) {
+		t.Helper()
+		if err := os.WriteFile(file+".new", []byte("keys:\n"+entries), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ann, kim := fmt.Sprintf("- {name: ann, key: %s}\n", anyModel), fmt.Sprintf("- {name: kim, key: %s}\n", kjvOnly)
+	put(ann + kim)
+	keys, err := apikey.Open(file, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish := make(chan struct{})
+	w := newTestGateway(t, func(ctx context.Context, call *gateway.Call) {
+		call.Deliver(testTokenizer().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
+		select {
+		case <-finish:
+			call.Deliver(testTokenizer().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
+		case <-ctx.Done():
+		}
+	}, func(cfg *gateway.Config) { cfg.Keys = keys })
+	server := httptest.NewServer(w)
+	defer server.Close()
+	stream := func(key string) *bufio.Scanner {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/completions",
+			strings.NewReader(`{"model":"kjv","prompt":"a","seed":0,"stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+key)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { res.Body.Close() })
+		lines := bufio.NewScanner(res.Body)
+		if !lines.Scan() || !strings.Contains(lines.Text(), "God") {
+			t.Fatalf("%d %q", res.StatusCode, lines.Text())
+		}
+		return lines
+	}
+	revoked, kept := stream(kjvOnly), stream(anyModel)
+	put(ann)
+	rest := make(chan string, 1)
+	go func() {
+		var text strings.Builder
+		for revoked.Scan() {
+			text.WriteString(revoked.Text() + "\n")
+		}
+		rest <- text.String()
+	}()
+	select {
+	case text := <-rest:
+		if !strings.Contains(text, `"code":"invalid_api_key"`) || strings.Contains(text, "[DONE]") {
+			t.Errorf("stream ends with %q", text)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("stream of a revoked key continues")
+	}
+	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		if _, closed := w.sessions(); closed == 1 {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("%d sessions were closed, want 1", closed)
+		}
+	}
+	close(finish)
+	text := ""
+	for kept.Scan() {
+		text += kept.Text() + "\n"
+	}
+	if !strings.Contains(text, " did.") || !strings.Contains(text, "[DONE]") {
+		t.Errorf("another key's stream: %q", text)
+	}
+}

@@ -1,0 +1,19 @@
+package node
+
+import (
+	"os"
+	"runtime/debug"
+)
+
+// gcPercent is the default of GOGC for a node. Its heap is small, because weights and KV blocks are
+// outside it. With Go's own default of 100 it would be collected many times a second, on the cores
+// that requests need.
+const gcPercent = 400
+
+// SetGCPercent tunes the garbage collector for a program that only runs a node. It does nothing if
+// GOGC is set.
+func SetGCPercent() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+}
