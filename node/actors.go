@@ -110,10 +110,10 @@ func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Blocks(lease)
+	return h.OpenBlocks(lease)
 }
 
-func (n *Node) residencyOf(gpu string) (*residency.Holder, error) {
+func (n *Node) residencyOf(gpu string) (*residency.Store, error) {
 	for i, h := range n.residency {
 		if gpuName(i) == gpu {
 			return h, nil

@@ -59,10 +59,10 @@ type Node struct {
 	announceOnce sync.Once     // SetLeaving was called
 
 	devices         []GPU
-	residency       []*residency.Holder
+	residency       []*residency.Store
 	tiers           []lowerTier  // fastest first
 	digests         digest.Cache // of model files
-	loader          engine.Format
+	loader          engine.Loader
 	copyMetrics     *copyMetrics
 	pins            pinSet
 	secret          secret
@@ -107,7 +107,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 		pins: pinSet{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	if n.loader = n.cfg.Loader; n.loader == nil {
-		n.loader = llama.Format{Roots: n.cfg.Roots, Digests: &n.digests}
+		n.loader = llama.Loader{Roots: n.cfg.Roots, Digests: &n.digests}
 	}
 	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copyMetrics = newCopyMetrics(n.metrics)
@@ -276,7 +276,7 @@ func (n *Node) Member() *messages.Member { return n.members.Self() }
 func (n *Node) Registry() *tree.Registry { return n.registry }
 
 // Residency returns the models in the memory of each device, by the device's index.
-func (n *Node) Residency() []*residency.Holder { return n.residency }
+func (n *Node) Residency() []*residency.Store { return n.residency }
 
 // Ready waits until every deployment of the configuration is ready or stopped. It fails as soon as
 // one of them has failed.

@@ -19,7 +19,7 @@ func (d *device) needs() (leases []string, needs []hbm.Need) {
 		}
 	}
 	for lease, m := range d.held {
-		all[lease] = m.Facts.Need(m.LoadSpec)
+		all[lease] = m.Info.Need(m.LoadSpec)
 	}
 	for lease := range all {
 		leases = append(leases, lease)
@@ -84,8 +84,8 @@ func (d *device) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 // blocksAlone returns the number of KV blocks that a model would have as the only one on the
 // device.
 func (d *device) blocksAlone(m residency.Loaded) int {
-	need := m.Facts.Need(m.LoadSpec)
-	return min(m.Facts.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	need := m.Info.Need(m.LoadSpec)
+	return min(m.Info.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
 func (d *device) budgetReport() *messages.MemoryBudget {

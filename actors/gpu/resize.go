@@ -269,7 +269,7 @@ func (d *device) distributeFree(ctx actor.Context) {
 	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.resizablePools()) {
 		m, u := d.held[g.Owner], d.kvUsers[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Max())
+		most := max(m.KVBlocks+int(u.report.GetWants()), m.Info.KVSize(m.LoadSpec).Max())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue

@@ -128,8 +128,8 @@ func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
 
 func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
 	w := p.deployments[spec.GetName()]
-	bounds := schedule.NewScaler(schedule.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
-	if w == nil || w.scaler.Low != bounds.Low || w.scaler.High != bounds.High {
+	bounds := schedule.NewScaler(schedule.Scaling{MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas())})
+	if w == nil || w.scaler.MinReplicas != bounds.MinReplicas || w.scaler.MaxReplicas != bounds.MaxReplicas {
 		w = &deploymentState{scaler: bounds}
 		p.deployments[spec.GetName()] = w
 	}

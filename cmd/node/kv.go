@@ -66,7 +66,7 @@ func (k kvCommand) Run(c console) error {
 		if err != nil {
 			return err
 		}
-		seen = seen.See(sample, nil)
+		seen = seen.WithSample(sample, nil)
 	}
 	_, err = lipgloss.Fprintln(c.out, seen.Print()) // colours where that is a terminal
 	return err

@@ -72,7 +72,7 @@ func twice(ask top.Ask) (top.Model, error) {
 		if err != nil {
 			return seen, err
 		}
-		seen = seen.See(sample, nil)
+		seen = seen.WithSample(sample, nil)
 	}
 	return seen, nil
 }

@@ -46,12 +46,12 @@ func driverLayer() (section, error) {
 	}
 	s.rows = []row{
 		{"copies of 1.25 MiB to the device: bandwidth over that of the bare " +
-			"call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yes(ratio >= 0.97)},
+			"call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yesNo(ratio >= 0.97)},
 		{
 			"call into the library, per command in a list of 64",
 			fmt.Sprintf("%.1f ns", each),
 			"under 20 ns",
-			yes(each < 20),
+			yesNo(each < 20),
 		},
 	}
 	return s, nil

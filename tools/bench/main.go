@@ -47,7 +47,7 @@ func run() error {
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
-		{"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
 		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
@@ -92,8 +92,8 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 	return b.String()
 }
 
-// yes formats whether an aim was met.
-func yes(met bool) string {
+// yesNo formats whether an aim was met.
+func yesNo(met bool) string {
 	if met {
 		return "yes"
 	}

@@ -153,7 +153,7 @@ var floods = []flood{
 		return sockets(
 			ctx, nodes, 4100,
 			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+
-				""+floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+				floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
 		)
 	}},
 	{"24 × n = 128 × 900 tokens, max_priority: standard", func(ctx context.Context, nodes []string) func() string {

@@ -24,7 +24,7 @@ type Config struct {
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node; announces the deployment's status
-	Inspect  func(path string) (engine.Facts, error)
+	Inspect  func(path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
@@ -66,7 +66,7 @@ type deployment struct {
 	lastPlacement map[string]location              // exited replica -> GPU that still has its lease
 	lastExit      map[string]replicaExit           // replica -> its last exit
 	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
-	facts         *engine.Facts                    // of the model at spec.path; nil until inspected
+	facts         *engine.ModelInfo                // of the model at spec.path; nil until inspected
 	failure       *messages.Refused                // of the last attempt; nil after a success
 	avoidUntil    map[location]time.Time           // by GPU
 	quarantined   map[location]bool                // by GPU, as last reported
@@ -133,7 +133,7 @@ type (
 	inspected struct {
 		incarnation uint64
 		path        string
-		facts       engine.Facts
+		facts       engine.ModelInfo
 		err         error
 	}
 	removed struct {

@@ -19,8 +19,8 @@ import (
 func (d *deployment) inspect(ctx actor.Context) {
 	inspect, path, incarnation := d.Inspect, d.spec.GetPath(), d.incarnation
 	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (engine.Facts, error) { return inspect(path) },
-		func(f engine.Facts, err error) any { return &inspected{incarnation, path, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, path, f, err} })
 }
 
 func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
@@ -107,7 +107,7 @@ func (d *deployment) choosePlacement(ctx actor.Context, r *replicaState) {
 		gpus := d.candidates(r.gpus, r)
 		chosen, why, ok := schedule.Place(d.need(), gpus)
 		if !ok {
-			d.onNoRoom(ctx, r, why, schedule.Closest(d.need(), gpus))
+			d.onNoRoom(ctx, r, why, schedule.ClosestFit(d.need(), gpus))
 			return
 		}
 		at = location{chosen.Node, chosen.Name}
@@ -140,7 +140,7 @@ func (d *deployment) onNoRoom(ctx actor.Context, r *replicaState, why string, cl
 // need returns the memory that a replica needs on a GPU.
 func (d *deployment) need() hbm.Need {
 	return d.facts.Need(engine.LoadSpec{
-		BlockTokens: int(d.spec.GetBlockTokens()), AskedBlocks: int(d.spec.GetKvBlocks()),
+		BlockTokens: int(d.spec.GetBlockTokens()), RequestedBlocks: int(d.spec.GetKvBlocks()),
 		AdapterPages: int(d.spec.GetAdapterPages()),
 		Limits: engine.Limits{
 			StepTokens: int(d.spec.GetStepTokens()), MaxSequences: int(d.spec.GetMaxSequences()),

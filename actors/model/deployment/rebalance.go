@@ -56,12 +56,12 @@ func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
 	if !ok {
 		return
 	}
-	d.Log.Info().Str("replica", move.Copy).Str("why", move.Why).Msg("replica moving")
-	d.Publish("replica.moving", move.Copy, move.Why)
+	d.Log.Info().Str("replica", move.Replica).Str("why", move.Why).Msg("replica moving")
+	d.Publish("replica.moving", move.Replica, move.Why)
 	name := d.newReplicaName()
 	substitute := &replicaState{spec: d.replicaSpec(name)}
 	substitute.spec.Node, substitute.spec.Gpu = move.To.Node, move.To.Name
-	d.replicas[name], d.replicas[move.Copy].substitute = substitute, name
+	d.replicas[name], d.replicas[move.Replica].substitute = substitute, name
 	d.setPhase(ctx, substitute, starting)
 }
 

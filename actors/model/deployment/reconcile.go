@@ -17,7 +17,7 @@ func (d *deployment) reconcile(ctx actor.Context) {
 		return
 	}
 	for range len(d.replicas) + 1 {
-		change := schedule.Next(int(d.spec.GetReplicas()), d.removing, d.noRoom, d.scheduleInput())
+		change := schedule.NextChange(int(d.spec.GetReplicas()), d.removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {
 		case schedule.Add:
 			if !d.addReplica(ctx) {
@@ -25,16 +25,16 @@ func (d *deployment) reconcile(ctx actor.Context) {
 				return
 			}
 		case schedule.Remove:
-			r := d.replicas[change.Copy]
-			d.Log.Info().Str("replica", change.Copy).Str("why", change.Why).Msg("replica draining")
-			d.Publish("replica.draining", change.Copy, change.Why)
+			r := d.replicas[change.Replica]
+			d.Log.Info().Str("replica", change.Replica).Str("why", change.Why).Msg("replica draining")
+			d.Publish("replica.draining", change.Replica, change.Why)
 			r.drainCause = change.Why
 			d.setPhase(ctx, r, draining)
-		case schedule.Gone:
+		case schedule.Deleted:
 			ctx.Send(ctx.Parent(), &removed{d.Name, d.Term})
 			d.publishStatus(ctx)
 			return
-		case schedule.Stay:
+		case schedule.NoChange:
 			d.publishStatus(ctx)
 			return
 		}
@@ -43,24 +43,24 @@ func (d *deployment) reconcile(ctx actor.Context) {
 }
 
 // scheduleInput returns the replicas as core/schedule sees them.
-func (d *deployment) scheduleInput() []schedule.Copy {
-	copies := make([]schedule.Copy, 0, len(d.replicas))
+func (d *deployment) scheduleInput() []schedule.Replica {
+	copies := make([]schedule.Replica, 0, len(d.replicas))
 	for name, r := range d.replicas {
 		at := location{r.spec.GetNode(), r.spec.GetGpu()}
-		c := schedule.Copy{
+		c := schedule.Replica{
 			Name: name, Node: at.node, GPU: at.name, Current: d.current(r),
 			Evicted: r.phase > starting && (d.quarantined[at] || !d.nodes[at.node].schedulable()),
-			Moves:   d.hasSubstitute(r), Load: int(r.load()), Need: r.leased,
+			Moving:  d.hasSubstitute(r), Load: int(r.load()), Need: r.leased,
 		}
 		switch {
 		case r.phase <= starting:
-			c.Stage = schedule.Homeless
+			c.Stage = schedule.Unplaced
 		case r.phase == loading:
-			c.Stage = schedule.Coming
+			c.Stage = schedule.Loading
 		case r.phase == up:
-			c.Stage = schedule.Present
+			c.Stage = schedule.Serving
 		default:
-			c.Stage = schedule.Going
+			c.Stage = schedule.Draining
 		}
 		copies = append(copies, c)
 	}

@@ -65,7 +65,7 @@ type node struct {
 
 // shelf is where a node has its adapters.
 type shelf struct {
-	*residency.AdapterStore
+	*residency.AdapterCache
 	node *node
 }
 
@@ -75,7 +75,7 @@ func (s shelf) Load(ctx context.Context, key string, file engine.AdapterFile, pa
 			return err
 		}
 	}
-	return s.AdapterStore.Load(ctx, key, file, pages, keep)
+	return s.AdapterCache.Load(ctx, key, file, pages, keep)
 }
 
 // watched are blocks whose reads the test sees.
@@ -148,7 +148,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	c.t.Cleanup(func() {
 		if _, err := holder.Unload(name); err != nil {
 			c.t.Error(err)
@@ -183,7 +183,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			c.t.Error(err)
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
+			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Info.ContextTokens), Eos: l.Info.EOS,
 			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name], sameRevision),
 		}}}
 	})
@@ -201,7 +201,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil),
 		Bulk: c.bulk, Tiers: tiers, Folder: c.folder, Log: zerolog.Nop(),
 		Blocks: func(lease string) (replica.Blocks, error) {
-			b, err := holder.Blocks(lease)
+			b, err := holder.OpenBlocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watched{b, n}, err
 		},

@@ -109,7 +109,7 @@ func (e *stepper) onStepped(ctx actor.Context, msg *stepped) {
 		return
 	}
 	result := &messages.RunStepResult{Step: msg.step, Incarnation: e.incarnation}
-	var void *engine.Void
+	var void *engine.StepAborted
 	switch {
 	case errors.As(msg.err, &void):
 		result.Outcome = &messages.RunStepResult_Void{Void: &messages.StepVoid{Sequence: uint32(void.Sequence), Detail: void.Err.Error()}}

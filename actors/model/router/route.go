@@ -58,7 +58,7 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
 	outputRevision, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
 	return outputRevision != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != outputRevision &&
-		!t.routes.Has(outputRevision)
+		!t.routes.HasRevision(outputRevision)
 }
 
 // avoided returns the replicas that a request goes to only if no other one serves: those that its

@@ -15,63 +15,63 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// source reads the files of a model's weights, each of them once from its first byte to its last, and finds
-// out on the way what content they have. What no tensor needs is read too.
-type source struct {
+// weightReader reads each weights file of a model once, from the first byte to the last, and
+// computes its digest meanwhile. It also reads the bytes that no tensor needs.
+type weightReader struct {
 	ctx    context.Context
 	roots  modelfile.Roots
 	cache  *digest.Cache
 	hasher *digest.Hasher
-	files  []digest.File           // that were read to their end
+	files  []digest.File           // read to their end
 	read   map[string]digest.Stamp // by path
 
-	file  *os.File // nil: none is open
-	path  string
-	stamp digest.Stamp
-	began time.Time
-	known *digest.Content // of the file, as it was read before; nil: it was not
-	at    int64
-	skip  []byte
+	file   *os.File // nil: no file is open
+	path   string
+	stamp  digest.Stamp
+	began  time.Time
+	cached *digest.Content // content of the file when it was read before; nil: it was not
+	at     int64
+	buffer []byte
 }
 
-// byPlace orders tensors as their files have them.
-func byPlace(a, b placed) int {
+// byFileOffset orders tensors by file and offset.
+func byFileOffset(a, b placedTensor) int {
 	p, q := a.source.Place(), b.source.Place()
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Begin, q.Begin))
 }
 
-// seek makes Read begin at a tensor, which is behind what was read.
-func (s *source) seek(to safetensors.Place) error {
+// seek moves to a tensor, which must be after the bytes already read.
+func (s *weightReader) seek(to safetensors.Place) error {
 	if s.file == nil || s.path != to.File {
-		if err := s.close(); err != nil {
+		if err := s.finish(); err != nil {
 			return err
 		}
 		if err := s.open(to); err != nil {
 			return err
 		}
 	}
-	return s.pass(to.Begin)
+	return s.skipTo(to.Begin)
 }
 
-func (s *source) open(p safetensors.Place) error {
+func (s *weightReader) open(p safetensors.Place) error {
 	f, err := s.roots.Open(p.File)
 	if err != nil {
 		return err
 	}
-	s.file, s.path, s.stamp, s.began, s.at, s.known = f, p.File, p.Stamp, time.Now(), 0, nil
-	if err := s.unchanged(); err != nil {
-		s.abort()
+	s.file, s.path, s.stamp, s.began, s.at, s.cached = f, p.File, p.Stamp, time.Now(), 0, nil
+	if err := s.checkUnchanged(); err != nil {
+		s.closeFile()
 		return err
 	}
 	if content, ok := s.cache.Find(s.path, s.stamp); ok {
-		s.known = &content
+		s.cached = &content
 	}
-	s.hasher.Begin(s.known != nil)
+	s.hasher.Begin(s.cached != nil)
 	return nil
 }
 
-// unchanged reports an error where the open file is not the one whose header was inspected.
-func (s *source) unchanged() error {
+// checkUnchanged returns an error if the open file is not the one whose header was inspected.
+func (s *weightReader) checkUnchanged() error {
 	info, err := s.file.Stat()
 	if err == nil && digest.StampOf(info) != s.stamp {
 		err = digest.Changed(s.path)
@@ -80,31 +80,33 @@ func (s *source) unchanged() error {
 }
 
 // Read implements io.Reader.
-func (s *source) Read(b []byte) (int, error) {
+func (s *weightReader) Read(b []byte) (int, error) {
 	n, err := s.file.Read(b)
 	_, _ = s.hasher.Write(b[:n]) // never fails
 	s.at += int64(n)
 	return n, err
 }
 
-// pass reads up to an offset what no tensor needs: the header, and tensors that the model does not use.
-func (s *source) pass(to int64) error {
-	if s.skip == nil {
-		s.skip = make([]byte, 1<<20)
+// skipTo reads up to an offset the bytes that no tensor needs: the header, and tensors that the
+// model does not use.
+func (s *weightReader) skipTo(to int64) error {
+	if s.buffer == nil {
+		s.buffer = make([]byte, 1<<20)
 	}
 	for s.at < to {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := io.ReadFull(s, s.skip[:min(int64(len(s.skip)), to-s.at)]); err != nil {
+		if _, err := io.ReadFull(s, s.buffer[:min(int64(len(s.buffer)), to-s.at)]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rest reads the files that no tensor was taken from, and checks that none has changed since it was read.
-func (s *source) rest(paths []string) error {
+// readRest reads the files that contain no tensor of the model, and checks that no file has changed
+// since it was read.
+func (s *weightReader) readRest(paths []string) error {
 	for _, path := range paths {
 		if _, read := s.read[path]; read {
 			continue
@@ -116,11 +118,11 @@ func (s *source) rest(paths []string) error {
 		if err := s.open(safetensors.Place{File: path, Stamp: digest.StampOf(info)}); err != nil {
 			return err
 		}
-		if err := s.close(); err != nil {
+		if err := s.finish(); err != nil {
 			return err
 		}
 	}
-	for path, stamp := range s.read { // while others were read
+	for path, stamp := range s.read { // files may change while others are read
 		if info, err := s.roots.Stat(path); err != nil || digest.StampOf(info) != stamp {
 			return digest.Changed(path)
 		}
@@ -128,36 +130,36 @@ func (s *source) rest(paths []string) error {
 	return nil
 }
 
-// abort closes the open file, if there is one.
-func (s *source) abort() {
+// closeFile closes the open file, if any.
+func (s *weightReader) closeFile() {
 	if s.file != nil {
 		s.file.Close()
 		s.file = nil
 	}
 }
 
-// close reads the open file to its end, and notes its content.
-func (s *source) close() error {
+// finish reads the open file to its end and records its digest.
+func (s *weightReader) finish() error {
 	if s.file == nil {
 		return nil
 	}
-	defer s.abort()
-	if err := s.pass(s.stamp.Size); err != nil {
+	defer s.closeFile()
+	if err := s.skipTo(s.stamp.Size); err != nil {
 		return err
 	}
-	if err := s.unchanged(); err != nil {
+	if err := s.checkUnchanged(); err != nil {
 		return err
 	}
 	content := s.hasher.End()
 	switch {
-	case s.known == nil:
+	case s.cached == nil:
 		s.cache.Put(s.path, s.stamp, content, s.began)
-	case s.known.Check != content.Check:
+	case s.cached.Check != content.Check:
 		s.cache.Forget(s.path)
-		return fmt.Errorf("%s: its content is not what it was, though its size and times are; look at the disk, "+
+		return fmt.Errorf("%s: content changed although size and times did not; check the disk, "+
 			"then load the model again", s.path)
 	default:
-		content = *s.known
+		content = *s.cached
 	}
 	if s.read == nil {
 		s.read = make(map[string]digest.Stamp)
@@ -167,8 +169,8 @@ func (s *source) close() error {
 	return nil
 }
 
-// Known implements engine.Identifier.
-func (f Format) Known(path string) (d engine.Digests, changed bool) {
+// CachedDigests implements engine.DigestCache.
+func (f Loader) CachedDigests(path string) (d engine.Digests, changed bool) {
 	paths, err := safetensors.Files(f.Roots, path)
 	if err != nil {
 		return d, false

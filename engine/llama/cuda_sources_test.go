@@ -13,8 +13,8 @@ import (
 	"troupe/testkit/reference"
 )
 
-// TestQwen3OnCUDASources: the norms of q and k on the CUDA sources, as the CPU runs them, against
-// float64.
+// TestQwen3OnCUDASources compares the norms of q and k in the CUDA sources, compiled for the CPU,
+// with float64.
 func TestQwen3OnCUDASources(t *testing.T) {
 	library := kernelhost.Load(t)
 	for i, s := range []reference.Shape{
@@ -39,8 +39,8 @@ func TestQwen3OnCUDASources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := openOn(t, kernelhost.Device(library, device, cuda.BF16), dir, tables(r, []*generation{g}))
-			alone(t, e, g)
+			e := openOn(t, kernelhost.Device(library, device, cuda.BF16), dir, assignBlocks(r, []*generation{g}))
+			runAlone(t, e, g)
 			if !slices.Equal(g.output, output) {
 				t.Errorf("%s, prompt %v: got %v, want %v", s.DType, g.prompt, g.output, output)
 			}
@@ -49,13 +49,13 @@ func TestQwen3OnCUDASources(t *testing.T) {
 			}
 		}
 		if compared == 0 {
-			t.Errorf("%s: no output had margins to compare", s.DType)
+			t.Errorf("%s: no output had enough margin to compare", s.DType)
 		}
 	}
 }
 
-// TestGoldensOnCUDASources: the engine on the CUDA sources, as the CPU runs them, with weights as a GPU keeps them, in 16 bits,
-// and in F32. A few tokens of each output, for it is slow.
+// TestGoldensOnCUDASources runs the engine on the CUDA sources, compiled for the CPU, with weights
+// in 16 bits, as on a GPU, and in F32. It is slow, so it checks only a few tokens of each output.
 func TestGoldensOnCUDASources(t *testing.T) {
 	const outputs, tokens = 2, 4
 	library := kernelhost.Load(t)
@@ -69,9 +69,12 @@ func TestGoldensOnCUDASources(t *testing.T) {
 		for _, g := range wants {
 			gs = append(gs, &generation{prompt: g.PromptIDs, want: min(tokens, len(g.OutputIDs))})
 		}
-		e := openOn(t, kernelhost.Device(library, device, weights), testkit.Model(), tables(rand.New(rand.NewPCG(1, 2)), gs))
+		e := openOn(
+			t, kernelhost.Device(library, device, weights), testkit.Model(),
+			assignBlocks(rand.New(rand.NewPCG(1, 2)), gs),
+		)
 		for i, g := range gs {
-			alone(t, e, g)
+			runAlone(t, e, g)
 			if want := wants[i].OutputIDs[:g.want]; !slices.Equal(g.output, want) {
 				t.Errorf("%v, %q: got %v, want %v", weights, wants[i].Prompt, g.output, want)
 			}

@@ -5,20 +5,21 @@ import (
 	"testing"
 )
 
-// TestLongest: the holder of the most leading blocks is found, of those that may be asked; who is gone holds nothing, and equals share the askers.
-func TestLongest(t *testing.T) {
-	h := NewHolders()
+// TestLongestPrefix checks that the holder of the most leading blocks is found among those allowed.
+// A removed holder has no blocks, and callers are spread over equal holders.
+func TestLongestPrefix(t *testing.T) {
+	h := NewBlockIndex()
 	anyone := func(string) bool { return true }
 	for i := range 70 { // more than one word of slots
-		h.Blocks(fmt.Sprint("other", i), nil, []uint64{1000 + uint64(i)})
+		h.Update(fmt.Sprint("other", i), nil, []uint64{1000 + uint64(i)})
 	}
-	h.Blocks("short", nil, []uint64{1, 2})
-	h.Blocks("long", nil, []uint64{1, 2, 3, 5})
-	h.Blocks("late", nil, []uint64{2, 3, 4, 5})
+	h.Update("short", nil, []uint64{1, 2})
+	h.Update("long", nil, []uint64{1, 2, 3, 5})
+	h.Update("late", nil, []uint64{2, 3, 4, 5})
 	prompt := []uint64{1, 2, 3, 4, 5}
 	check := func(blocks []uint64, may func(string) bool, want string, n int) {
 		t.Helper()
-		if name, got := h.Longest(blocks, "r", may); name != want || got != n {
+		if name, got := h.LongestPrefix(blocks, "r", may); name != want || got != n {
 			t.Errorf("%v: %s has %d, want %s with %d", blocks, name, got, want, n)
 		}
 	}
@@ -28,22 +29,22 @@ func TestLongest(t *testing.T) {
 	check([]uint64{7}, anyone, "", 0)
 	check(nil, anyone, "", 0)
 	check(prompt, func(string) bool { return false }, "", 0)
-	h.Blocks("long", []uint64{2}, nil)
+	h.Update("long", []uint64{2}, nil)
 	check(prompt, anyone, "short", 2)
 	h.Remove("short")
 	check(prompt, anyone, "long", 1)
-	h.Blocks("new", nil, []uint64{9}) // in the place of short
+	h.Update("new", nil, []uint64{9}) // in the slot of short
 	check([]uint64{9, 1}, anyone, "new", 1)
-	if held := h.Held("short"); held != nil {
-		t.Errorf("one that is gone holds %v", held)
+	if held := h.BlocksOf("short"); held != nil {
+		t.Errorf("a removed holder has %v", held)
 	}
-	h.Blocks("twin", nil, []uint64{9})
+	h.Update("twin", nil, []uint64{9})
 	asked := map[string]int{}
 	for i := range 100 {
-		name, _ := h.Longest([]uint64{9}, fmt.Sprint(i), anyone)
+		name, _ := h.LongestPrefix([]uint64{9}, fmt.Sprint(i), anyone)
 		asked[name]++
 	}
 	if asked["new"] < 20 || asked["twin"] < 20 {
-		t.Errorf("of equals were asked: %v", asked)
+		t.Errorf("equal holders were chosen unevenly: %v", asked)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"troupe/testkit/adapters"
 )
 
-// launches counts those of one kernel, and the rows that they are about.
+// launches counts the launches of LoRAShrink and their rows.
 type launches struct {
 	cuda.Device
 	shrinks, rows int
@@ -40,8 +40,9 @@ func (s countingStream) Launch(op cuda.Op) error {
 	return s.Stream.Launch(op)
 }
 
-// mixture is adapters of several ranks, some for a part of the layers or projections.
-func mixture() []engine.AdapterFile {
+// mixedAdapters returns adapters of several ranks. Some have only a part of the layers or
+// projections.
+func mixedAdapters() []engine.AdapterFile {
 	return []engine.AdapterFile{
 		adapters.Random(adapters.KJV, 16, 1, adapters.Everywhere),
 		adapters.Random(adapters.KJV, 3, 2, adapters.Everywhere),
@@ -50,30 +51,31 @@ func mixture() []engine.AdapterFile {
 	}
 }
 
-// TestFormsAgree: the batched form and its references give the same tokens and log-probabilities, bit by bit, whatever adapters, ranks
-// and layers a step mixes. Adapters change them, and the forms differ in what they launch.
-func TestFormsAgree(t *testing.T) {
+// TestLoRAModesAgree checks that all modes give bit-identical tokens and log-probabilities for
+// steps that mix adapters, ranks and layers. Adapters change the output, and the modes differ in
+// their launches.
+func TestLoRAModesAgree(t *testing.T) {
 	var want [][]sample.Token
 	var counted []launches
-	for _, form := range []llama.Form{llama.Batched, llama.Grouped, llama.Naive} {
+	for _, mode := range []llama.LoRAMode{llama.Batched, llama.Grouped, llama.Naive} {
 		r := rand.New(rand.NewPCG(7, 8))
-		gs := mixed(r)
+		gs := samePrompts(r)
 		device, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		count := &launches{Device: device}
-		e := openWith(t, count, llama.Format{Adapters: form}, testkit.Model(), tables(r, gs))
+		e := openWith(t, count, llama.Loader{Adapters: mode}, testkit.Model(), assignBlocks(r, gs))
 		arena := newArena(t, device, testkit.Model())
 		loaded := []*engine.Adapter{nil}
-		for _, file := range mixture() {
+		for _, file := range mixedAdapters() {
 			loaded = append(loaded, arena.put(t, file))
 		}
 		for i, g := range gs {
 			g.adapter = loaded[i/2%len(loaded)]
 		}
 		for slices.ContainsFunc(gs, func(g *generation) bool { return !g.done() }) {
-			batched(t, e, r, gs)
+			stepRandomBatch(t, e, r, gs)
 		}
 		counted = append(counted, *count)
 		if want == nil {
@@ -88,19 +90,22 @@ func TestFormsAgree(t *testing.T) {
 		for i, g := range gs {
 			for j, got := range g.tokens {
 				if got.ID != want[i][j].ID || got.Logprob != want[i][j].Logprob {
-					t.Fatalf("%s, sequence %d, token %d: %v, and %v batched", form, i, j, got, want[i][j])
+					t.Fatalf("%s, sequence %d, token %d: %v, batched %v", mode, i, j, got, want[i][j])
 				}
 			}
 		}
 	}
 	b, g, n := counted[0], counted[1], counted[2]
 	if b.shrinks >= g.shrinks || g.shrinks >= n.shrinks || g.rows != n.rows || b.rows <= g.rows {
-		t.Errorf("batched %d launches of %d rows, grouped %d of %d, naive %d of %d", b.shrinks, b.rows, g.shrinks, g.rows, n.shrinks, n.rows)
+		t.Errorf(
+			"batched %d launches of %d rows, grouped %d of %d, naive %d of %d", b.shrinks, b.rows, g.shrinks, g.rows,
+			n.shrinks, n.rows,
+		)
 	}
 }
 
-// mixed is sequences with one prompt, two of which share an adapter.
-func mixed(r *rand.Rand) (gs []*generation) {
+// samePrompts returns sequences with the same prompt.
+func samePrompts(r *rand.Rand) (gs []*generation) {
 	var prompt []uint32
 	for range 20 {
 		prompt = append(prompt, uint32(3+r.IntN(1000)))

@@ -9,8 +9,9 @@ import (
 	"troupe/testkit/reference"
 )
 
-// TestArchitecturesAgainstReference: every shape that config.json can ask for, on random weights against float64. Outputs are
-// compared where the two likeliest tokens are more than 1e-3 apart at every step.
+// TestArchitecturesAgainstReference compares every shape that config.json can declare with a
+// float64 reference, on random weights. It compares only outputs whose two likeliest tokens differ
+// by more than 1e-3 at every step.
 func TestArchitecturesAgainstReference(t *testing.T) {
 	const llama, mistral, qwen, qwen3 = "LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"
 	for i, s := range []reference.Shape{
@@ -24,7 +25,7 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 		{Architecture: qwen3, DType: "F32", Hidden: 32, Heads: 4, KVHeads: 4, HeadDim: 8},
 		{Architecture: qwen3, DType: "BF16", Hidden: 24, Heads: 4, KVHeads: 2, HeadDim: 16, Tied: true},
 		{Architecture: qwen3, DType: "F16", Hidden: 40, Heads: 6, KVHeads: 1, HeadDim: 10, Shards: 3},
-		{Architecture: qwen3, DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1, Tied: true}, // head_dim is not given: 128
+		{Architecture: qwen3, DType: "F32", Hidden: 16, Heads: 2, KVHeads: 1, Tied: true}, // without head_dim: 128
 	} {
 		t.Run(fmt.Sprintf("%s %s %d", s.Architecture, s.DType, i), func(t *testing.T) {
 			dir := reference.Random(t, s, uint64(i))
@@ -41,14 +42,14 @@ func TestArchitecturesAgainstReference(t *testing.T) {
 					continue
 				}
 				compared++
-				e := open(t, dir, tables(r, []*generation{g}))
-				alone(t, e, g)
+				e := open(t, dir, assignBlocks(r, []*generation{g}))
+				runAlone(t, e, g)
 				if !slices.Equal(g.output, output) {
 					t.Errorf("%v: got %v, want %v", g.prompt, g.output, output)
 				}
 			}
 			if compared == 0 {
-				t.Error("no output had margins to compare")
+				t.Error("no output had enough margin to compare")
 			}
 		})
 	}

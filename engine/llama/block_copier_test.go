@@ -17,15 +17,15 @@ import (
 
 const kvBlocks = 16
 
-// replica is a device of its own with the model's weights, an engine and its blocks.
-type replica struct {
+// testReplica is the model's weights on their own device, with an engine and a BlockCopier.
+type testReplica struct {
 	device cuda.Device
-	holder *residency.Holder
+	store  *residency.Store
 	engine engine.Engine
-	blocks *residency.Blocks
+	blocks *residency.BlockCopier
 }
 
-func newReplica(t testing.TB) *replica {
+func newReplica(t testing.TB) *testReplica {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30})
 	if err != nil {
@@ -34,23 +34,25 @@ func newReplica(t testing.TB) *replica {
 	return newReplicaOn(t, device)
 }
 
-func newReplicaOn(t testing.TB, device cuda.Device) *replica {
+func newReplicaOn(t testing.TB, device cuda.Device) *testReplica {
 	t.Helper()
-	r := &replica{device: device, holder: residency.NewHolder(device, llama.Format{})}
-	load := engine.LoadSpec{Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits}
+	r := &testReplica{device: device, store: residency.NewStore(device, llama.Loader{})}
+	load := engine.LoadSpec{
+		Lease: "m", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: kvBlocks, Limits: limits,
+	}
 	var err error
-	if _, err = r.holder.Load(context.Background(), load); err != nil {
+	if _, err = r.store.Load(context.Background(), load); err != nil {
 		t.Fatal(err)
 	}
-	if r.engine, err = r.holder.Open("m"); err != nil {
+	if r.engine, err = r.store.Open("m"); err != nil {
 		t.Fatal(err)
 	}
-	if r.blocks, err = r.holder.Blocks("m"); err != nil {
+	if r.blocks, err = r.store.OpenBlocks("m"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_, _ = r.blocks.Close(), r.engine.Close()
-		if _, err := r.holder.Unload("m"); err != nil {
+		if _, err := r.store.Unload("m"); err != nil {
 			t.Error(err)
 		}
 		if free, total := device.Memory(); free != total {
@@ -61,8 +63,8 @@ func newReplicaOn(t testing.TB, device cuda.Device) *replica {
 	return r
 }
 
-// step runs a generation's next step and returns what it chose, with all log-probabilities that the engine tells.
-func (r *replica) step(t testing.TB, g *generation) {
+// step runs the next step of a generation.
+func (r *testReplica) step(t testing.TB, g *generation) {
 	t.Helper()
 	s := g.next(limits.StepTokens)
 	tokens, err := r.engine.Step(t.Context(), []engine.Sequence{s})
@@ -72,15 +74,21 @@ func (r *replica) step(t testing.TB, g *generation) {
 	g.advance(s, tokens)
 }
 
-// TestBlocksGoOnElsewhere: blocks copied to another device, to other places, are as if they had been computed there, bit by bit,
-// after whatever token the sequence moves. Full blocks are copied while the source steps on.
-func TestBlocksGoOnElsewhere(t *testing.T) {
+// TestMovedSequenceContinuesBitIdentical moves a sequence to another device after each of its
+// tokens. The copied blocks have other numbers there, and the remaining output is bit-identical.
+// Full blocks are copied while the source steps.
+func TestMovedSequenceContinuesBitIdentical(t *testing.T) {
 	a, b := newReplica(t), newReplica(t)
 	if a.blocks.Layout() != b.blocks.Layout() || a.blocks.Layout() == "" {
 		t.Fatalf("layouts %q and %q", a.blocks.Layout(), b.blocks.Layout())
 	}
 	fresh := func() *generation {
-		g := &generation{want: 40, params: sample.Params{Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5}}
+		g := &generation{
+			want: 40,
+			params: sample.Params{
+				Temperature: 0.9, TopP: 0.95, Seed: 7, RepetitionPenalty: 1.2, Logprobs: true, TopLogprobs: 5,
+			},
+		}
 		for i := range 27 {
 			g.prompt = append(g.prompt, uint32(3+i*31))
 		}
@@ -88,7 +96,7 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 		return g
 	}
 	whole := fresh()
-	alone(t, a.engine, whole)
+	runAlone(t, a.engine, whole)
 	buf := make([]byte, a.blocks.BlockBytes())
 	for at := 1; at < whole.want; at++ {
 		g := fresh()
@@ -107,7 +115,7 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 		if err := move(t.Context(), a.blocks, b.blocks, g.blocks[full:last], there[full:]); err != nil {
 			t.Fatal(err)
 		}
-		for i := range buf { // what the source does next is nothing to the target
+		for i := range buf { // the target does not depend on later writes at the source
 			buf[i] = 0xff
 		}
 		for _, block := range g.blocks {
@@ -120,44 +128,49 @@ func TestBlocksGoOnElsewhere(t *testing.T) {
 			b.step(t, g)
 		}
 		for i := range g.tokens {
-			if w := whole.tokens[i]; g.tokens[i].ID != w.ID || g.tokens[i].Logprob != w.Logprob || !slices.Equal(g.tokens[i].Top, w.Top) {
-				t.Fatalf("moved after token %d, token %d is %v and not %v", at, i, g.tokens[i], w)
+			if w := whole.tokens[i]; g.tokens[i].ID != w.ID || g.tokens[i].Logprob != w.Logprob ||
+				!slices.Equal(g.tokens[i].Top, w.Top) {
+				t.Fatalf("moved after token %d: token %d is %v, want %v", at, i, g.tokens[i], w)
 			}
 		}
 	}
 }
 
-// TestResizeBetweenSteps: what a sequence is told does not depend on how much KV memory there is beside its own.
-func TestResizeBetweenSteps(t *testing.T) {
+// TestOutputIndependentOfKVSize checks that the output of a sequence does not depend on the size of
+// the KV memory.
+func TestOutputIndependentOfKVSize(t *testing.T) {
 	r := newReplica(t)
 	if _, err := cuda.As[cuda.VirtualMemory](r.device); err != nil {
 		t.Skip(err)
 	}
 	fresh := func(blocks ...int32) *generation {
-		return &generation{prompt: []uint32{3, 34, 65, 96, 127}, want: 60, blocks: blocks, params: sample.Params{Temperature: 0.8, Seed: 11}}
+		return &generation{
+			prompt: []uint32{3, 34, 65, 96, 127}, want: 60, blocks: blocks,
+			params: sample.Params{Temperature: 0.8, Seed: 11},
+		}
 	}
 	want, got := fresh(0, 1, 2, 3, 4, 5), fresh(0, 1, 2, 3, 4, 5)
-	alone(t, r.engine, want)
+	runAlone(t, r.engine, want)
 	for i := 0; !got.done(); i++ {
-		if _, err := r.holder.Resize("m", []int{6, 64, 9, 300}[i%4]); err != nil {
+		if _, err := r.store.Resize("m", []int{6, 64, 9, 300}[i%4]); err != nil {
 			t.Fatal(err)
 		}
 		r.step(t, got)
 	}
 	if !slices.Equal(got.output, want.output) {
-		t.Errorf("%v, not %v", got.output, want.output)
+		t.Errorf("got %v, want %v", got.output, want.output)
 	}
-	if _, err := r.holder.Resize("m", 6); err != nil {
+	if _, err := r.store.Resize("m", 6); err != nil {
 		t.Fatal(err)
 	}
 	s := fresh(6, 7).next(limits.StepTokens)
 	if _, err := r.engine.Step(t.Context(), []engine.Sequence{s}); err == nil {
-		t.Error("a block that was given up is used")
+		t.Error("a removed block was used")
 	}
 }
 
-// move copies blocks from one arena to places in another.
-func move(ctx context.Context, from, to *residency.Blocks, blocks, there []int32) error {
+// move copies blocks to the given block numbers of another arena.
+func move(ctx context.Context, from, to *residency.BlockCopier, blocks, there []int32) error {
 	buf := make([]byte, from.BlockBytes())
 	for i, block := range blocks {
 		if err := from.Read(ctx, block, buf); err != nil {
@@ -170,39 +183,43 @@ func move(ctx context.Context, from, to *residency.Blocks, blocks, there []int32
 	return nil
 }
 
-func TestBlocksRefuse(t *testing.T) {
+func TestBlockCopierRefuses(t *testing.T) {
 	r := newReplica(t)
 	good := make([]byte, r.blocks.BlockBytes())
 	for _, tc := range []struct {
 		block int32
 		bytes []byte
 	}{{-1, good}, {kvBlocks, good}, {0, good[1:]}, {0, nil}} {
-		if r.blocks.Read(t.Context(), tc.block, tc.bytes) == nil || r.blocks.Write(t.Context(), tc.block, tc.bytes) == nil {
-			t.Errorf("block %d with %d bytes was copied", tc.block, len(tc.bytes))
+		if r.blocks.Read(t.Context(), tc.block, tc.bytes) == nil ||
+			r.blocks.Write(t.Context(), tc.block, tc.bytes) == nil {
+			t.Errorf("block %d with %d bytes were copied", tc.block, len(tc.bytes))
 		}
 	}
 	if err := r.engine.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.holder.Unload("m"); err == nil {
-		t.Error("a lease was unloaded under its open blocks")
+	if _, err := r.store.Unload("m"); err == nil {
+		t.Error("a lease was unloaded while a BlockCopier was open")
 	}
 	if err := r.blocks.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if r.blocks.Read(t.Context(), 0, good) == nil {
-		t.Error("closed blocks were read")
+		t.Error("a closed BlockCopier read a block")
 	}
-	if _, err := r.holder.Blocks("other"); err == nil {
-		t.Error("blocks of a lease that is not held were opened")
+	if _, err := r.store.OpenBlocks("other"); err == nil {
+		t.Error("blocks of an unknown lease were opened")
 	}
 }
 
-// BenchmarkBlocks: the copy of one block, beside which a decode step takes BenchmarkStep/decode_1.
-func BenchmarkBlocks(b *testing.B) {
+// BenchmarkBlockCopy measures the copy of one block. Compare with a decode step,
+// BenchmarkStep/decode_1.
+func BenchmarkBlockCopy(b *testing.B) {
 	r := newReplica(b)
 	buf := make([]byte, r.blocks.BlockBytes())
-	for name, do := range map[string]func(context.Context, int32, []byte) error{"read": r.blocks.Read, "write": r.blocks.Write} {
+	for name, do := range map[string]func(context.Context, int32, []byte) error{
+		"read": r.blocks.Read, "write": r.blocks.Write,
+	} {
 		b.Run(fmt.Sprint(name, " of ", len(buf), " bytes"), func(b *testing.B) {
 			b.SetBytes(int64(len(buf)))
 			for b.Loop() {

@@ -15,7 +15,7 @@ import (
 	"troupe/testkit/adapters"
 )
 
-const formSequences, formRounds = 64, 101
+const modeSequences, modeRounds = 64, 101
 
 // mixes assign adapters to the sequences of a step. Sequences with the same adapter are adjacent;
 // -1 means none.
@@ -26,20 +26,20 @@ var mixes = []struct {
 	{"all with one adapter", func(int) int { return 0 }},
 	{"8 different adapters", func(i int) int { return i / 8 }},
 	{"32 different adapters", func(i int) int { return i / 2 }},
-	{"half without, half with 32 different", func(i int) int { return i - formSequences/2 }},
+	{"half without, half with 32 different", func(i int) int { return i - modeSequences/2 }},
 }
 
-// formRanks are the ranks of the adapters, used in turn.
-var formRanks = []int{16, 8, 32, 16}
+// modeRanks are the ranks of the adapters, used in turn.
+var modeRanks = []int{16, 8, 32, 16}
 
-func adapterForms() (s section, err error) {
+func loraModes() (s section, err error) {
 	s = section{
 		title: "Adapters in a step",
 		how: fmt.Sprintf("A step that decodes %d sequences, compared to the same step without adapters, alternating: "+
 			"the cost of all projections of adapters on the device, whose ranks are %v in turn. Batched, "+
 			"as in replicas: each of the two kernels runs once per projection, whatever the mix. Grouped: "+
 			"once per adapter. Naive: once per sequence. The model is small: adapters of rank 16 have an "+
-			"eighth of its parameters, so their share of the time is large.", formSequences, formRanks),
+			"eighth of its parameters, so their share of the time is large.", modeSequences, modeRanks),
 	}
 	steppers := make([]*stepper, llama.Naive+1)
 	defer func() {
@@ -49,8 +49,8 @@ func adapterForms() (s section, err error) {
 			}
 		}
 	}()
-	for form := range steppers {
-		if steppers[form], err = newStepper(llama.Form(form)); err != nil {
+	for mode := range steppers {
+		if steppers[mode], err = newStepper(llama.LoRAMode(mode)); err != nil {
 			return s, err
 		}
 	}
@@ -62,28 +62,28 @@ func adapterForms() (s section, err error) {
 		s.rows = append(s.rows, row{
 			mix.name + ": step over the base's, batched, grouped, naive",
 			fmt.Sprintf("%.2f, %.2f, %.2f", over[0], over[1], over[2]),
-			"batched the least, or within 2 % of it", yes(over[llama.Batched] <= 1.02*slices.Min(over)),
+			"batched the least, or within 2 % of it", yesNo(over[llama.Batched] <= 1.02*slices.Min(over)),
 		})
 	}
 	return s, nil
 }
 
-// compare steps all forms and the base model alternately, and returns the median ratio of each form
-// to the base.
+// compare runs steps of all modes and of the base model alternately. It returns the median ratio of
+// each mode to the base.
 func compare(steppers []*stepper, of func(i int) int) ([]float64, error) {
 	base := steppers[0].step(func(int) int { return -1 })
 	ratios := make([][]float64, len(steppers))
-	for range formRounds {
+	for range modeRounds {
 		b, err := timed(base)
 		if err != nil {
 			return nil, err
 		}
-		for form, st := range steppers {
+		for mode, st := range steppers {
 			t, err := timed(st.step(of))
 			if err != nil {
 				return nil, err
 			}
-			ratios[form] = append(ratios[form], float64(t)/float64(b))
+			ratios[mode] = append(ratios[mode], float64(t)/float64(b))
 		}
 	}
 	var medians []float64
@@ -93,22 +93,22 @@ func compare(steppers []*stepper, of func(i int) int) ([]float64, error) {
 	return medians, nil
 }
 
-// stepper is an engine of one form with 32 adapters on its device.
+// stepper is an engine with one LoRA mode and 32 adapters on its device.
 type stepper struct {
 	device cuda.Device
-	memory *engine.Adapters
+	memory *engine.AdapterMemory
 	engine engine.Engine
 	loaded []*engine.Adapter
 }
 
-func newStepper(form llama.Form) (_ *stepper, err error) {
+func newStepper(mode llama.LoRAMode) (_ *stepper, err error) {
 	s := &stepper{}
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30}); err != nil {
 		return nil, err
 	}
-	h := residency.NewHolder(s.device, llama.Format{Adapters: form})
+	h := residency.NewStore(s.device, llama.Loader{Adapters: mode})
 	limits := engine.Limits{
-		StepTokens: formSequences, MaxSequences: formSequences, MaxAdapters: 32, MaxRank: slices.Max(formRanks),
+		StepTokens: modeSequences, MaxSequences: modeSequences, MaxAdapters: 32, MaxRank: slices.Max(modeRanks),
 	}
 	if _, err := h.Load(
 		context.Background(),
@@ -119,13 +119,13 @@ func newStepper(form llama.Form) (_ *stepper, err error) {
 	if s.engine, err = h.Open("bench"); err != nil {
 		return nil, err
 	}
-	if s.memory, err = engine.NewAdapters(s.device, 128); err != nil {
+	if s.memory, err = engine.NewAdapterMemory(s.device, 128); err != nil {
 		return nil, err
 	}
-	pages := lora.NewPages(s.memory.Numbers())
+	pages := lora.NewPages(s.memory.PageNumbers())
 	for i := range 32 {
 		if err := s.load(
-			pages, adapters.Random(adapters.KJV, formRanks[i%len(formRanks)], uint64(i), adapters.Everywhere),
+			pages, adapters.Random(adapters.KJV, modeRanks[i%len(modeRanks)], uint64(i), adapters.Everywhere),
 		); err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (s *stepper) load(pages *lora.Pages, file engine.AdapterFile) error {
 // step returns a function that decodes one token of every sequence.
 func (s *stepper) step(of func(i int) int) func() error {
 	var batch []engine.Sequence
-	for i := range formSequences {
+	for i := range modeSequences {
 		q := sequence(i, 40, 5)
 		if which := of(i); which >= 0 {
 			q.Adapter = s.loaded[which]

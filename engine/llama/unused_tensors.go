@@ -19,13 +19,13 @@ const (
 	headName  = "lm_head.weight"
 )
 
-// inverseFrequencies are the names of rope's angles, which old versions of transformers stored.
+// inverseFrequencies matches the names of RoPE's angles, which old versions of transformers stored.
 // They follow from config.json.
 var inverseFrequencies = regexp.MustCompile(`^model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq$`)
 
-// surplus refuses a tensor that the model does not use: config.json then describes another model than
-// the one that was trained.
-func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
+// checkUnused refuses a tensor that the model does not use. Its config.json then does not describe
+// the trained model.
+func checkUnused(c Config, found map[string]safetensors.Tensor, used map[string]bool) error {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch {
@@ -33,28 +33,30 @@ func surplus(c Config, found map[string]safetensors.Tensor, used map[string]bool
 		case name == headName && tiedHead(found):
 		case name == headName:
 			return fmt.Errorf(
-				"tensor %s is not of the shape and type of %s, to which tie_word_embeddings ties it; set that to false",
+				"tensor %s differs in shape or type from %s, to which tie_word_embeddings ties it; set that to false",
 				headName, embedName)
 		default:
 			others = append(others, name)
 		}
 	}
 	if len(others) > 0 {
-		return fmt.Errorf("%s is not part of a %s with this config.json; config.json and weights are of different models",
+		return fmt.Errorf("%s is not part of a %s with this config.json; config.json and weights belong to different "+
+			"models",
 			modelfile.Named("tensor", others...), c.Architecture)
 	}
 	return nil
 }
 
-// tiedHead reports whether lm_head may be a copy of the embedding that it is tied to. Load compares
+// tiedHead reports whether lm_head can be a copy of the embedding that it is tied to. Load compares
 // their content.
 func tiedHead(found map[string]safetensors.Tensor) bool {
 	head, embed := found[headName], found[embedName]
 	return head.DType == embed.DType && slices.Equal(head.Shape, embed.Shape)
 }
 
-// sameHead refuses an lm_head that is tied to the embedding by config.json and has another content.
-func sameHead(ctx context.Context, embed placed, head *safetensors.Tensor) error {
+// checkTiedHead refuses an lm_head whose content differs from the embedding, although config.json
+// ties them.
+func checkTiedHead(ctx context.Context, embed placedTensor, head *safetensors.Tensor) error {
 	if head == nil {
 		return nil
 	}
@@ -81,7 +83,7 @@ func sameHead(ctx context.Context, embed placed, head *safetensors.Tensor) error
 				embedName)
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil // a file that was cut short is found when the tensor is loaded
+			return nil // a truncated file is detected when the tensor is loaded
 		}
 		if err := errors.Join(err, other); err != nil {
 			return err

@@ -12,8 +12,9 @@ import (
 	"troupe/cuda/host"
 )
 
-// TestBlocksGoBothWaysAtOnce: while two blocks are on their way down, a third goes up, and all come as they are.
-func TestBlocksGoBothWaysAtOnce(t *testing.T) {
+// TestReadsAndWritesOverlap checks that a write runs while two reads are in flight, and that all
+// content is correct.
+func TestReadsAndWritesOverlap(t *testing.T) {
 	begun, end := make(chan struct{}, 2), make(chan struct{})
 	release := sync.OnceFunc(func() { close(end) })
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: func(op string) error {
@@ -53,7 +54,7 @@ func TestBlocksGoBothWaysAtOnce(t *testing.T) {
 		select {
 		case <-begun:
 		case <-late:
-			t.Fatal("one block goes down at a time")
+			t.Fatal("reads run one at a time")
 		}
 	}
 	go func() { came <- r.blocks.Write(t.Context(), 2, part(2)) }()
@@ -64,19 +65,20 @@ func TestBlocksGoBothWaysAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		case <-late:
-			t.Fatal("a block waits for those that go the other way")
+			t.Fatal("a write waits for reads")
 		}
 		if i == 0 {
 			release()
 		}
 	}
 	if !bytes.Equal(memory.Bytes()[:2*size], memory.Bytes()[3*size:]) {
-		t.Error("blocks that went down are not what went up")
+		t.Error("the blocks read differ from the blocks written")
 	}
 }
 
-// TestMarkComesAfterAll: a mark is done when all copies up are that were queued before it, on whichever stream.
-func TestMarkComesAfterAll(t *testing.T) {
+// TestMarkFollowsEarlierWrites checks that a mark is done only after all writes queued before it,
+// on any stream.
+func TestMarkFollowsEarlierWrites(t *testing.T) {
 	begun, end := make(chan struct{}, 2), make(chan struct{}, 2)
 	var held atomic.Bool
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: func(op string) error {
@@ -109,11 +111,11 @@ func TestMarkComesAfterAll(t *testing.T) {
 	if err := <-came; err != nil {
 		t.Error(err)
 	}
-	for range 1000 { // for a mark that comes too early to show
+	for range 1000 { // give an early mark time to show
 		runtime.Gosched()
 	}
 	if mark.Done() {
-		t.Error("a mark is done before a copy that was queued before it")
+		t.Error("a mark is done before an earlier copy")
 	}
 	end <- struct{}{}
 	if err := errors.Join(<-came, mark.Sync()); err != nil {

@@ -14,7 +14,7 @@ import (
 	"troupe/testkit/reference"
 )
 
-// allocated returns how many bytes of heap f allocates.
+// allocated returns the number of heap bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,12 +23,12 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// inspectBudget is what the inspection of a folder may allocate: a multiple of the size of its
-// headers, and a bit more for the rest.
+// inspectBudget returns what the inspection of a folder may allocate: a multiple of the size of its
+// headers, plus a constant.
 func inspectBudget(config, header int) uint64 { return 1<<20 + 64*uint64(config+header) }
 
-// TestHostileNumbers: a number in config.json that the tensors do not confirm is refused, and costs
-// next to no memory, whether the model is inspected or an adapter is opened for it.
+// TestHostileNumbers checks that a number in config.json that the tensors do not confirm is refused
+// and costs almost no memory, both for an inspection and for an adapter.
 func TestHostileNumbers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fields map[string]any
@@ -52,12 +52,12 @@ func TestHostileNumbers(t *testing.T) {
 		"theta that vanishes": {map[string]any{"rope_theta": 1e-300}, "rope_theta 1e-300"},
 		"factor that vanishes": {map[string]any{"rope_scaling": map[string]any{"rope_type": "linear",
 			"factor": 1e-300}},
-			"angles that are no numbers"},
+			"angles that are not numbers"},
 		"many ends": {map[string]any{"eos_token_id": make([]int, 100000)}, "eos_token_id lists 100000 ids"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := reference.Random(t, small, 1)
-			edit(t, dir, tc.fields)
+			dir := reference.Random(t, smallShape, 1)
+			editConfig(t, dir, tc.fields)
 			info, err := os.Stat(filepath.Join(dir, "config.json"))
 			if err != nil {
 				t.Fatal(err)
@@ -65,13 +65,13 @@ func TestHostileNumbers(t *testing.T) {
 			budget := inspectBudget(int(info.Size()), 4096)
 			var inspected, opened error
 			if n := allocated(func() {
-				_, inspected = llama.Format{}.Inspect(dir,
+				_, inspected = llama.Loader{}.Inspect(dir,
 					cuda.Info{Weights: cuda.F32})
 			}); n > budget {
-				t.Errorf("its inspection allocated %d bytes; %d are allowed", n, budget)
+				t.Errorf("the inspection allocated %d bytes; %d are allowed", n, budget)
 			}
 			if n := allocated(func() {
-				_, opened = llama.Format{}.OpenAdapter(dir, t.TempDir(),
+				_, opened = llama.Loader{}.OpenAdapter(dir, t.TempDir(),
 					cuda.Info{Weights: cuda.F32})
 			}); n > budget {
 				t.Errorf("an adapter for it allocated %d bytes; %d are allowed", n, budget)
@@ -85,13 +85,13 @@ func TestHostileNumbers(t *testing.T) {
 	}
 }
 
-// TestNotANumber: what Python writes for NaN and infinity is not JSON, and is refused when the
-// folder is read.
+// TestNotANumber checks that Python's text for NaN and infinity, which is not JSON, is refused when
+// the folder is read.
 func TestNotANumber(t *testing.T) {
 	for _, literal := range []string{"NaN", "Infinity", "-Infinity", "1e400"} {
 		for _, field := range []string{"rope_theta", "rms_norm_eps"} {
-			dir := reference.Random(t, small, 1)
-			edit(t, dir, map[string]any{field: "LITERAL"})
+			dir := reference.Random(t, smallShape, 1)
+			editConfig(t, dir, map[string]any{field: "LITERAL"})
 			path := filepath.Join(dir, "config.json")
 			b, err := os.ReadFile(path)
 			if err != nil {
@@ -101,7 +101,7 @@ func TestNotANumber(t *testing.T) {
 				0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (llama.Format{}).Inspect(dir, cuda.Info{Weights: cuda.F32}); err == nil ||
+			if _, err := (llama.Loader{}).Inspect(dir, cuda.Info{Weights: cuda.F32}); err == nil ||
 				!strings.Contains(err.Error(), "config.json") {
 				t.Errorf("%s %s: %v", field, literal, err)
 			}
@@ -109,11 +109,11 @@ func TestNotANumber(t *testing.T) {
 	}
 }
 
-// FuzzFolder: whatever config.json and the header of the weights say, an inspection ends without a
-// panic, in one line, and allocates no more than its budget. What it accepts has sizes that are
-// positive.
+// FuzzFolder checks that an inspection of any config.json and any weights header ends without a
+// panic, with an error of one line, and allocates no more than its budget. The sizes that it
+// accepts are positive.
 func FuzzFolder(f *testing.F) {
-	for seed, s := range []reference.Shape{small, {Architecture: "Qwen3ForCausalLM", DType: "BF16", Hidden: 16,
+	for seed, s := range []reference.Shape{smallShape, {Architecture: "Qwen3ForCausalLM", DType: "BF16", Hidden: 16,
 		Heads: 2, KVHeads: 1, HeadDim: 8, Tied: true}} {
 		dir := reference.Random(f, s, uint64(seed))
 		config, header, data := contents(f, dir)
@@ -122,7 +122,7 @@ func FuzzFolder(f *testing.F) {
 			{"num_hidden_layers": 16777216}, {"num_hidden_layers": 4096}, {"head_dim": -2},
 			{"vocab_size": 1 << 24}, {"rope_theta": 1e-320}, {"eos_token_id": []int{1, -1}},
 		} {
-			edit(f, dir, change)
+			editConfig(f, dir, change)
 			hostile, _, _ := contents(f, dir)
 			f.Add(hostile, header, data)
 		}
@@ -146,7 +146,7 @@ func FuzzFolder(f *testing.F) {
 		budget := inspectBudget(len(config), len(header))
 		var err error
 		used := allocated(func() {
-			facts, failed := llama.Format{}.Inspect(dir, cuda.Info{Weights: cuda.BF16})
+			facts, failed := llama.Loader{}.Inspect(dir, cuda.Info{Weights: cuda.BF16})
 			err = failed
 			if err == nil && (facts.WeightBytes < 1 || facts.KVTokenBytes < 1 || facts.RowBytes < 1 ||
 				facts.LogitsBytes < 1 || facts.RankBytes < 1) {
@@ -157,12 +157,12 @@ func FuzzFolder(f *testing.F) {
 			t.Errorf("%d bytes were allocated; %d are allowed", used, budget)
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {
-			t.Errorf("an error of several lines: %v", err)
+			t.Errorf("an error with several lines: %v", err)
 		}
 	})
 }
 
-// contents returns config.json, the header of the weights and how many bytes of data follow it.
+// contents returns config.json, the header of the weights and the number of data bytes after it.
 func contents(t testing.TB, dir string) (config, header []byte, data uint32) {
 	t.Helper()
 	config, err := os.ReadFile(filepath.Join(dir, "config.json"))

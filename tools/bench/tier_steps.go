@@ -23,12 +23,12 @@ import (
 // stepsBeside compares steps during an offload of blocks with steps alone.
 func stepsBeside(string) ([]row, error) {
 	const blocks = 2048 // blocks of 16 tokens; steps use the first half
-	s, err := newShelf(max(1, runtime.NumCPU()-1), 16, blocks)
+	s, err := newKVDevice(max(1, runtime.NumCPU()-1), 16, blocks)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	e, err := s.holder.Open("bench")
+	e, err := s.store.Open("bench")
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +78,14 @@ func stepsBeside(string) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		aim, met := "1.05 or less", yes(ratio <= 1.05)
+		aim, met := "1.05 or less", yesNo(ratio <= 1.05)
 		if c.many == 0 {
 			aim, met = "", "" // more than is possible: blocks are filled by steps
 		}
 		rows = append(
 			rows,
 			row{"step with an offload of " + c.what + " running, over without", fmt.Sprintf(
-				"%.3f (%d µs against %d µs, with %.2f GB/s going down)",
+				"%.3f (%d µs against %d µs, with %.2f GB/s of offload)",
 				ratio,
 				(with / stepReps).Microseconds(),
 				(without / stepReps).Microseconds(),
@@ -147,7 +147,7 @@ func firstToken(n *node.Node, tier string, length int) (row, error) {
 		}
 		return moved.GetMoved()[0].GetBlocks(), nil
 	}
-	// until the weights' fingerprint is known
+	// Repeat until the weights' fingerprint is known.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := first(n, prompt); err != nil {
 			return row{}, err
@@ -193,7 +193,7 @@ func firstToken(n *node.Node, tier string, length int) (row, error) {
 			ratio,
 			median(took[0]).Seconds()*1e3,
 			median(took[1]).Seconds()*1e3,
-		), "less than 1", yes(ratio < 1)}, nil
+		), "less than 1", yesNo(ratio < 1)}, nil
 }
 
 // first requests one token and returns the number of cached prompt tokens.
