@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/gpu.proto
 
-// Spoken by the gpu actor: one device, its memory and the models in it.
+// Messages of the gpu actor: one device, its memory and the models on it.
 
 package messages
 
@@ -35,7 +35,7 @@ const (
 	GpuState_GPU_STATE_LOADING     GpuState = 4
 	GpuState_GPU_STATE_CAPTURING   GpuState = 5
 	GpuState_GPU_STATE_SERVING     GpuState = 6
-	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // nothing is loaded there, and what is there moves away; quarantine says why
+	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // no loads; replicas move elsewhere; see quarantine
 )
 
 // Enum value maps for GpuState.
@@ -94,9 +94,9 @@ type QuarantineCause int32
 const (
 	QuarantineCause_QUARANTINE_CAUSE_UNSPECIFIED QuarantineCause = 0
 	QuarantineCause_QUARANTINE_CAUSE_OPERATOR    QuarantineCause = 1
-	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // it answers no more
-	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // errors that ECC could not put right
-	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an event after which the device needs a reset
+	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // the device no longer answers
+	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // memory errors that ECC could not correct
+	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an XID event after which the device needs a reset
 )
 
 // Enum value maps for QuarantineCause.
@@ -144,22 +144,22 @@ func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
 }
 
-// LoadModel (command) asks for a model's weights, and memory for its KV blocks, to be put on the
-// device under a lease. Where the lease is held already, the answer comes at once.
+// LoadModel (command) loads a model's weights and reserves memory for its KV blocks, under a lease.
+// If the lease exists, it is answered at once.
 type LoadModel struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // held until UnloadModel; the replica's name
-	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // the model's folder
-	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
+	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // kept until UnloadModel; the replica's name
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // folder of the model
+	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens per KV block
 	KvBlocks       uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as max_sequences of full length could use, as memory allows
 	MaxSequences   uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
-	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // with max_sequences, the size of the engine's workspace
-	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // different ones in a step; 0: none
+	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // determines the engine's workspace, with max_sequences
+	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // distinct adapters per step; 0: none
 	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // of 2 MiB, leased with it; 0: none until LeaseAdapters
-	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that the files must have; empty: any
-	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // a lease of another one is refused where the files may be any
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // pages of 2 MiB for adapters; 0: none until LeaseAdapters
+	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest that the files must have; empty: any
+	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -386,11 +386,11 @@ type ModelLoaded struct {
 	Vocab          uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
 	Eos            []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
 	Metrics        *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
+	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were already on the device
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // pages of 2 MiB for adapters
 	WeightsDigest  string                 `protobuf:"bytes,11,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
 	RevisionDigest string                 `protobuf:"bytes,12,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // that it would have as the only one on the device
+	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // blocks that it would have alone on the device
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -516,12 +516,13 @@ func (x *ModelLoaded) GetKvBlocksAlone() uint32 {
 	return 0
 }
 
-// LeaseAdapters (command) asks for pages for the adapters of a lease that is held. Where it has some already, those are the answer.
+// LeaseAdapters (command) leases pages for adapters under an existing lease. If the lease has
+// pages, the answer names those.
 type LeaseAdapters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Pages         uint32                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // 0: for as many adapters as a step may have, within half of what is free
+	Pages         uint32                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // 0: enough for the adapters of a step, at most half of the free memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,7 +720,7 @@ func (x *AdaptersLeased) GetPages() uint32 {
 	return 0
 }
 
-// SwitchMetrics says what a model switch cost.
+// SwitchMetrics is the cost of a model switch.
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Drain         *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"`
@@ -804,7 +805,7 @@ func (x *SwitchMetrics) GetBytes() uint64 {
 	return 0
 }
 
-// UnloadModel (command) frees a lease. Unloading what is not held succeeds.
+// UnloadModel (command) frees a lease. Unloading an unknown lease succeeds.
 type UnloadModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -999,7 +1000,7 @@ func (x *ModelUnloaded) GetBytes() uint64 {
 	return 0
 }
 
-// GetGpu (query).
+// GetGpu (query) is answered by GpuStatus.
 type GetGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1044,23 +1045,23 @@ func (x *GetGpu) GetRequestId() string {
 	return ""
 }
 
-// GpuStatus (report) is a device as it is.
+// GpuStatus (report) is the state of a device.
 type GpuStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // "gpu-0"
 	Product        string                 `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"` // "NVIDIA H200", "host device"
 	Uuid           string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device: real arithmetic in host memory
+	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device, which computes in host memory
 	State          GpuState               `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.GpuState" json:"state,omitempty"`
 	MemoryBytes    uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
+	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, whole pages
 	Leases         []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
-	Node           string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
-	Unreachable    string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
-	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // with state QUARANTINED
+	Node           string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that has the device
+	Unreachable    string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node did not answer; then only names are known
+	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // in state QUARANTINED
 	Health         *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
 	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
-	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // of KV memory that replicas could give up
+	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1201,13 +1202,13 @@ func (x *GpuStatus) GetBudget() *MemoryBudget {
 	return nil
 }
 
-// MemoryBudget is what placement counts of a device's memory, in bytes.
+// MemoryBudget is the device memory as placement accounts for it, in bytes.
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // kept for KV blocks, divided among the replicas
+	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // reserved for KV blocks, divided among the replicas
 	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                          // weights, workspace and adapters of all replicas
-	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // of KV blocks that all replicas need at least
-	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // that are loaded, or wait for memory
+	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // minimum KV memory of all replicas
+	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // loaded, or waiting for memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1270,13 +1271,13 @@ func (x *MemoryBudget) GetReplicas() []string {
 	return nil
 }
 
-// Quarantine says why a device takes nothing.
+// Quarantine is why a device accepts no work.
 type Quarantine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cause         QuarantineCause        `protobuf:"varint,1,opt,name=cause,proto3,enum=troupe.v1.QuarantineCause" json:"cause,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for people
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for humans
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	SelfTest      string                 `protobuf:"bytes,4,opt,name=self_test,json=selfTest,proto3" json:"self_test,omitempty"` // how the last one ended; empty: there was none, or it runs
+	SelfTest      string                 `protobuf:"bytes,4,opt,name=self_test,json=selfTest,proto3" json:"self_test,omitempty"` // result of the last self-test; empty: none yet, or running
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1339,7 +1340,8 @@ func (x *Quarantine) GetSelfTest() string {
 	return ""
 }
 
-// GpuHealth is a device at one moment. What is absent, the device does not tell.
+// GpuHealth is the health of a device at one moment. A value that the device does not report is
+// absent.
 type GpuHealth struct {
 	state                    protoimpl.MessageState `protogen:"open.v1"`
 	Observed                 *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"`
@@ -1350,11 +1352,11 @@ type GpuHealth struct {
 	PowerMilliwatts          *uint32                `protobuf:"varint,6,opt,name=power_milliwatts,json=powerMilliwatts,proto3,oneof" json:"power_milliwatts,omitempty"`
 	EccCorrected             *uint64                `protobuf:"varint,7,opt,name=ecc_corrected,json=eccCorrected,proto3,oneof" json:"ecc_corrected,omitempty"` // since the driver was loaded
 	EccUncorrectable         *uint64                `protobuf:"varint,8,opt,name=ecc_uncorrectable,json=eccUncorrectable,proto3,oneof" json:"ecc_uncorrectable,omitempty"`
-	RemapPending             bool                   `protobuf:"varint,9,opt,name=remap_pending,json=remapPending,proto3" json:"remap_pending,omitempty"` // a faulty row of memory is replaced at the next reset
+	RemapPending             bool                   `protobuf:"varint,9,opt,name=remap_pending,json=remapPending,proto3" json:"remap_pending,omitempty"` // a faulty memory row is replaced at the next reset
 	RemapFailed              bool                   `protobuf:"varint,10,opt,name=remap_failed,json=remapFailed,proto3" json:"remap_failed,omitempty"`
-	PcieGeneration           uint32                 `protobuf:"varint,11,opt,name=pcie_generation,json=pcieGeneration,proto3" json:"pcie_generation,omitempty"` // as the link runs now; 0: not told
+	PcieGeneration           uint32                 `protobuf:"varint,11,opt,name=pcie_generation,json=pcieGeneration,proto3" json:"pcie_generation,omitempty"` // current; 0: unknown
 	PcieWidth                uint32                 `protobuf:"varint,12,opt,name=pcie_width,json=pcieWidth,proto3" json:"pcie_width,omitempty"`
-	Nvlinks                  uint32                 `protobuf:"varint,13,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"` // that are up
+	Nvlinks                  uint32                 `protobuf:"varint,13,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"` // number of active links
 	Events                   []*GpuEvent            `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`    // the last few, the newest last
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
@@ -1488,7 +1490,7 @@ func (x *GpuHealth) GetEvents() []*GpuEvent {
 	return nil
 }
 
-// GpuEvent is what the device or its driver reported.
+// GpuEvent is an error or event that the device or its driver reported.
 type GpuEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
@@ -1541,7 +1543,7 @@ func (x *GpuEvent) GetDetail() string {
 	return ""
 }
 
-// GpuFacts do not change while the node runs.
+// GpuFacts are properties that do not change while the node runs.
 type GpuFacts struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Pci                  string                 `protobuf:"bytes,1,opt,name=pci,proto3" json:"pci,omitempty"`
@@ -1623,7 +1625,7 @@ type GpuNeighbour struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Nvlinks       uint32                 `protobuf:"varint,2,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"`
-	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"` // what lies between on PCIe: "one PCIe switch", "another NUMA node"
+	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"` // the PCIe distance: "one PCIe switch", "another NUMA node"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1679,11 +1681,11 @@ func (x *GpuNeighbour) GetLevel() string {
 	return ""
 }
 
-// QuarantineGpu (command) has a device take nothing more, and what is there move away.
+// QuarantineGpu (command) stops new loads on a device. Its replicas move elsewhere.
 type QuarantineGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // why, for people
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // the reason, for humans
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1822,11 +1824,11 @@ func (*QuarantineGpuResult_Quarantined) isQuarantineGpuResult_Outcome() {}
 
 func (*QuarantineGpuResult_Refused) isQuarantineGpuResult_Outcome() {}
 
-// ReleaseGpu (command) ends a quarantine, once the device has passed a self-test.
+// ReleaseGpu (command) ends a quarantine once the device has passed a self-test.
 type ReleaseGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Untested      bool                   `protobuf:"varint,2,opt,name=untested,proto3" json:"untested,omitempty"` // without one
+	Untested      bool                   `protobuf:"varint,2,opt,name=untested,proto3" json:"untested,omitempty"` // skip the self-test
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1965,10 +1967,10 @@ func (*ReleaseGpuResult_Released) isReleaseGpuResult_Outcome() {}
 
 func (*ReleaseGpuResult_Refused) isReleaseGpuResult_Outcome() {}
 
-// DeviceFailed (event, from an engine to the gpu actor of its device): the device takes no more work.
+// DeviceFailed (event, from an engine to the gpu actor of its device): the device no longer works.
 type DeviceFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // of the engine that found it so
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the engine that reports it
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2018,6 +2020,7 @@ func (x *DeviceFailed) GetDetail() string {
 	return ""
 }
 
+// GpuLease (report) is device memory granted to an owner.
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -2086,15 +2089,16 @@ func (x *GpuLease) GetPages() uint32 {
 	return 0
 }
 
-// KVReport (event, from a replica to the gpu actor of its device, every second) says what it does with the KV memory of its lease.
+// KVReport (event, from a replica to the gpu actor of its device, every second) is how the replica
+// uses the KV memory of its lease.
 type KVReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // blocks that it can live with: one sequence of full length
-	Wants         uint32                 `protobuf:"varint,4,opt,name=wants,proto3" json:"wants,omitempty"` // more blocks that it would put to use at once
+	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // minimum: the blocks of one sequence of full length
+	Wants         uint32                 `protobuf:"varint,4,opt,name=wants,proto3" json:"wants,omitempty"` // additional blocks that the replica would use at once
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
-	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // when it last ran a step
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2171,8 +2175,8 @@ func (x *KVReport) GetLastUsed() *timestamppb.Timestamp {
 	return nil
 }
 
-// ShrinkKV (command, from the gpu actor to a replica) has it give up the blocks beyond so many. It is repeated until the answer comes; one that
-// GrowKV overtakes is over.
+// ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
+// number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -2233,12 +2237,13 @@ func (x *ShrinkKV) GetAttempt() uint64 {
 	return 0
 }
 
-// KVShrunk answers ShrinkKV once nobody uses the blocks beyond. No step runs from then on until GrowKV: it is repeated until that comes.
+// KVShrunk answers ShrinkKV once no block beyond the number is in use. It is repeated, and no step
+// runs, until GrowKV arrives.
 type KVShrunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // nothing changes
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // set: the lease keeps its size
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2294,7 +2299,8 @@ func (x *KVShrunk) GetRefused() *Refused {
 	return nil
 }
 
-// GrowKV (event, from the gpu actor to a replica) says how many blocks the lease has now, after it grew or shrank, or did not.
+// GrowKV (event, from the gpu actor to a replica) is the number of blocks that the lease has after
+// it was resized, or after that failed.
 type GrowKV struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`

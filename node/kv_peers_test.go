@@ -110,7 +110,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 	t.Helper()
 	both := []*kvPeer{{t: t}, {t: t}}
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
-		c.Tiers.RestoreAlways = true
+		c.Tiers.Restore = kv.RestoreAlways
 		if change != nil {
 			change(i, c)
 		}

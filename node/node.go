@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
-	"troupe/actors/model/replica"
+	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/supervise"
 	"troupe/cluster/backup"
@@ -50,7 +50,7 @@ type Node struct {
 	shares       *gateway.Quotas
 	gateway      *gateway.Gateway
 	metrics      *prometheus.Registry
-	terms        *replica.Terms
+	fence        *replicaset.Fence
 	stored       router.DeploymentCache
 	routesKnown  chan struct{} // closed when the router knows the replicas of the other nodes
 	informed     chan struct{} // closed when this node may answer for the cluster
@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(),
 		shares: gateway.NewQuotas(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool),
+		fence: &replicaset.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool),
 		auditedMembers: make(map[string]bool),
 		routesKnown:    make(chan struct{}), informed: make(chan struct{}),
 		serving: make(chan struct{}), leaving: make(chan struct{}),

@@ -152,5 +152,5 @@ func missing(roots modelfile.Roots, path string, err error) bool {
 	if err == nil {
 		return false
 	}
-	return errors.Is(err, modelfile.ErrOutside) || errors.Is(roots.Folder(path), fs.ErrNotExist)
+	return errors.Is(err, modelfile.ErrOutside) || errors.Is(roots.CheckFolder(path), fs.ErrNotExist)
 }

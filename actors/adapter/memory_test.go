@@ -35,12 +35,13 @@ type fakeStore struct {
 
 func newMemory(pages int) *fakeStore {
 	return &fakeStore{
-		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]residency.ResidentAdapter{},
+		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{},
+		held:   map[string]residency.ResidentAdapter{},
 		staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
 	}
 }
 
-// fileOfPages returns the file of an adapter with so many pages.
+// fileOfPages returns the file of an adapter of the given size in pages.
 func fileOfPages(pages int) engine.AdapterFile {
 	l := &lora.Layout{}
 	l.Add(lora.Matrix{}, int64(pages)*hbm.PageBytes-100)

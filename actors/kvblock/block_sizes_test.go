@@ -23,7 +23,7 @@ import (
 // largeBytes is the size of a large block, which takes three slots of blockBytes.
 const largeBytes = 3 * kv.SlotUnit
 
-// newSlabStore returns an arena with so many slabs, each for four small blocks or one large one.
+// newSlabStore returns an arena of slabs, each for four small blocks or one large one.
 func newSlabStore(t *testing.T, slabs int) kvstore.Store {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})

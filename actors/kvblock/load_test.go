@@ -155,7 +155,8 @@ func TestTierConsistencyUnderLoad(t *testing.T) {
 						}
 					}
 				}
-				p := playTiers(t, func(s kvstore.Store) kvstore.Store { m.Store = s; return m }, crash(40), testkit.Wire)
+				wrap := func(s kvstore.Store) kvstore.Store { m.Store = s; return m }
+				p := playTiers(t, wrap, crash(40), testkit.Wire)
 				var users sync.WaitGroup
 				var found atomic.Int64
 				for i := range uint64(4) {

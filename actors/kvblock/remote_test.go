@@ -61,7 +61,7 @@ func playRemote(t *testing.T, mw ...actor.ReceiverMiddleware) *remoteStage {
 	return a
 }
 
-// released returns the leases that the holder was told to release.
+// released returns the leases for which the holder received ReleaseBlocks.
 func (a *remoteStage) released() (ids []string) {
 	for _, l := range testkit.Got[*messages.ReleaseBlocks](a.holder) {
 		ids = append(ids, l.GetRequestId())
@@ -238,7 +238,7 @@ func TestRemoteFetchLargerThanCapacityRunsAlone(t *testing.T) {
 }
 
 // TestRemoteHolderFaultFailsOnlyItsFetch checks that a holder that refuses, is gone or dies during
-// the transfer fails only its own fetch. A silent holder is told to stop sending.
+// the transfer fails only its own fetch. A silent holder is asked to stop sending.
 func TestRemoteHolderFaultFailsOnlyItsFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := playRemote(t)

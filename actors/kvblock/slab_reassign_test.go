@@ -252,7 +252,8 @@ func TestCrashDuringReassignmentLosesNoBlock(t *testing.T) {
 func TestReassignmentResumesWithTierBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		wrap := func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }
+		p := playTiers(t, wrap, testkit.Wire, testkit.Wire)
 		p.put(upTo(1, 12)...)
 		<-p.reserveLarge("dropped", 21)
 		broken.set(false)
@@ -343,7 +344,8 @@ func TestReassignedSlabIsDemotedFirst(t *testing.T) {
 func TestFailedWriteKeepsRemainingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		wrap := func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }
+		p := playTiers(t, wrap, testkit.Wire, testkit.Wire)
 		p.put(1, 2)
 		p.putLarge(21)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})

@@ -128,7 +128,9 @@ func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
 
 func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
 	w := p.deployments[spec.GetName()]
-	bounds := schedule.NewScaler(schedule.Scaling{MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas())})
+	bounds := schedule.NewScaler(schedule.Scaling{
+		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()),
+	})
 	if w == nil || w.scaler.MinReplicas != bounds.MinReplicas || w.scaler.MaxReplicas != bounds.MaxReplicas {
 		w = &deploymentState{scaler: bounds}
 		p.deployments[spec.GetName()] = w

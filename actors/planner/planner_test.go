@@ -22,7 +22,7 @@ import (
 // stage is a planner with a fake store and a router that reports a configurable load.
 type stage struct {
 	mu       sync.Mutex
-	reigns   bool
+	leads   bool
 	running  uint32
 	replicas uint32
 	least    *uint32 // nil: 1
@@ -37,7 +37,10 @@ func (s *stage) table(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &messages.DeploymentStatus{
-		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(s.replicas)), MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3))},
+		Spec: &messages.DeploymentSpec{
+			Name: "m", Replicas: new(uint32(s.replicas)),
+			MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3)),
+		},
 		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for range s.replicas {
@@ -71,8 +74,8 @@ func (s *stage) play(t *testing.T) {
 	s.crash = &testkit.Crash{On: "*messages.Table", After: 20, Times: 1}
 	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
 		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
-		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.reigns },
-		Acquire:  func(context.Context) error { s.set(func() { s.reigns = true }); return nil },
+		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
+		Acquire:  func(context.Context) error { s.set(func() { s.leads = true }); return nil },
 	}), s.crash.Middleware)
 }
 

@@ -279,7 +279,7 @@ func TestStartRestoringRefuses(t *testing.T) {
 	}
 	r.endRestore("a", 0)
 	r.restores["a"] = &restore{}
-	if r.startOverlap("a") || r.StartRestoring("nobody", nil, 0) {
+	if r.startOverlap("a") || r.StartRestoring("unknown", nil, 0) {
 		t.Error("started a sequence that is unknown or not held")
 	}
 }

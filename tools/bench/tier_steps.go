@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/engine/kvstore"
 	"troupe/messages"
@@ -107,7 +108,7 @@ func firstTokens(dir string) (rows []row, err error) {
 		{"DRAM", node.TiersConfig{DRAMBytes: 64 << 20}},
 		{"NVMe", node.TiersConfig{NVMeBytes: 256 << 20, NVMePath: filepath.Join(dir, "first")}},
 	} {
-		t.tiers.RestoreAlways, t.tiers.Watermark = true, 1
+		t.tiers.Restore, t.tiers.Watermark = kv.RestoreAlways, 1
 		n, stop, err := nodeWith(func(c *node.Config) { c.Tiers = t.tiers })
 		if err != nil {
 			return nil, err
