@@ -187,7 +187,7 @@ func TestControlRefusals(t *testing.T) {
 		"explain unknown": {"explain.cmpl-none", ``, "404", `no node remembers a request "none"`},
 		"drain unknown": {"nodes.drain", `{"name":"none"}`, "404",
 			`node "none" is not in the cluster; there are: test`},
-		"drain nothing":  {"nodes.drain", ``, "400", "name is missing"},
+		"drain nothing": {"nodes.drain", ``, "400", "name is missing"},
 		"unknown node": {"tree", `{"node":"none"}`, "404",
 			`node "none" is not in the cluster; its members are: test`},
 		"unknown format": {"tree", `{"format":"svg"}`, "400", "format svg"},

@@ -22,7 +22,7 @@ import (
 // stage is a planner with a fake store and a router that reports a configurable load.
 type stage struct {
 	mu       sync.Mutex
-	leads   bool
+	leads    bool
 	running  uint32
 	replicas uint32
 	least    *uint32 // nil: 1
