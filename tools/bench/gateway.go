@@ -148,14 +148,14 @@ func gatewayPath() (section, error) {
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what an HTTP server adds that does nothing but that " +
+	s.rows = append(s.rows, row{"for scale: latency added by an HTTP server that only runs that " +
 		"step", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(floor - alone).Microseconds(), floor.Microseconds(), alone.Microseconds()), "", ""})
 	viaProxy, straight, err := proxy()
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what httputil.ReverseProxy adds before a trivial " +
+	s.rows = append(s.rows, row{"for scale: latency added by httputil.ReverseProxy before a trivial " +
 		"server", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(viaProxy - straight).Microseconds(), viaProxy.Microseconds(), straight.Microseconds()), "", ""})
 	all := func() error { return streamTogether(url) }

@@ -30,15 +30,15 @@ var (
 	// requestPath is the legs of a request, in order.
 	requestPath = []leg{
 		{begun, "client and HTTP server, to the handler"},
-		{hop{"gateway", "*messages.OpenSession"}, "body to sequence; session asked for"},
+		{hop{"gateway", "*messages.OpenSession"}, "body to sequence; session requested"},
 		{hop{"session", "*actor.Started"}, "session spawned"},
-		{hop{"router", "*messages.RouteSequence"}, "route asked for"},
+		{hop{"router", "*messages.RouteSequence"}, "route requested"},
 		{hop{"session", "*messages.RouteSequenceResult"}, "routed"},
 		{hop{"replica", "*messages.SubmitSequence"}, "submitted"},
-		{hop{"engine", "*messages.RunStep"}, "admitted, and a step planned"},
+		{hop{"engine", "*messages.RunStep"}, "admitted, step planned"},
 		{hop{"engine", "*replica.stepDone"}, "the step"},
 		{hop{"replica", "*messages.RunStepResult"}, "result to the replica"},
-		{hop{"session", "*messages.TokensEmitted"}, "token taken up"},
+		{hop{"session", "*messages.TokensEmitted"}, "token delivered"},
 		{ended, "token to text, answer written"},
 		{done, "HTTP server and client, to the end of the answer"},
 	}

@@ -83,7 +83,7 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 			&b,
 			"\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n",
 			s.title,
-			s.how,
+			wrap(s.how),
 		)
 		for _, r := range s.rows {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)

@@ -189,7 +189,7 @@ func migrations(ctx context.Context, c *cluster.Cluster, load cluster.Load) (row
 		return row{}, fmt.Errorf("no sequence was moved")
 	}
 	return row{
-		what:   "a running sequence moves to the other node, under that load: its pause",
+		what:   "a running sequence migrates to the other node, under that load: its pause",
 		figure: fmt.Sprintf("%s moves, %.0f KiB of KV each", spread(pauses), float64(bytes)/float64(moves)/1024),
 	}, nil
 }

@@ -22,7 +22,7 @@ func routing() (section, error) {
 	}
 	for _, replicas := range []int{5, 25, 100} {
 		for _, each := range []bool{false, true} {
-			held, of := 10_000/replicas, "10,000 blocks in all"
+			held, of := 10_000/replicas, "10,000 blocks in total"
 			if each {
 				held, of = 10_000, "10,000 blocks each"
 			}

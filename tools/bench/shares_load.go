@@ -173,7 +173,7 @@ var floods = []flood{
 			"Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			floodKey, len(body), body))
 	}},
-	{"64 prompts of some 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
+	{"64 prompts of about 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
 		return repeated(ctx, tenant{nodes, floodKey, func(i int) string {
 			return fmt.Sprintf(
 				`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i,

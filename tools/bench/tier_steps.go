@@ -72,7 +72,7 @@ func stepsBeside(string) ([]row, error) {
 		many int // blocks per round; 0 means no limit
 	}{
 		{"as many blocks as the steps fill", stepReps * streams / 16},
-		{"blocks without end", 0},
+		{"an unlimited number of blocks", 0},
 	} {
 		copied.Store(0)
 		with, without, ratio, err := paired(stepRounds, beside(c.many), steps)

@@ -40,7 +40,7 @@ func kvTiers() (section, error) {
 			"offload checksums data that is still in the CPU cache. If other work uses one of two cores, "+
 			"the checksums add to the time of the copies; the CPU time shows how much. A restore from "+
 			"NVMe has a limit of its own, which is shown too: on a disk that uses CPU time, even a bare "+
-			"read is slower once its bytes are summed. The step decodes %d sequences on a device that "+
+			"read is slower if its bytes are checksummed. The step decodes %d sequences on a device that "+
 			"leaves one core to others. Time to first token is that of a request over HTTP. Where a step "+
 			"overlaps with a restore, it is that of restore and step alone, for a synthetic model that is "+
 			"nearly all KV, on a device whose computation uses the same cores as the copies and "+
@@ -195,7 +195,7 @@ func tierCopies(dir string) ([]row, error) {
 		rows = append(rows, more...)
 	}
 	summed, err := bandwidth(
-		"a bare O_DIRECT read whose bytes are summed: bandwidth over bare O_DIRECT", size,
+		"a bare O_DIRECT read with checksums: bandwidth over bare O_DIRECT", size,
 		func() error { return disk.each(disk.readAndSum) }, stores[1].in,
 	)
 	summed.aim, summed.met = "", ""

@@ -65,7 +65,7 @@ With unlimited capacity %.1f %% of the blocks are hits. The optimum is Belady's,
 	for _, c := range r.curves {
 		fmt.Fprintf(&b, " %s |", c.name)
 	}
-	b.WriteString(" ahead |\n| ---: | ---: |" + strings.Repeat(" ---: |", len(r.curves)) + " --- |\n")
+	b.WriteString(" best |\n| ---: | ---: |" + strings.Repeat(" ---: |", len(r.curves)) + " --- |\n")
 	for i, slots := range r.slots {
 		fmt.Fprintf(&b, "| %d | %.1f %% |", slots, 100*float64(slots)/float64(r.distinct))
 		for _, c := range r.curves {
@@ -78,8 +78,8 @@ With unlimited capacity %.1f %% of the blocks are hits. The optimum is Belady's,
 		fmt.Fprintf(&b, "| %s | %.1f %% |\n", c.name, 100*r.relative(c))
 	}
 	fmt.Fprintf(&b, `
-**%s** is closest to the optimum; the default of the tiers, %s, is **%s**. Small capacities matter most:
-there, blocks that are used only once must not evict those of continuing conversations.
+**%s** is closest to the optimum; the default of the tiers, %s, is **%s**.
+Small capacities matter most: there, blocks that are used only once must not evict those of continuing conversations.
 If most blocks fit, plain LRU is slightly better.
 
 s3-fifo counts a block as reused after one hit. This was chosen among three variants on this same trace, which favours
@@ -98,7 +98,7 @@ Here each conversation belongs to one of two models, with policy %s. Blocks of t
 The sizes differ by one byte, so a difference to one size is due to the slabs only.
 A size takes a slab from the other if all blocks in that slab were used before any block of its own.
 
-| slots | one size | a half each |`, kv.DefaultPolicy)
+| slots | one size | half each |`, kv.DefaultPolicy)
 	for _, cut := range slabCounts {
 		fmt.Fprintf(b, " two sizes, %d slabs |", cut)
 	}

@@ -67,7 +67,8 @@ func describe(s Setting) string {
 	l := s.Model.Layout(s.Rank)
 	return fmt.Sprintf(
 		`
-%s: %.1f TB/s and %.0f TFLOP/s achieved per GPU, %s fixed per step; link %.0f GB/s, and %s per load.
+%s: %.1f TB/s and %.0f TFLOP/s achieved per GPU, %s fixed per step;
+link %.0f GB/s, and %s per load.
 Adapters of rank %d for q, k, v and o: %.1f MB, %d pages, %s to load; %d fit on the device.
 At most %d sequences and %d tokens per step, and %d waiting requests; age limit 500 ms.
 Popularity halves in 60 s; a request protects its adapter for 5 s from eviction for a prefetch.
@@ -148,7 +149,7 @@ func traceTable(path string) (string, error) {
 	fmt.Fprintf(&b, `
 ## A recorded trace
 %s
-Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s, as it is; one run, since nothing in it is drawn.
+Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s; one run, since nothing is random.
 `, describe(s), len(trace), span)
 	b.WriteString(tableHead)
 	var outcomes [][]Outcome
@@ -182,7 +183,7 @@ func aims(outcomes [][]Outcome, least []float64) string {
 		return cmp.Or(strings.Join(names, "; "), "none")
 	}
 	return fmt.Sprintf(
-		"Aim: loads within 1.15 of the optimum. Met by: %s. Aim: fewer than 0.1 visible cold starts "+
+		"Aim: loads within 1.15 of the optimum. Met by: %s.\nAim: fewer than 0.1 visible cold starts\n"+
 			"per second. Met by: %s.",
 		meet(func(i int, o Outcome) bool { return o.Loads <= 1.15*least[i] }),
 		meet(func(_ int, o Outcome) bool { return o.Visible < 0.1 }),
