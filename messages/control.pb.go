@@ -902,7 +902,7 @@ type AdapterStats struct {
 	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use the adapter or wait for it
 	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`     // or registered again: kept until its last sequence has finished
-	Places        []*AdapterPlace        `protobuf:"bytes,6,rep,name=places,proto3" json:"places,omitempty"`
+	Replicas      []*ReplicaAdapter      `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -972,15 +972,15 @@ func (x *AdapterStats) GetDeleted() bool {
 	return false
 }
 
-func (x *AdapterStats) GetPlaces() []*AdapterPlace {
+func (x *AdapterStats) GetReplicas() []*ReplicaAdapter {
 	if x != nil {
-		return x.Places
+		return x.Replicas
 	}
 	return nil
 }
 
-// AdapterPlace (report) is a replica that has the adapter on its device or in host memory.
-type AdapterPlace struct {
+// ReplicaAdapter (report) is a replica that has the adapter on its device or in host memory.
+type ReplicaAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
@@ -991,20 +991,20 @@ type AdapterPlace struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AdapterPlace) Reset() {
-	*x = AdapterPlace{}
+func (x *ReplicaAdapter) Reset() {
+	*x = ReplicaAdapter{}
 	mi := &file_messages_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AdapterPlace) String() string {
+func (x *ReplicaAdapter) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AdapterPlace) ProtoMessage() {}
+func (*ReplicaAdapter) ProtoMessage() {}
 
-func (x *AdapterPlace) ProtoReflect() protoreflect.Message {
+func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1016,40 +1016,40 @@ func (x *AdapterPlace) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AdapterPlace.ProtoReflect.Descriptor instead.
-func (*AdapterPlace) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReplicaAdapter.ProtoReflect.Descriptor instead.
+func (*ReplicaAdapter) Descriptor() ([]byte, []int) {
 	return file_messages_control_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *AdapterPlace) GetReplica() string {
+func (x *ReplicaAdapter) GetReplica() string {
 	if x != nil {
 		return x.Replica
 	}
 	return ""
 }
 
-func (x *AdapterPlace) GetNode() string {
+func (x *ReplicaAdapter) GetNode() string {
 	if x != nil {
 		return x.Node
 	}
 	return ""
 }
 
-func (x *AdapterPlace) GetLocation() AdapterLocation {
+func (x *ReplicaAdapter) GetLocation() AdapterLocation {
 	if x != nil {
 		return x.Location
 	}
 	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
 }
 
-func (x *AdapterPlace) GetSequences() uint32 {
+func (x *ReplicaAdapter) GetSequences() uint32 {
 	if x != nil {
 		return x.Sequences
 	}
 	return 0
 }
 
-func (x *AdapterPlace) GetPinned() bool {
+func (x *ReplicaAdapter) GetPinned() bool {
 	if x != nil {
 		return x.Pinned
 	}
@@ -3429,15 +3429,15 @@ const file_messages_control_proto_rawDesc = "" +
 	"registered\x18\x02 \x01(\rR\n" +
 	"registered\x12\x15\n" +
 	"\x06on_gpu\x18\x03 \x01(\rR\x05onGpu\x12\x17\n" +
-	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xbd\x01\n" +
+	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xc3\x01\n" +
 	"\fAdapterStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\x12/\n" +
-	"\x06places\x18\x06 \x03(\v2\x17.troupe.v1.AdapterPlaceR\x06places\"\xaa\x01\n" +
-	"\fAdapterPlace\x12\x18\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\x125\n" +
+	"\breplicas\x18\x06 \x03(\v2\x19.troupe.v1.ReplicaAdapterR\breplicas\"\xac\x01\n" +
+	"\x0eReplicaAdapter\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
@@ -3645,7 +3645,7 @@ var file_messages_control_proto_goTypes = []any{
 	(*AdapterStatsRequest)(nil),     // 15: troupe.v1.AdapterStatsRequest
 	(*AdapterStatsResponse)(nil),    // 16: troupe.v1.AdapterStatsResponse
 	(*AdapterStats)(nil),            // 17: troupe.v1.AdapterStats
-	(*AdapterPlace)(nil),            // 18: troupe.v1.AdapterPlace
+	(*ReplicaAdapter)(nil),          // 18: troupe.v1.ReplicaAdapter
 	(*ListGpusRequest)(nil),         // 19: troupe.v1.ListGpusRequest
 	(*ListGpusResponse)(nil),        // 20: troupe.v1.ListGpusResponse
 	(*QuarantineGpuRequest)(nil),    // 21: troupe.v1.QuarantineGpuRequest
@@ -3713,8 +3713,8 @@ var file_messages_control_proto_depIdxs = []int32{
 	62, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
 	62, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 10: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	63, // 11: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
+	63, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
 	64, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
 	64, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
 	64, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus

@@ -723,30 +723,30 @@ func (x *ListDeploymentsResult) GetNames() []string {
 	return nil
 }
 
-// GetDesired (query, from a deployment to its group) asks for its desired state. It is answered by
+// GetDeploymentSpec (query, from a deployment to its group) asks for its desired state. It is answered by
 // ApplyDeployment or RemoveDeployment. Without a name, from the router, it asks for all: one
 // ApplyDeployment each, then ListDeploymentsResult once the group has read the whole store.
-type GetDesired struct {
+type GetDeploymentSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetDesired) Reset() {
-	*x = GetDesired{}
+func (x *GetDeploymentSpec) Reset() {
+	*x = GetDeploymentSpec{}
 	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetDesired) String() string {
+func (x *GetDeploymentSpec) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetDesired) ProtoMessage() {}
+func (*GetDeploymentSpec) ProtoMessage() {}
 
-func (x *GetDesired) ProtoReflect() protoreflect.Message {
+func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -758,12 +758,12 @@ func (x *GetDesired) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetDesired.ProtoReflect.Descriptor instead.
-func (*GetDesired) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
+func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *GetDesired) GetName() string {
+func (x *GetDeploymentSpec) GetName() string {
 	if x != nil {
 		return x.Name
 	}
@@ -846,9 +846,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\" \n" +
-	"\n" +
-	"GetDesired\x12\x12\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
+	"\x11GetDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name*\xe6\x01\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
@@ -883,7 +882,7 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*DeploymentStatus)(nil),      // 6: troupe.v1.DeploymentStatus
 	(*ListDeployments)(nil),       // 7: troupe.v1.ListDeployments
 	(*ListDeploymentsResult)(nil), // 8: troupe.v1.ListDeploymentsResult
-	(*GetDesired)(nil),            // 9: troupe.v1.GetDesired
+	(*GetDeploymentSpec)(nil),     // 9: troupe.v1.GetDeploymentSpec
 	(PriorityClass)(0),            // 10: troupe.v1.PriorityClass
 	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
 	(*Refused)(nil),               // 12: troupe.v1.Refused

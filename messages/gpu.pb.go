@@ -1205,10 +1205,10 @@ func (x *GpuStatus) GetBudget() *MemoryBudget {
 // MemoryBudget is the device memory as placement accounts for it, in bytes.
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // reserved for KV blocks, divided among the replicas
-	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                          // weights, workspace and adapters of all replicas
-	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // minimum KV memory of all replicas
-	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // loaded, or waiting for memory
+	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"`      // reserved for KV blocks, divided among the replicas
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights, workspace and adapters of all replicas
+	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
+	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1257,9 +1257,9 @@ func (x *MemoryBudget) GetFixed() uint64 {
 	return 0
 }
 
-func (x *MemoryBudget) GetKvLeast() uint64 {
+func (x *MemoryBudget) GetKvMinBytes() uint64 {
 	if x != nil {
-		return x.KvLeast
+		return x.KvMinBytes
 	}
 	return 0
 }
@@ -2095,8 +2095,8 @@ type KVReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // minimum: the blocks of one sequence of full length
-	Wants         uint32                 `protobuf:"varint,4,opt,name=wants,proto3" json:"wants,omitempty"` // additional blocks that the replica would use at once
+	MinBlocks     uint32                 `protobuf:"varint,3,opt,name=min_blocks,json=minBlocks,proto3" json:"min_blocks,omitempty"`          // minimum: the blocks of one sequence of full length
+	WantedBlocks  uint32                 `protobuf:"varint,4,opt,name=wanted_blocks,json=wantedBlocks,proto3" json:"wanted_blocks,omitempty"` // additional blocks that the replica would use at once
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
 	unknownFields protoimpl.UnknownFields
@@ -2147,16 +2147,16 @@ func (x *KVReport) GetBlocks() uint32 {
 	return 0
 }
 
-func (x *KVReport) GetLeast() uint32 {
+func (x *KVReport) GetMinBlocks() uint32 {
 	if x != nil {
-		return x.Least
+		return x.MinBlocks
 	}
 	return 0
 }
 
-func (x *KVReport) GetWants() uint32 {
+func (x *KVReport) GetWantedBlocks() uint32 {
 	if x != nil {
-		return x.Wants
+		return x.WantedBlocks
 	}
 	return 0
 }
@@ -2452,12 +2452,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
-	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"z\n" +
+	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"\x81\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
-	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x19\n" +
-	"\bkv_least\x18\x03 \x01(\x04R\akvLeast\x12\x1a\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
+	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
+	"kvMinBytes\x12\x1a\n" +
 	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
@@ -2530,12 +2531,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xd3\x01\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xeb\x01\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\x12\x14\n" +
-	"\x05wants\x18\x04 \x01(\rR\x05wants\x124\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
+	"\n" +
+	"min_blocks\x18\x03 \x01(\rR\tminBlocks\x12#\n" +
+	"\rwanted_blocks\x18\x04 \x01(\rR\fwantedBlocks\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"R\n" +
 	"\bShrinkKV\x12\x14\n" +

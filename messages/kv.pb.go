@@ -704,10 +704,10 @@ func (x *KvFlushResponse) GetMoved() []*KvMoved {
 type KvMoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`       // of a flush
-	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"` // of an offload or a restore, or of a flush of HBM
-	Blocks        uint32                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`  // offloaded, restored or dropped
-	There         uint32                 `protobuf:"varint,5,opt,name=there,proto3" json:"there,omitempty"`    // blocks that were already in place
+	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`        // of a flush
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`  // of an offload or a restore, or of a flush of HBM
+	Blocks        uint32                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`   // offloaded, restored or dropped
+	Present       uint32                 `protobuf:"varint,5,opt,name=present,proto3" json:"present,omitempty"` // blocks that were already in place
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Seconds       float64                `protobuf:"fixed64,7,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	Detail        string                 `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`           // why some blocks were not moved
@@ -774,9 +774,9 @@ func (x *KvMoved) GetBlocks() uint32 {
 	return 0
 }
 
-func (x *KvMoved) GetThere() uint32 {
+func (x *KvMoved) GetPresent() uint32 {
 	if x != nil {
-		return x.There
+		return x.Present
 	}
 	return 0
 }
@@ -1705,13 +1705,13 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\";\n" +
 	"\x0fKvFlushResponse\x12(\n" +
-	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xe3\x01\n" +
+	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xe7\x01\n" +
 	"\aKvMoved\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x16\n" +
-	"\x06blocks\x18\x04 \x01(\rR\x06blocks\x12\x14\n" +
-	"\x05there\x18\x05 \x01(\rR\x05there\x12\x14\n" +
+	"\x06blocks\x18\x04 \x01(\rR\x06blocks\x12\x18\n" +
+	"\apresent\x18\x05 \x01(\rR\apresent\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x18\n" +
 	"\aseconds\x18\a \x01(\x01R\aseconds\x12\x16\n" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12 \n" +

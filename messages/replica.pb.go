@@ -1252,12 +1252,12 @@ type ReplicaStatus struct {
 	AdapterCounts        *AdapterCounts         `protobuf:"bytes,54,opt,name=adapter_counts,json=adapterCounts,proto3" json:"adapter_counts,omitempty"`
 	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and operator pins, that wait for an adapter
 	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill overlapped with their restore
-	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps run again because such a restore failed
+	KvStepsAborted       uint64                 `protobuf:"varint,61,opt,name=kv_steps_aborted,json=kvStepsAborted,proto3" json:"kv_steps_aborted,omitempty"`                   // steps run again because such a restore failed
 	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of all sequences: running, waiting or migrating; empty if more than 4
 	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // sequences ended because of NaN or infinite logits
 	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of these: the model or adapter, and since when
 	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // blocks that it would have alone on its device; more than kv_blocks if squeezed
-	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // the weights are fingerprinted, so that blocks can be offloaded and restored
+	KvOffloadReady       bool                   `protobuf:"varint,53,opt,name=kv_offload_ready,json=kvOffloadReady,proto3" json:"kv_offload_ready,omitempty"`                   // the weights are fingerprinted, so that blocks can be offloaded and restored
 	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of the loaded weights
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
@@ -1583,9 +1583,9 @@ func (x *ReplicaStatus) GetKvRestoresOverlapped() uint64 {
 	return 0
 }
 
-func (x *ReplicaStatus) GetKvStepsVoid() uint64 {
+func (x *ReplicaStatus) GetKvStepsAborted() uint64 {
 	if x != nil {
-		return x.KvStepsVoid
+		return x.KvStepsAborted
 	}
 	return 0
 }
@@ -1618,9 +1618,9 @@ func (x *ReplicaStatus) GetKvBlocksAlone() uint32 {
 	return 0
 }
 
-func (x *ReplicaStatus) GetKvTravels() bool {
+func (x *ReplicaStatus) GetKvOffloadReady() bool {
 	if x != nil {
-		return x.KvTravels
+		return x.KvOffloadReady
 	}
 	return false
 }
@@ -1877,7 +1877,7 @@ type RunStepResult struct {
 	//
 	//	*RunStepResult_Done
 	//	*RunStepResult_Refused
-	//	*RunStepResult_Void
+	//	*RunStepResult_Aborted
 	Outcome       isRunStepResult_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1952,10 +1952,10 @@ func (x *RunStepResult) GetRefused() *Refused {
 	return nil
 }
 
-func (x *RunStepResult) GetVoid() *StepVoid {
+func (x *RunStepResult) GetAborted() *StepAborted {
 	if x != nil {
-		if x, ok := x.Outcome.(*RunStepResult_Void); ok {
-			return x.Void
+		if x, ok := x.Outcome.(*RunStepResult_Aborted); ok {
+			return x.Aborted
 		}
 	}
 	return nil
@@ -1973,18 +1973,18 @@ type RunStepResult_Refused struct {
 	Refused *Refused `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
-type RunStepResult_Void struct {
-	Void *StepVoid `protobuf:"bytes,5,opt,name=void,proto3,oneof"`
+type RunStepResult_Aborted struct {
+	Aborted *StepAborted `protobuf:"bytes,5,opt,name=aborted,proto3,oneof"`
 }
 
 func (*RunStepResult_Done) isRunStepResult_Outcome() {}
 
 func (*RunStepResult_Refused) isRunStepResult_Outcome() {}
 
-func (*RunStepResult_Void) isRunStepResult_Outcome() {}
+func (*RunStepResult_Aborted) isRunStepResult_Outcome() {}
 
-// StepVoid: the step was aborted, since blocks that one of its sequences waited for did not arrive.
-type StepVoid struct {
+// StepAborted: the step was aborted, since blocks that one of its sequences waited for did not arrive.
+type StepAborted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sequence      uint32                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // index in the step
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -1992,20 +1992,20 @@ type StepVoid struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StepVoid) Reset() {
-	*x = StepVoid{}
+func (x *StepAborted) Reset() {
+	*x = StepAborted{}
 	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StepVoid) String() string {
+func (x *StepAborted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StepVoid) ProtoMessage() {}
+func (*StepAborted) ProtoMessage() {}
 
-func (x *StepVoid) ProtoReflect() protoreflect.Message {
+func (x *StepAborted) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2017,19 +2017,19 @@ func (x *StepVoid) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StepVoid.ProtoReflect.Descriptor instead.
-func (*StepVoid) Descriptor() ([]byte, []int) {
+// Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
+func (*StepAborted) Descriptor() ([]byte, []int) {
 	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *StepVoid) GetSequence() uint32 {
+func (x *StepAborted) GetSequence() uint32 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-func (x *StepVoid) GetDetail() string {
+func (x *StepAborted) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
@@ -2236,7 +2236,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x91\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xa2\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2285,15 +2285,14 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12?\n" +
 	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
 	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
-	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12\"\n" +
-	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1a\n" +
+	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12(\n" +
+	"\x10kv_steps_aborted\x18= \x01(\x04R\x0ekvStepsAborted\x12\x1a\n" +
 	"\brequests\x18> \x03(\tR\brequests\x120\n" +
 	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
 	"\n" +
 	"not_finite\x18G \x01(\tR\tnotFinite\x12&\n" +
-	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12\x1d\n" +
-	"\n" +
-	"kv_travels\x185 \x01(\bR\tkvTravels\x12%\n" +
+	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12(\n" +
+	"\x10kv_offload_ready\x185 \x01(\bR\x0ekvOffloadReady\x12%\n" +
 	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12!\n" +
@@ -2314,15 +2313,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x06banned\x18\b \x03(\rR\x06banned\x12\x18\n" +
 	"\aadapter\x18\t \x01(\tR\aadapter\x12\x12\n" +
 	"\x04gate\x18\n" +
-	" \x01(\x04R\x04gate\"\xd6\x01\n" +
+	" \x01(\x04R\x04gate\"\xdf\x01\n" +
 	"\rRunStepResult\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12)\n" +
 	"\x04done\x18\x03 \x01(\v2\x13.troupe.v1.StepDoneH\x00R\x04done\x12.\n" +
-	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12)\n" +
-	"\x04void\x18\x05 \x01(\v2\x13.troupe.v1.StepVoidH\x00R\x04voidB\t\n" +
-	"\aoutcome\">\n" +
-	"\bStepVoid\x12\x1a\n" +
+	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x122\n" +
+	"\aaborted\x18\x05 \x01(\v2\x16.troupe.v1.StepAbortedH\x00R\aabortedB\t\n" +
+	"\aoutcome\"A\n" +
+	"\vStepAborted\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\rR\bsequence\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\";\n" +
 	"\bStepDone\x12/\n" +
@@ -2376,7 +2375,7 @@ var file_messages_replica_proto_goTypes = []any{
 	(*RunStep)(nil),              // 19: troupe.v1.RunStep
 	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
 	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
-	(*StepVoid)(nil),             // 22: troupe.v1.StepVoid
+	(*StepAborted)(nil),          // 22: troupe.v1.StepAborted
 	(*StepDone)(nil),             // 23: troupe.v1.StepDone
 	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
 	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
@@ -2414,7 +2413,7 @@ var file_messages_replica_proto_depIdxs = []int32{
 	31, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
 	23, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
 	27, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 25: troupe.v1.RunStepResult.void:type_name -> troupe.v1.StepVoid
+	22, // 25: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
 	24, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
 	32, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
 	28, // [28:28] is the sub-list for method output_type
@@ -2448,7 +2447,7 @@ func file_messages_replica_proto_init() {
 	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
-		(*RunStepResult_Void)(nil),
+		(*RunStepResult_Aborted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -624,28 +624,28 @@ func (x *RouteDeployment) GetWithdrawn() bool {
 	return false
 }
 
-// GetTable (query, to the node's own router) asks for everything that it knows.
-type GetTable struct {
+// GetClusterView (query, to the node's own router) asks for everything that it knows.
+type GetClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetTable) Reset() {
-	*x = GetTable{}
+func (x *GetClusterView) Reset() {
+	*x = GetClusterView{}
 	mi := &file_messages_route_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetTable) String() string {
+func (x *GetClusterView) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetTable) ProtoMessage() {}
+func (*GetClusterView) ProtoMessage() {}
 
-func (x *GetTable) ProtoReflect() protoreflect.Message {
+func (x *GetClusterView) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_route_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -657,12 +657,12 @@ func (x *GetTable) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetTable.ProtoReflect.Descriptor instead.
-func (*GetTable) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetClusterView.ProtoReflect.Descriptor instead.
+func (*GetClusterView) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *GetTable) GetRequestId() string {
+func (x *GetClusterView) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
@@ -670,7 +670,7 @@ func (x *GetTable) GetRequestId() string {
 }
 
 // Table (report) is the cluster as a router knows it.
-type Table struct {
+type ClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployments   []*DeploymentStatus    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
@@ -679,20 +679,20 @@ type Table struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Table) Reset() {
-	*x = Table{}
+func (x *ClusterView) Reset() {
+	*x = ClusterView{}
 	mi := &file_messages_route_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Table) String() string {
+func (x *ClusterView) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Table) ProtoMessage() {}
+func (*ClusterView) ProtoMessage() {}
 
-func (x *Table) ProtoReflect() protoreflect.Message {
+func (x *ClusterView) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_route_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -704,26 +704,26 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Table.ProtoReflect.Descriptor instead.
-func (*Table) Descriptor() ([]byte, []int) {
+// Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
+func (*ClusterView) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Table) GetDeployments() []*DeploymentStatus {
+func (x *ClusterView) GetDeployments() []*DeploymentStatus {
 	if x != nil {
 		return x.Deployments
 	}
 	return nil
 }
 
-func (x *Table) GetReplicas() []*ReplicaStatus {
+func (x *ClusterView) GetReplicas() []*ReplicaStatus {
 	if x != nil {
 		return x.Replicas
 	}
 	return nil
 }
 
-func (x *Table) GetSessions() map[string]uint32 {
+func (x *ClusterView) GetSessions() map[string]uint32 {
 	if x != nil {
 		return x.Sessions
 	}
@@ -784,14 +784,14 @@ const file_messages_route_proto_rawDesc = "" +
 	"\aadapter\x18\t \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\aadapter\"d\n" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
-	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\")\n" +
-	"\bGetTable\x12\x1d\n" +
+	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"/\n" +
+	"\x0eGetClusterView\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x01\n" +
-	"\x05Table\x12=\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x81\x02\n" +
+	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
-	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12:\n" +
-	"\bsessions\x18\x03 \x03(\v2\x1e.troupe.v1.Table.SessionsEntryR\bsessions\x1a;\n" +
+	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +
+	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x1a;\n" +
 	"\rSessionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x1aZ\x18troupe/messages;messagesb\x06proto3"
@@ -818,9 +818,9 @@ var file_messages_route_proto_goTypes = []any{
 	(*RouteDecision)(nil),         // 5: troupe.v1.RouteDecision
 	(*RouteCandidate)(nil),        // 6: troupe.v1.RouteCandidate
 	(*RouteDeployment)(nil),       // 7: troupe.v1.RouteDeployment
-	(*GetTable)(nil),              // 8: troupe.v1.GetTable
-	(*Table)(nil),                 // 9: troupe.v1.Table
-	nil,                           // 10: troupe.v1.Table.SessionsEntry
+	(*GetClusterView)(nil),        // 8: troupe.v1.GetClusterView
+	(*ClusterView)(nil),           // 9: troupe.v1.ClusterView
+	nil,                           // 10: troupe.v1.ClusterView.SessionsEntry
 	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
 	(*DeploymentStatus)(nil),      // 12: troupe.v1.DeploymentStatus
 	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
@@ -841,9 +841,9 @@ var file_messages_route_proto_depIdxs = []int32{
 	16, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
 	17, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
 	12, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	12, // 11: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
-	11, // 12: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
-	10, // 13: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
+	12, // 11: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
+	11, // 12: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
+	10, // 13: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name

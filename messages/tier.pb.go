@@ -546,8 +546,8 @@ type SlotsStatus struct {
 	Hits          uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // requested blocks that the tier had
 	Misses        uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
 	Arrivals      uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
-	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // demoted to the tier below
-	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // evicted, flushed or damaged
+	Demotions     uint64                 `protobuf:"varint,10,opt,name=demotions,proto3" json:"demotions,omitempty"` // demoted to the tier below
+	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`         // evicted, flushed or damaged
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // resident blocks that are pinned
 	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // blocks used again while they were demoted
@@ -661,9 +661,9 @@ func (x *SlotsStatus) GetArrivals() uint64 {
 	return 0
 }
 
-func (x *SlotsStatus) GetDepartures() uint64 {
+func (x *SlotsStatus) GetDemotions() uint64 {
 	if x != nil {
-		return x.Departures
+		return x.Demotions
 	}
 	return 0
 }
@@ -1514,7 +1514,7 @@ type BlocksFetched struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          *BlocksHeld            `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Wanted        uint32                 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	Came          uint32                 `protobuf:"varint,3,opt,name=came,proto3" json:"came,omitempty"` // leading blocks with a correct checksum
+	Received      uint32                 `protobuf:"varint,3,opt,name=received,proto3" json:"received,omitempty"` // leading blocks with a correct checksum
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
 	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // time to the first bytes, or to the end if none arrived
 	Took          *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
@@ -1568,9 +1568,9 @@ func (x *BlocksFetched) GetWanted() uint32 {
 	return 0
 }
 
-func (x *BlocksFetched) GetCame() uint32 {
+func (x *BlocksFetched) GetReceived() uint32 {
 	if x != nil {
-		return x.Came
+		return x.Received
 	}
 	return 0
 }
@@ -1931,7 +1931,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x05\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x96\x05\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1941,11 +1941,9 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\aleaving\x18\x06 \x01(\rR\aleaving\x12\x12\n" +
 	"\x04hits\x18\a \x01(\x04R\x04hits\x12\x16\n" +
 	"\x06misses\x18\b \x01(\x04R\x06misses\x12\x1a\n" +
-	"\barrivals\x18\t \x01(\x04R\barrivals\x12\x1e\n" +
-	"\n" +
-	"departures\x18\n" +
-	" \x01(\x04R\n" +
-	"departures\x12\x14\n" +
+	"\barrivals\x18\t \x01(\x04R\barrivals\x12\x1c\n" +
+	"\tdemotions\x18\n" +
+	" \x01(\x04R\tdemotions\x12\x14\n" +
 	"\x05drops\x18\v \x01(\x04R\x05drops\x12\x18\n" +
 	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
@@ -2029,11 +2027,11 @@ const file_messages_tier_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
 	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x9e\x02\n" +
+	"\aoutcome\"\xa6\x02\n" +
 	"\rBlocksFetched\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
-	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x12\n" +
-	"\x04came\x18\x03 \x01(\rR\x04came\x12\x1f\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x1a\n" +
+	"\breceived\x18\x03 \x01(\rR\breceived\x12\x1f\n" +
 	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
 	"blockBytes\x12/\n" +
 	"\x05first\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05first\x12-\n" +

@@ -104,7 +104,7 @@ func (n *Node) Deployment(ctx context.Context, name string) (*messages.Deploymen
 
 // Deployments implements gateway.Directory and control.Backend.
 func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error) {
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 	return t.GetDeployments(), err
 }
 
@@ -124,7 +124,7 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
 	found, err := retryStale(ctx, func() (*messages.ReplicaStatus, error) {
-		t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+		t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 		if err != nil {
 			return nil, err
 		}

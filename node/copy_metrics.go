@@ -172,7 +172,7 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	sendGauge(to, kvTaken, float64(s.GetTakenBytes()), name)
 	for d, n := range map[*prometheus.Desc]uint64{
 		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(),
-		kvDepartures: s.GetDepartures(), kvDrops: s.GetDrops(),
+		kvDepartures: s.GetDemotions(), kvDrops: s.GetDrops(),
 		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
 	} {
 		sendCounter(to, d, float64(n), name)
@@ -199,7 +199,7 @@ func collectHBM(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus)
 		restores[[2]string{r.GetModel(), "restored"}] += float64(r.GetKvRestores())
 		restores[[2]string{r.GetModel(), "avoided"}] += float64(r.GetKvRestoresAvoided())
 		overlaps[r.GetModel()] += float64(r.GetKvRestoresOverlapped())
-		void[r.GetModel()] += float64(r.GetKvStepsVoid())
+		void[r.GetModel()] += float64(r.GetKvStepsAborted())
 	}
 	for state, n := range states {
 		sendGauge(to, kvBlocks, n, hbmName, state)

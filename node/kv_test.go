@@ -71,11 +71,11 @@ func TestKVCommands(t *testing.T) {
 	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
 		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
 	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() ||
-		up[0].GetThere() != 0 { // the last block includes tokens of the answer
+		up[0].GetPresent() != 0 { // the last block includes tokens of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
 	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
-		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetPresent() != up[0].GetBlocks() {
 		t.Errorf("%v", again)
 	}
 	if got, cached := completeShort(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
@@ -126,7 +126,7 @@ func TestIdleBlocksAreDemoted(t *testing.T) {
 		more()
 		return kvStats(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
 	})
-	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDemotions() < 4 {
 		t.Errorf("too early: %v", s)
 	}
 	if got, cached := completeShort(t, n, system); got != want || cached < 32 {

@@ -130,8 +130,8 @@ func TestTiersChangeNoToken(t *testing.T) {
 			dram, nvme := awaitSettledTiers(t, n)
 			r := replica(t, n, "kjv")
 			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
-				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
-			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 ||
+				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsAborted(), dram, nvme)
+			if dram.GetArrivals() == 0 || dram.GetDemotions() == 0 || nvme.GetArrivals() == 0 ||
 				r.GetKvRestored() < 50 ||
 				dram.GetDamaged()+nvme.GetDamaged() > 0 {
 				t.Error("too few blocks were demoted or restored")
@@ -274,7 +274,7 @@ func TestNVMeTierSurvivesRestart(t *testing.T) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvOffloadReady() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
 			waitFor(t, "its blocks to be on the disk", func() bool {

@@ -92,7 +92,7 @@ func (d *device) budgetReport() *messages.MemoryBudget {
 	leases, _ := d.needs()
 	b := d.budget()
 	return &messages.MemoryBudget{
-		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Min), Replicas: leases,
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvMinBytes: uint64(b.Min), Replicas: leases,
 	}
 }
 

@@ -154,7 +154,7 @@ func TestDemotionCopiesBlocksInParallel(t *testing.T) {
 			time.Since(began) < 30*time.Second; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if up, below := s.status(), down.status(); up.GetDepartures() != 6 || below.GetResident() != 6 ||
+		if up, below := s.status(), down.status(); up.GetDemotions() != 6 || below.GetResident() != 6 ||
 			below.GetTakenBytes() != 5*blockBytes+largeBytes {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}
@@ -224,7 +224,7 @@ func TestBlocksHeldBelowAreNotCopied(t *testing.T) {
 		s.put(1, 2, 3)
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(time.Second)
-		if up, below := s.status(), down.status(); up.GetDepartures() != 3 || up.GetFree() != 4 ||
+		if up, below := s.status(), down.status(); up.GetDemotions() != 3 || up.GetFree() != 4 ||
 			below.GetArrivals() != 3 {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}

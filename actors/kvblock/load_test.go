@@ -178,7 +178,7 @@ func TestTierConsistencyUnderLoad(t *testing.T) {
 				}
 				// a crash resets the counters
 				if st := p.status(); found.Load() == 0 || seed%2 == 0 &&
-					(st.GetDepartures() == 0 || st.GetHits() == 0) {
+					(st.GetDemotions() == 0 || st.GetHits() == 0) {
 					t.Errorf("%d blocks were read: %v", found.Load(), st)
 				}
 			})

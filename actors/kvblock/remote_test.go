@@ -141,7 +141,7 @@ func TestRemoteLookupReturnsPaths(t *testing.T) {
 		if s := a.status(); s.GetResident() != 3 || s.GetArriving() != 0 {
 			t.Errorf("want three known blocks: %v", s)
 		}
-		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Came: 3,
+		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Received: 3,
 			BlockBytes: blockBytes, Bytes: 3 * blockBytes, FirstBytes: blockBytes,
 			First: durationpb.New(time.Millisecond), Took: durationpb.New(3 * time.Millisecond)})
 		a.replica.Send(a.remote, a.fetch("under way", time.Second, 1))

@@ -50,7 +50,7 @@ func (s *stage) table(proto.Message) proto.Message {
 	}
 	fixed := proto.CloneOf(d)
 	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
-	return &messages.Table{Deployments: []*messages.DeploymentStatus{fixed, d}}
+	return &messages.ClusterView{Deployments: []*messages.DeploymentStatus{fixed, d}}
 }
 
 func (s *stage) scale(_ context.Context, name string, revision uint64, replicas uint32, why string) error {
@@ -120,7 +120,7 @@ func TestOnlyLeaderDecides(t *testing.T) {
 			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
 		}))
 		s.after(t, time.Minute)
-		if len(testkit.Got[*messages.GetTable](router)) > 0 || asked < 10 {
+		if len(testkit.Got[*messages.GetClusterView](router)) > 0 || asked < 10 {
 			t.Errorf("requested the lease %d times", asked)
 		}
 	})

@@ -57,7 +57,7 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 			return ask(t, url, "troupe.v1.kv.restore", fmt.Sprintf(`{"model": "kjv", "prompt": %q}`, prompt(i)))
 		}, `"replica":"kjv-0"`)
 		if err := protojson.Unmarshal([]byte(answer), &up); err != nil || len(up.GetMoved()) != 1 ||
-			up.GetMoved()[0].GetBlocks()+up.GetMoved()[0].GetThere() < 3 {
+			up.GetMoved()[0].GetBlocks()+up.GetMoved()[0].GetPresent() < 3 {
 			t.Errorf("prompt %d: %s", i, answer)
 		}
 	}

@@ -49,7 +49,7 @@ func tierCells(node string, t *messages.KvTier) []cell {
 		word(qualifiedName(node, s.GetName())), usage(s.GetTakenBytes(), s.GetCapacityBytes()),
 		number(float64(s.GetResident())), number(float64(s.GetPinned())),
 		number(float64(s.GetArriving() + s.GetLeaving())), hits(s.GetHits(), s.GetMisses()),
-		number(float64(s.GetArrivals())), number(float64(s.GetDepartures())), number(float64(s.GetDrops())),
+		number(float64(s.GetArrivals())), number(float64(s.GetDemotions())), number(float64(s.GetDrops())),
 		number(float64(s.GetDamaged())),
 		word(fmt.Sprintf("%s; %s; %s", t.GetDetail(), slabs(s), t.GetPolicy())),
 	}

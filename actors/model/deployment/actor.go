@@ -219,7 +219,7 @@ func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	}
 	supervise.After(ctx, tickInterval, msg)
 	if d.spec == nil {
-		ctx.Request(ctx.Parent(), &messages.GetDesired{Name: d.Name})
+		ctx.Request(ctx.Parent(), &messages.GetDeploymentSpec{Name: d.Name})
 	}
 	for _, n := range d.nodes {
 		d.queryNode(ctx, n)

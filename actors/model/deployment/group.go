@@ -125,7 +125,7 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onLeaseAttempt(ctx, msg)
 	case *removed:
 		g.onRemoved(ctx, msg)
-	case *messages.GetDesired:
+	case *messages.GetDeploymentSpec:
 		g.onGetDesired(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
@@ -219,7 +219,7 @@ func (g *group) storedNames() *messages.ListDeploymentsResult {
 }
 
 // onGetDesired answers a child with its spec, or the router with all of them.
-func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
+func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDeploymentSpec) {
 	if msg.GetName() == "" {
 		for _, s := range g.stored {
 			ctx.Send(ctx.Sender(), s.apply)

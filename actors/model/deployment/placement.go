@@ -154,7 +154,7 @@ func budgetOf(s *messages.GpuStatus) hbm.Budget {
 	b := s.GetBudget()
 	return hbm.Budget{
 		Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
-		Min:      int64(b.GetKvLeast()),
+		Min:      int64(b.GetKvMinBytes()),
 		Replicas: len(b.GetReplicas()),
 	}
 }

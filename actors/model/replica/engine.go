@@ -114,7 +114,7 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	var void *engine.StepAborted
 	switch {
 	case errors.As(msg.err, &void):
-		result.Outcome = &messages.RunStepResult_Void{Void: &messages.StepVoid{Sequence: uint32(void.Sequence),
+		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{Sequence: uint32(void.Sequence),
 			Detail: void.Err.Error()}}
 	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation

@@ -183,7 +183,7 @@ func (c *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detai
 		return
 	}
 	moved := r.kvMoved(blocks, c.began, detail)
-	moved.There = uint32(c.inHBM)
+	moved.Present = uint32(c.inHBM)
 	ctx.Send(c.replyTo, blocksMoved(c.requestID, moved))
 }
 

@@ -104,7 +104,7 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 		f.Blocks++
 	}
 	c.lookup.root.Send(c.lookup.remote, &messages.BlocksFetched{
-		From: from.BlocksHeld, Wanted: uint32(f.wanted), Came: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes),
+		From: from.BlocksHeld, Wanted: uint32(f.wanted), Received: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes),
 		First: durationpb.New(f.First), Took: durationpb.New(f.All),
 		Bytes: uint64(f.Bytes), FirstBytes: uint64(f.FirstBytes),
 	})

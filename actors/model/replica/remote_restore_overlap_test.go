@@ -82,7 +82,7 @@ func (r *tierCluster) runFetched(what string, below int, prepare func(first int)
 		KvFetched:            s.GetKvFetched() - before.GetKvFetched(),
 		KvFetchFailed:        s.GetKvFetchFailed() - before.GetKvFetchFailed(),
 		KvRestored:           s.GetKvRestored() - before.GetKvRestored(),
-		KvStepsVoid:          s.GetKvStepsVoid() - before.GetKvStepsVoid(),
+		KvStepsAborted:       s.GetKvStepsAborted() - before.GetKvStepsAborted(),
 		KvRestoresOverlapped: s.GetKvRestoresOverlapped() - before.GetKvRestoresOverlapped(),
 		TokensCached:         s.GetTokensCached() - before.GetTokensCached(),
 	}
@@ -114,7 +114,7 @@ func TestFetchOverlapsPrefill(t *testing.T) {
 					first = n
 					r.spreadTransfer(int(remote))
 				})
-				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
+				if !waited.Load() || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsAborted() != 0 {
 					t.Errorf("overlapped: %v, %v", waited.Load(), s)
 				}
 				if s.GetKvFetched() != remote || s.GetKvFetchFailed() != 0 || s.GetKvRestored() != uint64(below) ||
@@ -223,7 +223,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 							came = block
 						}
 						if s.GetKvFetched() != uint64(came) || s.GetKvFetchFailed() != uint64(remote-came) ||
-							s.GetKvStepsVoid() != aborted || s.GetKvRestoresOverlapped() != 0 {
+							s.GetKvStepsAborted() != aborted || s.GetKvRestoresOverlapped() != 0 {
 							t.Errorf("layer %d of block %d of %d: %v", layer, block, remote, s)
 						}
 						if waited := w.waited(); (waited > 0) != (name == "the sender stalls" && layer > 0) {
@@ -259,7 +259,7 @@ func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 				return nil
 			})
 		})
-		if s.GetKvFetched() != 0 || s.GetKvRestored() != 1 || s.GetKvStepsVoid() != 1 || s.GetTokensCached() != 8 {
+		if s.GetKvFetched() != 0 || s.GetKvRestored() != 1 || s.GetKvStepsAborted() != 1 || s.GetTokensCached() != 8 {
 			t.Errorf("%v", s)
 		}
 		if sent := r.bulk.sent + 1 - first; sent >= (fetchable-3)*modelLayers {

@@ -42,9 +42,9 @@ func (r *replica) receiveResize(ctx actor.Context) {
 // reportKV sends a KVReport and repeats that every kvReportEvery.
 func (r *replica) reportKV(ctx actor.Context) {
 	msg := &messages.KVReport{
-		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), Least: uint32(r.minBlocks()),
-		Wants:    uint32(r.wantedBlocks()),
-		Priority: r.Spec.GetPriority(),
+		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), MinBlocks: uint32(r.minBlocks()),
+		WantedBlocks: uint32(r.wantedBlocks()),
+		Priority:     r.Spec.GetPriority(),
 	}
 	if !r.lastStepAt.IsZero() {
 		msg.LastUsed = timestamppb.New(r.lastStepAt)

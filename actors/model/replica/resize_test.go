@@ -47,7 +47,7 @@ func TestShrinkStopsSteps(t *testing.T) {
 			tokens += len(e.GetTokens())
 		}
 		reports := testkit.Got[*messages.KVReport](s.gpu)
-		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetLeast() != 16 ||
+		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetMinBlocks() != 16 ||
 			len(reports) > 4 {
 			t.Errorf("%d tokens, %d reports: %v", tokens, len(reports), last)
 		}
@@ -110,7 +110,7 @@ func TestGrowRaisesContextLimit(t *testing.T) {
 			t.Errorf("%d tokens of 60", n)
 		}
 		reports := testkit.Got[*messages.KVReport](s.gpu)
-		if last := reports[len(reports)-1]; last.GetLeast() != 16 || last.GetBlocks() != 32 {
+		if last := reports[len(reports)-1]; last.GetMinBlocks() != 16 || last.GetBlocks() != 32 {
 			t.Errorf("%v", last)
 		}
 	})

@@ -139,7 +139,7 @@ func (r *replica) finishOverlapped(entries []batch.Entry) {
 }
 
 // onStepAborted plans a step again after a gate failed, without the sequence of that gate.
-func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepVoid) {
+func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepAborted) {
 	step := r.step
 	e := step.entries[void.GetSequence()]
 	r.Log.Warn().Str("request", e.ID).Str("why", void.GetDetail()).

@@ -60,7 +60,7 @@ func TestRestoreOverlapFaults(t *testing.T) {
 						}
 						s := r.runRestored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block),
 							func() { r.store.set(at(block, layer, tc.do)) })
-						void, came, overlapped := s.GetKvStepsVoid()-last.GetKvStepsVoid(),
+						void, came, overlapped := s.GetKvStepsAborted()-last.GetKvStepsAborted(),
 							s.GetKvRestored()-last.GetKvRestored(),
 							s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
 						all := uint64(restorable)
@@ -255,7 +255,7 @@ func TestRestoreOverlapStartsInTime(t *testing.T) {
 		t.Errorf("whole blocks: it starts after %v; %v", whole, s)
 	}
 	rising, s := begins(1)
-	if rising != restorable*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsVoid() != 0 {
+	if rising != restorable*each || s.GetKvRestoresOverlapped() != 1 || s.GetKvStepsAborted() != 0 {
 		t.Errorf("layers: it starts after %v, with whole blocks after %v; %v", rising, whole, s)
 	}
 }
@@ -293,7 +293,7 @@ func TestRestoreOverlapWithoutStep(t *testing.T) {
 				before := r.open(ahead)
 				r.checkOutcome(r.open(seq), want)
 				r.checkOutcome(before, first)
-				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsVoid() != 0 ||
+				if s := r.status(r.a); s.GetKvRestored() != tc.came || s.GetKvStepsAborted() != 0 ||
 					s.GetTokensCached() != 8*tc.came {
 					t.Errorf("%v", s)
 				}

@@ -211,8 +211,8 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		t := r.kvTiers.totals
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
 		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
-		s.KvRestoresOverlapped, s.KvStepsVoid = t.overlapped, t.aborted
-		s.KvTravels = r.kvTiers.ready
+		s.KvRestoresOverlapped, s.KvStepsAborted = t.overlapped, t.aborted
+		s.KvOffloadReady = r.kvTiers.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.exported
 	}
 	s.Requests = r.requestIDs()

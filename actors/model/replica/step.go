@@ -157,7 +157,7 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	if r.step == nil || msg.GetStep() != r.step.command.GetStep() {
 		return
 	}
-	if void := msg.GetVoid(); void != nil {
+	if void := msg.GetAborted(); void != nil {
 		r.onStepAborted(ctx, void)
 		return
 	}

@@ -138,7 +138,7 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onTierAnnounced(msg)
 	case *messages.FindBlocks:
 		r.onFindBlocks(ctx, msg)
-	case *messages.GetTable:
+	case *messages.GetClusterView:
 		ctx.Respond(r.clusterView())
 	case *messages.GetExplanation:
 		ctx.Respond(r.decisions.explain(msg.GetRequestId(), r.Node))
@@ -153,7 +153,7 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.decisions = newDecisionLog(loggedRequests)
 	r.pendingDelta = r.newDelta(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
-	ctx.Request(r.Deployments, &messages.GetDesired{})
+	ctx.Request(r.Deployments, &messages.GetDeploymentSpec{})
 	for _, tier := range r.Tiers {
 		ctx.Request(tier, &messages.GetSlots{})
 	}

@@ -23,7 +23,7 @@ func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 			n.cache.Find("short") != nil {
 			t.Errorf("stored: %v, %v, %v", n.cache.Find("m"), n.cache.Find("other"), n.cache.Find("short"))
 		}
-		w.client.Send(n.PID, &messages.GetTable{})
+		w.client.Send(n.PID, &messages.GetClusterView{})
 		synctest.Wait()
 		if crash.Crashed() != 1 || n.cache.Find("m") == nil {
 			t.Error("no crash, or the cache is empty after it")

@@ -90,7 +90,7 @@ func TestFindBlocks(t *testing.T) {
 			t.Error("no delta was dropped")
 		}
 
-		w.client.Send(a.PID, &messages.GetTable{})
+		w.client.Send(a.PID, &messages.GetClusterView{})
 		w.pass(2 * time.Second)
 		if expect(a, "m-0", 2, "0+2 dram on b (b-dram)"); crash.Crashed() == 0 {
 			t.Error("no crash")

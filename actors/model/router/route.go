@@ -159,8 +159,8 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
 // clusterView returns everything that the router knows.
-func (r *router) clusterView() *messages.Table {
-	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
+func (r *router) clusterView() *messages.ClusterView {
+	all := &messages.ClusterView{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
 	names := make(map[string]bool)
 	for _, name := range r.Cache.names() {
 		names[name] = true
