@@ -46,7 +46,6 @@ const (
 	Reason_REASON_UNSUPPORTED      Reason = 15 // this node does not support the message or feature
 	Reason_REASON_STALE_TERM       Reason = 16 // a leader with a newer term has sent commands
 	Reason_REASON_NODE_LOST        Reason = 17 // the target node has left the cluster
-	Reason_REASON_UNAUTHENTICATED  Reason = 18 // no API key, or an unknown key
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
 	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; see its status
 	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter produced NaN or infinity
@@ -78,7 +77,6 @@ var (
 		15: "REASON_UNSUPPORTED",
 		16: "REASON_STALE_TERM",
 		17: "REASON_NODE_LOST",
-		18: "REASON_UNAUTHENTICATED",
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
 		21: "REASON_NUMERIC",
@@ -107,7 +105,6 @@ var (
 		"REASON_UNSUPPORTED":      15,
 		"REASON_STALE_TERM":       16,
 		"REASON_NODE_LOST":        17,
-		"REASON_UNAUTHENTICATED":  18,
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
 		"REASON_NUMERIC":          21,
@@ -417,7 +414,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"\areserve\x18\x05 \x01(\x04R\areserve\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xfb\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xdf\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -437,8 +434,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x0fREASON_INTERNAL\x10\x0e\x12\x16\n" +
 	"\x12REASON_UNSUPPORTED\x10\x0f\x12\x15\n" +
 	"\x11REASON_STALE_TERM\x10\x10\x12\x14\n" +
-	"\x10REASON_NODE_LOST\x10\x11\x12\x1a\n" +
-	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
+	"\x10REASON_NODE_LOST\x10\x11\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
 	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
 	"\x0eREASON_NUMERIC\x10\x15\x12\x14\n" +

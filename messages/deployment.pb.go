@@ -343,7 +343,6 @@ func (x *FieldChange) GetTo() string {
 // ApplyDeployment (command, to the deployments group): converge to this spec.
 type ApplyDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Spec          *DeploymentSpec        `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored value
 	unknownFields protoimpl.UnknownFields
@@ -380,13 +379,6 @@ func (*ApplyDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ApplyDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 func (x *ApplyDeployment) GetSpec() *DeploymentSpec {
 	if x != nil {
 		return x.Spec
@@ -404,7 +396,6 @@ func (x *ApplyDeployment) GetRevision() uint64 {
 // RemoveDeployment (command, to the deployments group): stop and remove the deployment.
 type RemoveDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,13 +431,6 @@ func (*RemoveDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *RemoveDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 func (x *RemoveDeployment) GetName() string {
 	if x != nil {
 		return x.Name
@@ -457,7 +441,6 @@ func (x *RemoveDeployment) GetName() string {
 // GetDeployment (query, to a deployment, or to a router by name).
 type GetDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -491,13 +474,6 @@ func (x *GetDeployment) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetDeployment.ProtoReflect.Descriptor instead.
 func (*GetDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *GetDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 func (x *GetDeployment) GetName() string {
@@ -637,7 +613,6 @@ func (x *DeploymentStatus) GetSqueezed() []string {
 // ListDeployments (query, to the deployments group).
 type ListDeployments struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,13 +645,6 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ListDeployments) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 type ListDeploymentsResult struct {
@@ -815,19 +783,13 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\"{\n" +
-	"\x0fApplyDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\\\n" +
+	"\x0fApplyDeployment\x12-\n" +
 	"\x04spec\x18\x02 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"E\n" +
-	"\x10RemoveDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
-	"\rGetDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"&\n" +
+	"\x10RemoveDeployment\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
+	"\rGetDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
@@ -841,10 +803,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\aweights\x18\t \x01(\tR\aweights\x12%\n" +
 	"\x0erevision_short\x18\n" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
-	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"0\n" +
-	"\x0fListDeployments\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
+	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"\x11\n" +
+	"\x0fListDeployments\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +

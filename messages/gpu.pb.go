@@ -30,10 +30,8 @@ type GpuState int32
 const (
 	GpuState_GPU_STATE_UNSPECIFIED GpuState = 0
 	GpuState_GPU_STATE_IDLE        GpuState = 1
-	GpuState_GPU_STATE_DRAINING    GpuState = 2
 	GpuState_GPU_STATE_FREEING     GpuState = 3
 	GpuState_GPU_STATE_LOADING     GpuState = 4
-	GpuState_GPU_STATE_CAPTURING   GpuState = 5
 	GpuState_GPU_STATE_SERVING     GpuState = 6
 	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // no loads; replicas move elsewhere; see quarantine
 )
@@ -43,20 +41,16 @@ var (
 	GpuState_name = map[int32]string{
 		0: "GPU_STATE_UNSPECIFIED",
 		1: "GPU_STATE_IDLE",
-		2: "GPU_STATE_DRAINING",
 		3: "GPU_STATE_FREEING",
 		4: "GPU_STATE_LOADING",
-		5: "GPU_STATE_CAPTURING",
 		6: "GPU_STATE_SERVING",
 		7: "GPU_STATE_QUARANTINED",
 	}
 	GpuState_value = map[string]int32{
 		"GPU_STATE_UNSPECIFIED": 0,
 		"GPU_STATE_IDLE":        1,
-		"GPU_STATE_DRAINING":    2,
 		"GPU_STATE_FREEING":     3,
 		"GPU_STATE_LOADING":     4,
-		"GPU_STATE_CAPTURING":   5,
 		"GPU_STATE_SERVING":     6,
 		"GPU_STATE_QUARANTINED": 7,
 	}
@@ -723,10 +717,7 @@ func (x *AdaptersLeased) GetPages() uint32 {
 // SwitchMetrics is the cost of a model switch.
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Drain         *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"`
-	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
-	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`
 	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -763,30 +754,9 @@ func (*SwitchMetrics) Descriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *SwitchMetrics) GetDrain() *durationpb.Duration {
-	if x != nil {
-		return x.Drain
-	}
-	return nil
-}
-
-func (x *SwitchMetrics) GetFree() *durationpb.Duration {
-	if x != nil {
-		return x.Free
-	}
-	return nil
-}
-
 func (x *SwitchMetrics) GetLoad() *durationpb.Duration {
 	if x != nil {
 		return x.Load
-	}
-	return nil
-}
-
-func (x *SwitchMetrics) GetGraph() *durationpb.Duration {
-	if x != nil {
-		return x.Graph
 	}
 	return nil
 }
@@ -2409,12 +2379,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xfd\x01\n" +
-	"\rSwitchMetrics\x12/\n" +
-	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
-	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
-	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12/\n" +
-	"\x05graph\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graph\x12\x16\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"l\n" +
+	"\rSwitchMetrics\x12-\n" +
+	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"B\n" +
 	"\vUnloadModel\x12\x1d\n" +
@@ -2550,14 +2517,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\xca\x01\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\x99\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
-	"\x12GPU_STATE_DRAINING\x10\x02\x12\x15\n" +
+	"\x0eGPU_STATE_IDLE\x10\x01\x12\x15\n" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
-	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
-	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
+	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
 	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
@@ -2623,36 +2588,33 @@ var file_messages_gpu_proto_depIdxs = []int32{
 	8,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	7,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
 	30, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	31, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	31, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	31, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	31, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	11, // 9: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	30, // 10: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	0,  // 11: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	25, // 12: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	15, // 13: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	16, // 14: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	18, // 15: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	14, // 16: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	1,  // 17: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	32, // 18: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	32, // 19: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	17, // 20: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	32, // 21: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	19, // 22: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	13, // 23: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	30, // 24: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	13, // 25: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	30, // 26: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	33, // 27: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	32, // 28: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	30, // 29: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	31, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	11, // 6: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	30, // 7: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	0,  // 8: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	25, // 9: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	15, // 10: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	16, // 11: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	18, // 12: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	14, // 13: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	32, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	32, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	17, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	32, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	13, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	30, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	13, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	30, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	33, // 24: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	32, // 25: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	30, // 26: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }

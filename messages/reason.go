@@ -5,8 +5,6 @@ func (r Reason) HTTPStatus() int {
 	switch r {
 	case Reason_REASON_INVALID_ARGUMENT, Reason_REASON_TOO_LONG, Reason_REASON_UNSUPPORTED:
 		return 400
-	case Reason_REASON_UNAUTHENTICATED:
-		return 401
 	case Reason_REASON_FORBIDDEN:
 		return 403
 	case Reason_REASON_NOT_FOUND:

@@ -1253,7 +1253,6 @@ type ReplicaStatus struct {
 	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and operator pins, that wait for an adapter
 	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill overlapped with their restore
 	KvStepsAborted       uint64                 `protobuf:"varint,61,opt,name=kv_steps_aborted,json=kvStepsAborted,proto3" json:"kv_steps_aborted,omitempty"`                   // steps run again because such a restore failed
-	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of all sequences: running, waiting or migrating; empty if more than 4
 	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // sequences ended because of NaN or infinite logits
 	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of these: the model or adapter, and since when
 	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // blocks that it would have alone on its device; more than kv_blocks if squeezed
@@ -1588,13 +1587,6 @@ func (x *ReplicaStatus) GetKvStepsAborted() uint64 {
 		return x.KvStepsAborted
 	}
 	return 0
-}
-
-func (x *ReplicaStatus) GetRequests() []string {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
 }
 
 func (x *ReplicaStatus) GetSequencesNotFinite() uint64 {
@@ -2236,7 +2228,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xa2\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x86\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2286,8 +2278,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
 	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
 	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12(\n" +
-	"\x10kv_steps_aborted\x18= \x01(\x04R\x0ekvStepsAborted\x12\x1a\n" +
-	"\brequests\x18> \x03(\tR\brequests\x120\n" +
+	"\x10kv_steps_aborted\x18= \x01(\x04R\x0ekvStepsAborted\x120\n" +
 	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
 	"\n" +
 	"not_finite\x18G \x01(\tR\tnotFinite\x12&\n" +

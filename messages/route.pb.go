@@ -627,7 +627,6 @@ func (x *RouteDeployment) GetWithdrawn() bool {
 // GetClusterView (query, to the node's own router) asks for everything that it knows.
 type GetClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -660,13 +659,6 @@ func (x *GetClusterView) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetClusterView.ProtoReflect.Descriptor instead.
 func (*GetClusterView) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *GetClusterView) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 // Table (report) is the cluster as a router knows it.
@@ -784,10 +776,8 @@ const file_messages_route_proto_rawDesc = "" +
 	"\aadapter\x18\t \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\aadapter\"d\n" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
-	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"/\n" +
-	"\x0eGetClusterView\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x81\x02\n" +
+	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\x10\n" +
+	"\x0eGetClusterView\"\x81\x02\n" +
 	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
 	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +

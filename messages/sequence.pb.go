@@ -79,7 +79,6 @@ func (FinishReason) EnumDescriptor() ([]byte, []int) {
 type OpenSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Sequence      *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,13 +118,6 @@ func (x *OpenSession) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
-}
-
-func (x *OpenSession) GetSequence() *SequenceSpec {
-	if x != nil {
-		return x.Sequence
-	}
-	return nil
 }
 
 // SequenceSpec (desired) is a complete description of a sequence to generate.
@@ -659,7 +651,6 @@ type SequenceRouted struct {
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -714,13 +705,6 @@ func (x *SequenceRouted) GetIncarnation() uint64 {
 		return x.Incarnation
 	}
 	return 0
-}
-
-func (x *SequenceRouted) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
 }
 
 func (x *SequenceRouted) GetNode() string {
@@ -1373,11 +1357,10 @@ var File_messages_sequence_proto protoreflect.FileDescriptor
 
 const file_messages_sequence_proto_rawDesc = "" +
 	"\n" +
-	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\"a\n" +
+	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\",\n" +
 	"\vOpenSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
-	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\x85\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x03\n" +
 	"\fSequenceSpec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
@@ -1436,12 +1419,11 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\x06routed\x18\x02 \x01(\v2\x19.troupe.v1.SequenceRoutedH\x00R\x06routed\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x9d\x01\n" +
+	"\aoutcome\"\x8b\x01\n" +
 	"\x0eSequenceRouted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
-	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\x12\x12\n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x12\n" +
 	"\x04node\x18\x05 \x01(\tR\x04node\"\xa5\x01\n" +
 	"\x0eSubmitSequence\x12\x1d\n" +
 	"\n" +
@@ -1538,28 +1520,27 @@ var file_messages_sequence_proto_goTypes = []any{
 	(*ActorRef)(nil),              // 23: troupe.v1.ActorRef
 }
 var file_messages_sequence_proto_depIdxs = []int32{
-	2,  // 0: troupe.v1.OpenSession.sequence:type_name -> troupe.v1.SequenceSpec
-	3,  // 1: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
-	19, // 2: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
-	20, // 3: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
-	21, // 4: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	18, // 5: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
-	21, // 6: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	7,  // 7: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
-	22, // 8: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
-	23, // 9: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
-	2,  // 10: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	10, // 11: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	22, // 12: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	12, // 13: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 14: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	13, // 15: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	22, // 16: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	3,  // 0: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
+	19, // 1: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
+	20, // 2: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
+	21, // 3: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	18, // 4: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
+	21, // 5: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	7,  // 6: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
+	22, // 7: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
+	23, // 8: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
+	2,  // 9: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
+	10, // 10: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	22, // 11: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	12, // 12: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 13: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	13, // 14: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	22, // 15: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }

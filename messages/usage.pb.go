@@ -290,7 +290,6 @@ func (x *ClientLimits) GetTokensPerMinute() int64 {
 // GetUsage (query, to the node's usage actor) asks for the usage of clients in the cluster.
 type GetUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,13 +322,6 @@ func (x *GetUsage) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetUsage.ProtoReflect.Descriptor instead.
 func (*GetUsage) Descriptor() ([]byte, []int) {
 	return file_messages_usage_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *GetUsage) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 // UsageStatus answers GetUsage.
@@ -405,10 +397,9 @@ const file_messages_usage_proto_rawDesc = "" +
 	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12.\n" +
 	"\x13requests_per_minute\x18\x03 \x01(\x03R\x11requestsPerMinute\x12*\n" +
-	"\x11tokens_per_minute\x18\x04 \x01(\x03R\x0ftokensPerMinute\")\n" +
-	"\bGetUsage\x12\x1d\n" +
+	"\x11tokens_per_minute\x18\x04 \x01(\x03R\x0ftokensPerMinute\"\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"?\n" +
+	"\bGetUsage\"?\n" +
 	"\vUsageStatus\x120\n" +
 	"\aclients\x18\x01 \x03(\v2\x16.troupe.v1.ClientUsageR\aclientsB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 

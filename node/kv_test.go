@@ -89,7 +89,7 @@ func TestKVCommands(t *testing.T) {
 	for _, line := range []string{
 		`troupe_kv_blocks{state="resident",tier="dram"} 0`,
 		`troupe_kv_capacity_bytes{tier="nvme"} 1.6777216e+07`, `troupe_kv_taken_bytes{tier="nvme"} 0`,
-		fmt.Sprintf(`troupe_kv_departures_total{tier="hbm"} %d`, down[0].GetBlocks()),
+		fmt.Sprintf(`troupe_kv_demotions_total{tier="hbm"} %d`, down[0].GetBlocks()),
 		fmt.Sprintf(`troupe_kv_dropped_total{tier="dram"} %d`, down[0].GetBlocks()),
 		fmt.Sprintf(`troupe_kv_copy_seconds_count{from="dram",to="hbm"} %d`, up[0].GetBlocks()),
 		`troupe_kv_damaged_total{tier="nvme"} 0`,

@@ -129,7 +129,7 @@ func TestTiersChangeNoToken(t *testing.T) {
 			}
 			dram, nvme := awaitSettledTiers(t, n)
 			r := replica(t, n, "kjv")
-			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
+			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, aborted %d; %v; %v", r.GetKvOffloaded(),
 				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsAborted(), dram, nvme)
 			if dram.GetArrivals() == 0 || dram.GetDemotions() == 0 || nvme.GetArrivals() == 0 ||
 				r.GetKvRestored() < 50 ||

@@ -222,8 +222,8 @@ func TestAbortedStepLeavesNoTrace(t *testing.T) {
 		gated, decoding := g.next(limits.StepTokens), beside.next(1)
 		gated.Gate = gate
 		tokens, err := r.engine.Step(t.Context(), []engine.Sequence{decoding, gated})
-		var void *engine.StepAborted
-		if !errors.As(err, &void) || void.Sequence != 1 || !errors.Is(err, errGateFailed) || tokens != nil {
+		var aborted *engine.StepAborted
+		if !errors.As(err, &aborted) || aborted.Sequence != 1 || !errors.Is(err, errGateFailed) || tokens != nil {
 			t.Fatalf("layer %d: %v, %v", layer, tokens, err)
 		}
 		gate.inFlight.Wait()

@@ -54,8 +54,8 @@ func (g gates) pass(l *launcher, layer int) {
 
 // drain waits for the launched part of an aborted step to end.
 func (l *launcher) drain() error {
-	var void *engine.StepAborted
-	if errors.As(l.err, &void) {
+	var aborted *engine.StepAborted
+	if errors.As(l.err, &aborted) {
 		if err := l.stream.Sync(); err != nil {
 			return err // a failed device takes precedence
 		}

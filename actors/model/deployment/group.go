@@ -126,7 +126,7 @@ func (g *group) Receive(ctx actor.Context) {
 	case *removed:
 		g.onRemoved(ctx, msg)
 	case *messages.GetDeploymentSpec:
-		g.onGetDesired(ctx, msg)
+		g.onGetDeploymentSpec(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	}
@@ -218,8 +218,8 @@ func (g *group) storedNames() *messages.ListDeploymentsResult {
 	return all
 }
 
-// onGetDesired answers a child with its spec, or the router with all of them.
-func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDeploymentSpec) {
+// onGetDeploymentSpec answers a child with its spec, or the router with all of them.
+func (g *group) onGetDeploymentSpec(ctx actor.Context, msg *messages.GetDeploymentSpec) {
 	if msg.GetName() == "" {
 		for _, s := range g.stored {
 			ctx.Send(ctx.Sender(), s.apply)

@@ -167,7 +167,7 @@ func (d *deployment) candidates(gpus map[location]*messages.GpuStatus, exclude *
 		g := schedule.GPU{
 			Node: at.node, Name: at.name, Memory: budgetOf(s), Avoid: time.Now().Before(d.avoidUntil[at]),
 			Quarantined: isQuarantined(s),
-			Draining:    s.GetState() == messages.GpuState_GPU_STATE_DRAINING || !d.nodes[at.node].schedulable(),
+			Draining:    !d.nodes[at.node].schedulable(),
 			Silent:      s == nil,
 		}
 		for name, other := range d.replicas {

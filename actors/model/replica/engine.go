@@ -111,11 +111,11 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 		return
 	}
 	result := &messages.RunStepResult{Step: msg.step, Incarnation: e.incarnation}
-	var void *engine.StepAborted
+	var aborted *engine.StepAborted
 	switch {
-	case errors.As(msg.err, &void):
-		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{Sequence: uint32(void.Sequence),
-			Detail: void.Err.Error()}}
+	case errors.As(msg.err, &aborted):
+		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{Sequence: uint32(aborted.Sequence),
+			Detail: aborted.Err.Error()}}
 	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
 	default:

@@ -139,10 +139,10 @@ func (r *replica) finishOverlapped(entries []batch.Entry) {
 }
 
 // onStepAborted plans a step again after a gate failed, without the sequence of that gate.
-func (r *replica) onStepAborted(ctx actor.Context, void *messages.StepAborted) {
+func (r *replica) onStepAborted(ctx actor.Context, aborted *messages.StepAborted) {
 	step := r.step
-	e := step.entries[void.GetSequence()]
-	r.Log.Warn().Str("request", e.ID).Str("why", void.GetDetail()).
+	e := step.entries[aborted.GetSequence()]
+	r.Log.Warn().Str("request", e.ID).Str("why", aborted.GetDetail()).
 		Msg("step aborted: its blocks were not restored in time")
 	r.step = nil
 	r.totals.tokensIn -= step.prompt

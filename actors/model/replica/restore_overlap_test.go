@@ -39,9 +39,9 @@ func TestRestoreOverlapFaults(t *testing.T) {
 		return func(context.Context) error { time.Sleep(after); return err }
 	}
 	for name, tc := range map[string]struct {
-		do    func(ctx context.Context) error
-		void  bool // the waiting step is aborted
-		comes bool // the restore succeeds in the end
+		do      func(ctx context.Context) error
+		aborted bool // the waiting step is aborted
+		comes   bool // the restore succeeds in the end
 	}{
 		"damage":    {late(stepTime+2*time.Millisecond, errDamage), true, false},
 		"disk":      {late(stepTime+2*time.Millisecond, errDisk), true, false},
@@ -60,7 +60,7 @@ func TestRestoreOverlapFaults(t *testing.T) {
 						}
 						s := r.runRestored(fmt.Sprintf("%s at layer %d of block %d", name, layer, block),
 							func() { r.store.set(at(block, layer, tc.do)) })
-						void, came, overlapped := s.GetKvStepsAborted()-last.GetKvStepsAborted(),
+						aborted, came, overlapped := s.GetKvStepsAborted()-last.GetKvStepsAborted(),
 							s.GetKvRestored()-last.GetKvRestored(),
 							s.GetKvRestoresOverlapped()-last.GetKvRestoresOverlapped()
 						all := uint64(restorable)
@@ -74,10 +74,10 @@ func TestRestoreOverlapFaults(t *testing.T) {
 							}
 						}
 						starts := layer > 0 // the sequence starts once the first layer is restored
-						if (void == 1) != (tc.void && starts) || void > 1 || came != all ||
-							(overlapped > 0) != (!tc.void && starts) {
+						if (aborted == 1) != (tc.aborted && starts) || aborted > 1 || came != all ||
+							(overlapped > 0) != (!tc.aborted && starts) {
 							t.Errorf("layer %d of block %d: %d aborted steps, %d restored, %d overlapped", layer,
-								block, void, came, overlapped)
+								block, aborted, came, overlapped)
 						}
 						last = s
 					}

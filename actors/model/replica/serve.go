@@ -215,7 +215,6 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		s.KvOffloadReady = r.kvTiers.ready
 		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.exported
 	}
-	s.Requests = r.requestIDs()
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())

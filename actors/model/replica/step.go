@@ -157,8 +157,8 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	if r.step == nil || msg.GetStep() != r.step.command.GetStep() {
 		return
 	}
-	if void := msg.GetAborted(); void != nil {
-		r.onStepAborted(ctx, void)
+	if aborted := msg.GetAborted(); aborted != nil {
+		r.onStepAborted(ctx, aborted)
 		return
 	}
 	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
