@@ -240,7 +240,7 @@ func TestBlocksTooLarge(t *testing.T) {
 	completeShort(t, n, system)
 	conn := connect(t, n)
 	m := request(t, conn, "troupe.v1.kv.offload", "")
-	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
+	if !strings.Contains(string(m.Data), "no KV tier below HBM that fits its blocks; start it with --kv-dram") {
 		t.Errorf("%s", m.Data)
 	}
 	if s := kvStats(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {

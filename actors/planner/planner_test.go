@@ -71,7 +71,7 @@ func (s *stage) scale(_ context.Context, name string, revision uint64, replicas 
 func (s *stage) play(t *testing.T) {
 	sys := testkit.System(t)
 	router := testkit.NewPeer(t, sys, "router", s.table)
-	s.crash = &testkit.Crash{On: "*messages.Table", After: 20, Times: 1}
+	s.crash = &testkit.Crash{On: "*messages.ClusterView", After: 20, Times: 1}
 	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
 		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
 		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },

@@ -44,7 +44,7 @@ func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted 
 func TestFindBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
 		a, b := w.start("a", crash.Middleware), w.start("b")
 		w.setMembers(a, b)
 		w.announce(a, "m-0", nil)

@@ -264,7 +264,7 @@ func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 func TestRestartRecoversRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
 		a, b := w.start("a", crash.Middleware), w.start("b")
 		w.setMembers(a, b)
 		w.announce(b, "m-0", nil)
