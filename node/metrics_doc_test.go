@@ -70,12 +70,10 @@ func TestMetricsAreDocumented(t *testing.T) {
 		rows[section] = append(rows[section], fmt.Sprintf("| `%s` | %s | %s |\n", m[1], labels, help))
 	}
 	var page strings.Builder
-	page.WriteString(`# Metrics
-
-` + "`/metrics`" + ` has these families for Prometheus, and those of the Go runtime and the process. Names that end in
-` + "`_total`" + ` are counters, those that end in ` + "`_seconds`" + ` histograms, and all others gauges. A family is absent
-until there is something to report.
-`)
+	page.WriteString("# Metrics\n\n" +
+		"`/metrics` has these families for Prometheus, and those of the Go runtime and the process.\n" +
+		"Names that end in `_total` are counters, those that end in `_seconds` histograms, and all others gauges.\n" +
+		"A family is absent until there is something to report.\n")
 	for _, s := range metricSections {
 		slices.Sort(rows[s.prefix])
 		rows[s.prefix] = slices.Compact(rows[s.prefix])

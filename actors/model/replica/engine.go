@@ -114,8 +114,9 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	var aborted *engine.StepAborted
 	switch {
 	case errors.As(msg.err, &aborted):
-		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{Sequence: uint32(aborted.Sequence),
-			Detail: aborted.Err.Error()}}
+		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{
+			Sequence: uint32(aborted.Sequence), Detail: aborted.Err.Error(),
+		}}
 	case msg.err != nil:
 		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
 	default:
