@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -46,7 +47,7 @@ type generation struct {
 
 // prepare looks up the model, records it in info, and encodes the prompts into sequences.
 func (g *Gateway) prepare(ctx context.Context, r *openai.Request, info *requestInfo) (gen *generation, err error) {
-	defer g.recoverPanic(&err)
+	defer recoverPanic(g.cfg.Log, &err)
 	gen = &generation{request: r, wake: make(chan struct{}, 1), began: time.Now()}
 	gen.deadline = gen.began.Add(r.Timeout)
 	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
@@ -57,7 +58,7 @@ func (g *Gateway) prepare(ctx context.Context, r *openai.Request, info *requestI
 	}
 	gen.deployment, gen.adapter = d.GetSpec().GetName(), adapter
 	info.model, info.adapter = gen.deployment, adapter.GetName()
-	if gen.model, err = g.models.get(d); err != nil {
+	if gen.model, err = g.models.get(ctx, d); err != nil {
 		return nil, err
 	}
 	if gen.salt, err = g.salt(info.caller, r.CacheSalt); err != nil {
@@ -124,7 +125,7 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 // run opens the calls and passes every delta to write. It returns when all choices have finished,
 // one has failed, or ctx ends. It always returns soon after the request's deadline.
 func (g *Gateway) run(ctx context.Context, gen *generation, write func(delta) error) (err error) {
-	defer g.recoverPanic(&err)
+	defer recoverPanic(g.cfg.Log, &err)
 	defer func() {
 		for _, c := range gen.choices {
 			g.endCall(c)
@@ -240,9 +241,9 @@ func (gen *generation) usage() openai.Usage {
 }
 
 // recoverPanic turns a panic into an error, so that it fails only one request.
-func (g *Gateway) recoverPanic(err *error) {
+func recoverPanic(log zerolog.Logger, err *error) {
 	if p := recover(); p != nil {
-		g.cfg.Log.Error().
+		log.Error().
 			Str("panic", supervise.PanicText(p)).
 			Bytes("stack", debug.Stack()).
 			Msg("request panicked in the gateway")

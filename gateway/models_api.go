@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -37,9 +38,9 @@ type modelObject struct {
 	ContextTokens int     `json:"max_model_len,omitempty"`
 }
 
-func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
+func (g *Gateway) modelObject(ctx context.Context, d *messages.DeploymentStatus) modelObject {
 	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetName()}
-	if m, err := g.models.get(d); err == nil {
+	if m, err := g.models.get(ctx, d); err == nil {
 		o.Created, o.ContextTokens = m.created.Unix(), m.context
 	}
 	return o
@@ -47,7 +48,7 @@ func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
 
 func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "models")
-	all, err := g.cfg.Directory.Deployments(r.Context())
+	all, err := g.deployments(r.Context())
 	if err != nil {
 		g.respondError(w, info, asError(err))
 		return
@@ -55,7 +56,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 	list := make([]modelObject, 0, len(all))
 	for _, d := range all {
 		if info.mayUse(d.GetSpec().GetName()) {
-			list = append(list, g.modelObject(d))
+			list = append(list, g.modelObject(r.Context(), d))
 		}
 	}
 	list = append(list, g.adapterObjects(info.caller, all)...)
@@ -75,5 +76,5 @@ func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 		g.respondJSON(w, info, http.StatusOK, adapterObject(name, adapter))
 		return
 	}
-	g.respondJSON(w, info, http.StatusOK, g.modelObject(d))
+	g.respondJSON(w, info, http.StatusOK, g.modelObject(r.Context(), d))
 }

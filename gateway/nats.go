@@ -61,10 +61,7 @@ func (g *Gateway) Infer(r Request) {
 		g.failInfer(r, info, bodyMemoryExhausted())
 		return
 	}
-	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
-	if err == nil {
-		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
-	}
+	req, text, err := g.readNATS(r)
 	if err != nil {
 		done()
 		g.failInfer(r, info, asError(err))
@@ -77,6 +74,8 @@ func (g *Gateway) Infer(r Request) {
 		return
 	}
 	go func() {
+		var failed error
+		defer recoverPanic(g.cfg.Log, &failed) // of the response that reports an error
 		defer done()
 		defer admitted.release()
 		if err := g.infer(r, req, text, &info, admitted); err != nil {
@@ -85,6 +84,15 @@ func (g *Gateway) Infer(r Request) {
 		}
 		g.recordResponse(info, http.StatusOK)
 	}()
+}
+
+// readNATS reads a request and its headers.
+func (g *Gateway) readNATS(r Request) (req *openai.Request, text bool, err error) {
+	defer recoverPanic(g.cfg.Log, &err)
+	if req, text, err = decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data()); err != nil {
+		return nil, false, err
+	}
+	return req, text, req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
 }
 
 // decodeNATS decodes a request for a model. The model in the subject overrides that in the body.
@@ -123,7 +131,10 @@ func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err 
 	}
 }
 
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, info *requestInfo, admitted *admission) error {
+func (g *Gateway) infer(
+	r Request, req *openai.Request, text bool, info *requestInfo, admitted *admission,
+) (err error) {
+	defer recoverPanic(g.cfg.Log, &err)
 	// NATS does not report when a client leaves.
 	ctx := context.WithValue(context.Background(), callerKey{}, info.caller)
 	gen, err := g.prepare(ctx, req, info)

@@ -56,7 +56,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.cfg.Directory.Deployments(ctx)
+	all, err := g.deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
-		return "scaled_to_zero"
+		return "stopped"
 	case n >= want:
 		return "ready"
 	case n > 0:

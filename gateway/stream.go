@@ -41,10 +41,14 @@ func (s *sseWriter) send(appendData func([]byte) []byte) error {
 		h.Set("X-Accel-Buffering", "no") // disables buffering in proxies
 	}
 	s.buf = append(appendData(append(s.buf[:0], ssePrefix...)), sseSuffix...)
-	if _, err := s.w.Write(s.buf); err != nil {
+	_, err := s.w.Write(s.buf)
+	if err == nil {
+		err = s.control.Flush()
+	}
+	if err != nil {
 		return openai.Refusal(messages.Reason_REASON_CANCELLED, "the client left")
 	}
-	return s.control.Flush()
+	return nil
 }
 
 // writeSSE responds with an event per delta. Once the status was sent, an error is sent as an event
