@@ -124,10 +124,10 @@ func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	c.lastTokens = now
 }
 
-// generationFinished records a generation that completed.
+// generationFinished records a generation whose choices have all finished.
 func (m modelMetrics) generationFinished(gen *generation) {
 	u := gen.usage()
-	m.duration.Observe(time.Since(gen.began).Seconds())
+	m.duration.Observe(gen.finished.Sub(gen.began).Seconds())
 	m.tokensIn.Add(float64(u.Prompt))
 	m.tokensOut.Add(float64(u.Completion))
 	m.cached.Add(float64(u.Cached))

@@ -21,9 +21,7 @@ func (g *Gateway) respondJSON(w http.ResponseWriter, info requestInfo, status in
 
 func (g *Gateway) respond(w http.ResponseWriter, info requestInfo, status int, body []byte) {
 	g.recordResponse(info, status)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails if the client has left
+	writeJSONBody(w, status, body)
 }
 
 // modelObject is an entry of /v1/models. Root, Parent and ContextTokens are vLLM's extensions.
@@ -66,7 +64,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "models")
 	name := r.PathValue("model")
-	d, adapter, err := g.resolve(r.Context(), name)
+	d, adapter, err := g.lookUp(r.Context(), name)
 	if err != nil {
 		g.respondError(w, info, asError(err))
 		return

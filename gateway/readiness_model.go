@@ -52,7 +52,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, info reques
 
 // findStatus returns the status of the deployment of a model or an adapter.
 func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
-	base, _, err := g.resolve(ctx, name)
+	base, _, err := g.lookUp(ctx, name)
 	if err != nil {
 		return nil, err
 	}
