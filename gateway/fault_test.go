@@ -444,3 +444,27 @@ func TestDeletedDeploymentIsForgotten(t *testing.T) {
 		})
 	}
 }
+
+// panickingBody is a request body that panics when it is read.
+type panickingBody struct{}
+
+func (panickingBody) Read([]byte) (int, error) { panic("test: the body is poison") }
+
+// TestPanicWhileReadingFailsOneRequest checks that a panic while a body is read over HTTP is an
+// error of that request, which holds no memory afterwards.
+func TestPanicWhileReadingFailsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestGateway(t, generate("a", finishStop))
+		rec := httptest.NewRecorder()
+		w.serve(rec, httptest.NewRequest(http.MethodPost, "/v1/completions", panickingBody{}))
+		if rec.Code != http.StatusInternalServerError || readResponses(t, rec)[0].Error.Type != "server_error" {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+		if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
+			t.Errorf("%s bytes are reserved", got)
+		}
+		if got := w.metric(`troupe_gateway_requests_total{endpoint="completions",model="",status="500"}`); got != "1" {
+			t.Errorf("counted %q", got)
+		}
+	})
+}
