@@ -49,7 +49,7 @@ type modelCache struct {
 	panics  zerolog.Logger // receives panics of loads
 	roots   modelfile.Roots
 	digests *digest.Cache
-	loaded  func()                 // called after each load; nil: no call
+	loaded  func()                 // called after a model was loaded; nil: no call
 	entries map[string]*cacheEntry // by deployment
 }
 
@@ -146,13 +146,13 @@ func (e *cacheEntry) find(d *messages.DeploymentSpec) *version {
 	return nil
 }
 
-// load reads a folder for all requests that wait for it. It then calls loaded, which no request
-// waits for.
+// load reads a folder for all requests that wait for it. It calls loaded afterwards, which no
+// request waits for.
 func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 	var failed error
 	defer recoverPanic(m.panics, &failed)
 	m.loadOnce(e, load)
-	if m.loaded != nil {
+	if load.err == nil && m.loaded != nil {
 		m.loaded()
 	}
 }
