@@ -25,7 +25,7 @@ type memory struct {
 type allocation struct {
 	start  cuda.Ptr
 	bytes  []byte    // as requested; its capacity is the mapped size
-	mapped *physical // memory of Map, which joins adjacent mappings; nil for memory of alloc
+	mapped *physical // of memory from Map, where adjacent mappings are merged; nil if from Alloc
 }
 
 func (a allocation) end() cuda.Ptr { return a.start.Offset(int64(len(a.bytes))) }
