@@ -79,7 +79,7 @@ func (m *memory) insert(a allocation) {
 	m.ranges.Store(&ranges)
 }
 
-// remove removes the allocation at p if it is the one meant.
+// remove removes the allocation at p if meant returns true for it.
 func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
