@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// admit takes a place for a request, or refuses it. The time of the request begins here, when its
-// body has arrived: a client that sends none takes no place.
+// admit takes a place for a request, or refuses it. The request's time starts here, after its body
+// was read, so a client that announces a body and sends none occupies no place.
 func (g *Gateway) admit(_ context.Context, gen *generation) error {
 	client, weight := gen.info.client()
 	if err := g.cfg.Quotas.enter(client); err != nil {

@@ -91,8 +91,8 @@ func requireJSON(r *http.Request) *openai.Error {
 	return e
 }
 
-// isFromBrowser reports whether a page sent a request. Only pages must set the content type to
-// JSON, since curl sends that of a form by default.
+// isFromBrowser reports whether a page sent a request. Only pages must set the content type to JSON:
+// curl sets the content type of a form by default.
 func isFromBrowser(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

@@ -158,8 +158,8 @@ func TestChoicesWaitForLeaderOfLongPrompt(t *testing.T) {
 	}
 }
 
-// TestSeedPerSequence checks that sequences get consecutive seeds from the request's, and that
-// requests without a seed get different ones.
+// TestSeedPerSequence checks that the sequences of a request get consecutive seeds, starting with the
+// request's own, and that requests without a seed get different ones.
 func TestSeedPerSequence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop))

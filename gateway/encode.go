@@ -166,7 +166,8 @@ func (g *Gateway) encodeTurns(
 	if m.template == nil {
 		return nil, openai.Refusal(messages.Reason_REASON_UNSUPPORTED, m.templateErr.Error())
 	}
-	minTokens := -len(turns) // each message's minimum is rounded up; templates write every message
+	// A template includes every message, and LeastTokens rounds each one up by less than a token.
+	minTokens := -len(turns)
 	for _, t := range turns {
 		minTokens += m.tokenizer.LeastTokens(t.Content)
 	}

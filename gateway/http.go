@@ -149,8 +149,8 @@ func writeError(w http.ResponseWriter, e *openai.Error) {
 	writeJSONBody(w, e.Status, e.JSON())
 }
 
-// setWriteDeadline cuts off a client that does not read the response. A writer without deadlines
-// has no network behind it.
+// setWriteDeadline cuts off a client that does not read the response. Writers that support no
+// deadline, such as those of tests, have no connection to cut.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
 }

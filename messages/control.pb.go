@@ -3145,8 +3145,8 @@ func (x *Event) GetNode() string {
 	return ""
 }
 
-// ErrorResponse is the body of every refused control call, beside the headers Nats-Service-Error
-// and Nats-Service-Error-Code.
+// ErrorResponse is the body of every refused control call, in addition to the headers
+// Nats-Service-Error and Nats-Service-Error-Code.
 type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`

@@ -68,7 +68,8 @@ func Open(file string, log zerolog.Logger) (*Keys, error) {
 	return &Keys{value}, nil
 }
 
-// Find returns the key with a secret. Its time does not reveal how similar a wrong secret is.
+// Find returns the key with a secret. The lookup takes the same time for every
+// wrong secret, however similar it is to a right one.
 func (k *Keys) Find(secret string) (found Key, ok bool) {
 	sum := sha256.Sum256([]byte(secret))
 	for _, key := range k.file.Get() {

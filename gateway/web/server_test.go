@@ -68,8 +68,8 @@ func exchange(t *testing.T, addr, text string) string {
 	return string(all)
 }
 
-// testHandler reads the body at /read and /last, which closes the connection. It refuses the body
-// at /refuse and ignores it elsewhere.
+// testHandler reads the body at /read and /last, refuses it at /refuse, and ignores it elsewhere. At
+// /last it also closes the connection.
 var testHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/read":
