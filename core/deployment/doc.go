@@ -70,7 +70,7 @@
 //   - avoidance: a replica is not placed by choice on a GPU that is being avoided
 //   - one at a time: at most one replica is placed at a time
 //   - unique: no two replicas have the same name, and no new one takes the name of a replica that a
-//     lost node may bring back
+//     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - one record: at most one Record is in flight
 //   - substitute first: a current replica drains for a move only when its substitute serves
