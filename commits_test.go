@@ -10,7 +10,7 @@ import (
 
 const (
 	// subjectsAfter is the last commit whose subject, and those of its ancestors, are not checked.
-	subjectsAfter = "a62f82b4b28105e014c7776134b74a57a7aeaad2"
+	subjectsAfter = "ff884b69c6308489f4b25fb9b21450a5ee8d5b6d"
 	// maxSubject is the longest permitted subject of a commit.
 	maxSubject = 72
 )

@@ -3,7 +3,7 @@ package docs
 
 import "embed"
 
-// Pages are the Markdown files of this folder and of adr.
+// Pages are the Markdown files of this folder and its sub-folders.
 //
-//go:embed *.md adr/*.md
+//go:embed *.md adr/*.md gpu/*.md howto/*.md reference/*.md simulations/*.md
 var Pages embed.FS

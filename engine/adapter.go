@@ -11,57 +11,59 @@ import (
 	"troupe/cuda"
 )
 
-// Adapter is a LoRA on a device, as sequences refer to it. It never changes: one that was loaded again is another.
+// Adapter is a LoRA adapter on a device. It is immutable: an adapter that is loaded again is a new
+// Adapter.
 type Adapter struct {
 	Layout *lora.Layout
-	Pages  []cuda.Ptr // of 2 MiB: the adapter's address space, in order
+	Pages  []cuda.Ptr // 2 MiB each: the adapter's address space, in order
 	Rank   int
-	Scale  float32 // of what it adds
+	Scale  float32 // factor of the adapter's contribution
 }
 
-// AdapterFile is an adapter in its folder, checked against its base model.
+// AdapterFile describes an adapter's folder after it was checked against its base model.
 type AdapterFile struct {
-	Base   string // the name of the base model, as whoever trained it put it
+	Base   string // name of the base model in the adapter's configuration
 	Layout *lora.Layout
 	Rank   int
 	Scale  float32
-	// Read fills the adapter's address space, Layout.Bytes of host memory.
+	// Read fills into, of Layout.Bytes bytes, with the adapter's address space.
 	Read func(ctx context.Context, into []byte) error
 }
 
-// AdapterFormat is a Format of models that take adapters.
-type AdapterFormat interface {
-	Format
-	// OpenAdapter reads no more than headers, and checks all that they tell against the base model's folder.
+// AdapterLoader is a Loader of models that support adapters.
+type AdapterLoader interface {
+	Loader
+	// OpenAdapter reads only headers and checks them against the base model's folder.
 	OpenAdapter(model, adapter string, device cuda.Info) (AdapterFile, error)
 }
 
-// Adapters is device memory for adapters, in pages that a lora.Pool gives out by number. Like a Holder it sits above
-// whatever crashes. It is safe for concurrent use; copies run one by one, on a stream of their own, beside steps.
-type Adapters struct {
+// AdapterMemory is device memory for adapters. A lora.Pool allocates its pages by number. Like a
+// residency.Store it survives the crash of an actor. It is safe for concurrent use. Copies run one
+// at a time on their own stream, concurrently with steps.
+type AdapterMemory struct {
 	device cuda.Device
 	base   cuda.Ptr
 	pages  int
 
 	mu     sync.Mutex
-	stream cuda.Stream // nil once closed
+	stream cuda.Stream // nil after Close
 }
 
-// NewAdapters allocates so many pages.
-func NewAdapters(device cuda.Device, pages int) (*Adapters, error) {
+// NewAdapterMemory allocates the given number of pages.
+func NewAdapterMemory(device cuda.Device, pages int) (*AdapterMemory, error) {
 	stream, err := device.NewStream("adapters")
 	if err != nil {
 		return nil, err
 	}
 	base, err := device.Alloc(int64(pages) * hbm.PageBytes)
-	if err != nil { // nothing is left behind
-		return nil, errors.Join(fmt.Errorf("%d pages for adapters: %w", pages, err), stream.Close())
+	if err != nil { // release everything on failure
+		return nil, errors.Join(fmt.Errorf("allocating %d pages for adapters: %w", pages, err), stream.Close())
 	}
-	return &Adapters{device: device, base: base, pages: pages, stream: stream}, nil
+	return &AdapterMemory{device: device, base: base, pages: pages, stream: stream}, nil
 }
 
-// Numbers are those of the pages, for a lora.Pool.
-func (a *Adapters) Numbers() []uint32 {
+// PageNumbers returns the numbers of all pages, for a lora.Pool.
+func (a *AdapterMemory) PageNumbers() []uint32 {
 	numbers := make([]uint32, a.pages)
 	for i := range numbers {
 		numbers[i] = uint32(i)
@@ -69,8 +71,8 @@ func (a *Adapters) Numbers() []uint32 {
 	return numbers
 }
 
-// Stage reads an adapter into page-locked host memory, whence it can be copied to a device again and again.
-func (a *Adapters) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
+// Stage reads an adapter into page-locked host memory, from which Load can copy it repeatedly.
+func (a *AdapterMemory) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory, error) {
 	memory, err := a.device.AllocHost(file.Layout.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("host memory for an adapter of %d bytes: %w", file.Layout.Bytes(), err)
@@ -81,22 +83,27 @@ func (a *Adapters) Stage(ctx context.Context, file AdapterFile) (cuda.HostMemory
 	return memory, nil
 }
 
-// Load copies a staged adapter into pages. Nothing may read or write them meanwhile.
-func (a *Adapters) Load(ctx context.Context, file AdapterFile, staged cuda.HostMemory, pages []uint32) (*Adapter, error) {
+// Load copies a staged adapter into pages. No step may use these pages during the copy.
+func (a *AdapterMemory) Load(
+	ctx context.Context,
+	file AdapterFile,
+	staged cuda.HostMemory,
+	pages []uint32,
+) (*Adapter, error) {
 	if len(pages) != file.Layout.Pages() {
-		return nil, fmt.Errorf("%d pages for an adapter of %d", len(pages), file.Layout.Pages())
+		return nil, fmt.Errorf("got %d pages for an adapter of %d", len(pages), file.Layout.Pages())
 	}
 	adapter := &Adapter{Layout: file.Layout, Rank: file.Rank, Scale: file.Scale, Pages: make([]cuda.Ptr, len(pages))}
 	for i, page := range pages {
 		if int(page) >= a.pages {
-			return nil, fmt.Errorf("page %d of %d", page, a.pages)
+			return nil, fmt.Errorf("page %d is not one of %d pages", page, a.pages)
 		}
 		adapter.Pages[i] = a.base.Offset(int64(page) * hbm.PageBytes)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stream == nil {
-		return nil, errors.New("the memory for adapters is closed")
+		return nil, errors.New("adapter memory is closed")
 	}
 	left := staged.Bytes()[:file.Layout.Bytes()]
 	for _, to := range adapter.Pages {
@@ -115,8 +122,8 @@ func (a *Adapters) Load(ctx context.Context, file AdapterFile, staged cuda.HostM
 	return adapter, nil
 }
 
-// Close waits for the copy that is under way and gives the memory back. No step may use it any more.
-func (a *Adapters) Close() error {
+// Close waits for the copy in progress and frees the memory. No step may use it afterwards.
+func (a *AdapterMemory) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stream := a.stream

@@ -8,103 +8,107 @@ import (
 	"troupe/cuda"
 )
 
-// Sequence is one sequence's share of a step.
+// Sequence is the part of a step that belongs to one sequence.
 type Sequence struct {
-	Tokens   []uint32 // to compute now, at least one
-	Position int      // of Tokens[0] in the sequence, from 0
-	// Blocks is the block table: Blocks[i] holds positions [i*BlockTokens, (i+1)*BlockTokens).
-	// It covers Position+len(Tokens).
+	Tokens   []uint32 // to compute in this step; at least one
+	Position int      // position of Tokens[0] in the sequence, from 0
+	// Blocks is the block table: Blocks[i] holds positions [i*BlockTokens, (i+1)*BlockTokens). It
+	// covers at least Position+len(Tokens) positions.
 	Blocks []int32
-	// Sample asks for the next token after the last of Tokens. It is false for all but the
-	// last chunk of a prefill.
+	// Sample requests the next token after the last of Tokens. In a prefill only the last chunk
+	// sets it.
 	Sample   bool
 	Sampling sample.Params
-	// Adapter is applied to all of Tokens; nil: the base model alone. Sequences of one adapter are best side by side.
+	// Adapter applies to all of Tokens; nil selects the base model. Sequences with the same adapter
+	// should be adjacent.
 	Adapter *Adapter
-	// Gate holds the step up until what Blocks hold before Position is there; nil: it is.
+	// Gate delays the step until Blocks hold the positions before Position. Nil means that they do.
 	Gate Gate
-	// Prompt and Output are the tokens so far, given only where Sampling needs them (penalties).
+	// Prompt and Output are the tokens so far. They are set only if Sampling needs them
+	// (penalties).
 	Prompt, Output []uint32
 }
 
-// Engine runs one replica's steps. It keeps nothing between steps but weights and KV memory, so a step that
-// failed or was lost may be run again. What it computes for a sequence does not depend on the others in the batch.
+// Engine runs the steps of one replica. Between steps it keeps only weights and KV memory, so a
+// step that failed or was lost may be repeated. The result for a sequence does not depend on the
+// others in the batch.
 //
-// An Engine is used by one goroutine at a time.
+// An Engine is not safe for concurrent use.
 type Engine interface {
-	// Step computes a batch and returns one token for each sequence with Sample set, in order. Of a gate that does not open the error is a
-	// *Void. When it returns, nothing of it runs any more.
+	// Step computes a batch and returns one token for each sequence with Sample set, in order. If a
+	// gate fails, the error is a *StepAborted. No part of the step runs after Step returns.
 	Step(ctx context.Context, batch []Sequence) ([]sample.Token, error)
-	// Close frees what the engine itself allocated: not the weights, not the KV arena.
+	// Close frees what the engine allocated, but not the weights and the KV arena.
 	Close() error
 }
 
-// Limits bound an engine's steps; they size its workspace.
+// Limits bounds an engine's steps and sizes its workspace.
 type Limits struct {
-	StepTokens   int // tokens in a step
-	MaxSequences int // sequences in a step
-	MaxAdapters  int // different adapters in a step; 0: none
-	MaxRank      int // of an adapter, at most 256
+	StepTokens   int // per step
+	MaxSequences int // per step
+	MaxAdapters  int // different adapters per step; 0: none
+	MaxRank      int // rank of an adapter, at most 256
 }
 
-// Facts describe a model as it would be on a device.
-type Facts struct {
+// ModelInfo describes a model as it would be on a device.
+type ModelInfo struct {
 	Architecture  string // "LlamaForCausalLM"
 	Parameters    int64
 	Vocab         int
 	ContextTokens int      // longest sequence, prompt and output together
-	EOS           []uint32 // token ids that end a sequence
+	EOS           []uint32 // token IDs that end a sequence
 	WeightBytes   int64    // device memory of the weights
-	KVTokenBytes  int64    // device memory of one token's keys and values
-	KVLayout      string   // what those bytes mean: shape and type
-	KVLayers      int      // a block holds so many layers, one after the other
-	RowBytes      int64    // workspace of each token in a step
-	LogitsBytes   int64    // workspace of each sequence in a step
-	AdapterBytes  int64    // workspace of each adapter in a step, beside its pages
-	StreamBytes   int64    // workspace of the device itself, for the engine's stream
-	RankBytes     int64    // device memory of a rank of the largest adapter: one of all projections
+	KVTokenBytes  int64    // device memory of the keys and values of one token
+	KVLayout      string   // shape and type of these bytes
+	KVLayers      int      // layers in a block, one after the other
+	RowBytes      int64    // workspace per token in a step
+	LogitsBytes   int64    // workspace per sequence in a step
+	AdapterBytes  int64    // workspace per adapter in a step, without its pages
+	StreamBytes   int64    // workspace that the device needs for the engine's stream
+	RankBytes     int64    // device memory of an adapter for all projections, per rank
 }
 
-// WorkspaceBytes is the device memory that an engine itself takes.
-func (f Facts) WorkspaceBytes(l Limits) int64 {
-	bytes := f.StreamBytes + int64(l.StepTokens)*f.RowBytes + int64(l.MaxSequences)*f.LogitsBytes
+// WorkspaceBytes returns the device memory that an engine allocates.
+func (m ModelInfo) WorkspaceBytes(l Limits) int64 {
+	bytes := m.StreamBytes + int64(l.StepTokens)*m.RowBytes + int64(l.MaxSequences)*m.LogitsBytes
 	if l.MaxAdapters > 0 {
-		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*(f.AdapterBytes+8*int64(f.AdapterPages(l.MaxRank)))
+		perAdapter := m.AdapterBytes + 8*int64(m.AdapterPages(l.MaxRank))
+		bytes += int64(l.StepTokens)*4*int64(l.MaxRank) + int64(l.MaxAdapters)*perAdapter
 	}
 	return bytes
 }
 
-// AdapterPages is how many pages the largest adapter of a rank takes.
-func (f Facts) AdapterPages(rank int) int {
-	return int((f.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // matrices are aligned
+// AdapterPages returns the number of pages of the largest adapter with the given rank.
+func (m ModelInfo) AdapterPages(rank int) int {
+	return int((m.RankBytes*int64(rank)+hbm.PageBytes-1)/hbm.PageBytes) + 1 // one page for the alignment of matrices
 }
 
-// Format is a kind of model: what the Holder loads with.
-type Format interface {
-	// Inspect reads no more than headers, and checks all that they tell.
-	Inspect(path string, device cuda.Info) (Facts, error)
-	// Load puts the weights into device memory. A load that fails leaves nothing there.
+// Loader loads models of one kind into a device's memory.
+type Loader interface {
+	// Inspect reads only headers and checks them.
+	Inspect(path string, device cuda.Info) (ModelInfo, error)
+	// Load loads the weights into device memory. If it fails, it frees all of it.
 	Load(ctx context.Context, device cuda.Device, path string) (Weights, error)
 }
 
-// Identifier is a Format that keeps the digests of files that it has read.
-type Identifier interface {
-	// Known returns the digests of a model's folder; none where one of its files was not read yet, or, and
-	// that is reported, where one was changed since it was read.
-	Known(path string) (d Digests, changed bool)
+// DigestCache is a Loader that caches the digests of the files that it has read.
+type DigestCache interface {
+	// CachedDigests returns the digests of a model's folder. They are empty if a file was not read
+	// yet. If a file changed since it was read, they are empty and changed is true.
+	CachedDigests(path string) (d Digests, changed bool)
 }
 
-// Digests name the content of a model's files, in hexadecimal digits; see engine/digest.
+// Digests identify the content of a model's files, in hexadecimal; see modelfile/digest.
 type Digests struct {
 	Weights  string
-	Revision string // of the weights, and of the files beside them that decide what the model answers
+	Revision string // of the weights and of the other files that determine the model's output
 }
 
-// Weights are a model in device memory.
+// Weights is a model in device memory.
 type Weights interface {
-	Facts() Facts
+	Info() ModelInfo
 	Digests() Digests
-	// Open returns an engine over the weights and a KV arena.
+	// Open returns an engine that uses the weights and a KV arena.
 	Open(arena Arena, limits Limits) (Engine, error)
 	Free() error
 }
@@ -112,7 +116,7 @@ type Weights interface {
 // Arena is the memory of a replica's KV blocks.
 type Arena struct {
 	Base        cuda.Ptr
-	Blocks      func() int // how many there are now: it changes between steps. Safe for concurrent use
+	Blocks      func() int // current number, which changes between steps; safe for concurrent use
 	BlockTokens int
 	BlockBytes  int64
 }

@@ -7,21 +7,26 @@ import (
 	"troupe/cuda"
 )
 
-// Gate keeps a step from reading KV blocks that are still being written, layer by layer: those that are restored while the step that needs them
-// runs already. It is used by one step at a time, which asks for the layers in order; a step that is run again asks anew.
+// Gate keeps a step from reading KV blocks before they are written. It lets a step run layer by
+// layer while the blocks of one of its sequences are still being restored. One step uses it at a
+// time and passes the layers in order. A repeated step starts again with the first layer.
 type Gate interface {
-	// Pass blocks until it is certain that a layer of the blocks comes: what is copied was checked, and is on its way. Ready is the event after
-	// which that layer, and all before the layer next, may be read on the device; nil: they are there. An error says that they do not come.
+	// Pass blocks until a layer of the blocks is certain to arrive: it was checked, and its copy is
+	// queued. After the event ready, this layer and all layers before next may be read on the
+	// device. A nil event means that they can be read now. If Pass returns an error, the blocks do
+	// not arrive.
 	Pass(ctx context.Context, layer int) (ready cuda.Event, next int, err error)
 }
 
-// Void is the error of a step that did not happen, since a gate did not open: nothing was chosen, and what it wrote is only in KV slots that
-// it was given to write to. It may be run again, without that sequence.
-type Void struct {
-	Sequence int // of the batch
+// StepAborted is the error of a step whose gate failed. The step returned no tokens and wrote only
+// to the KV slots it was given. It may be repeated without the sequence.
+type StepAborted struct {
+	Sequence int // index in the batch
 	Err      error
 }
 
-func (v *Void) Error() string { return fmt.Sprintf("sequence %d of the step: %v", v.Sequence, v.Err) }
+func (v *StepAborted) Error() string {
+	return fmt.Sprintf("sequence %d of the step: %v", v.Sequence, v.Err)
+}
 
-func (v *Void) Unwrap() error { return v.Err }
+func (v *StepAborted) Unwrap() error { return v.Err }

@@ -112,9 +112,9 @@ func TestResponsesHidePaths(t *testing.T) {
 		})
 	}, func(cfg *gateway.Config) {
 		cfg.Log = zerolog.New(log)
-		cfg.Inspect = func(path string) (engine.Facts, error) {
+		cfg.Inspect = func(path string) (engine.ModelInfo, error) {
 			if path == "/srv/models/broken" {
-				return engine.Facts{}, fmt.Errorf("%s/config.json: no such file", path)
+				return engine.ModelInfo{}, fmt.Errorf("%s/config.json: no such file", path)
 			}
 			return inspectModel(path)
 		}

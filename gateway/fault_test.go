@@ -224,7 +224,7 @@ func TestExcessRequestsRefusedImmediately(t *testing.T) {
 func TestPanicFailsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
-			c.Inspect = func(path string) (engine.Facts, error) {
+			c.Inspect = func(path string) (engine.ModelInfo, error) {
 				if path == "poison" {
 					panic("test: the model is poison")
 				}

@@ -89,8 +89,8 @@ func oneServing(model string) []*messages.ReplicaStatus {
 	}}
 }
 
-func inspectModel(path string) (engine.Facts, error) {
-	return llama.Format{}.Inspect(path, cuda.Info{})
+func inspectModel(path string) (engine.ModelInfo, error) {
+	return llama.Loader{}.Inspect(path, cuda.Info{})
 }
 
 func (w *testGateway) session(call *gateway.Call, act sessionFunc) *actor.Props {

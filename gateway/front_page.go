@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"troupe/docs"
@@ -42,20 +44,20 @@ func (g *Gateway) frontPage(w http.ResponseWriter, r *http.Request) {
 // docsIndex lists the pages of the documentation.
 func (g *Gateway) docsIndex(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "docs")
-	names, err := fs.Glob(docs.Pages, "*.md")
-	if err != nil {
-		g.respondError(w, info, asError(err))
-		return
-	}
-	decisions, err := fs.Glob(docs.Pages, "adr/*.md")
-	if err != nil {
-		g.respondError(w, info, asError(err))
-		return
-	}
 	var links []pageLink
-	for _, name := range append(names, decisions...) {
-		links = append(links, pageLink{"/docs/" + name, docTitle(name)})
+	err := fs.WalkDir(docs.Pages, ".", func(name string, _ fs.DirEntry, err error) error {
+		if path.Ext(name) == ".md" {
+			links = append(links, pageLink{"/docs/" + name, docTitle(name)})
+		}
+		return err
+	})
+	if err != nil {
+		g.respondError(w, info, asError(err))
+		return
 	}
+	slices.SortStableFunc(links, func(a, b pageLink) int {
+		return cmp.Compare(strings.Count(a.Path, "/"), strings.Count(b.Path, "/"))
+	})
 	if !wantsHTML(r) {
 		g.respondJSON(w, info, http.StatusOK, map[string]any{"name": "troupe", "links": links})
 		return

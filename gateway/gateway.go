@@ -24,7 +24,7 @@ type Config struct {
 	Directory Directory
 	Adapters  Adapters
 	// Inspect reads the properties of a model from its folder.
-	Inspect func(path string) (engine.Facts, error)
+	Inspect func(path string) (engine.ModelInfo, error)
 	// Roots are the folders that models may be read from.
 	Roots    modelfile.Roots
 	Digests  *digest.Cache // of the model files; nil: the gateway creates one

@@ -43,7 +43,7 @@ type model struct {
 // changed or removed later, the served revision remains usable.
 type modelCache struct {
 	mu      sync.Mutex
-	inspect func(path string) (engine.Facts, error)
+	inspect func(path string) (engine.ModelInfo, error)
 	log     zerolog.Logger
 	roots   modelfile.Roots
 	digests *digest.Cache

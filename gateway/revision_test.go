@@ -59,7 +59,7 @@ func (r *revisionGateway) digests() engine.Digests {
 		r.t.Fatal(err)
 	}
 	defer d.Close()
-	w, err := llama.Format{}.Load(context.Background(), d, r.dir)
+	w, err := llama.Loader{}.Load(context.Background(), d, r.dir)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Key names one state of an adapter, "name@revision": one that was registered again is another. It is empty for none. KV blocks are
-// shared among sequences of one key.
+// Key returns the identity of a registered adapter, "name@revision", or "" for none. Registering it
+// again changes the key. Only sequences with the same key share KV blocks.
 func (s *AdapterSpec) Key() string {
 	if s == nil {
 		return ""
@@ -14,11 +14,11 @@ func (s *AdapterSpec) Key() string {
 	return s.GetName() + "@" + strconv.FormatUint(s.GetRevision(), 10)
 }
 
-// DefaultAdapterRank is the highest rank of adapters where a deployment does not set
-// max_adapter_rank.
+// DefaultAdapterRank is the default of max_adapter_rank: the highest rank of a deployment's
+// adapters.
 const DefaultAdapterRank = 64
 
-// AdapterOf is the inverse of Key, as far as that goes.
+// AdapterOf returns the name and revision of a key that Key made. The other fields are empty.
 func AdapterOf(key string) *AdapterSpec {
 	at := strings.LastIndexByte(key, '@')
 	if at < 0 {

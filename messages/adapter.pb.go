@@ -4,17 +4,17 @@
 // 	protoc        (unknown)
 // source: messages/adapter.proto
 
-// Spoken by the catalogue of adapters, the pool of a replica and its slots (protocol Adapters).
+// Messages between the catalogue of adapters, the pool of a replica and its slots (protocol Adapters).
 //
 //   replica                          pool                                  slot
 //     ◀──────────── AdaptersReady
-//     AdoptPins ───────────────────▶  holds what is in use
-//     AdapterRequested ────────────▶  counts it
-//     PinAdapter ──────────────────▶  pages are free, or an idle one's ──▶  (started) disk ═▶ DRAM ═▶ device
+//     AdoptPins ───────────────────▶  keeps what is in use
+//     AdapterRequested ────────────▶  counts the request
+//     PinAdapter ──────────────────▶  takes pages that are free or idle ──▶  (started) disk ═▶ DRAM ═▶ device
 //                                     ◀──────────────────────── SlotLoaded
 //     ◀─────────── PinAdapterResult
-//     UnpinAdapter ────────────────▶  idle after the last one
-//     ◀──────────── AdaptersChanged (at every change)
+//     UnpinAdapter ────────────────▶  the last unpin makes it idle
+//     ◀──────────── AdaptersChanged (after every change)
 
 package messages
 
@@ -92,7 +92,7 @@ const (
 	AdapterState_ADAPTER_STATE_UNSPECIFIED AdapterState = 0
 	AdapterState_ADAPTER_STATE_ABSENT      AdapterState = 1 // not on the device
 	AdapterState_ADAPTER_STATE_LOADING     AdapterState = 2
-	AdapterState_ADAPTER_STATE_IDLE        AdapterState = 3 // there, and nobody uses it
+	AdapterState_ADAPTER_STATE_IDLE        AdapterState = 3 // on the device, without sequences
 	AdapterState_ADAPTER_STATE_ACTIVE      AdapterState = 4
 	AdapterState_ADAPTER_STATE_EVICTING    AdapterState = 5
 )
@@ -144,20 +144,20 @@ func (AdapterState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_adapter_proto_rawDescGZIP(), []int{1}
 }
 
-// AdapterSpec (desired) is one LoRA adapter of a base model. It travels with each sequence that names it, so that a replica needs
-// no catalogue.
+// AdapterSpec (desired) is a LoRA adapter of a base model. Each sequence that uses the adapter
+// carries it, so that a replica needs no catalogue.
 type AdapterSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`        // the deployment of its base
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`        // the deployment of its base model
 	Path          string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`          // a PEFT folder, the same on every node
-	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // of the catalogue's entry: one that was registered again is another adapter
+	Revision      uint64                 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"` // of the catalogue's entry; registering it again makes a different adapter
 	Rank          uint32                 `protobuf:"varint,5,opt,name=rank,proto3" json:"rank,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // of its address space on a device, before rounding to pages
+	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`   // on a device, before rounding to pages
 	Pinned        bool                   `protobuf:"varint,7,opt,name=pinned,proto3" json:"pinned,omitempty"` // kept on the device of every replica
 	Registered    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=registered,proto3" json:"registered,omitempty"`
-	Applied       string                 `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"`                          // digest of what a node's file said when it was applied last; set by nodes
-	BaseDigest    string                 `protobuf:"bytes,10,opt,name=base_digest,json=baseDigest,proto3" json:"base_digest,omitempty"` // of the weights of its base when it was registered; empty: they were not known
+	Applied       string                 `protobuf:"bytes,9,opt,name=applied,proto3" json:"applied,omitempty"`                          // digest of the file entry that a node applied last; set by nodes
+	BaseDigest    string                 `protobuf:"bytes,10,opt,name=base_digest,json=baseDigest,proto3" json:"base_digest,omitempty"` // digest of the base weights at registration; empty: unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -262,15 +262,15 @@ func (x *AdapterSpec) GetBaseDigest() string {
 	return ""
 }
 
-// AdapterHeld (report) is what a replica has of an adapter.
+// AdapterHeld (report) is the state of an adapter on a replica.
 type AdapterHeld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	Location      AdapterLocation        `protobuf:"varint,3,opt,name=location,proto3,enum=troupe.v1.AdapterLocation" json:"location,omitempty"`
-	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
+	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use the adapter or wait for it
 	State         AdapterState           `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.AdapterState" json:"state,omitempty"`
-	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // by ApplyAdapter, for as long as that says so
+	Pinned        bool                   `protobuf:"varint,6,opt,name=pinned,proto3" json:"pinned,omitempty"` // by ApplyAdapter
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -347,11 +347,12 @@ func (x *AdapterHeld) GetPinned() bool {
 	return false
 }
 
-// AdaptersReady (event, from the pool to its replica) begins a life of the pool. Until AdoptPins it does nothing, and hears nothing else.
+// AdaptersReady (event, from the pool to its replica) starts an incarnation of the pool. The pool
+// is idle, and ignores other messages, until AdoptPins.
 type AdaptersReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // that it has on the device
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the pool on the device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,7 +401,7 @@ func (x *AdaptersReady) GetBytes() uint64 {
 	return 0
 }
 
-// AdoptPins (command, no answer, to the pool) says which pins hold from the beginning: steps may read what they keep.
+// AdoptPins (command, no answer, to the pool) lists the pins that steps in flight rely on.
 type AdoptPins struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the pool
@@ -453,7 +454,8 @@ func (x *AdoptPins) GetPins() []*PinAdapter {
 	return nil
 }
 
-// PinAdapter (command, to the pool) keeps an adapter on the device until UnpinAdapter. The answer comes when it is there.
+// PinAdapter (command, to the pool) keeps an adapter on the device until UnpinAdapter. It is
+// answered when the adapter is loaded.
 type PinAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // of the pin
@@ -648,7 +650,8 @@ func (x *AdapterPinned) GetPages() uint32 {
 	return 0
 }
 
-// UnpinAdapter (command, no answer, to the pool). No step reads it for this pin any more.
+// UnpinAdapter (command, no answer, to the pool) ends a pin. No step reads the adapter for it any
+// longer.
 type UnpinAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -693,7 +696,7 @@ func (x *UnpinAdapter) GetRequestId() string {
 	return ""
 }
 
-// AdapterRequested (event, to the pool): a sequence that names it has come.
+// AdapterRequested (event, to the pool): a sequence that uses the adapter arrived.
 type AdapterRequested struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
@@ -738,11 +741,11 @@ func (x *AdapterRequested) GetAdapter() *AdapterSpec {
 	return nil
 }
 
-// AdaptersChanged (event, from the pool to its replica).
+// AdaptersChanged (event, from the pool to its replica) reports changed adapters.
 type AdaptersChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Adapters      []*AdapterHeld         `protobuf:"bytes,2,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that changed; `sequences` is not set
+	Adapters      []*AdapterHeld         `protobuf:"bytes,2,rep,name=adapters,proto3" json:"adapters,omitempty"` // the changed ones, without `sequences`
 	Counts        *AdapterCounts         `protobuf:"bytes,3,opt,name=counts,proto3" json:"counts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -799,17 +802,17 @@ func (x *AdaptersChanged) GetCounts() *AdapterCounts {
 	return nil
 }
 
-// AdapterCounts is what a pool has, and did since it began.
+// AdapterCounts are the memory of a pool and its counters since it started.
 type AdapterCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pages         uint32                 `protobuf:"varint,1,opt,name=pages,proto3" json:"pages,omitempty"` // of 2 MiB
 	PagesFree     uint32                 `protobuf:"varint,2,opt,name=pages_free,json=pagesFree,proto3" json:"pages_free,omitempty"`
-	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // sequences that came while their adapter was on the device
-	Loads         uint64                 `protobuf:"varint,4,opt,name=loads,proto3" json:"loads,omitempty"`           // copies to the device that were begun
-	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // of these, those from disk; the others are from host memory
-	Prefetches    uint64                 `protobuf:"varint,6,opt,name=prefetches,proto3" json:"prefetches,omitempty"` // of the loads, those that nobody had asked for
+	Hits          uint64                 `protobuf:"varint,3,opt,name=hits,proto3" json:"hits,omitempty"`             // sequences whose adapter was on the device when they arrived
+	Loads         uint64                 `protobuf:"varint,4,opt,name=loads,proto3" json:"loads,omitempty"`           // copies to the device that were started
+	Reads         uint64                 `protobuf:"varint,5,opt,name=reads,proto3" json:"reads,omitempty"`           // loads from disk; the others are from host memory
+	Prefetches    uint64                 `protobuf:"varint,6,opt,name=prefetches,proto3" json:"prefetches,omitempty"` // loads without a pin that waited
 	Evictions     uint64                 `protobuf:"varint,7,opt,name=evictions,proto3" json:"evictions,omitempty"`
-	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"` // of loads
+	Failures      uint64                 `protobuf:"varint,8,opt,name=failures,proto3" json:"failures,omitempty"` // failed loads
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,7 +903,8 @@ func (x *AdapterCounts) GetFailures() uint64 {
 	return 0
 }
 
-// ApplyAdapter (command, no answer, to a replica): keep it on the device whoever uses it, or no longer, as `pinned` says.
+// ApplyAdapter (command, no answer, to a replica) keeps an adapter on the device even without
+// sequences, or stops doing so, according to `pinned`.
 type ApplyAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
@@ -945,7 +949,8 @@ func (x *ApplyAdapter) GetAdapter() *AdapterSpec {
 	return nil
 }
 
-// ForgetAdapter (command, no answer, to a replica, which passes it on): whoever uses it finishes, nobody else may, then its memory is free.
+// ForgetAdapter (command, no answer, to a replica, which forwards it to its pool): running
+// sequences finish with the adapter, new ones are refused, then its memory is freed.
 type ForgetAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
@@ -994,7 +999,7 @@ func (x *ForgetAdapter) GetAdapter() *AdapterSpec {
 type SlotLoaded struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapter       string                 `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"` // unset: it is there
+	Refused       *Refused               `protobuf:"bytes,2,opt,name=refused,proto3" json:"refused,omitempty"` // unset: the adapter is loaded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/common.proto
 
-// Words that several actors share.
+// Types that several protocols share.
 
 package messages
 
@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Reason says why a command was refused. Refusal is an answer, not a crash.
+// Reason is why a command was refused. A refusal is an answer, not a failure of the actor.
 type Reason int32
 
 const (
@@ -32,28 +32,27 @@ const (
 	Reason_REASON_INVALID_ARGUMENT Reason = 1
 	Reason_REASON_NOT_FOUND        Reason = 2
 	Reason_REASON_ALREADY_EXISTS   Reason = 3
-	Reason_REASON_CONFLICT         Reason = 4  // the stored value changed since it was read
-	Reason_REASON_NO_MEMORY        Reason = 5  // it does not fit the device
-	Reason_REASON_QUEUE_FULL       Reason = 6  // too many requests wait already
-	Reason_REASON_NOT_READY        Reason = 7  // it is starting, or between two lives
-	Reason_REASON_DRAINING         Reason = 8  // it takes nothing new
-	Reason_REASON_LOAD_FAILED      Reason = 9  // files, shapes, types
-	Reason_REASON_ENGINE_FAILED    Reason = 10 // the step crashed, and again when it ran alone
-	Reason_REASON_DEADLINE         Reason = 11 // the request's time is up
-	Reason_REASON_CANCELLED        Reason = 12 // the client left
-	Reason_REASON_TOO_LONG         Reason = 13 // longer than the context, or than the KV memory there is
+	Reason_REASON_CONFLICT         Reason = 4  // the stored value has changed since it was read
+	Reason_REASON_NO_MEMORY        Reason = 5  // the model does not fit the device
+	Reason_REASON_QUEUE_FULL       Reason = 6  // too many requests are waiting
+	Reason_REASON_NOT_READY        Reason = 7  // the actor is starting or restarting
+	Reason_REASON_DRAINING         Reason = 8  // the actor accepts nothing new
+	Reason_REASON_LOAD_FAILED      Reason = 9  // wrong files, shapes or types
+	Reason_REASON_ENGINE_FAILED    Reason = 10 // the step crashed, and crashed again with this sequence alone
+	Reason_REASON_DEADLINE         Reason = 11 // the deadline of the request has passed
+	Reason_REASON_CANCELLED        Reason = 12 // the client disconnected
+	Reason_REASON_TOO_LONG         Reason = 13 // longer than the context or the KV memory
 	Reason_REASON_INTERNAL         Reason = 14
-	Reason_REASON_UNSUPPORTED      Reason = 15 // this node does not know the message, or the feature
-	Reason_REASON_STALE_TERM       Reason = 16 // a newer reign has spoken already
-	Reason_REASON_NODE_LOST        Reason = 17 // the node it was sent to has left the cluster
-	Reason_REASON_UNAUTHENTICATED  Reason = 18 // no API key, or an unknown one
+	Reason_REASON_UNSUPPORTED      Reason = 15 // this node does not support the message or feature
+	Reason_REASON_STALE_TERM       Reason = 16 // a leader with a newer term has sent commands
+	Reason_REASON_NODE_LOST        Reason = 17 // the target node has left the cluster
 	Reason_REASON_FORBIDDEN        Reason = 19 // the key does not cover this model
-	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; its status says why
-	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter computed NaN or infinity
-	Reason_REASON_NO_QUORUM        Reason = 42 // the store has no majority, or does not answer; nothing was changed
-	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent and not confirmed; it may be applied later
+	Reason_REASON_QUARANTINED      Reason = 20 // the device is quarantined; see its status
+	Reason_REASON_NUMERIC          Reason = 21 // the model or its adapter produced NaN or infinity
+	Reason_REASON_NO_QUORUM        Reason = 42 // the store has no majority or does not answer; nothing was changed
+	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent but not confirmed; it may still be applied
 	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
-	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights are not those that were asked for; models.deploy rolls to new files
+	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights have another digest; models.deploy rolls out new files
 	Reason_REASON_STOPPED          Reason = 32 // the model is deployed with 0 replicas
 )
 
@@ -78,7 +77,6 @@ var (
 		15: "REASON_UNSUPPORTED",
 		16: "REASON_STALE_TERM",
 		17: "REASON_NODE_LOST",
-		18: "REASON_UNAUTHENTICATED",
 		19: "REASON_FORBIDDEN",
 		20: "REASON_QUARANTINED",
 		21: "REASON_NUMERIC",
@@ -107,7 +105,6 @@ var (
 		"REASON_UNSUPPORTED":      15,
 		"REASON_STALE_TERM":       16,
 		"REASON_NODE_LOST":        17,
-		"REASON_UNAUTHENTICATED":  18,
 		"REASON_FORBIDDEN":        19,
 		"REASON_QUARANTINED":      20,
 		"REASON_NUMERIC":          21,
@@ -146,7 +143,7 @@ func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_messages_common_proto_rawDescGZIP(), []int{0}
 }
 
-// PriorityClass orders requests that compete: higher is served first.
+// PriorityClass orders competing requests; a higher class is served first.
 type PriorityClass int32
 
 const (
@@ -199,12 +196,13 @@ func (PriorityClass) EnumDescriptor() ([]byte, []int) {
 	return file_messages_common_proto_rawDescGZIP(), []int{1}
 }
 
+// Refused is the answer to a refused command.
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for people: names the thing and the remedy
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for humans: the object and the remedy
 	RetryAfter    *durationpb.Duration   `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"` // with NO_MEMORY, where a device refused a model
+	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"` // with NO_MEMORY, if a device refused a model
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,14 +265,14 @@ func (x *Refused) GetMemory() *MemoryShortage {
 	return nil
 }
 
-// MemoryShortage says why a model does not fit a device. All but model are bytes.
+// MemoryShortage is why a model does not fit a device. All fields but model are bytes.
 type MemoryShortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`      // the folder
-	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that it needs: weights, workspace, adapters, and KV blocks at least
-	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`       // that the models on the device need, likewise
-	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`     // of the device
-	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"` // of these, kept for KV blocks
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`      // the model folder
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that the model needs: weights, workspace, adapters and the minimum of KV blocks
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`       // that the models on the device need in the same way
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`     // memory of the device
+	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"` // part of total that is reserved for KV blocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,10 +342,10 @@ func (x *MemoryShortage) GetReserve() uint64 {
 	return 0
 }
 
-// ActorRef names an actor anywhere in the cluster.
+// ActorRef addresses an actor of the cluster.
 type ActorRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"` // of its node; "nonhost" within a single node
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"` // of the node; "nonhost" within a single node
 	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -416,7 +414,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"\areserve\x18\x05 \x01(\x04R\areserve\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id*\xfb\x04\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id*\xdf\x04\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REASON_INVALID_ARGUMENT\x10\x01\x12\x14\n" +
@@ -436,8 +434,7 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x0fREASON_INTERNAL\x10\x0e\x12\x16\n" +
 	"\x12REASON_UNSUPPORTED\x10\x0f\x12\x15\n" +
 	"\x11REASON_STALE_TERM\x10\x10\x12\x14\n" +
-	"\x10REASON_NODE_LOST\x10\x11\x12\x1a\n" +
-	"\x16REASON_UNAUTHENTICATED\x10\x12\x12\x14\n" +
+	"\x10REASON_NODE_LOST\x10\x11\x12\x14\n" +
 	"\x10REASON_FORBIDDEN\x10\x13\x12\x16\n" +
 	"\x12REASON_QUARANTINED\x10\x14\x12\x12\n" +
 	"\x0eREASON_NUMERIC\x10\x15\x12\x14\n" +

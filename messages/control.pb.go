@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/control.proto
 
-// The control API: requests and answers of the NATS service `troupe`, as JSON. Refusals are sent as micro errors.
+// Control API: requests and answers of the NATS service `troupe`, as JSON. Refusals are sent as micro errors.
 
 package messages
 
@@ -82,12 +82,14 @@ func (ActorState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_control_proto_rawDescGZIP(), []int{0}
 }
 
-// troupe.v1.models.deploy: stores the deployment; actors converge to it. Deploying what is there already changes it.
+// troupe.v1.models.deploy: stores the deployment; the actors converge to it. Deploying an existing
+// name changes it.
 type DeployModelRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Deployment *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
-	IfRevision uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless the stored revision is this one; 0: whatever it is
-	// Fields of the deployment that get their default again. A field that is null in the request's JSON is one of them.
+	IfRevision uint64                 `protobuf:"varint,2,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"` // refuse unless this is the stored revision; 0: any
+	// Fields of the deployment to reset to their default. A field that is null in the request's
+	// JSON is one of them.
 	ResetFields   []string `protobuf:"bytes,13,rep,name=reset_fields,json=resetFields,proto3" json:"reset_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -148,7 +150,7 @@ type DeployModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"` // with defaults filled in
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: all that is not the default
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"` // of a new deployment: every field that is not the default
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -204,7 +206,7 @@ func (x *DeployModelResponse) GetChanges() []*FieldChange {
 	return nil
 }
 
-// troupe.v1.models.list
+// troupe.v1.models.list: all deployments.
 type ListModelsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -285,7 +287,7 @@ func (x *ListModelsResponse) GetModels() []*DeploymentStatus {
 	return nil
 }
 
-// troupe.v1.models.get
+// troupe.v1.models.get: one deployment.
 type GetModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -374,7 +376,7 @@ func (x *GetModelResponse) GetModel() *DeploymentStatus {
 	return nil
 }
 
-// troupe.v1.models.delete
+// troupe.v1.models.delete: stops and removes a deployment.
 type DeleteModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -463,13 +465,13 @@ func (x *DeleteModelResponse) GetName() string {
 	return ""
 }
 
-// troupe.v1.adapters.register: checks a PEFT folder against its base model and stores it. Registering what is there already makes a new
-// revision of it: what is asked from then on uses the new one.
+// troupe.v1.adapters.register: checks a PEFT folder against its base model and stores the adapter.
+// Registering an existing adapter creates a new revision, which later requests use.
 type RegisterAdapterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`                 // name and path; model where several are deployed, pinned
-	AnyBase       bool                   `protobuf:"varint,2,opt,name=any_base,json=anyBase,proto3" json:"any_base,omitempty"` // take it whatever base model its files name: its shapes fit
-	OnlyNew       bool                   `protobuf:"varint,3,opt,name=only_new,json=onlyNew,proto3" json:"only_new,omitempty"` // refuse where it is there already
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"`                 // name and path; model if several are deployed; pinned
+	AnyBase       bool                   `protobuf:"varint,2,opt,name=any_base,json=anyBase,proto3" json:"any_base,omitempty"` // accept another base model in its files, if the shapes fit
+	OnlyNew       bool                   `protobuf:"varint,3,opt,name=only_new,json=onlyNew,proto3" json:"only_new,omitempty"` // refuse if the adapter exists
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,7 +529,7 @@ func (x *RegisterAdapterRequest) GetOnlyNew() bool {
 
 type RegisterAdapterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // with what was found in its files
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // completed from its files
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,12 +571,12 @@ func (x *RegisterAdapterResponse) GetAdapter() *AdapterSpec {
 	return nil
 }
 
-// troupe.v1.adapters.list, in the order of model and name.
+// troupe.v1.adapters.list: adapters ordered by model and name.
 type ListAdaptersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // empty: of all
-	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // "<model>:<name>" of the last one that is known already
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // default and most 1000
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`  // empty: all
+	After         string                 `protobuf:"bytes,2,opt,name=after,proto3" json:"after,omitempty"`  // "<model>:<name>" of the last known adapter
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"` // default and maximum 1000
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,7 +635,7 @@ func (x *ListAdaptersRequest) GetLimit() uint32 {
 type ListAdaptersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Adapters      []*AdapterSpec         `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"`
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // there are, after the last one
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // further adapters exist
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,7 +688,7 @@ func (x *ListAdaptersResponse) GetMore() bool {
 type AdapterRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`   // "<adapter>" or "<model>:<adapter>"
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // where several models have one of that name
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // if several models have an adapter of that name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -737,7 +739,7 @@ func (x *AdapterRequest) GetModel() string {
 
 type AdapterResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // of a deleted one, as it was
+	Adapter       *AdapterSpec           `protobuf:"bytes,1,opt,name=adapter,proto3" json:"adapter,omitempty"` // of a deleted adapter: its last state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -779,10 +781,10 @@ func (x *AdapterResponse) GetAdapter() *AdapterSpec {
 	return nil
 }
 
-// troupe.v1.adapters.stats: what the replicas have of adapters, over all nodes.
+// troupe.v1.adapters.stats: where adapters are loaded, over all nodes.
 type AdapterStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,9 +828,9 @@ func (x *AdapterStatsRequest) GetModel() string {
 
 type AdapterStatsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Adapters      []*AdapterStats        `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that some replica has, the busiest first
+	Adapters      []*AdapterStats        `protobuf:"bytes,1,rep,name=adapters,proto3" json:"adapters,omitempty"` // those that a replica has, the busiest first
 	Registered    uint32                 `protobuf:"varint,2,opt,name=registered,proto3" json:"registered,omitempty"`
-	OnGpu         uint32                 `protobuf:"varint,3,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"` // copies, over all replicas
+	OnGpu         uint32                 `protobuf:"varint,3,opt,name=on_gpu,json=onGpu,proto3" json:"on_gpu,omitempty"` // copies on all replicas
 	InDram        uint32                 `protobuf:"varint,4,opt,name=in_dram,json=inDram,proto3" json:"in_dram,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -898,9 +900,9 @@ type AdapterStats struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use it or wait for it
-	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`     // or registered again: it is there until its last sequence has finished
-	Places        []*AdapterPlace        `protobuf:"bytes,6,rep,name=places,proto3" json:"places,omitempty"`
+	Sequences     uint32                 `protobuf:"varint,4,opt,name=sequences,proto3" json:"sequences,omitempty"` // that use the adapter or wait for it
+	Deleted       bool                   `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`     // or registered again: kept until its last sequence has finished
+	Replicas      []*ReplicaAdapter      `protobuf:"bytes,6,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -970,14 +972,15 @@ func (x *AdapterStats) GetDeleted() bool {
 	return false
 }
 
-func (x *AdapterStats) GetPlaces() []*AdapterPlace {
+func (x *AdapterStats) GetReplicas() []*ReplicaAdapter {
 	if x != nil {
-		return x.Places
+		return x.Replicas
 	}
 	return nil
 }
 
-type AdapterPlace struct {
+// ReplicaAdapter (report) is a replica that has the adapter on its device or in host memory.
+type ReplicaAdapter struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
@@ -988,20 +991,20 @@ type AdapterPlace struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *AdapterPlace) Reset() {
-	*x = AdapterPlace{}
+func (x *ReplicaAdapter) Reset() {
+	*x = ReplicaAdapter{}
 	mi := &file_messages_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *AdapterPlace) String() string {
+func (x *ReplicaAdapter) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*AdapterPlace) ProtoMessage() {}
+func (*ReplicaAdapter) ProtoMessage() {}
 
-func (x *AdapterPlace) ProtoReflect() protoreflect.Message {
+func (x *ReplicaAdapter) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1013,47 +1016,47 @@ func (x *AdapterPlace) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use AdapterPlace.ProtoReflect.Descriptor instead.
-func (*AdapterPlace) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReplicaAdapter.ProtoReflect.Descriptor instead.
+func (*ReplicaAdapter) Descriptor() ([]byte, []int) {
 	return file_messages_control_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *AdapterPlace) GetReplica() string {
+func (x *ReplicaAdapter) GetReplica() string {
 	if x != nil {
 		return x.Replica
 	}
 	return ""
 }
 
-func (x *AdapterPlace) GetNode() string {
+func (x *ReplicaAdapter) GetNode() string {
 	if x != nil {
 		return x.Node
 	}
 	return ""
 }
 
-func (x *AdapterPlace) GetLocation() AdapterLocation {
+func (x *ReplicaAdapter) GetLocation() AdapterLocation {
 	if x != nil {
 		return x.Location
 	}
 	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
 }
 
-func (x *AdapterPlace) GetSequences() uint32 {
+func (x *ReplicaAdapter) GetSequences() uint32 {
 	if x != nil {
 		return x.Sequences
 	}
 	return 0
 }
 
-func (x *AdapterPlace) GetPinned() bool {
+func (x *ReplicaAdapter) GetPinned() bool {
 	if x != nil {
 		return x.Pinned
 	}
 	return false
 }
 
-// troupe.v1.gpus.list
+// troupe.v1.gpus.list: the GPUs of all nodes.
 type ListGpusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1134,12 +1137,12 @@ func (x *ListGpusResponse) GetGpus() []*GpuStatus {
 	return nil
 }
 
-// troupe.v1.gpus.quarantine: nothing is loaded there any more, and its replicas move elsewhere.
+// troupe.v1.gpus.quarantine: the GPU loads nothing new, and its replicas move elsewhere.
 type QuarantineGpuRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`     // "gpu-0"
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // why, for people
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // the reason, for humans
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1239,12 +1242,12 @@ func (x *QuarantineGpuResponse) GetGpu() *GpuStatus {
 	return nil
 }
 
-// troupe.v1.gpus.release: ends a quarantine, once the device has passed a self-test.
+// troupe.v1.gpus.release: ends a quarantine once the device has passed a self-test.
 type ReleaseGpuRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Untested      bool                   `protobuf:"varint,3,opt,name=untested,proto3" json:"untested,omitempty"` // by the operator's word alone
+	Untested      bool                   `protobuf:"varint,3,opt,name=untested,proto3" json:"untested,omitempty"` // without a self-test
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1344,10 +1347,10 @@ func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
 	return nil
 }
 
-// troupe.v1.replicas.list
+// troupe.v1.replicas.list: the replicas of all nodes.
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: of all
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1433,7 +1436,7 @@ func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
 	return nil
 }
 
-// troupe.v1.replicas.restart
+// troupe.v1.replicas.restart: restarts a replica as after a crash.
 type RestartReplicaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1522,7 +1525,7 @@ func (x *RestartReplicaResponse) GetName() string {
 	return ""
 }
 
-// troupe.v1.models.scale: how many replicas, from now on.
+// troupe.v1.models.scale: sets the number of replicas.
 type ScaleModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1635,12 +1638,12 @@ func (x *ScaleModelResponse) GetChanges() []*FieldChange {
 	return nil
 }
 
-// troupe.v1.replicas.migrate: moves running sequences to another replica of the model; no stream notices but for a
-// short pause.
+// troupe.v1.replicas.migrate: moves running sequences to another replica of the model. Streams
+// pause only briefly.
 type MigrateReplicaRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`                               // the replica
-	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`                                   // empty: the least loaded other one
+	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`                               // source replica
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`                                   // target replica; empty: the least loaded other one
 	RequestIds    []string               `protobuf:"bytes,3,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1741,7 +1744,7 @@ func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
 	return nil
 }
 
-// troupe.v1.nodes.list
+// troupe.v1.nodes.list: the nodes of the cluster.
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1780,8 +1783,8 @@ func (*ListNodesRequest) Descriptor() ([]byte, []int) {
 
 type ListNodesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // members, then nodes that were lost or left not long ago
-	Store         *Refused               `protobuf:"bytes,22,opt,name=store,proto3" json:"store,omitempty"` // why changes are refused now; absent while they are taken
+	Nodes         []*NodeStatus          `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`  // members, then nodes that recently were lost or left
+	Store         *Refused               `protobuf:"bytes,22,opt,name=store,proto3" json:"store,omitempty"` // why changes are refused now; absent while they are accepted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1830,7 +1833,8 @@ func (x *ListNodesResponse) GetStore() *Refused {
 	return nil
 }
 
-// troupe.v1.nodes.drain: replicas move elsewhere, then the node can be stopped. It stays drained until nodes.undrain.
+// troupe.v1.nodes.drain: replicas move elsewhere, so that the node can be stopped. It stays drained
+// until nodes.undrain.
 type DrainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1919,7 +1923,7 @@ func (x *DrainNodeResponse) GetNode() *NodeStatus {
 	return nil
 }
 
-// troupe.v1.nodes.undrain
+// troupe.v1.nodes.undrain: ends a drain.
 type UndrainNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2008,23 +2012,23 @@ func (x *UndrainNodeResponse) GetNode() *NodeStatus {
 	return nil
 }
 
-// NodeStatus (report) is one member and what runs there.
+// NodeStatus (report) is a member and its load.
 type NodeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Member        *Member                `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	Draining      bool                   `protobuf:"varint,2,opt,name=draining,proto3" json:"draining,omitempty"` // by the operator's word
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`      // "drained: safe to stop", or what still keeps it
+	Draining      bool                   `protobuf:"varint,2,opt,name=draining,proto3" json:"draining,omitempty"` // on an operator's command
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`      // "drained: safe to stop", or what still runs
 	Gpus          []*GpuStatus           `protobuf:"bytes,4,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	Replicas      uint32                 `protobuf:"varint,5,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	Sessions      uint32                 `protobuf:"varint,6,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls at its gateway
+	Sessions      uint32                 `protobuf:"varint,6,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls of its gateway
 	Running       uint32                 `protobuf:"varint,7,opt,name=running,proto3" json:"running,omitempty"`   // sequences
 	Waiting       uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since it started
+	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since the node started
 	TokensOut     uint64                 `protobuf:"varint,10,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
 	TokensCached  uint64                 `protobuf:"varint,11,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`           // why it could not be asked; empty where it answered
-	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // of a node that could not be asked: when its membership was renewed last
-	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                         // of the store on this node; absent where it uses that of others
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`           // why the node did not answer; empty if it did
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // of an unreachable node: the last renewal of its membership
+	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                         // of the store on this node; absent if it has no own store
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2157,15 +2161,15 @@ func (x *NodeStatus) GetDisk() *DiskStatus {
 	return nil
 }
 
-// DiskStatus (report) is the file system of the store of one node.
+// DiskStatus (report) is the file system of a node's store.
 type DiskStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Folder        string                 `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
 	FreeBytes     uint64                 `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
 	NeededBytes   uint64                 `protobuf:"varint,3,opt,name=needed_bytes,json=neededBytes,proto3" json:"needed_bytes,omitempty"`
-	Low           bool                   `protobuf:"varint,4,opt,name=low,proto3" json:"low,omitempty"`         // less is free than needed
-	Stopped       bool                   `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"` // the store takes no changes; it is opened again when there is space
-	Detail        string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // for people: what is missing
+	Low           bool                   `protobuf:"varint,4,opt,name=low,proto3" json:"low,omitempty"`         // free_bytes is below needed_bytes
+	Stopped       bool                   `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"` // the store accepts no changes; it reopens when there is space
+	Detail        string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // for humans: what is missing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2242,7 +2246,7 @@ func (x *DiskStatus) GetDetail() string {
 	return ""
 }
 
-// troupe.v1.explain.<request_id>: why a request went where it went. The newest decision is last.
+// troupe.v1.explain.<request_id>: the routing decisions of a request, the newest last.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // may also be the last part of the subject
@@ -2339,11 +2343,11 @@ func (x *ExplainResponse) GetDecisions() []*RouteDecision {
 	return nil
 }
 
-// troupe.v1.tree: of all nodes, one root for each.
+// troupe.v1.tree: the supervision trees of all nodes, one root per node.
 type TreeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Format        string                 `protobuf:"bytes,1,opt,name=format,proto3" json:"format,omitempty"` // "json" (default), "text", "dot"
-	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // only this one
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // only this node; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2395,7 +2399,7 @@ func (x *TreeRequest) GetNode() string {
 type TreeResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Roots         []*ActorNode           `protobuf:"bytes,1,rep,name=roots,proto3" json:"roots,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // the tree drawn, for formats "text" and "dot"
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // the rendered tree, for formats "text" and "dot"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2444,10 +2448,10 @@ func (x *TreeResponse) GetText() string {
 	return ""
 }
 
-// ActorNode (report) is one actor of the supervision tree.
+// ActorNode (report) is an actor of the supervision tree.
 type ActorNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // last part of its id
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // last part of the id
 	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // "gpu", "replica", "session"
 	State         ActorState             `protobuf:"varint,4,opt,name=state,proto3,enum=troupe.v1.ActorState" json:"state,omitempty"`
@@ -2458,10 +2462,10 @@ type ActorNode struct {
 	Messages      uint64                 `protobuf:"varint,9,opt,name=messages,proto3" json:"messages,omitempty"` // user messages handled, over all incarnations
 	Started       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
 	Children      []*ActorNode           `protobuf:"bytes,11,rep,name=children,proto3" json:"children,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // of the root of a node that could not be asked: why
-	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // children that are left out: sessions that run well
-	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // actors that are told when this one ends
-	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // what it is for, where its name does not say so: of a slot, its adapter "psalms@7"
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // of the root of an unreachable node: why
+	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // number of omitted children: healthy sessions
+	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // number of actors that are notified when this one ends
+	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // its object, if the name lacks it: of a slot, the adapter "psalms@7"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2601,10 +2605,11 @@ func (x *ActorNode) GetOf() string {
 	return ""
 }
 
-// troupe.v1.node.<name>.tree, asked by the node that answers troupe.v1.tree.
+// troupe.v1.node.<name>.tree: the tree of one node, requested by the node that answers
+// troupe.v1.tree.
 type NodeTreeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // also the sessions that run well, however many
+	Whole         bool                   `protobuf:"varint,1,opt,name=whole,proto3" json:"whole,omitempty"` // include all healthy sessions
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2690,8 +2695,8 @@ func (x *NodeTreeResponse) GetRoot() *ActorNode {
 	return nil
 }
 
-// troupe.v1.node.<name>.model: whether a node has a model's folder, and what it is. Asked by the node that answers
-// troupe.v1.models.deploy, where it lacks the folder.
+// troupe.v1.node.<name>.model: what a node knows of a model folder. Requested by the node that
+// answers troupe.v1.models.deploy, if it lacks the folder.
 type NodeModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -2738,12 +2743,12 @@ func (x *NodeModelRequest) GetPath() string {
 
 type NodeModelResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Missing        bool                   `protobuf:"varint,1,opt,name=missing,proto3" json:"missing,omitempty"`                                 // there is no such folder, or it may not be read
-	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // where the node has loaded these files; else empty
+	Missing        bool                   `protobuf:"varint,1,opt,name=missing,proto3" json:"missing,omitempty"`                                 // the folder does not exist or cannot be read
+	WeightsDigest  string                 `protobuf:"bytes,2,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"` // if the node has loaded these files
 	RevisionDigest string                 `protobuf:"bytes,3,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // it had loaded others before
-	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // unless it is missing
-	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // where it is: in what way
+	Changed        bool                   `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"` // the node had loaded other files before
+	Sizes          *ModelSizes            `protobuf:"bytes,5,opt,name=sizes,proto3" json:"sizes,omitempty"`      // absent if missing
+	Detail         string                 `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`    // if missing: the reason
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2820,17 +2825,17 @@ func (x *NodeModelResponse) GetDetail() string {
 	return ""
 }
 
-// ModelSizes are what a replica of a model takes of a device's memory.
+// ModelSizes are the parts of a replica's device memory.
 type ModelSizes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WeightBytes   uint64                 `protobuf:"varint,1,opt,name=weight_bytes,json=weightBytes,proto3" json:"weight_bytes,omitempty"`
 	KvTokenBytes  uint64                 `protobuf:"varint,2,opt,name=kv_token_bytes,json=kvTokenBytes,proto3" json:"kv_token_bytes,omitempty"`
-	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // of workspace
-	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // likewise, for each token of a step
-	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // likewise, for each sequence of a step
+	StreamBytes   uint64                 `protobuf:"varint,3,opt,name=stream_bytes,json=streamBytes,proto3" json:"stream_bytes,omitempty"` // workspace, fixed
+	RowBytes      uint64                 `protobuf:"varint,4,opt,name=row_bytes,json=rowBytes,proto3" json:"row_bytes,omitempty"`          // workspace per token of a step
+	LogitsBytes   uint64                 `protobuf:"varint,5,opt,name=logits_bytes,json=logitsBytes,proto3" json:"logits_bytes,omitempty"` // workspace per sequence of a step
 	ContextTokens uint64                 `protobuf:"varint,6,opt,name=context_tokens,json=contextTokens,proto3" json:"context_tokens,omitempty"`
-	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // of workspace, for each adapter of a step
-	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`          // of an adapter, for each rank
+	AdapterBytes  uint64                 `protobuf:"varint,7,opt,name=adapter_bytes,json=adapterBytes,proto3" json:"adapter_bytes,omitempty"` // workspace per adapter of a step
+	RankBytes     uint64                 `protobuf:"varint,8,opt,name=rank_bytes,json=rankBytes,proto3" json:"rank_bytes,omitempty"`          // of an adapter, per rank
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2921,7 +2926,7 @@ func (x *ModelSizes) GetRankBytes() uint64 {
 	return 0
 }
 
-// troupe.v1.node.<name>.status, asked by the node that answers troupe.v1.nodes.list.
+// troupe.v1.node.<name>.status: requested by the node that answers troupe.v1.nodes.list.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3002,10 +3007,11 @@ func (x *NodeStatusResponse) GetNode() *NodeStatus {
 	return nil
 }
 
+// ActorFailure (report) is the last crash of an actor.
 type ActorFailure struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"` // type of the message it crashed on
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"` // type of the message that was handled
 	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3067,7 +3073,7 @@ type Event struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // "actor.failed", "actor.restarted", "replica.serving", "model.deployed", …
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"` // the actor or object it is about
+	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"` // the actor or object
 	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3139,12 +3145,13 @@ func (x *Event) GetNode() string {
 	return ""
 }
 
-// The error body of every refused control call, beside the headers Nats-Service-Error and Nats-Service-Error-Code.
+// ErrorResponse is the body of every refused control call, beside the headers Nats-Service-Error
+// and Nats-Service-Error-Code.
 type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	Param         string                 `protobuf:"bytes,43,opt,name=param,proto3" json:"param,omitempty"` // the field of the request that is wrong; empty: none in particular
+	Param         string                 `protobuf:"bytes,43,opt,name=param,proto3" json:"param,omitempty"` // the invalid field of the request; may be empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3200,7 +3207,8 @@ func (x *ErrorResponse) GetParam() string {
 	return ""
 }
 
-// troupe.v1.keys.list: API keys by name, their limits, and what they use in the cluster. Keys themselves are not shown.
+// troupe.v1.keys.list: API keys by name, their limits and their usage in the cluster, without the
+// keys themselves.
 type ListKeysRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3421,15 +3429,15 @@ const file_messages_control_proto_rawDesc = "" +
 	"registered\x18\x02 \x01(\rR\n" +
 	"registered\x12\x15\n" +
 	"\x06on_gpu\x18\x03 \x01(\rR\x05onGpu\x12\x17\n" +
-	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xbd\x01\n" +
+	"\ain_dram\x18\x04 \x01(\rR\x06inDram\"\xc3\x01\n" +
 	"\fAdapterStats\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tsequences\x18\x04 \x01(\rR\tsequences\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\x12/\n" +
-	"\x06places\x18\x06 \x03(\v2\x17.troupe.v1.AdapterPlaceR\x06places\"\xaa\x01\n" +
-	"\fAdapterPlace\x12\x18\n" +
+	"\adeleted\x18\x05 \x01(\bR\adeleted\x125\n" +
+	"\breplicas\x18\x06 \x03(\v2\x19.troupe.v1.ReplicaAdapterR\breplicas\"\xac\x01\n" +
+	"\x0eReplicaAdapter\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x126\n" +
 	"\blocation\x18\x03 \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\blocation\x12\x1c\n" +
@@ -3637,7 +3645,7 @@ var file_messages_control_proto_goTypes = []any{
 	(*AdapterStatsRequest)(nil),     // 15: troupe.v1.AdapterStatsRequest
 	(*AdapterStatsResponse)(nil),    // 16: troupe.v1.AdapterStatsResponse
 	(*AdapterStats)(nil),            // 17: troupe.v1.AdapterStats
-	(*AdapterPlace)(nil),            // 18: troupe.v1.AdapterPlace
+	(*ReplicaAdapter)(nil),          // 18: troupe.v1.ReplicaAdapter
 	(*ListGpusRequest)(nil),         // 19: troupe.v1.ListGpusRequest
 	(*ListGpusResponse)(nil),        // 20: troupe.v1.ListGpusResponse
 	(*QuarantineGpuRequest)(nil),    // 21: troupe.v1.QuarantineGpuRequest
@@ -3705,8 +3713,8 @@ var file_messages_control_proto_depIdxs = []int32{
 	62, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
 	62, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
-	18, // 10: troupe.v1.AdapterStats.places:type_name -> troupe.v1.AdapterPlace
-	63, // 11: troupe.v1.AdapterPlace.location:type_name -> troupe.v1.AdapterLocation
+	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
+	63, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
 	64, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
 	64, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
 	64, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus

@@ -2,10 +2,10 @@ package messages
 
 import "google.golang.org/protobuf/proto"
 
-// DefaultAdapters is how many different adapters a step may have where a deployment does not set max_adapters.
+// DefaultAdapters is the default of max_adapters: the distinct adapters of a step.
 const DefaultAdapters = 32
 
-// Complete returns the deployment with the default of every field that it lacks.
+// Complete returns a copy of the deployment with every absent field set to its default.
 func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	s = proto.CloneOf(s)
 	if s.GetPriority() == PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
@@ -29,5 +29,5 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	return s
 }
 
-// Stopped reports whether the model is deployed with no replicas, and stays so until an operator starts it.
+// Stopped reports whether the deployment has 0 replicas, so that only an operator can start it.
 func (s *DeploymentSpec) Stopped() bool { return s != nil && s.Replicas != nil && *s.Replicas == 0 }

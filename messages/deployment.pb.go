@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/deployment.proto
 
-// Spoken by deployments: what the operator asked for, and what became of it.
+// Messages of deployments: the desired state and its progress.
 
 package messages
 
@@ -28,11 +28,11 @@ type DeploymentState int32
 const (
 	DeploymentState_DEPLOYMENT_STATE_UNSPECIFIED DeploymentState = 0
 	DeploymentState_DEPLOYMENT_STATE_PENDING     DeploymentState = 1 // no replica serves yet
-	DeploymentState_DEPLOYMENT_STATE_READY       DeploymentState = 2 // as many replicas serve as were asked for
-	DeploymentState_DEPLOYMENT_STATE_DEGRADED    DeploymentState = 3 // fewer
-	DeploymentState_DEPLOYMENT_STATE_FAILED      DeploymentState = 4 // none, and the last attempt failed; it is tried again
+	DeploymentState_DEPLOYMENT_STATE_READY       DeploymentState = 2 // all desired replicas serve
+	DeploymentState_DEPLOYMENT_STATE_DEGRADED    DeploymentState = 3 // some of the desired replicas serve
+	DeploymentState_DEPLOYMENT_STATE_FAILED      DeploymentState = 4 // no replica serves, and the last attempt failed; it is retried
 	DeploymentState_DEPLOYMENT_STATE_REMOVING    DeploymentState = 5
-	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // no replica was asked for, and none is started before one is
+	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // 0 replicas are desired
 )
 
 // Enum value maps for DeploymentState.
@@ -84,34 +84,34 @@ func (DeploymentState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{0}
 }
 
-// DeploymentSpec (desired) is what the operator asked for. It is stored as JSON in the KV bucket `troupe`, with every
-// default filled in. Numbers have presence: 0 means 0, and absent means the default, or in a change of a known
-// deployment the value that it has.
+// DeploymentSpec (desired) is a deployment as the operator wants it. It is stored as JSON in the KV
+// bucket `troupe`, with every default filled in. Numbers have presence: 0 means 0. An absent number
+// means the default, or in a change of an existing deployment its current value.
 type DeploymentSpec struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                             // what clients put into "model"; letters, digits, '.', '_' and '-'
-	Path         string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                             // the model's folder
-	Replicas     *uint32                `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`                              // default 1; 0: stopped, until an operator starts it
-	Priority     *PriorityClass         `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that name none; default STANDARD
-	MaxSequences *uint32                `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running at once in a replica; default 64
-	MaxWaiting   *uint32                `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued beyond that, then 429; default 1024
+	Path         string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                             // folder of the model
+	Replicas     *uint32                `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`                              // default 1; 0: stopped until an operator starts it
+	Priority     *PriorityClass         `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that set none; default STANDARD
+	MaxSequences *uint32                `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running sequences per replica; default 64
+	MaxWaiting   *uint32                `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued sequences per replica, beyond that status 429; default 1024
 	StepTokens   *uint32                `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`        // token budget of a step; default 512
 	BlockTokens  *uint32                `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`     // default 16
-	KvBlocks     *uint32                `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as memory allows
-	MinReplicas  *uint32                `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // the planner keeps `replicas` between them; default: both as `replicas`
+	KvBlocks     *uint32                `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as many as memory allows
+	MinReplicas  *uint32                `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // bounds of the planner for `replicas`; default: `replicas`
 	MaxReplicas  *uint32                `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
-	// of 2 MiB, for adapters, taken with the weights; 0, the default: at the first request that names one, as free memory
-	// allows
+	// Pages of 2 MiB for adapters, leased with the weights. With 0, the default, they are
+	// leased at the first request for an adapter, as free memory allows.
 	AdapterPages   *uint32 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3,oneof" json:"adapter_pages,omitempty"`
-	MaxAdapters    *uint32 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3,oneof" json:"max_adapters,omitempty"`            // different ones in a step; default 32
+	MaxAdapters    *uint32 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3,oneof" json:"max_adapters,omitempty"`            // distinct adapters per step; default 32
 	MaxAdapterRank *uint32 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3,oneof" json:"max_adapter_rank,omitempty"` // default 64
-	Applied        string  `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                              // digest of what a node's file said when it was applied last; set by nodes, and kept when others deploy
-	// The digests are set by nodes: with the first replica that is loaded after models.deploy, or at once
-	// where the files are known. Replicas that find other files do not serve.
+	Applied        string  `protobuf:"bytes,15,opt,name=applied,proto3" json:"applied,omitempty"`                                              // digest of the file entry that a node applied last; set by nodes, kept by other deploys
+	// Nodes set the digests: with the first replica that is loaded after models.deploy, or at
+	// once if the files are known. Replicas that find other files do not serve.
 	WeightsDigest  string `protobuf:"bytes,16,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
-	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of weights, configuration, tokenizer and template
-	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // grows with each models.deploy after which the files may be others
-	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // before the digests were added; still good as if_revision
+	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest of weights, configuration, tokenizer and template
+	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // counts the models.deploy calls that may have changed the files
+	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // revision before the digests were added; still valid as if_revision
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -279,11 +279,11 @@ func (x *DeploymentSpec) GetAskedRevision() uint64 {
 	return 0
 }
 
-// FieldChange is a field of a deployment whose value became another.
+// FieldChange is a changed field of a deployment.
 type FieldChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
-	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // empty: the deployment is new, or the field had no value
+	From          string                 `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"` // empty: the deployment is new or the field was unset
 	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -340,10 +340,9 @@ func (x *FieldChange) GetTo() string {
 	return ""
 }
 
-// ApplyDeployment (command, to the deployments group): converge to this.
+// ApplyDeployment (command, to the deployments group): converge to this spec.
 type ApplyDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Spec          *DeploymentSpec        `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	Revision      uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"` // of the stored value
 	unknownFields protoimpl.UnknownFields
@@ -380,13 +379,6 @@ func (*ApplyDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *ApplyDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 func (x *ApplyDeployment) GetSpec() *DeploymentSpec {
 	if x != nil {
 		return x.Spec
@@ -401,10 +393,9 @@ func (x *ApplyDeployment) GetRevision() uint64 {
 	return 0
 }
 
-// RemoveDeployment (command, to the deployments group).
+// RemoveDeployment (command, to the deployments group): stop and remove the deployment.
 type RemoveDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -440,13 +431,6 @@ func (*RemoveDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *RemoveDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 func (x *RemoveDeployment) GetName() string {
 	if x != nil {
 		return x.Name
@@ -457,7 +441,6 @@ func (x *RemoveDeployment) GetName() string {
 // GetDeployment (query, to a deployment, or to a router by name).
 type GetDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -493,13 +476,6 @@ func (*GetDeployment) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *GetDeployment) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
 func (x *GetDeployment) GetName() string {
 	if x != nil {
 		return x.Name
@@ -507,20 +483,22 @@ func (x *GetDeployment) GetName() string {
 	return ""
 }
 
-// DeploymentStatus (report).
+// DeploymentStatus (report) is the progress of a deployment.
 type DeploymentStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Spec          *DeploymentSpec        `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	State         DeploymentState        `protobuf:"varint,3,opt,name=state,proto3,enum=troupe.v1.DeploymentState" json:"state,omitempty"`
-	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why it is not ready, in words
+	Detail        string                 `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"` // why the deployment is not ready, for humans
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                                         // the member where the deployment's actor lives
-	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`                                        // its reign
-	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`                                   // why the last attempt failed, where it did
-	Weights       string                 `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`                                   // the first digits of weights_digest, for people
-	RevisionShort string                 `protobuf:"bytes,10,opt,name=revision_short,json=revisionShort,proto3" json:"revision_short,omitempty"` // likewise of revision_digest
-	Squeezed      []string               `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`                                // replicas that serve with fewer KV blocks than they would have alone: "kjv-0: 512 of 4096 KV blocks"
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                                         // the member that runs the deployment's actor
+	Term          uint64                 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`                                        // of the actor's leadership
+	Failure       *Refused               `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`                                   // why the last attempt failed; absent if it did not
+	Weights       string                 `protobuf:"bytes,9,opt,name=weights,proto3" json:"weights,omitempty"`                                   // the first digits of weights_digest, for humans
+	RevisionShort string                 `protobuf:"bytes,10,opt,name=revision_short,json=revisionShort,proto3" json:"revision_short,omitempty"` // the first digits of revision_digest
+	// Replicas that serve with fewer KV blocks than they would have alone on their device:
+	// "kjv-0: 512 of 4096 KV blocks".
+	Squeezed      []string `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,7 +613,6 @@ func (x *DeploymentStatus) GetSqueezed() []string {
 // ListDeployments (query, to the deployments group).
 type ListDeployments struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -668,13 +645,6 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *ListDeployments) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 type ListDeploymentsResult struct {
@@ -721,30 +691,30 @@ func (x *ListDeploymentsResult) GetNames() []string {
 	return nil
 }
 
-// GetDesired (query, from a deployment to its group): what am I to be? Answered by ApplyDeployment or
-// RemoveDeployment. Without a name, from the router: all that is stored, one ApplyDeployment each, then
-// ListDeploymentsResult where the group has read the whole store.
-type GetDesired struct {
+// GetDeploymentSpec (query, from a deployment to its group) asks for its desired state. It is answered by
+// ApplyDeployment or RemoveDeployment. Without a name, from the router, it asks for all: one
+// ApplyDeployment each, then ListDeploymentsResult once the group has read the whole store.
+type GetDeploymentSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetDesired) Reset() {
-	*x = GetDesired{}
+func (x *GetDeploymentSpec) Reset() {
+	*x = GetDeploymentSpec{}
 	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetDesired) String() string {
+func (x *GetDeploymentSpec) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetDesired) ProtoMessage() {}
+func (*GetDeploymentSpec) ProtoMessage() {}
 
-func (x *GetDesired) ProtoReflect() protoreflect.Message {
+func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -756,12 +726,12 @@ func (x *GetDesired) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetDesired.ProtoReflect.Descriptor instead.
-func (*GetDesired) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
+func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
 	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *GetDesired) GetName() string {
+func (x *GetDeploymentSpec) GetName() string {
 	if x != nil {
 		return x.Name
 	}
@@ -813,19 +783,13 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\tR\x02to\"{\n" +
-	"\x0fApplyDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12-\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"\\\n" +
+	"\x0fApplyDeployment\x12-\n" +
 	"\x04spec\x18\x02 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
-	"\brevision\x18\x03 \x01(\x04R\brevision\"E\n" +
-	"\x10RemoveDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
-	"\rGetDeployment\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\brevision\x18\x03 \x01(\x04R\brevision\"&\n" +
+	"\x10RemoveDeployment\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
+	"\rGetDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
@@ -839,14 +803,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\aweights\x18\t \x01(\tR\aweights\x12%\n" +
 	"\x0erevision_short\x18\n" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
-	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"0\n" +
-	"\x0fListDeployments\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"-\n" +
+	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"\x11\n" +
+	"\x0fListDeployments\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
-	"\x05names\x18\x01 \x03(\tR\x05names\" \n" +
-	"\n" +
-	"GetDesired\x12\x12\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
+	"\x11GetDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name*\xe6\x01\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
@@ -881,7 +842,7 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*DeploymentStatus)(nil),      // 6: troupe.v1.DeploymentStatus
 	(*ListDeployments)(nil),       // 7: troupe.v1.ListDeployments
 	(*ListDeploymentsResult)(nil), // 8: troupe.v1.ListDeploymentsResult
-	(*GetDesired)(nil),            // 9: troupe.v1.GetDesired
+	(*GetDeploymentSpec)(nil),     // 9: troupe.v1.GetDeploymentSpec
 	(PriorityClass)(0),            // 10: troupe.v1.PriorityClass
 	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
 	(*Refused)(nil),               // 12: troupe.v1.Refused

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/gpu.proto
 
-// Spoken by the gpu actor: one device, its memory and the models in it.
+// Messages of the gpu actor: one device, its memory and the models on it.
 
 package messages
 
@@ -30,12 +30,10 @@ type GpuState int32
 const (
 	GpuState_GPU_STATE_UNSPECIFIED GpuState = 0
 	GpuState_GPU_STATE_IDLE        GpuState = 1
-	GpuState_GPU_STATE_DRAINING    GpuState = 2
 	GpuState_GPU_STATE_FREEING     GpuState = 3
 	GpuState_GPU_STATE_LOADING     GpuState = 4
-	GpuState_GPU_STATE_CAPTURING   GpuState = 5
 	GpuState_GPU_STATE_SERVING     GpuState = 6
-	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // nothing is loaded there, and what is there moves away; quarantine says why
+	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // no loads; replicas move elsewhere; see quarantine
 )
 
 // Enum value maps for GpuState.
@@ -43,20 +41,16 @@ var (
 	GpuState_name = map[int32]string{
 		0: "GPU_STATE_UNSPECIFIED",
 		1: "GPU_STATE_IDLE",
-		2: "GPU_STATE_DRAINING",
 		3: "GPU_STATE_FREEING",
 		4: "GPU_STATE_LOADING",
-		5: "GPU_STATE_CAPTURING",
 		6: "GPU_STATE_SERVING",
 		7: "GPU_STATE_QUARANTINED",
 	}
 	GpuState_value = map[string]int32{
 		"GPU_STATE_UNSPECIFIED": 0,
 		"GPU_STATE_IDLE":        1,
-		"GPU_STATE_DRAINING":    2,
 		"GPU_STATE_FREEING":     3,
 		"GPU_STATE_LOADING":     4,
-		"GPU_STATE_CAPTURING":   5,
 		"GPU_STATE_SERVING":     6,
 		"GPU_STATE_QUARANTINED": 7,
 	}
@@ -94,9 +88,9 @@ type QuarantineCause int32
 const (
 	QuarantineCause_QUARANTINE_CAUSE_UNSPECIFIED QuarantineCause = 0
 	QuarantineCause_QUARANTINE_CAUSE_OPERATOR    QuarantineCause = 1
-	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // it answers no more
-	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // errors that ECC could not put right
-	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an event after which the device needs a reset
+	QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST QuarantineCause = 2 // the device no longer answers
+	QuarantineCause_QUARANTINE_CAUSE_MEMORY      QuarantineCause = 3 // memory errors that ECC could not correct
+	QuarantineCause_QUARANTINE_CAUSE_XID         QuarantineCause = 4 // an XID event after which the device needs a reset
 )
 
 // Enum value maps for QuarantineCause.
@@ -144,22 +138,22 @@ func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
 }
 
-// LoadModel (command) asks for a model's weights, and memory for its KV blocks, to be put on the
-// device under a lease. Where the lease is held already, the answer comes at once.
+// LoadModel (command) loads a model's weights and reserves memory for its KV blocks, under a lease.
+// If the lease exists, it is answered at once.
 type LoadModel struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // held until UnloadModel; the replica's name
-	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // the model's folder
-	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens in a KV block
+	Lease          string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`                                 // kept until UnloadModel; the replica's name
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`                                   // folder of the model
+	BlockTokens    uint32                 `protobuf:"varint,4,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"` // tokens per KV block
 	KvBlocks       uint32                 `protobuf:"varint,5,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`          // 0: as many as max_sequences of full length could use, as memory allows
 	MaxSequences   uint32                 `protobuf:"varint,6,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`
-	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // with max_sequences, the size of the engine's workspace
-	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // different ones in a step; 0: none
+	StepTokens     uint32                 `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`    // determines the engine's workspace, with max_sequences
+	MaxAdapters    uint32                 `protobuf:"varint,8,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"` // distinct adapters per step; 0: none
 	MaxAdapterRank uint32                 `protobuf:"varint,9,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"`
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // of 2 MiB, leased with it; 0: none until LeaseAdapters
-	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // that the files must have; empty: any
-	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // a lease of another one is refused where the files may be any
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // pages of 2 MiB for adapters; 0: none until LeaseAdapters
+	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest that the files must have; empty: any
+	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -386,11 +380,11 @@ type ModelLoaded struct {
 	Vocab          uint32                 `protobuf:"varint,6,opt,name=vocab,proto3" json:"vocab,omitempty"`
 	Eos            []uint32               `protobuf:"varint,7,rep,packed,name=eos,proto3" json:"eos,omitempty"`
 	Metrics        *SwitchMetrics         `protobuf:"bytes,8,opt,name=metrics,proto3" json:"metrics,omitempty"`
-	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were on the device already
-	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // of 2 MiB, for adapters
+	Adopted        bool                   `protobuf:"varint,9,opt,name=adopted,proto3" json:"adopted,omitempty"`                                // the weights were already on the device
+	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"` // pages of 2 MiB for adapters
 	WeightsDigest  string                 `protobuf:"bytes,11,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
 	RevisionDigest string                 `protobuf:"bytes,12,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // that it would have as the only one on the device
+	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // blocks that it would have alone on the device
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -516,12 +510,13 @@ func (x *ModelLoaded) GetKvBlocksAlone() uint32 {
 	return 0
 }
 
-// LeaseAdapters (command) asks for pages for the adapters of a lease that is held. Where it has some already, those are the answer.
+// LeaseAdapters (command) leases pages for adapters under an existing lease. If the lease has
+// pages, the answer names those.
 type LeaseAdapters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	Pages         uint32                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // 0: for as many adapters as a step may have, within half of what is free
+	Pages         uint32                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"` // 0: enough for the adapters of a step, at most half of the free memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,13 +714,10 @@ func (x *AdaptersLeased) GetPages() uint32 {
 	return 0
 }
 
-// SwitchMetrics says what a model switch cost.
+// SwitchMetrics is the cost of a model switch.
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Drain         *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"`
-	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
-	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`
 	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -762,30 +754,9 @@ func (*SwitchMetrics) Descriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *SwitchMetrics) GetDrain() *durationpb.Duration {
-	if x != nil {
-		return x.Drain
-	}
-	return nil
-}
-
-func (x *SwitchMetrics) GetFree() *durationpb.Duration {
-	if x != nil {
-		return x.Free
-	}
-	return nil
-}
-
 func (x *SwitchMetrics) GetLoad() *durationpb.Duration {
 	if x != nil {
 		return x.Load
-	}
-	return nil
-}
-
-func (x *SwitchMetrics) GetGraph() *durationpb.Duration {
-	if x != nil {
-		return x.Graph
 	}
 	return nil
 }
@@ -804,7 +775,7 @@ func (x *SwitchMetrics) GetBytes() uint64 {
 	return 0
 }
 
-// UnloadModel (command) frees a lease. Unloading what is not held succeeds.
+// UnloadModel (command) frees a lease. Unloading an unknown lease succeeds.
 type UnloadModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -999,7 +970,7 @@ func (x *ModelUnloaded) GetBytes() uint64 {
 	return 0
 }
 
-// GetGpu (query).
+// GetGpu (query) is answered by GpuStatus.
 type GetGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1044,23 +1015,23 @@ func (x *GetGpu) GetRequestId() string {
 	return ""
 }
 
-// GpuStatus (report) is a device as it is.
+// GpuStatus (report) is the state of a device.
 type GpuStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`       // "gpu-0"
 	Product        string                 `protobuf:"bytes,2,opt,name=product,proto3" json:"product,omitempty"` // "NVIDIA H200", "host device"
 	Uuid           string                 `protobuf:"bytes,3,opt,name=uuid,proto3" json:"uuid,omitempty"`
-	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device: real arithmetic in host memory
+	Simulated      bool                   `protobuf:"varint,4,opt,name=simulated,proto3" json:"simulated,omitempty"` // a software device, which computes in host memory
 	State          GpuState               `protobuf:"varint,5,opt,name=state,proto3,enum=troupe.v1.GpuState" json:"state,omitempty"`
 	MemoryBytes    uint64                 `protobuf:"varint,6,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, in whole pages
+	FreeBytes      uint64                 `protobuf:"varint,7,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"` // not leased, whole pages
 	Leases         []*GpuLease            `protobuf:"bytes,8,rep,name=leases,proto3" json:"leases,omitempty"`
-	Node           string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that owns it
-	Unreachable    string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node could not be asked; then only names are known
-	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // with state QUARANTINED
+	Node           string                 `protobuf:"bytes,9,opt,name=node,proto3" json:"node,omitempty"`                // the member that has the device
+	Unreachable    string                 `protobuf:"bytes,10,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why its node did not answer; then only names are known
+	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // in state QUARANTINED
 	Health         *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
 	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
-	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // of KV memory that replicas could give up
+	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1201,13 +1172,13 @@ func (x *GpuStatus) GetBudget() *MemoryBudget {
 	return nil
 }
 
-// MemoryBudget is what placement counts of a device's memory, in bytes.
+// MemoryBudget is the device memory as placement accounts for it, in bytes.
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"` // kept for KV blocks, divided among the replicas
-	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                          // weights, workspace and adapters of all replicas
-	KvLeast       uint64                 `protobuf:"varint,3,opt,name=kv_least,json=kvLeast,proto3" json:"kv_least,omitempty"`       // of KV blocks that all replicas need at least
-	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                     // that are loaded, or wait for memory
+	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"`      // reserved for KV blocks, divided among the replicas
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights, workspace and adapters of all replicas
+	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
+	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1256,9 +1227,9 @@ func (x *MemoryBudget) GetFixed() uint64 {
 	return 0
 }
 
-func (x *MemoryBudget) GetKvLeast() uint64 {
+func (x *MemoryBudget) GetKvMinBytes() uint64 {
 	if x != nil {
-		return x.KvLeast
+		return x.KvMinBytes
 	}
 	return 0
 }
@@ -1270,13 +1241,13 @@ func (x *MemoryBudget) GetReplicas() []string {
 	return nil
 }
 
-// Quarantine says why a device takes nothing.
+// Quarantine is why a device accepts no work.
 type Quarantine struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Cause         QuarantineCause        `protobuf:"varint,1,opt,name=cause,proto3,enum=troupe.v1.QuarantineCause" json:"cause,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for people
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for humans
 	Since         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	SelfTest      string                 `protobuf:"bytes,4,opt,name=self_test,json=selfTest,proto3" json:"self_test,omitempty"` // how the last one ended; empty: there was none, or it runs
+	SelfTest      string                 `protobuf:"bytes,4,opt,name=self_test,json=selfTest,proto3" json:"self_test,omitempty"` // result of the last self-test; empty: none yet, or running
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1339,7 +1310,8 @@ func (x *Quarantine) GetSelfTest() string {
 	return ""
 }
 
-// GpuHealth is a device at one moment. What is absent, the device does not tell.
+// GpuHealth is the health of a device at one moment. A value that the device does not report is
+// absent.
 type GpuHealth struct {
 	state                    protoimpl.MessageState `protogen:"open.v1"`
 	Observed                 *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observed,proto3" json:"observed,omitempty"`
@@ -1350,11 +1322,11 @@ type GpuHealth struct {
 	PowerMilliwatts          *uint32                `protobuf:"varint,6,opt,name=power_milliwatts,json=powerMilliwatts,proto3,oneof" json:"power_milliwatts,omitempty"`
 	EccCorrected             *uint64                `protobuf:"varint,7,opt,name=ecc_corrected,json=eccCorrected,proto3,oneof" json:"ecc_corrected,omitempty"` // since the driver was loaded
 	EccUncorrectable         *uint64                `protobuf:"varint,8,opt,name=ecc_uncorrectable,json=eccUncorrectable,proto3,oneof" json:"ecc_uncorrectable,omitempty"`
-	RemapPending             bool                   `protobuf:"varint,9,opt,name=remap_pending,json=remapPending,proto3" json:"remap_pending,omitempty"` // a faulty row of memory is replaced at the next reset
+	RemapPending             bool                   `protobuf:"varint,9,opt,name=remap_pending,json=remapPending,proto3" json:"remap_pending,omitempty"` // a faulty memory row is replaced at the next reset
 	RemapFailed              bool                   `protobuf:"varint,10,opt,name=remap_failed,json=remapFailed,proto3" json:"remap_failed,omitempty"`
-	PcieGeneration           uint32                 `protobuf:"varint,11,opt,name=pcie_generation,json=pcieGeneration,proto3" json:"pcie_generation,omitempty"` // as the link runs now; 0: not told
+	PcieGeneration           uint32                 `protobuf:"varint,11,opt,name=pcie_generation,json=pcieGeneration,proto3" json:"pcie_generation,omitempty"` // current; 0: unknown
 	PcieWidth                uint32                 `protobuf:"varint,12,opt,name=pcie_width,json=pcieWidth,proto3" json:"pcie_width,omitempty"`
-	Nvlinks                  uint32                 `protobuf:"varint,13,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"` // that are up
+	Nvlinks                  uint32                 `protobuf:"varint,13,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"` // number of active links
 	Events                   []*GpuEvent            `protobuf:"bytes,14,rep,name=events,proto3" json:"events,omitempty"`    // the last few, the newest last
 	unknownFields            protoimpl.UnknownFields
 	sizeCache                protoimpl.SizeCache
@@ -1488,7 +1460,7 @@ func (x *GpuHealth) GetEvents() []*GpuEvent {
 	return nil
 }
 
-// GpuEvent is what the device or its driver reported.
+// GpuEvent is an error or event that the device or its driver reported.
 type GpuEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
@@ -1541,7 +1513,7 @@ func (x *GpuEvent) GetDetail() string {
 	return ""
 }
 
-// GpuFacts do not change while the node runs.
+// GpuFacts are properties that do not change while the node runs.
 type GpuFacts struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Pci                  string                 `protobuf:"bytes,1,opt,name=pci,proto3" json:"pci,omitempty"`
@@ -1623,7 +1595,7 @@ type GpuNeighbour struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Uuid          string                 `protobuf:"bytes,1,opt,name=uuid,proto3" json:"uuid,omitempty"`
 	Nvlinks       uint32                 `protobuf:"varint,2,opt,name=nvlinks,proto3" json:"nvlinks,omitempty"`
-	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"` // what lies between on PCIe: "one PCIe switch", "another NUMA node"
+	Level         string                 `protobuf:"bytes,3,opt,name=level,proto3" json:"level,omitempty"` // the PCIe distance: "one PCIe switch", "another NUMA node"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1679,11 +1651,11 @@ func (x *GpuNeighbour) GetLevel() string {
 	return ""
 }
 
-// QuarantineGpu (command) has a device take nothing more, and what is there move away.
+// QuarantineGpu (command) stops new loads on a device. Its replicas move elsewhere.
 type QuarantineGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // why, for people
+	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // the reason, for humans
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1822,11 +1794,11 @@ func (*QuarantineGpuResult_Quarantined) isQuarantineGpuResult_Outcome() {}
 
 func (*QuarantineGpuResult_Refused) isQuarantineGpuResult_Outcome() {}
 
-// ReleaseGpu (command) ends a quarantine, once the device has passed a self-test.
+// ReleaseGpu (command) ends a quarantine once the device has passed a self-test.
 type ReleaseGpu struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Untested      bool                   `protobuf:"varint,2,opt,name=untested,proto3" json:"untested,omitempty"` // without one
+	Untested      bool                   `protobuf:"varint,2,opt,name=untested,proto3" json:"untested,omitempty"` // skip the self-test
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1965,10 +1937,10 @@ func (*ReleaseGpuResult_Released) isReleaseGpuResult_Outcome() {}
 
 func (*ReleaseGpuResult_Refused) isReleaseGpuResult_Outcome() {}
 
-// DeviceFailed (event, from an engine to the gpu actor of its device): the device takes no more work.
+// DeviceFailed (event, from an engine to the gpu actor of its device): the device no longer works.
 type DeviceFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // of the engine that found it so
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the engine that reports it
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2018,6 +1990,7 @@ func (x *DeviceFailed) GetDetail() string {
 	return ""
 }
 
+// GpuLease (report) is device memory granted to an owner.
 type GpuLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
@@ -2086,15 +2059,16 @@ func (x *GpuLease) GetPages() uint32 {
 	return 0
 }
 
-// KVReport (event, from a replica to the gpu actor of its device, every second) says what it does with the KV memory of its lease.
+// KVReport (event, from a replica to the gpu actor of its device, every second) is how the replica
+// uses the KV memory of its lease.
 type KVReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Least         uint32                 `protobuf:"varint,3,opt,name=least,proto3" json:"least,omitempty"` // blocks that it can live with: one sequence of full length
-	Wants         uint32                 `protobuf:"varint,4,opt,name=wants,proto3" json:"wants,omitempty"` // more blocks that it would put to use at once
+	MinBlocks     uint32                 `protobuf:"varint,3,opt,name=min_blocks,json=minBlocks,proto3" json:"min_blocks,omitempty"`          // minimum: the blocks of one sequence of full length
+	WantedBlocks  uint32                 `protobuf:"varint,4,opt,name=wanted_blocks,json=wantedBlocks,proto3" json:"wanted_blocks,omitempty"` // additional blocks that the replica would use at once
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
-	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // when it last ran a step
+	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2143,16 +2117,16 @@ func (x *KVReport) GetBlocks() uint32 {
 	return 0
 }
 
-func (x *KVReport) GetLeast() uint32 {
+func (x *KVReport) GetMinBlocks() uint32 {
 	if x != nil {
-		return x.Least
+		return x.MinBlocks
 	}
 	return 0
 }
 
-func (x *KVReport) GetWants() uint32 {
+func (x *KVReport) GetWantedBlocks() uint32 {
 	if x != nil {
-		return x.Wants
+		return x.WantedBlocks
 	}
 	return 0
 }
@@ -2171,8 +2145,8 @@ func (x *KVReport) GetLastUsed() *timestamppb.Timestamp {
 	return nil
 }
 
-// ShrinkKV (command, from the gpu actor to a replica) has it give up the blocks beyond so many. It is repeated until the answer comes; one that
-// GrowKV overtakes is over.
+// ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
+// number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -2233,12 +2207,13 @@ func (x *ShrinkKV) GetAttempt() uint64 {
 	return 0
 }
 
-// KVShrunk answers ShrinkKV once nobody uses the blocks beyond. No step runs from then on until GrowKV: it is repeated until that comes.
+// KVShrunk answers ShrinkKV once no block beyond the number is in use. It is repeated, and no step
+// runs, until GrowKV arrives.
 type KVShrunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // nothing changes
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // set: the lease keeps its size
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2294,7 +2269,8 @@ func (x *KVShrunk) GetRefused() *Refused {
 	return nil
 }
 
-// GrowKV (event, from the gpu actor to a replica) says how many blocks the lease has now, after it grew or shrank, or did not.
+// GrowKV (event, from the gpu actor to a replica) is the number of blocks that the lease has after
+// it was resized, or after that failed.
 type GrowKV struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -2403,12 +2379,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xfd\x01\n" +
-	"\rSwitchMetrics\x12/\n" +
-	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
-	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
-	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12/\n" +
-	"\x05graph\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graph\x12\x16\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"l\n" +
+	"\rSwitchMetrics\x12-\n" +
+	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"B\n" +
 	"\vUnloadModel\x12\x1d\n" +
@@ -2446,12 +2419,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
-	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"z\n" +
+	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"\x81\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
-	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12\x19\n" +
-	"\bkv_least\x18\x03 \x01(\x04R\akvLeast\x12\x1a\n" +
+	"\x05fixed\x18\x02 \x01(\x04R\x05fixed\x12 \n" +
+	"\fkv_min_bytes\x18\x03 \x01(\x04R\n" +
+	"kvMinBytes\x12\x1a\n" +
 	"\breplicas\x18\x04 \x03(\tR\breplicas\"\xa5\x01\n" +
 	"\n" +
 	"Quarantine\x120\n" +
@@ -2524,12 +2498,13 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xd3\x01\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xeb\x01\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x14\n" +
-	"\x05least\x18\x03 \x01(\rR\x05least\x12\x14\n" +
-	"\x05wants\x18\x04 \x01(\rR\x05wants\x124\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
+	"\n" +
+	"min_blocks\x18\x03 \x01(\rR\tminBlocks\x12#\n" +
+	"\rwanted_blocks\x18\x04 \x01(\rR\fwantedBlocks\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
@@ -2542,14 +2517,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\xca\x01\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\x99\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
-	"\x12GPU_STATE_DRAINING\x10\x02\x12\x15\n" +
+	"\x0eGPU_STATE_IDLE\x10\x01\x12\x15\n" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
-	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
-	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
+	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
 	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
@@ -2615,36 +2588,33 @@ var file_messages_gpu_proto_depIdxs = []int32{
 	8,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	7,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
 	30, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	31, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
-	31, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
-	31, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	31, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
-	11, // 9: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	30, // 10: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	0,  // 11: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	25, // 12: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	15, // 13: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	16, // 14: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	18, // 15: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	14, // 16: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	1,  // 17: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	32, // 18: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	32, // 19: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	17, // 20: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	32, // 21: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	19, // 22: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	13, // 23: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	30, // 24: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	13, // 25: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	30, // 26: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	33, // 27: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	32, // 28: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	30, // 29: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	31, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	11, // 6: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	30, // 7: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	0,  // 8: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	25, // 9: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	15, // 10: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	16, // 11: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	18, // 12: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	14, // 13: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	32, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	32, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	17, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	32, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	19, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	13, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	30, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	13, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	30, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	33, // 24: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	32, // 25: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	30, // 26: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }

@@ -4,7 +4,8 @@
 // 	protoc        (unknown)
 // source: messages/kv.proto
 
-// KV blocks by the operator's word: troupe.v1.kv.* of the control API, and what it sends to replicas and to the tiers below HBM.
+// Control of KV blocks by the operator: troupe.v1.kv.* of the control API, and its messages to
+// replicas and to the tiers below HBM.
 
 package messages
 
@@ -23,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// troupe.v1.kv.stats: where KV blocks are, and what has moved.
+// troupe.v1.kv.stats: the state of the tiers, and what moved between them.
 type KvStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // empty: all
@@ -71,7 +72,7 @@ func (x *KvStatsRequest) GetNode() string {
 type KvStatsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Nodes         []*KvNode              `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Pins          []*PinnedPrefix        `protobuf:"bytes,2,rep,name=pins,proto3" json:"pins,omitempty"` // without their tokens
+	Pins          []*PinnedPrefix        `protobuf:"bytes,2,rep,name=pins,proto3" json:"pins,omitempty"` // without tokens
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -120,13 +121,13 @@ func (x *KvStatsResponse) GetPins() []*PinnedPrefix {
 	return nil
 }
 
-// KvNode (report) is what one node has of KV blocks. Counts are since its actors started.
+// KvNode (report) is the state of a node's KV tiers. Counters start with its actors.
 type KvNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,2,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why it could not be asked; empty where it answered
-	Tiers         []*KvTier              `protobuf:"bytes,3,rep,name=tiers,proto3" json:"tiers,omitempty"`             // below HBM, the fastest first
-	Replicas      []*ReplicaStatus       `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`       // whose blocks are in HBM
+	Unreachable   string                 `protobuf:"bytes,2,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why the node did not answer; empty if it did
+	Tiers         []*KvTier              `protobuf:"bytes,3,rep,name=tiers,proto3" json:"tiers,omitempty"`             // tiers below HBM, the fastest first
+	Replicas      []*ReplicaStatus       `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`       // replicas with blocks in HBM
 	Paths         []*KvPath              `protobuf:"bytes,5,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -197,11 +198,12 @@ func (x *KvNode) GetPaths() []*KvPath {
 	return nil
 }
 
+// KvTier (report) is a tier below HBM.
 type KvTier struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Detail        string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`                         // what it is made of
-	SlotBytes     uint64                 `protobuf:"varint,2,opt,name=slot_bytes,json=slotBytes,proto3" json:"slot_bytes,omitempty"` // the largest block that it takes: as much as fits into one of its slabs
-	Watermark     float64                `protobuf:"fixed64,3,opt,name=watermark,proto3" json:"watermark,omitempty"`                 // share of the slots above which blocks leave
+	Detail        string                 `protobuf:"bytes,1,opt,name=detail,proto3" json:"detail,omitempty"`                         // what the tier is made of
+	SlotBytes     uint64                 `protobuf:"varint,2,opt,name=slot_bytes,json=slotBytes,proto3" json:"slot_bytes,omitempty"` // the largest block that it accepts: the size of a slab
+	Watermark     float64                `protobuf:"fixed64,3,opt,name=watermark,proto3" json:"watermark,omitempty"`                 // share of used slots above which blocks are demoted
 	Policy        string                 `protobuf:"bytes,4,opt,name=policy,proto3" json:"policy,omitempty"`
 	Slots         *SlotsStatus           `protobuf:"bytes,5,opt,name=slots,proto3" json:"slots,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -273,15 +275,15 @@ func (x *KvTier) GetSlots() *SlotsStatus {
 	return nil
 }
 
-// KvPath is what was copied from one tier to another.
+// KvPath (report) is the copies from one tier to another.
 type KvPath struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          string                 `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"` // "hbm"
 	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`     // "dram"
 	Blocks        uint64                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Seconds       float64                `protobuf:"fixed64,5,opt,name=seconds,proto3" json:"seconds,omitempty"` // that the copies took, one after the other
-	Failed        uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`    // blocks that were to be copied and did not come: in time, intact, or at all
+	Seconds       float64                `protobuf:"fixed64,5,opt,name=seconds,proto3" json:"seconds,omitempty"` // total time of the copies
+	Failed        uint64                 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`    // blocks that did not arrive, or late, or damaged
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,12 +360,13 @@ func (x *KvPath) GetFailed() uint64 {
 	return 0
 }
 
-// troupe.v1.kv.offload: copies down now what is in HBM and in no tier below. It stays in HBM until its place is needed.
+// troupe.v1.kv.offload: copies down all blocks in HBM without a copy in a tier below. They stay in
+// HBM until they are evicted.
 type KvOffloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`       // empty: all
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`     // likewise
-	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"` // likewise
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`     // empty: all
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"` // empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -463,16 +466,16 @@ func (x *KvOffloadResponse) GetMoved() []*KvMoved {
 	return nil
 }
 
-// troupe.v1.kv.restore: copies up to HBM now what tiers below have of a prefix.
+// troupe.v1.kv.restore: copies up to HBM the blocks of a prefix that the tiers below have.
 type KvRestoreRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // empty: all of the model
+	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"` // empty: all replicas of the model
 	Adapter       string                 `protobuf:"bytes,3,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Prompt        string                 `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"` // one of prompt, messages and tokens
 	Messages      []*KvMessage           `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,6,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
-	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // whose prefix; empty or "shared": that of the shared space
+	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // owner of the prefix; empty or "shared": the shared space
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,7 +603,7 @@ func (x *KvRestoreResponse) GetMoved() []*KvMoved {
 	return nil
 }
 
-// troupe.v1.kv.flush: drops all blocks that nobody reads and that are not pinned.
+// troupe.v1.kv.flush: drops all blocks without readers and pins.
 type KvFlushRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // empty: all
@@ -697,18 +700,18 @@ func (x *KvFlushResponse) GetMoved() []*KvMoved {
 	return nil
 }
 
-// KvMoved is what became of blocks at one place.
+// KvMoved is the result of an offload, restore or flush at one place.
 type KvMoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`       // of a flush
-	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"` // of an offload or a restore, or of a flush of HBM
-	Blocks        uint32                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`  // offloaded, restored or dropped
-	There         uint32                 `protobuf:"varint,5,opt,name=there,proto3" json:"there,omitempty"`    // were in place before
+	Tier          string                 `protobuf:"bytes,2,opt,name=tier,proto3" json:"tier,omitempty"`        // of a flush
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`  // of an offload or a restore, or of a flush of HBM
+	Blocks        uint32                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`   // offloaded, restored or dropped
+	Present       uint32                 `protobuf:"varint,5,opt,name=present,proto3" json:"present,omitempty"` // blocks that were already in place
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Seconds       float64                `protobuf:"fixed64,7,opt,name=seconds,proto3" json:"seconds,omitempty"`
-	Detail        string                 `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`           // why not all
-	Unreachable   string                 `protobuf:"bytes,9,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why the node could not be asked
+	Detail        string                 `protobuf:"bytes,8,opt,name=detail,proto3" json:"detail,omitempty"`           // why some blocks were not moved
+	Unreachable   string                 `protobuf:"bytes,9,opt,name=unreachable,proto3" json:"unreachable,omitempty"` // why the node did not answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -771,9 +774,9 @@ func (x *KvMoved) GetBlocks() uint32 {
 	return 0
 }
 
-func (x *KvMoved) GetThere() uint32 {
+func (x *KvMoved) GetPresent() uint32 {
 	if x != nil {
-		return x.There
+		return x.Present
 	}
 	return 0
 }
@@ -806,16 +809,17 @@ func (x *KvMoved) GetUnreachable() string {
 	return ""
 }
 
-// troupe.v1.kv.pin: blocks of a prefix are evicted last from HBM, and never from the tier below. It holds for replicas that start later, too.
+// troupe.v1.kv.pin: the blocks of a prefix are evicted last from HBM, and never from the tier
+// below. The pin also applies to replicas that start later.
 type KvPinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // empty: made of the model and the prefix
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // empty: derived from the model and the prefix
 	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	Adapter       string                 `protobuf:"bytes,3,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Prompt        string                 `protobuf:"bytes,4,opt,name=prompt,proto3" json:"prompt,omitempty"` // one of prompt, messages and tokens
 	Messages      []*KvMessage           `protobuf:"bytes,5,rep,name=messages,proto3" json:"messages,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,6,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
-	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // whose prefix; empty or "shared": that of the shared space
+	Tenant        string                 `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"` // owner of the prefix; empty or "shared": the shared space
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -943,7 +947,7 @@ func (x *KvPinResponse) GetPin() *PinnedPrefix {
 	return nil
 }
 
-// troupe.v1.kv.unpin
+// troupe.v1.kv.unpin: removes a pin.
 type KvUnpinRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1032,7 +1036,7 @@ func (x *KvUnpinResponse) GetName() string {
 	return ""
 }
 
-// KvMessage is a turn of a chat, as in the OpenAI API.
+// KvMessage is a chat message, as in the OpenAI API.
 type KvMessage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
@@ -1085,7 +1089,7 @@ func (x *KvMessage) GetContent() string {
 	return ""
 }
 
-// PinnedPrefix (desired; key pins.<name> of the bucket `troupe`).
+// PinnedPrefix (desired; key pins.<name> of the bucket `troupe`) is a pinned prefix.
 type PinnedPrefix struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1093,8 +1097,8 @@ type PinnedPrefix struct {
 	Adapter       string                 `protobuf:"bytes,3,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,4,rep,packed,name=tokens,proto3" json:"tokens,omitempty"` // whole blocks
 	Blocks        uint32                 `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Tenant        string                 `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`                        // whose prefix; empty: that of the shared space
-	CacheSalt     []byte                 `protobuf:"bytes,7,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // of the tenant, as a node gives it to its replicas; never stored or shown
+	Tenant        string                 `protobuf:"bytes,6,opt,name=tenant,proto3" json:"tenant,omitempty"`                        // owner of the prefix; empty: the shared space
+	CacheSalt     []byte                 `protobuf:"bytes,7,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // salt of the tenant, set by a node for its replicas; never stored or shown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1178,7 +1182,7 @@ func (x *PinnedPrefix) GetCacheSalt() []byte {
 	return nil
 }
 
-// troupe.v1.node.<name>.kv, asked by the node that answers troupe.v1.kv.*
+// troupe.v1.node.<name>.kv: requested by the node that answers troupe.v1.kv.*
 type KvNodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to What:
@@ -1345,7 +1349,8 @@ func (x *KvNodeResponse) GetMoved() []*KvMoved {
 	return nil
 }
 
-// OffloadBlocks (command, to a replica): all committed blocks that no tier below has are copied down.
+// OffloadBlocks (command, to a replica) copies down all committed blocks without a copy in a tier
+// below.
 type OffloadBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1390,13 +1395,14 @@ func (x *OffloadBlocks) GetRequestId() string {
 	return ""
 }
 
-// RestoreBlocks (command, to a replica): what the tiers below have of these tokens is copied up.
+// RestoreBlocks (command, to a replica) copies up the blocks of these tokens that the tiers below
+// have.
 type RestoreBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Adapter       string                 `protobuf:"bytes,2,opt,name=adapter,proto3" json:"adapter,omitempty"`
 	Tokens        []uint32               `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
-	CacheSalt     []byte                 `protobuf:"bytes,4,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // as of SequenceSpec
+	CacheSalt     []byte                 `protobuf:"bytes,4,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"` // as in SequenceSpec
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,7 +1465,7 @@ func (x *RestoreBlocks) GetCacheSalt() []byte {
 	return nil
 }
 
-// FlushBlocks (command, to a replica or a tier): blocks that nobody uses and that are not pinned are dropped.
+// FlushBlocks (command, to a replica or a tier) drops blocks that are neither in use nor pinned.
 type FlushBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1595,7 +1601,8 @@ func (*BlocksMoved_Moved) isBlocksMoved_Outcome() {}
 
 func (*BlocksMoved_Refused) isBlocksMoved_Outcome() {}
 
-// PinBlocks (event, to a tier): all blocks that a replica wants pinned. It is said again every second; what is not said for ten is pinned no more.
+// PinBlocks (event, to a tier) lists all blocks that a replica keeps pinned. It is repeated every
+// second; a pin that is not repeated for ten seconds expires.
 type PinBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -1698,13 +1705,13 @@ const file_messages_kv_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\";\n" +
 	"\x0fKvFlushResponse\x12(\n" +
-	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xe3\x01\n" +
+	"\x05moved\x18\x01 \x03(\v2\x12.troupe.v1.KvMovedR\x05moved\"\xe7\x01\n" +
 	"\aKvMoved\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\tR\x04tier\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x16\n" +
-	"\x06blocks\x18\x04 \x01(\rR\x06blocks\x12\x14\n" +
-	"\x05there\x18\x05 \x01(\rR\x05there\x12\x14\n" +
+	"\x06blocks\x18\x04 \x01(\rR\x06blocks\x12\x18\n" +
+	"\apresent\x18\x05 \x01(\rR\apresent\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x18\n" +
 	"\aseconds\x18\a \x01(\x01R\aseconds\x12\x16\n" +
 	"\x06detail\x18\b \x01(\tR\x06detail\x12 \n" +

@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: messages/kvblock.proto
 
-// Spoken by the KV tier actors. A replica decides where its blocks go; the tier remembers what is in them,
-// so that the replica's successor finds it again.
+// Messages of the actor of the HBM tier. A replica decides where its blocks go. The tier records
+// their contents, so that the replica's next incarnation can recover them.
 
 package messages
 
@@ -24,8 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AdoptBlocks (command) asks what a lease's blocks hold: nothing for a new lease, everything
-// committed and not evicted by an earlier incarnation of the owner.
+// AdoptBlocks (command) asks for the contents of a lease's blocks: none for a new lease, otherwise
+// every block that an earlier incarnation of the owner committed and did not evict.
 type AdoptBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -244,11 +244,11 @@ func (x *BlocksAdopted) GetResident() []*Block {
 	return nil
 }
 
-// Block is a full block whose content is known by its hash.
+// Block is a full block, whose content is identified by its hash.
 type Block struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"` // in the lease's arena
-	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`    // 16 bytes, chained over model, adapter and all tokens up to the block's end
+	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"` // index within the lease
+	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`    // 16 bytes, chained over model, adapter and all tokens up to the end of the block
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -297,8 +297,8 @@ func (x *Block) GetHash() []byte {
 	return nil
 }
 
-// BlocksChanged (event) keeps the tier in step with the replica. It is sent before the step that
-// overwrites an evicted block, and after the one that filled a committed block.
+// BlocksChanged (event) updates the tier's record. The replica sends it before the step that
+// overwrites an evicted block, and after the step that filled a committed block.
 type BlocksChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -359,7 +359,7 @@ func (x *BlocksChanged) GetCommitted() []*Block {
 	return nil
 }
 
-// BlocksReleased (event): the lease is gone.
+// BlocksReleased (event): the lease no longer exists.
 type BlocksReleased struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
@@ -404,7 +404,7 @@ func (x *BlocksReleased) GetLease() string {
 	return ""
 }
 
-// GetTier (query).
+// GetTier (query) is answered by TierStatus.
 type GetTier struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -449,7 +449,7 @@ func (x *GetTier) GetRequestId() string {
 	return ""
 }
 
-// TierStatus (report).
+// TierStatus (report) is the HBM of a device by lease.
 type TierStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "hbm"
@@ -514,7 +514,7 @@ type TierLease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Resident      uint32                 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"` // committed, reusable by a request with the same prefix
+	Resident      uint32                 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"` // committed blocks, which requests with the same prefix reuse
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -578,7 +578,8 @@ func (x *TierLease) GetBlockBytes() uint64 {
 	return 0
 }
 
-// BlocksResized (event) says how many blocks a lease has now. Those that remain hold what they held.
+// BlocksResized (event) is the new number of blocks of a lease. The remaining blocks keep their
+// contents.
 type BlocksResized struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`

@@ -4,8 +4,8 @@
 // 	protoc        (unknown)
 // source: messages/member.proto
 
-// Who is in the cluster. Members and leases are values of the KV bucket `troupe-members`, as JSON; the desired state of a
-// node is one of the bucket `troupe`.
+// Membership. Members and leases are values of the KV bucket `troupe-members`, as JSON; the desired
+// state of a node is a value of the bucket `troupe`.
 
 package messages
 
@@ -30,10 +30,10 @@ type MemberState int32
 const (
 	MemberState_MEMBER_STATE_UNSPECIFIED MemberState = 0
 	MemberState_MEMBER_STATE_UP          MemberState = 1
-	MemberState_MEMBER_STATE_LEAVING     MemberState = 2 // it finishes what it has; nothing new goes there
-	// Only in reports: members that are out of the cluster.
-	MemberState_MEMBER_STATE_LOST MemberState = 23 // it was not renewed, and was deleted by another node
-	MemberState_MEMBER_STATE_LEFT MemberState = 24 // it was stopped, and left
+	MemberState_MEMBER_STATE_LEAVING     MemberState = 2 // it finishes running work and gets nothing new
+	// Members outside the cluster, only in reports.
+	MemberState_MEMBER_STATE_LOST MemberState = 23 // not renewed, and deleted by another node
+	MemberState_MEMBER_STATE_LEFT MemberState = 24 // shut down
 )
 
 // Enum value maps for MemberState.
@@ -81,23 +81,25 @@ func (MemberState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_member_proto_rawDescGZIP(), []int{0}
 }
 
-// Member (key members.<name>) is a running node. It is renewed several times a second; whoever sees no renewal for too long
-// deletes it, by compare-and-delete, and with that the member is out.
+// Member (key members.<name>) is a running node, which renews its record several times a second. A
+// node that sees no renewal for too long deletes the record with compare-and-delete, which removes
+// the member from the cluster.
 type Member struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Id          string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`     // "<name>.<incarnation>": a node that rejoins is a new member
-	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // unique among the living
+	Name        string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // unique among the current members
 	Incarnation uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Instance    string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`                          // of the data folder: a restarted node may take over its own name at once
-	Address     string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`                            // where its actors are reached
-	DataAddress string                 `protobuf:"bytes,6,opt,name=data_address,json=dataAddress,proto3" json:"data_address,omitempty"` // its bulk data plane
+	Instance    string                 `protobuf:"bytes,4,opt,name=instance,proto3" json:"instance,omitempty"`                          // of the data folder, so that a restarted node can reuse its name at once
+	Address     string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`                            // address of its actors
+	DataAddress string                 `protobuf:"bytes,6,opt,name=data_address,json=dataAddress,proto3" json:"data_address,omitempty"` // address of its data plane
 	HttpUrl     string                 `protobuf:"bytes,7,opt,name=http_url,json=httpUrl,proto3" json:"http_url,omitempty"`
-	NatsUrl     string                 `protobuf:"bytes,8,opt,name=nats_url,json=natsUrl,proto3" json:"nats_url,omitempty"` // of its embedded server, where it has one
+	NatsUrl     string                 `protobuf:"bytes,8,opt,name=nats_url,json=natsUrl,proto3" json:"nats_url,omitempty"` // of its embedded NATS server, if any
 	State       MemberState            `protobuf:"varint,9,opt,name=state,proto3,enum=troupe.v1.MemberState" json:"state,omitempty"`
 	Gpus        []string               `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	Version     string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	Started     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=started,proto3" json:"started,omitempty"`
-	// Inbox prefixes of the NATS users that this node knows. All nodes answer below them.
+	// Inbox prefixes of the NATS users that this node knows. All nodes answer requests with
+	// these prefixes.
 	InboxPrefixes []string `protobuf:"bytes,13,rep,name=inbox_prefixes,json=inboxPrefixes,proto3" json:"inbox_prefixes,omitempty"`
 	WireVersion   uint32   `protobuf:"varint,14,opt,name=wire_version,json=wireVersion,proto3" json:"wire_version,omitempty"` // of the messages between nodes; 0: before versions were counted
 	unknownFields protoimpl.UnknownFields
@@ -232,12 +234,12 @@ func (x *Member) GetWireVersion() uint32 {
 	return 0
 }
 
-// Lease (key leases.<name>) says which member holds a cluster-wide role: "deployment.<model>", "planner". Its revision is
-// the term of that reign. A lease whose member is gone is free.
+// Lease (key leases.<name>) is the member that holds a cluster-wide role: "deployment.<model>" or
+// "planner". The revision of the record is the term. A lease of a member that has left is free.
 type Lease struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Member        string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"` // id
+	Member        string                 `protobuf:"bytes,2,opt,name=member,proto3" json:"member,omitempty"` // id of the member
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,7 +288,7 @@ func (x *Lease) GetMember() string {
 	return ""
 }
 
-// NodeSpec (desired; key nodes.<name> of the bucket `troupe`).
+// NodeSpec (desired; key nodes.<name> of the bucket `troupe`) is the desired state of a node.
 type NodeSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -339,12 +341,13 @@ func (x *NodeSpec) GetDraining() bool {
 	return false
 }
 
-// MembersChanged (event, to the actors of a node that care): the members as they are now. Never sent between nodes.
+// MembersChanged (event, to the actors of a node that subscribe) are the current members. It is
+// never sent between nodes.
 type MembersChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Members       []*Member              `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
 	Left          []*Member              `protobuf:"bytes,2,rep,name=left,proto3" json:"left,omitempty"`         // since the last event
-	Draining      []string               `protobuf:"bytes,3,rep,name=draining,proto3" json:"draining,omitempty"` // names, by the operator's word
+	Draining      []string               `protobuf:"bytes,3,rep,name=draining,proto3" json:"draining,omitempty"` // names of nodes that an operator drains
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/migration.proto
 
-// Spoken by two replicas of a model that hand a running sequence over (protocol Migrate).
+// Messages between two replicas of a model that migrate a running sequence (protocol Migrate).
 //
 //   source                              target                         session
 //     OfferSequence ───────────────────▶  reserves blocks
@@ -12,12 +12,13 @@
 //     full blocks ═══ data plane ══════▶   (the source keeps decoding)
 //     pauses the sequence
 //     last block  ═══ data plane ══════▶
-//     ResumeSequence ──────────────────▶  the sequence enters its batch
+//     ResumeSequence ──────────────────▶  adds the sequence to its batch
 //     ◀────────── ResumeSequenceResult
-//     frees                              SequenceMoved ───────────────▶ points at the target
+//     frees                              SequenceMoved ───────────────▶ uses the target
 //
-// Until ResumeSequenceResult the sequence is the source's. A failure before leaves it there, and the target frees what it
-// had reserved; when that answer is lost, both may decode it for a moment: the session drops repeats, and cancels the other one.
+// The source owns the sequence until ResumeSequenceResult. After an earlier failure it keeps the
+// sequence, and the target frees its reservation. If that answer is lost, both may decode the sequence
+// for a moment: the session drops repeated tokens and cancels one of the two.
 
 package messages
 
@@ -36,15 +37,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// MigrateSequences (command, to the source replica). Sequences that no one can take stay where they are.
+// MigrateSequences (command, to the source replica). A sequence that the target refuses stays.
 type MigrateSequences struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // replica
+	Target        string                 `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // name of the target replica
 	TargetActor   *ActorRef              `protobuf:"bytes,3,opt,name=target_actor,json=targetActor,proto3" json:"target_actor,omitempty"`
 	RequestIds    []string               `protobuf:"bytes,4,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"` // empty: all
-	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`                              // 0: the operator's command
-	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`                             // for people
+	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`                              // 0: an operator's command
+	Cause         string                 `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`                             // why, for humans
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,15 +182,15 @@ func (x *MigrateSequencesResult) GetRefused() *Refused {
 	return nil
 }
 
-// SequenceMigration (report) is how one sequence fared.
+// SequenceMigration (report) is the outcome for one sequence.
 type SequenceMigration struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Moved         bool                   `protobuf:"varint,2,opt,name=moved,proto3" json:"moved,omitempty"`
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // why not
-	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`  // over the data plane
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"` // why it stayed
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`  // sent over the data plane
 	Blocks        uint32                 `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	ReusedBlocks  uint32                 `protobuf:"varint,6,opt,name=reused_blocks,json=reusedBlocks,proto3" json:"reused_blocks,omitempty"`  // the target held them already
+	ReusedBlocks  uint32                 `protobuf:"varint,6,opt,name=reused_blocks,json=reusedBlocks,proto3" json:"reused_blocks,omitempty"`  // blocks that the target already had
 	PauseSeconds  float64                `protobuf:"fixed64,7,opt,name=pause_seconds,json=pauseSeconds,proto3" json:"pause_seconds,omitempty"` // from the source's last step to the target's acceptance
 	Seconds       float64                `protobuf:"fixed64,8,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -282,19 +283,19 @@ func (x *SequenceMigration) GetSeconds() float64 {
 	return 0
 }
 
-// OfferSequence (command, to the target).
+// OfferSequence (command, to the target) asks it to reserve blocks for a sequence.
 type OfferSequence struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Sequence       *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Session        *ActorRef              `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	Hashes         [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`  // of the full blocks, in order
-	Tokens         uint32                 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"` // computed so far: full blocks and the last one
+	Hashes         [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`  // hashes of the full blocks, in order
+	Tokens         uint32                 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"` // computed so far, in the full blocks and the last one
 	BlockTokens    uint32                 `protobuf:"varint,6,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	BlockBytes     uint64                 `protobuf:"varint,7,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
-	Layout         string                 `protobuf:"bytes,8,opt,name=layout,proto3" json:"layout,omitempty"`                                        // of a block's bytes; must be equal
-	Attempt        uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`                                     // a repeated offer with the same number repeats the answer
-	RevisionDigest string                 `protobuf:"bytes,10,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the source's files; must be equal
+	Layout         string                 `protobuf:"bytes,8,opt,name=layout,proto3" json:"layout,omitempty"`                                        // layout of a block's bytes; must be equal on both sides
+	Attempt        uint64                 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`                                     // a repeated offer with the same number gets the same answer
+	RevisionDigest string                 `protobuf:"bytes,10,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the source's files; must be equal on both sides
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -497,10 +498,10 @@ func (*OfferSequenceResult_Accepted) isOfferSequenceResult_Outcome() {}
 
 func (*OfferSequenceResult_Refused) isOfferSequenceResult_Outcome() {}
 
-// SequenceOffered: the target has reserved room.
+// SequenceOffered: the target has reserved the blocks.
 type SequenceOffered struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Missing       []uint32               `protobuf:"varint,1,rep,packed,name=missing,proto3" json:"missing,omitempty"` // indices of full blocks that it wants, in order
+	Missing       []uint32               `protobuf:"varint,1,rep,packed,name=missing,proto3" json:"missing,omitempty"` // indices of the full blocks to send, in order
 	Ticket        *BulkTicket            `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -550,13 +551,13 @@ func (x *SequenceOffered) GetTicket() *BulkTicket {
 	return nil
 }
 
-// BulkTicket is the right to send one transfer to a node's data plane.
+// BulkTicket is the permission to send one transfer to a node's data plane.
 type BulkTicket struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	Transfer      string                 `protobuf:"bytes,2,opt,name=transfer,proto3" json:"transfer,omitempty"`
-	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`  // the capability: whoever has it may send
-	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // at most
+	Token         []byte                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`  // bearer token of the permission
+	Bytes         uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"` // maximum size
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,15 +620,15 @@ func (x *BulkTicket) GetBytes() uint64 {
 	return 0
 }
 
-// ResumeSequence (command, to the target): all blocks are there; go on from here.
+// ResumeSequence (command, to the target): all blocks have been sent; continue from here.
 type ResumeSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	Output        []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"`
-	Hashes        [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`     // of all full blocks now
+	Hashes        [][]byte               `protobuf:"bytes,4,rep,name=hashes,proto3" json:"hashes,omitempty"`     // hashes of all full blocks now
 	Tokens        uint32                 `protobuf:"varint,5,opt,name=tokens,proto3" json:"tokens,omitempty"`    // computed
-	Logprobs      []*TokenLogprobs       `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"` // of the output, where asked for
+	Logprobs      []*TokenLogprobs       `protobuf:"bytes,6,rep,name=logprobs,proto3" json:"logprobs,omitempty"` // of the output, if requested
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -708,9 +709,9 @@ type ResumeSequenceResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Attempt       uint64                 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`          // unset: it runs there now
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"`          // unset: the sequence runs on the target
 	Incarnation   uint64                 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the target
-	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`                // that it is on
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`                // node of the target
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -780,7 +781,8 @@ func (x *ResumeSequenceResult) GetNode() string {
 	return ""
 }
 
-// AbandonSequence (command, to the target, no answer): it will not come.
+// AbandonSequence (command, to the target, no answer): the sequence stays at the source; free the
+// reservation.
 type AbandonSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -833,7 +835,7 @@ func (x *AbandonSequence) GetAttempt() uint64 {
 	return 0
 }
 
-// SequenceMoved (event, to the session, which passes it on to the router of its node, to be explained).
+// SequenceMoved (event, to the session, which forwards it to its node's router for explain).
 type SequenceMoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -841,7 +843,7 @@ type SequenceMoved struct {
 	Actor         *ActorRef              `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
-	From          string                 `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`   // replica
+	From          string                 `protobuf:"bytes,6,opt,name=from,proto3" json:"from,omitempty"`   // source replica
 	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"` // of the command
 	Report        *SequenceMigration     `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields

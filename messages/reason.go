@@ -1,12 +1,10 @@
 package messages
 
-// HTTPStatus is the HTTP status that fits a reason. Errors over NATS carry it too.
+// HTTPStatus returns the HTTP status of a refusal. Errors over NATS carry it too.
 func (r Reason) HTTPStatus() int {
 	switch r {
 	case Reason_REASON_INVALID_ARGUMENT, Reason_REASON_TOO_LONG, Reason_REASON_UNSUPPORTED:
 		return 400
-	case Reason_REASON_UNAUTHENTICATED:
-		return 401
 	case Reason_REASON_FORBIDDEN:
 		return 403
 	case Reason_REASON_NOT_FOUND:
@@ -24,5 +22,5 @@ func (r Reason) HTTPStatus() int {
 	case Reason_REASON_DEADLINE, Reason_REASON_OUTCOME_UNKNOWN:
 		return 504
 	}
-	return 500 // REASON_NUMERIC too: no other try gives another answer
+	return 500 // also for REASON_NUMERIC: a retry gives the same result
 }

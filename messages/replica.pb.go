@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/replica.proto
 
-// Spoken by replicas, their engine, the group that supervises them and the deployment that wants them.
+// Messages of replicas, their engine, the replicas group that supervises them, and their deployment.
 
 package messages
 
@@ -87,15 +87,15 @@ type ReplicaSpec struct {
 	Gpu            string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // "gpu-0"
 	BlockTokens    uint32                 `protobuf:"varint,5,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	KvBlocks       uint32                 `protobuf:"varint,6,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
-	MaxSequences   uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`          // running at once
-	MaxWaiting     uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`                // queued beyond that
+	MaxSequences   uint32                 `protobuf:"varint,7,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"`          // maximum of running sequences
+	MaxWaiting     uint32                 `protobuf:"varint,8,opt,name=max_waiting,json=maxWaiting,proto3" json:"max_waiting,omitempty"`                // maximum of queued sequences
 	StepTokens     uint32                 `protobuf:"varint,9,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`                // token budget of a step
-	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                              // name of the member that it is placed on
+	Node           string                 `protobuf:"bytes,10,opt,name=node,proto3" json:"node,omitempty"`                                              // name of the node that it is placed on
 	Priority       PriorityClass          `protobuf:"varint,11,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`        // of its deployment
-	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // of 2 MiB, for adapters; 0: leased at the first request that has one
-	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // different ones in a step; 0: 32
+	AdapterPages   uint32                 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`         // pages of 2 MiB for adapters; 0: leased at the first request for one
+	MaxAdapters    uint32                 `protobuf:"varint,13,opt,name=max_adapters,json=maxAdapters,proto3" json:"max_adapters,omitempty"`            // distinct adapters per step; 0: 32
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
-	RevisionDigest string                 `protobuf:"bytes,15,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`    // that its files must have; empty: it waits for ConfirmRevision before it serves
+	RevisionDigest string                 `protobuf:"bytes,15,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`    // digest that its files must have; empty: wait for ConfirmRevision before serving
 	Deploy         uint64                 `protobuf:"varint,16,opt,name=deploy,proto3" json:"deploy,omitempty"`                                         // of its deployment
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -243,13 +243,13 @@ func (x *ReplicaSpec) GetDeploy() uint64 {
 	return 0
 }
 
-// StartReplica (command, to the replicas group). A replica of that name that runs already is the answer.
+// StartReplica (command, to the replicas group). If a replica of that name runs, it is the answer.
 type StartReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Replica       *ReplicaSpec           `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
-	Deployment    *ActorRef              `protobuf:"bytes,3,opt,name=deployment,proto3" json:"deployment,omitempty"` // told of everything that happens to it
-	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`            // of the deployment's reign; an older one than was seen is refused
+	Deployment    *ActorRef              `protobuf:"bytes,3,opt,name=deployment,proto3" json:"deployment,omitempty"` // receives the events of the replica
+	Term          uint64                 `protobuf:"varint,4,opt,name=term,proto3" json:"term,omitempty"`            // of the deployment's leadership; a term older than the latest is refused
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,13 +462,14 @@ func (x *ReplicaStarted) GetSpec() *ReplicaSpec {
 	return nil
 }
 
-// StopReplica (command, to the replicas group): answered when it is gone and its memory is free.
+// StopReplica (command, to the replicas group) is answered when the replica has ended and its
+// memory is free.
 type StopReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Replica       string                 `protobuf:"bytes,2,opt,name=replica,proto3" json:"replica,omitempty"`
 	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
-	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // where its lease is, also where the replica itself is gone already
+	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // device of its lease, which may outlive the replica
 	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -629,7 +630,7 @@ func (*StopReplicaResult_Stopped) isStopReplicaResult_Outcome() {}
 
 func (*StopReplicaResult_Refused) isStopReplicaResult_Outcome() {}
 
-// ReplicaStopped: it is gone.
+// ReplicaStopped: the replica has ended.
 type ReplicaStopped struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -674,7 +675,8 @@ func (x *ReplicaStopped) GetReplica() string {
 	return ""
 }
 
-// RestartReplica (command, to the replicas group): as after a crash. The weights stay where they are.
+// RestartReplica (command, to the replicas group) restarts a replica as after a crash. Its weights
+// stay on the device.
 type RestartReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -821,9 +823,9 @@ func (*RestartReplicaResult_Refused) isRestartReplicaResult_Outcome() {}
 type ListReplicas struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`           // empty: of all
-	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`            // of the deployment that asks; announces its reign
-	Deployment    *ActorRef              `protobuf:"bytes,4,opt,name=deployment,proto3" json:"deployment,omitempty"` // the replicas' new one; unset: it stays as it is
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`           // empty: all
+	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`            // of the requesting deployment, which it announces
+	Deployment    *ActorRef              `protobuf:"bytes,4,opt,name=deployment,proto3" json:"deployment,omitempty"` // the replicas' new deployment actor; unset: unchanged
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,7 +892,7 @@ type ListReplicasResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replicas      []*ReplicaStarted      `protobuf:"bytes,1,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
-	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // of a stale term
+	Refused       *Refused               `protobuf:"bytes,3,opt,name=refused,proto3" json:"refused,omitempty"` // with STALE_TERM
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,7 +948,8 @@ func (x *ListReplicasResult) GetRefused() *Refused {
 	return nil
 }
 
-// ReplicaChanged (event, to the deployment): sent at every change of state, and when load changes much.
+// ReplicaChanged (event, to the deployment) is sent at every change of state, and when the load
+// changes a lot.
 type ReplicaChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        *ReplicaStatus         `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
@@ -999,8 +1002,8 @@ func (x *ReplicaChanged) GetFailure() *Refused {
 	return nil
 }
 
-// ConfirmRevision (command, from the deployment to a replica that was started without a revision_digest):
-// this is the one, serve.
+// ConfirmRevision (command, from the deployment to a replica that was started without a
+// revision_digest): this is the revision to serve.
 type ConfirmRevision struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RevisionDigest string                 `protobuf:"bytes,1,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
@@ -1045,8 +1048,8 @@ func (x *ConfirmRevision) GetRevisionDigest() string {
 	return ""
 }
 
-// DrainReplica (command, no answer, to the replicas group, which passes it on): take nothing new, finish what runs, then
-// ReplicaDrained.
+// DrainReplica (command, no answer, to the replicas group, which forwards it): accept nothing new,
+// finish running sequences, then send ReplicaDrained.
 type DrainReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1115,7 +1118,7 @@ func (x *DrainReplica) GetModel() string {
 	return ""
 }
 
-// ReplicaDrained (event).
+// ReplicaDrained (event): the replica has no sequences left.
 type ReplicaDrained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -1160,7 +1163,7 @@ func (x *ReplicaDrained) GetReplica() string {
 	return ""
 }
 
-// GetReplica (query).
+// GetReplica (query) is answered by ReplicaStatus.
 type GetReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1205,7 +1208,7 @@ func (x *GetReplica) GetRequestId() string {
 	return ""
 }
 
-// ReplicaStatus (report).
+// ReplicaStatus (report) is the state of a replica and its counters.
 type ReplicaStatus struct {
 	state                protoimpl.MessageState `protogen:"open.v1"`
 	Name                 string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1218,47 +1221,46 @@ type ReplicaStatus struct {
 	Waiting              uint32                 `protobuf:"varint,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	KvBlocks             uint32                 `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3" json:"kv_blocks,omitempty"`
 	KvBlocksFree         uint32                 `protobuf:"varint,10,opt,name=kv_blocks_free,json=kvBlocksFree,proto3" json:"kv_blocks_free,omitempty"`       // empty or evictable
-	KvBlocksCached       uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // hold a prefix that may be asked for again
+	KvBlocksCached       uint32                 `protobuf:"varint,11,opt,name=kv_blocks_cached,json=kvBlocksCached,proto3" json:"kv_blocks_cached,omitempty"` // blocks of cached prefixes
 	Steps                uint64                 `protobuf:"varint,12,opt,name=steps,proto3" json:"steps,omitempty"`
 	TokensIn             uint64                 `protobuf:"varint,13,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // prompt tokens computed
 	TokensOut            uint64                 `protobuf:"varint,14,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
-	TokensCached         uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in KV blocks
+	TokensCached         uint64                 `protobuf:"varint,15,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"` // prompt tokens found in cached KV blocks
 	Preemptions          uint64                 `protobuf:"varint,16,opt,name=preemptions,proto3" json:"preemptions,omitempty"`
-	Loads                uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were really read; 1 however often it restarted
+	Loads                uint64                 `protobuf:"varint,17,opt,name=loads,proto3" json:"loads,omitempty"` // times the weights were read from disk; restarts do not count
 	Load                 *SwitchMetrics         `protobuf:"bytes,18,opt,name=load,proto3" json:"load,omitempty"`
 	Node                 string                 `protobuf:"bytes,19,opt,name=node,proto3" json:"node,omitempty"`
 	BlockTokens          uint32                 `protobuf:"varint,20,opt,name=block_tokens,json=blockTokens,proto3" json:"block_tokens,omitempty"`
 	MigratedIn           uint64                 `protobuf:"varint,21,opt,name=migrated_in,json=migratedIn,proto3" json:"migrated_in,omitempty"` // sequences
 	MigratedOut          uint64                 `protobuf:"varint,22,opt,name=migrated_out,json=migratedOut,proto3" json:"migrated_out,omitempty"`
-	KvOffloaded          uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks that a tier below HBM took
-	KvRestored           uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks that came from there
-	KvRecomputed         uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks that were there, and were computed again: faster, or they could not be read
+	KvOffloaded          uint64                 `protobuf:"varint,25,opt,name=kv_offloaded,json=kvOffloaded,proto3" json:"kv_offloaded,omitempty"`    // blocks copied to a tier below HBM
+	KvRestored           uint64                 `protobuf:"varint,26,opt,name=kv_restored,json=kvRestored,proto3" json:"kv_restored,omitempty"`       // blocks copied back from there
+	KvRecomputed         uint64                 `protobuf:"varint,27,opt,name=kv_recomputed,json=kvRecomputed,proto3" json:"kv_recomputed,omitempty"` // blocks stored there but recomputed, because that was faster or they were unreadable
 	MaxSequences         uint32                 `protobuf:"varint,23,opt,name=max_sequences,json=maxSequences,proto3" json:"max_sequences,omitempty"` // running at once
 	StepTokens           uint32                 `protobuf:"varint,24,opt,name=step_tokens,json=stepTokens,proto3" json:"step_tokens,omitempty"`       // token budget of a step
 	KvBlockBytes         uint64                 `protobuf:"varint,40,opt,name=kv_block_bytes,json=kvBlockBytes,proto3" json:"kv_block_bytes,omitempty"`
 	KvBlocksPinned       uint32                 `protobuf:"varint,41,opt,name=kv_blocks_pinned,json=kvBlocksPinned,proto3" json:"kv_blocks_pinned,omitempty"`
-	KvHits               uint64                 `protobuf:"varint,42,opt,name=kv_hits,json=kvHits,proto3" json:"kv_hits,omitempty"` // full blocks of prompts that were in HBM
+	KvHits               uint64                 `protobuf:"varint,42,opt,name=kv_hits,json=kvHits,proto3" json:"kv_hits,omitempty"` // full blocks of prompts found in HBM
 	KvMisses             uint64                 `protobuf:"varint,43,opt,name=kv_misses,json=kvMisses,proto3" json:"kv_misses,omitempty"`
 	KvEvictions          uint64                 `protobuf:"varint,44,opt,name=kv_evictions,json=kvEvictions,proto3" json:"kv_evictions,omitempty"`
 	KvRestores           uint64                 `protobuf:"varint,45,opt,name=kv_restores,json=kvRestores,proto3" json:"kv_restores,omitempty"`                        // sequences whose blocks were restored
-	KvRestoresAvoided    uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed what lay below, which was faster
+	KvRestoresAvoided    uint64                 `protobuf:"varint,46,opt,name=kv_restores_avoided,json=kvRestoresAvoided,proto3" json:"kv_restores_avoided,omitempty"` // sequences that recomputed stored blocks, which was faster
 	Adapters             []*AdapterHeld         `protobuf:"bytes,28,rep,name=adapters,proto3" json:"adapters,omitempty"`                                               // on its device or in host memory
-	KvFetched            uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks that other nodes, or replicas, sent
-	KvFetchFailed        uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that were to come from there, did not, and were computed
-	KvLent               uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks that it sent to others
+	KvFetched            uint64                 `protobuf:"varint,50,opt,name=kv_fetched,json=kvFetched,proto3" json:"kv_fetched,omitempty"`                           // blocks received from other nodes or replicas
+	KvFetchFailed        uint64                 `protobuf:"varint,51,opt,name=kv_fetch_failed,json=kvFetchFailed,proto3" json:"kv_fetch_failed,omitempty"`             // blocks that did not arrive from there and were computed
+	KvLent               uint64                 `protobuf:"varint,52,opt,name=kv_lent,json=kvLent,proto3" json:"kv_lent,omitempty"`                                    // blocks sent to other nodes or replicas
 	AdapterCounts        *AdapterCounts         `protobuf:"bytes,54,opt,name=adapter_counts,json=adapterCounts,proto3" json:"adapter_counts,omitempty"`
-	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and pins of the operator, that wait for an adapter
-	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill ran while their blocks were still being restored
-	KvStepsVoid          uint64                 `protobuf:"varint,61,opt,name=kv_steps_void,json=kvStepsVoid,proto3" json:"kv_steps_void,omitempty"`                            // steps that were run again, since such a restore failed
-	Requests             []string               `protobuf:"bytes,62,rep,name=requests,proto3" json:"requests,omitempty"`                                                        // ids of the sequences that run, wait, come from another replica or leave for one; none where they are more than 4
-	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // ended since their logits were NaN or infinite
-	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of them: the model or adapter, and since when
-	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // that it would have as the only one on its device; more than kv_blocks: it is squeezed
-	KvTravels            bool                   `protobuf:"varint,53,opt,name=kv_travels,json=kvTravels,proto3" json:"kv_travels,omitempty"`                                    // its weights are known by their content, so that its blocks can leave HBM and come back
-	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of what it has loaded
+	AdaptersAwaited      uint32                 `protobuf:"varint,55,opt,name=adapters_awaited,json=adaptersAwaited,proto3" json:"adapters_awaited,omitempty"`                  // sequences, and operator pins, that wait for an adapter
+	KvRestoresOverlapped uint64                 `protobuf:"varint,60,opt,name=kv_restores_overlapped,json=kvRestoresOverlapped,proto3" json:"kv_restores_overlapped,omitempty"` // sequences whose prefill overlapped with their restore
+	KvStepsAborted       uint64                 `protobuf:"varint,61,opt,name=kv_steps_aborted,json=kvStepsAborted,proto3" json:"kv_steps_aborted,omitempty"`                   // steps run again because such a restore failed
+	SequencesNotFinite   uint64                 `protobuf:"varint,70,opt,name=sequences_not_finite,json=sequencesNotFinite,proto3" json:"sequences_not_finite,omitempty"`       // sequences ended because of NaN or infinite logits
+	NotFinite            string                 `protobuf:"bytes,71,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`                                     // the last of these: the model or adapter, and since when
+	KvBlocksAlone        uint32                 `protobuf:"varint,82,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"`                      // blocks that it would have alone on its device; more than kv_blocks if squeezed
+	KvOffloadReady       bool                   `protobuf:"varint,53,opt,name=kv_offload_ready,json=kvOffloadReady,proto3" json:"kv_offload_ready,omitempty"`                   // the weights are fingerprinted, so that blocks can be offloaded and restored
+	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of the loaded weights
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
-	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: that of its folder's files, which is not that of the deployment
-	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why it could not be loaded again, though it serves: its files are gone, or others
+	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
+	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -1580,18 +1582,11 @@ func (x *ReplicaStatus) GetKvRestoresOverlapped() uint64 {
 	return 0
 }
 
-func (x *ReplicaStatus) GetKvStepsVoid() uint64 {
+func (x *ReplicaStatus) GetKvStepsAborted() uint64 {
 	if x != nil {
-		return x.KvStepsVoid
+		return x.KvStepsAborted
 	}
 	return 0
-}
-
-func (x *ReplicaStatus) GetRequests() []string {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
 }
 
 func (x *ReplicaStatus) GetSequencesNotFinite() uint64 {
@@ -1615,9 +1610,9 @@ func (x *ReplicaStatus) GetKvBlocksAlone() uint32 {
 	return 0
 }
 
-func (x *ReplicaStatus) GetKvTravels() bool {
+func (x *ReplicaStatus) GetKvOffloadReady() bool {
 	if x != nil {
-		return x.KvTravels
+		return x.KvOffloadReady
 	}
 	return false
 }
@@ -1650,7 +1645,7 @@ func (x *ReplicaStatus) GetFolderFault() string {
 	return ""
 }
 
-// EngineReady (event, to the replica): a new incarnation of the engine; a step in flight is lost.
+// EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
 type EngineReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
@@ -1695,7 +1690,8 @@ func (x *EngineReady) GetIncarnation() uint64 {
 	return 0
 }
 
-// RunStep (command, to the engine). Steps are numbered; one is in flight at a time.
+// RunStep (command, to the engine) runs one step. Steps are numbered, and one is in flight at a
+// time.
 type RunStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint64                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -1748,7 +1744,7 @@ func (x *RunStep) GetSequences() []*StepSequence {
 	return nil
 }
 
-// StepSequence: see engine.Sequence.
+// StepSequence is a sequence of a step: see engine.Sequence.
 type StepSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Tokens        []uint32               `protobuf:"varint,1,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
@@ -1760,7 +1756,7 @@ type StepSequence struct {
 	Output        []uint32               `protobuf:"varint,7,rep,packed,name=output,proto3" json:"output,omitempty"`
 	Banned        []uint32               `protobuf:"varint,8,rep,packed,name=banned,proto3" json:"banned,omitempty"`
 	Adapter       string                 `protobuf:"bytes,9,opt,name=adapter,proto3" json:"adapter,omitempty"` // "name@revision", pinned; empty: none
-	Gate          uint64                 `protobuf:"varint,10,opt,name=gate,proto3" json:"gate,omitempty"`     // of the restore that still fills its blocks; 0: none does
+	Gate          uint64                 `protobuf:"varint,10,opt,name=gate,proto3" json:"gate,omitempty"`     // of the restore that still fills its blocks; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1873,7 +1869,7 @@ type RunStepResult struct {
 	//
 	//	*RunStepResult_Done
 	//	*RunStepResult_Refused
-	//	*RunStepResult_Void
+	//	*RunStepResult_Aborted
 	Outcome       isRunStepResult_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1948,10 +1944,10 @@ func (x *RunStepResult) GetRefused() *Refused {
 	return nil
 }
 
-func (x *RunStepResult) GetVoid() *StepVoid {
+func (x *RunStepResult) GetAborted() *StepAborted {
 	if x != nil {
-		if x, ok := x.Outcome.(*RunStepResult_Void); ok {
-			return x.Void
+		if x, ok := x.Outcome.(*RunStepResult_Aborted); ok {
+			return x.Aborted
 		}
 	}
 	return nil
@@ -1969,39 +1965,39 @@ type RunStepResult_Refused struct {
 	Refused *Refused `protobuf:"bytes,4,opt,name=refused,proto3,oneof"`
 }
 
-type RunStepResult_Void struct {
-	Void *StepVoid `protobuf:"bytes,5,opt,name=void,proto3,oneof"`
+type RunStepResult_Aborted struct {
+	Aborted *StepAborted `protobuf:"bytes,5,opt,name=aborted,proto3,oneof"`
 }
 
 func (*RunStepResult_Done) isRunStepResult_Outcome() {}
 
 func (*RunStepResult_Refused) isRunStepResult_Outcome() {}
 
-func (*RunStepResult_Void) isRunStepResult_Outcome() {}
+func (*RunStepResult_Aborted) isRunStepResult_Outcome() {}
 
-// StepVoid: the step did not happen, since the blocks that one of its sequences waited for did not come.
-type StepVoid struct {
+// StepAborted: the step was aborted, since blocks that one of its sequences waited for did not arrive.
+type StepAborted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sequence      uint32                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // of the step
+	Sequence      uint32                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"` // index in the step
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *StepVoid) Reset() {
-	*x = StepVoid{}
+func (x *StepAborted) Reset() {
+	*x = StepAborted{}
 	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *StepVoid) String() string {
+func (x *StepAborted) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*StepVoid) ProtoMessage() {}
+func (*StepAborted) ProtoMessage() {}
 
-func (x *StepVoid) ProtoReflect() protoreflect.Message {
+func (x *StepAborted) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2013,19 +2009,19 @@ func (x *StepVoid) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use StepVoid.ProtoReflect.Descriptor instead.
-func (*StepVoid) Descriptor() ([]byte, []int) {
+// Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
+func (*StepAborted) Descriptor() ([]byte, []int) {
 	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
-func (x *StepVoid) GetSequence() uint32 {
+func (x *StepAborted) GetSequence() uint32 {
 	if x != nil {
 		return x.Sequence
 	}
 	return 0
 }
 
-func (x *StepVoid) GetDetail() string {
+func (x *StepAborted) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
@@ -2080,7 +2076,7 @@ type SampledToken struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         uint32                 `protobuf:"varint,1,opt,name=token,proto3" json:"token,omitempty"`
 	Logprobs      *TokenLogprobs         `protobuf:"bytes,2,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
-	NotFinite     bool                   `protobuf:"varint,3,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"` // the logits hold NaN or infinity; there is no token
+	NotFinite     bool                   `protobuf:"varint,3,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"` // the logits contain NaN or infinity; there is no token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2232,7 +2228,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x91\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x86\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2281,15 +2277,13 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\akv_lent\x184 \x01(\x04R\x06kvLent\x12?\n" +
 	"\x0eadapter_counts\x186 \x01(\v2\x18.troupe.v1.AdapterCountsR\radapterCounts\x12)\n" +
 	"\x10adapters_awaited\x187 \x01(\rR\x0fadaptersAwaited\x124\n" +
-	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12\"\n" +
-	"\rkv_steps_void\x18= \x01(\x04R\vkvStepsVoid\x12\x1a\n" +
-	"\brequests\x18> \x03(\tR\brequests\x120\n" +
+	"\x16kv_restores_overlapped\x18< \x01(\x04R\x14kvRestoresOverlapped\x12(\n" +
+	"\x10kv_steps_aborted\x18= \x01(\x04R\x0ekvStepsAborted\x120\n" +
 	"\x14sequences_not_finite\x18F \x01(\x04R\x12sequencesNotFinite\x12\x1d\n" +
 	"\n" +
 	"not_finite\x18G \x01(\tR\tnotFinite\x12&\n" +
-	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12\x1d\n" +
-	"\n" +
-	"kv_travels\x185 \x01(\bR\tkvTravels\x12%\n" +
+	"\x0fkv_blocks_alone\x18R \x01(\rR\rkvBlocksAlone\x12(\n" +
+	"\x10kv_offload_ready\x185 \x01(\bR\x0ekvOffloadReady\x12%\n" +
 	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12!\n" +
@@ -2310,15 +2304,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x06banned\x18\b \x03(\rR\x06banned\x12\x18\n" +
 	"\aadapter\x18\t \x01(\tR\aadapter\x12\x12\n" +
 	"\x04gate\x18\n" +
-	" \x01(\x04R\x04gate\"\xd6\x01\n" +
+	" \x01(\x04R\x04gate\"\xdf\x01\n" +
 	"\rRunStepResult\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12)\n" +
 	"\x04done\x18\x03 \x01(\v2\x13.troupe.v1.StepDoneH\x00R\x04done\x12.\n" +
-	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12)\n" +
-	"\x04void\x18\x05 \x01(\v2\x13.troupe.v1.StepVoidH\x00R\x04voidB\t\n" +
-	"\aoutcome\">\n" +
-	"\bStepVoid\x12\x1a\n" +
+	"\arefused\x18\x04 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x122\n" +
+	"\aaborted\x18\x05 \x01(\v2\x16.troupe.v1.StepAbortedH\x00R\aabortedB\t\n" +
+	"\aoutcome\"A\n" +
+	"\vStepAborted\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\rR\bsequence\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\";\n" +
 	"\bStepDone\x12/\n" +
@@ -2372,7 +2366,7 @@ var file_messages_replica_proto_goTypes = []any{
 	(*RunStep)(nil),              // 19: troupe.v1.RunStep
 	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
 	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
-	(*StepVoid)(nil),             // 22: troupe.v1.StepVoid
+	(*StepAborted)(nil),          // 22: troupe.v1.StepAborted
 	(*StepDone)(nil),             // 23: troupe.v1.StepDone
 	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
 	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
@@ -2410,7 +2404,7 @@ var file_messages_replica_proto_depIdxs = []int32{
 	31, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
 	23, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
 	27, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 25: troupe.v1.RunStepResult.void:type_name -> troupe.v1.StepVoid
+	22, // 25: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
 	24, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
 	32, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
 	28, // [28:28] is the sub-list for method output_type
@@ -2444,7 +2438,7 @@ func file_messages_replica_proto_init() {
 	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
-		(*RunStepResult_Void)(nil),
+		(*RunStepResult_Aborted)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -4,8 +4,9 @@
 // 	protoc        (unknown)
 // source: messages/route.proto
 
-// Spoken by routers, one on each node. A router knows every replica of the cluster: the replicas of its node tell it, and
-// routers tell each other. So a request needs neither the deployment's node nor NATS to find its replica.
+// Messages of routers, one per node. A router knows every replica of the cluster: the replicas of its
+// node announce themselves, and routers announce them to each other. Routing a request therefore needs
+// neither the deployment's node nor NATS.
 
 package messages
 
@@ -25,14 +26,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ReplicaAnnounced (event, from a replica to its node's router): how it is, and what changed in its blocks since the last
-// one. A block is announced by the first 8 bytes of its hash, big-endian.
+// ReplicaAnnounced (event, from a replica to its node's router) is its state, and the changes of
+// its blocks since the last announcement. A block is announced by the first 8 bytes of its hash,
+// big-endian.
 type ReplicaAnnounced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        *ReplicaStatus         `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	Committed     []uint64               `protobuf:"fixed64,2,rep,packed,name=committed,proto3" json:"committed,omitempty"` // blocks that can be reused from now on
+	Committed     []uint64               `protobuf:"fixed64,2,rep,packed,name=committed,proto3" json:"committed,omitempty"` // blocks that are now reusable
 	Evicted       []uint64               `protobuf:"fixed64,3,rep,packed,name=evicted,proto3" json:"evicted,omitempty"`     // applied first
-	Snapshot      bool                   `protobuf:"varint,4,opt,name=snapshot,proto3" json:"snapshot,omitempty"`           // committed is all there is
+	Snapshot      bool                   `protobuf:"varint,4,opt,name=snapshot,proto3" json:"snapshot,omitempty"`           // committed is complete
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -95,20 +97,20 @@ func (x *ReplicaAnnounced) GetSnapshot() bool {
 	return false
 }
 
-// RoutesAnnounced (event, from a router to its peers) is what changed on one node, in increments: sequence grows by one with
-// each. A receiver that misses one asks for a snapshot.
+// RoutesAnnounced (event, from a router to its peers) is the changes on one node. The sequence
+// number grows by one with each; a receiver that misses one asks for a snapshot.
 type RoutesAnnounced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the router; a new one begins with a snapshot
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the router; a new incarnation starts with a snapshot
 	Sequence      uint64                 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	Replicas      []*ReplicaAnnounced    `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Gone          []string               `protobuf:"bytes,5,rep,name=gone,proto3" json:"gone,omitempty"`               // replicas
-	Deployments   []*DeploymentStatus    `protobuf:"bytes,6,rep,name=deployments,proto3" json:"deployments,omitempty"` // whose actors live there, where they changed
-	Withdrawn     []string               `protobuf:"bytes,7,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`     // deployments whose actors live there no more
-	Snapshot      bool                   `protobuf:"varint,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`      // this is all there is
+	Gone          []string               `protobuf:"bytes,5,rep,name=gone,proto3" json:"gone,omitempty"`               // names of replicas that have ended
+	Deployments   []*DeploymentStatus    `protobuf:"bytes,6,rep,name=deployments,proto3" json:"deployments,omitempty"` // changed deployments whose actors run on the node
+	Withdrawn     []string               `protobuf:"bytes,7,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`     // deployments whose actors no longer run there
+	Snapshot      bool                   `protobuf:"varint,8,opt,name=snapshot,proto3" json:"snapshot,omitempty"`      // the announcement is complete
 	Router        *ActorRef              `protobuf:"bytes,9,opt,name=router,proto3" json:"router,omitempty"`
-	Sessions      uint32                 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls at the node's gateway
+	Sessions      uint32                 `protobuf:"varint,10,opt,name=sessions,proto3" json:"sessions,omitempty"` // open calls of the node's gateway
 	Tiers         []*TierAnnounced       `protobuf:"bytes,11,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -221,10 +223,10 @@ func (x *RoutesAnnounced) GetTiers() []*TierAnnounced {
 	return nil
 }
 
-// GetRoutes (query, between routers): answered with a snapshot.
+// GetRoutes (query, between routers) is answered with a snapshot.
 type GetRoutes struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // who asks
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"` // the requesting node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,7 +268,7 @@ func (x *GetRoutes) GetNode() string {
 	return ""
 }
 
-// GetExplanation (query, to a router): why did that request go where it went?
+// GetExplanation (query, to a router) asks why a request was routed as it was.
 type GetExplanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -311,7 +313,8 @@ func (x *GetExplanation) GetRequestId() string {
 	return ""
 }
 
-// Explanation (report). No decisions: this router has not routed it, or has forgotten.
+// Explanation (report) has no decisions if this router has not routed the request, or no longer
+// remembers it.
 type Explanation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -373,7 +376,7 @@ type RouteDecision struct {
 	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Candidates    []*RouteCandidate      `protobuf:"bytes,5,rep,name=candidates,proto3" json:"candidates,omitempty"` // cheapest first, at most 16
 	Refused       *Refused               `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`
-	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"` // why it was asked for again: what became of the replica before; empty at first
+	Cause         string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"` // why the request is routed again: what happened to its replica; empty at first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,18 +460,19 @@ func (x *RouteDecision) GetCause() string {
 	return ""
 }
 
-// RouteCandidate is what a replica would have cost, in tokens to be computed before this request's first one.
+// RouteCandidate is the cost of a replica, in tokens to compute before the first token of this
+// request.
 type RouteCandidate struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Cost          float64                `protobuf:"fixed64,3,opt,name=cost,proto3" json:"cost,omitempty"`
-	PrefillTokens uint32                 `protobuf:"varint,4,opt,name=prefill_tokens,json=prefillTokens,proto3" json:"prefill_tokens,omitempty"` // of the prompt, not found in its blocks
+	PrefillTokens uint32                 `protobuf:"varint,4,opt,name=prefill_tokens,json=prefillTokens,proto3" json:"prefill_tokens,omitempty"` // prompt tokens not found in its blocks
 	CachedTokens  uint32                 `protobuf:"varint,5,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"`
 	Running       uint32                 `protobuf:"varint,6,opt,name=running,proto3" json:"running,omitempty"`
 	Waiting       uint32                 `protobuf:"varint,7,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Excluded      string                 `protobuf:"bytes,8,opt,name=excluded,proto3" json:"excluded,omitempty"`                               // why it was no candidate
-	Adapter       AdapterLocation        `protobuf:"varint,9,opt,name=adapter,proto3,enum=troupe.v1.AdapterLocation" json:"adapter,omitempty"` // where it had the request's adapter, if that has one
+	Excluded      string                 `protobuf:"bytes,8,opt,name=excluded,proto3" json:"excluded,omitempty"`                               // why the replica was not eligible
+	Adapter       AdapterLocation        `protobuf:"varint,9,opt,name=adapter,proto3,enum=troupe.v1.AdapterLocation" json:"adapter,omitempty"` // where the replica had the request's adapter
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -566,11 +570,12 @@ func (x *RouteCandidate) GetAdapter() AdapterLocation {
 	return AdapterLocation_ADAPTER_LOCATION_UNSPECIFIED
 }
 
-// RouteDeployment (event, from a deployment to its node's router): how it is, to be told everywhere.
+// RouteDeployment (event, from a deployment to its node's router) is its status, to be announced to
+// all routers.
 type RouteDeployment struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        *DeploymentStatus      `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
-	Withdrawn     bool                   `protobuf:"varint,2,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"` // its actor lives here no more
+	Withdrawn     bool                   `protobuf:"varint,2,opt,name=withdrawn,proto3" json:"withdrawn,omitempty"` // its actor no longer runs on this node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,28 +624,27 @@ func (x *RouteDeployment) GetWithdrawn() bool {
 	return false
 }
 
-// GetTable (query, to the node's own router): everything it knows.
-type GetTable struct {
+// GetClusterView (query, to the node's own router) asks for everything that it knows.
+type GetClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetTable) Reset() {
-	*x = GetTable{}
+func (x *GetClusterView) Reset() {
+	*x = GetClusterView{}
 	mi := &file_messages_route_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetTable) String() string {
+func (x *GetClusterView) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetTable) ProtoMessage() {}
+func (*GetClusterView) ProtoMessage() {}
 
-func (x *GetTable) ProtoReflect() protoreflect.Message {
+func (x *GetClusterView) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_route_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -652,41 +656,35 @@ func (x *GetTable) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetTable.ProtoReflect.Descriptor instead.
-func (*GetTable) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetClusterView.ProtoReflect.Descriptor instead.
+func (*GetClusterView) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *GetTable) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-type Table struct {
+// Table (report) is the cluster as a router knows it.
+type ClusterView struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Deployments   []*DeploymentStatus    `protobuf:"bytes,1,rep,name=deployments,proto3" json:"deployments,omitempty"`
 	Replicas      []*ReplicaStatus       `protobuf:"bytes,2,rep,name=replicas,proto3" json:"replicas,omitempty"`
-	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // node -> open calls at its gateway
+	Sessions      map[string]uint32      `protobuf:"bytes,3,rep,name=sessions,proto3" json:"sessions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // open calls of the gateway, by node
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Table) Reset() {
-	*x = Table{}
+func (x *ClusterView) Reset() {
+	*x = ClusterView{}
 	mi := &file_messages_route_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Table) String() string {
+func (x *ClusterView) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Table) ProtoMessage() {}
+func (*ClusterView) ProtoMessage() {}
 
-func (x *Table) ProtoReflect() protoreflect.Message {
+func (x *ClusterView) ProtoReflect() protoreflect.Message {
 	mi := &file_messages_route_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -698,26 +696,26 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Table.ProtoReflect.Descriptor instead.
-func (*Table) Descriptor() ([]byte, []int) {
+// Deprecated: Use ClusterView.ProtoReflect.Descriptor instead.
+func (*ClusterView) Descriptor() ([]byte, []int) {
 	return file_messages_route_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *Table) GetDeployments() []*DeploymentStatus {
+func (x *ClusterView) GetDeployments() []*DeploymentStatus {
 	if x != nil {
 		return x.Deployments
 	}
 	return nil
 }
 
-func (x *Table) GetReplicas() []*ReplicaStatus {
+func (x *ClusterView) GetReplicas() []*ReplicaStatus {
 	if x != nil {
 		return x.Replicas
 	}
 	return nil
 }
 
-func (x *Table) GetSessions() map[string]uint32 {
+func (x *ClusterView) GetSessions() map[string]uint32 {
 	if x != nil {
 		return x.Sessions
 	}
@@ -778,14 +776,12 @@ const file_messages_route_proto_rawDesc = "" +
 	"\aadapter\x18\t \x01(\x0e2\x1a.troupe.v1.AdapterLocationR\aadapter\"d\n" +
 	"\x0fRouteDeployment\x123\n" +
 	"\x06status\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x06status\x12\x1c\n" +
-	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\")\n" +
-	"\bGetTable\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xf5\x01\n" +
-	"\x05Table\x12=\n" +
+	"\twithdrawn\x18\x02 \x01(\bR\twithdrawn\"\x10\n" +
+	"\x0eGetClusterView\"\x81\x02\n" +
+	"\vClusterView\x12=\n" +
 	"\vdeployments\x18\x01 \x03(\v2\x1b.troupe.v1.DeploymentStatusR\vdeployments\x124\n" +
-	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12:\n" +
-	"\bsessions\x18\x03 \x03(\v2\x1e.troupe.v1.Table.SessionsEntryR\bsessions\x1a;\n" +
+	"\breplicas\x18\x02 \x03(\v2\x18.troupe.v1.ReplicaStatusR\breplicas\x12@\n" +
+	"\bsessions\x18\x03 \x03(\v2$.troupe.v1.ClusterView.SessionsEntryR\bsessions\x1a;\n" +
 	"\rSessionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B\x1aZ\x18troupe/messages;messagesb\x06proto3"
@@ -812,9 +808,9 @@ var file_messages_route_proto_goTypes = []any{
 	(*RouteDecision)(nil),         // 5: troupe.v1.RouteDecision
 	(*RouteCandidate)(nil),        // 6: troupe.v1.RouteCandidate
 	(*RouteDeployment)(nil),       // 7: troupe.v1.RouteDeployment
-	(*GetTable)(nil),              // 8: troupe.v1.GetTable
-	(*Table)(nil),                 // 9: troupe.v1.Table
-	nil,                           // 10: troupe.v1.Table.SessionsEntry
+	(*GetClusterView)(nil),        // 8: troupe.v1.GetClusterView
+	(*ClusterView)(nil),           // 9: troupe.v1.ClusterView
+	nil,                           // 10: troupe.v1.ClusterView.SessionsEntry
 	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
 	(*DeploymentStatus)(nil),      // 12: troupe.v1.DeploymentStatus
 	(*ActorRef)(nil),              // 13: troupe.v1.ActorRef
@@ -835,9 +831,9 @@ var file_messages_route_proto_depIdxs = []int32{
 	16, // 8: troupe.v1.RouteDecision.refused:type_name -> troupe.v1.Refused
 	17, // 9: troupe.v1.RouteCandidate.adapter:type_name -> troupe.v1.AdapterLocation
 	12, // 10: troupe.v1.RouteDeployment.status:type_name -> troupe.v1.DeploymentStatus
-	12, // 11: troupe.v1.Table.deployments:type_name -> troupe.v1.DeploymentStatus
-	11, // 12: troupe.v1.Table.replicas:type_name -> troupe.v1.ReplicaStatus
-	10, // 13: troupe.v1.Table.sessions:type_name -> troupe.v1.Table.SessionsEntry
+	12, // 11: troupe.v1.ClusterView.deployments:type_name -> troupe.v1.DeploymentStatus
+	11, // 12: troupe.v1.ClusterView.replicas:type_name -> troupe.v1.ReplicaStatus
+	10, // 13: troupe.v1.ClusterView.sessions:type_name -> troupe.v1.ClusterView.SessionsEntry
 	14, // [14:14] is the sub-list for method output_type
 	14, // [14:14] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name

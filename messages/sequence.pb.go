@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/sequence.proto
 
-// Spoken between a session, the deployment that routes it and the replica that serves it (protocol Serve).
+// Messages between a session, the router and the replica that serves its sequence (protocol Serve).
 
 package messages
 
@@ -28,7 +28,7 @@ const (
 type FinishReason int32
 
 const (
-	FinishReason_FINISH_REASON_UNSPECIFIED FinishReason = 0 // it goes on
+	FinishReason_FINISH_REASON_UNSPECIFIED FinishReason = 0 // not finished
 	FinishReason_FINISH_REASON_STOP        FinishReason = 1 // end of sequence, or a stop token
 	FinishReason_FINISH_REASON_LENGTH      FinishReason = 2 // max_tokens, or the end of the context
 )
@@ -74,12 +74,11 @@ func (FinishReason) EnumDescriptor() ([]byte, []int) {
 	return file_messages_sequence_proto_rawDescGZIP(), []int{0}
 }
 
-// OpenSession (command, to the gateway actor) starts a session for a call that the gateway holds under
-// the same request_id.
+// OpenSession (command, to the gateway actor) starts a session for a call that the gateway holds
+// under the same request_id.
 type OpenSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Sequence      *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -121,14 +120,7 @@ func (x *OpenSession) GetRequestId() string {
 	return ""
 }
 
-func (x *OpenSession) GetSequence() *SequenceSpec {
-	if x != nil {
-		return x.Sequence
-	}
-	return nil
-}
-
-// SequenceSpec (desired) is one sequence to generate, whole.
+// SequenceSpec (desired) is a complete description of a sequence to generate.
 type SequenceSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
@@ -137,10 +129,10 @@ type SequenceSpec struct {
 	Sampling      *SamplingParams        `protobuf:"bytes,4,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	AdapterSpec   *AdapterSpec           `protobuf:"bytes,7,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set where `adapter` is
-	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // separates the KV blocks of tenants; empty: shared by all
-	Client        string                 `protobuf:"bytes,9,opt,name=client,proto3" json:"client,omitempty"`                              // who asked: queues share a model fairly between clients
-	Weight        float64                `protobuf:"fixed64,10,opt,name=weight,proto3" json:"weight,omitempty"`                           // the client's share; 0 counts as 1
+	AdapterSpec   *AdapterSpec           `protobuf:"bytes,7,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"` // set if `adapter` is
+	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // separates the KV blocks of tenants; empty: the shared space
+	Client        string                 `protobuf:"bytes,9,opt,name=client,proto3" json:"client,omitempty"`                              // the client, for fair queueing
+	Weight        float64                `protobuf:"fixed64,10,opt,name=weight,proto3" json:"weight,omitempty"`                           // the client's weight in fair queueing; 0 means 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -245,7 +237,7 @@ func (x *SequenceSpec) GetWeight() float64 {
 	return 0
 }
 
-// SamplingParams: see core/sample.Params. Zero means off, temperature 0 is greedy.
+// SamplingParams: see core/sample.Params. Zero disables a parameter; temperature 0 is greedy.
 type SamplingParams struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Temperature       float32                `protobuf:"fixed32,1,opt,name=temperature,proto3" json:"temperature,omitempty"`
@@ -257,13 +249,13 @@ type SamplingParams struct {
 	FrequencyPenalty  float32                `protobuf:"fixed32,7,opt,name=frequency_penalty,json=frequencyPenalty,proto3" json:"frequency_penalty,omitempty"`
 	LogitBias         map[uint32]float32     `protobuf:"bytes,8,rep,name=logit_bias,json=logitBias,proto3" json:"logit_bias,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"fixed32,2,opt,name=value"`
 	Seed              uint64                 `protobuf:"varint,9,opt,name=seed,proto3" json:"seed,omitempty"`
-	MaxTokens         uint32                 `protobuf:"varint,10,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"` // at most this many output tokens
-	MinTokens         uint32                 `protobuf:"varint,11,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"` // no end of sequence before
+	MaxTokens         uint32                 `protobuf:"varint,10,opt,name=max_tokens,json=maxTokens,proto3" json:"max_tokens,omitempty"` // maximum number of output tokens
+	MinTokens         uint32                 `protobuf:"varint,11,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"` // minimum number of output tokens before the end of sequence
 	IgnoreEos         bool                   `protobuf:"varint,12,opt,name=ignore_eos,json=ignoreEos,proto3" json:"ignore_eos,omitempty"`
 	StopTokenIds      []uint32               `protobuf:"varint,13,rep,packed,name=stop_token_ids,json=stopTokenIds,proto3" json:"stop_token_ids,omitempty"`
 	Logprobs          bool                   `protobuf:"varint,14,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
 	TopLogprobs       uint32                 `protobuf:"varint,15,opt,name=top_logprobs,json=topLogprobs,proto3" json:"top_logprobs,omitempty"`
-	AllowedTokenIds   []uint32               `protobuf:"varint,56,rep,packed,name=allowed_token_ids,json=allowedTokenIds,proto3" json:"allowed_token_ids,omitempty"` // only these are chosen; empty: all
+	AllowedTokenIds   []uint32               `protobuf:"varint,56,rep,packed,name=allowed_token_ids,json=allowedTokenIds,proto3" json:"allowed_token_ids,omitempty"` // the only tokens to sample; empty: all
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -410,7 +402,7 @@ func (x *SamplingParams) GetAllowedTokenIds() []uint32 {
 	return nil
 }
 
-// CloseSession (command, to a session): the client left, or has all it wants.
+// CloseSession (command, to a session): the client disconnected, or needs no more tokens.
 type CloseSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -455,18 +447,18 @@ func (x *CloseSession) GetRequestId() string {
 	return ""
 }
 
-// RouteSequence (query, to the node's router): which replica should serve this?
+// RouteSequence (query, to the node's router) asks for the replica to serve a sequence.
 type RouteSequence struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Avoid          []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that it has lost since its last new token
+	Avoid          []string               `protobuf:"bytes,2,rep,name=avoid,proto3" json:"avoid,omitempty"` // replicas that the sequence lost since its last new token
 	Model          string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Adapter        string                 `protobuf:"bytes,4,opt,name=adapter,proto3" json:"adapter,omitempty"`
-	Prompt         []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                               // with the output so far: what prefixes are compared with
-	AdapterSpec    *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"`          // set where `adapter` is
-	Cause          string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                         // what became of the replica before, for people; empty: there was none
-	CacheSalt      []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`                // that of the sequence
-	RevisionDigest string                 `protobuf:"bytes,9,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed its output so far; empty: there is none
+	Prompt         []uint32               `protobuf:"varint,5,rep,packed,name=prompt,proto3" json:"prompt,omitempty"`                               // with the output so far; matched against cached prefixes
+	AdapterSpec    *AdapterSpec           `protobuf:"bytes,6,opt,name=adapter_spec,json=adapterSpec,proto3" json:"adapter_spec,omitempty"`          // set if `adapter` is
+	Cause          string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                         // what happened to its previous replica, for humans; empty: none
+	CacheSalt      []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`                // of the sequence
+	RevisionDigest string                 `protobuf:"bytes,9,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed its output so far; empty: no output
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -659,7 +651,6 @@ type SequenceRouted struct {
 	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
 	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -716,13 +707,6 @@ func (x *SequenceRouted) GetIncarnation() uint64 {
 	return 0
 }
 
-func (x *SequenceRouted) GetWhy() string {
-	if x != nil {
-		return x.Why
-	}
-	return ""
-}
-
 func (x *SequenceRouted) GetNode() string {
 	if x != nil {
 		return x.Node
@@ -730,14 +714,14 @@ func (x *SequenceRouted) GetNode() string {
 	return ""
 }
 
-// SubmitSequence (command, to a replica). Sent again with the same request_id, it points the running sequence
-// at the new sender and repeats what lies beyond `output`.
+// SubmitSequence (command, to a replica). Repeated with the same request_id, it redirects the
+// running sequence to the new sender, and the replica repeats the tokens after `output`.
 type SubmitSequence struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Sequence       *SequenceSpec          `protobuf:"bytes,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Output         []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"`                               // what the client has seen already
-	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed it; empty: any
+	Output         []uint32               `protobuf:"varint,3,rep,packed,name=output,proto3" json:"output,omitempty"`                               // the output that the client has seen
+	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed the output; empty: any
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -950,16 +934,16 @@ func (x *SequenceAccepted) GetRevisionDigest() string {
 	return ""
 }
 
-// TokensEmitted (event, to the session). The last one carries `finish`.
+// TokensEmitted (event, to the session). The last one has `finish` set.
 type TokensEmitted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	FirstIndex    uint32                 `protobuf:"varint,3,opt,name=first_index,json=firstIndex,proto3" json:"first_index,omitempty"` // of tokens[0] in the output, from 0
 	Tokens        []uint32               `protobuf:"varint,4,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
-	Logprobs      []*TokenLogprobs       `protobuf:"bytes,5,rep,name=logprobs,proto3" json:"logprobs,omitempty"` // one per token, where asked for
+	Logprobs      []*TokenLogprobs       `protobuf:"bytes,5,rep,name=logprobs,proto3" json:"logprobs,omitempty"` // one per token, if requested
 	Finish        FinishReason           `protobuf:"varint,6,opt,name=finish,proto3,enum=troupe.v1.FinishReason" json:"finish,omitempty"`
-	CachedTokens  uint32                 `protobuf:"varint,7,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"` // of the prompt, found in KV blocks
+	CachedTokens  uint32                 `protobuf:"varint,7,opt,name=cached_tokens,json=cachedTokens,proto3" json:"cached_tokens,omitempty"` // prompt tokens found in cached KV blocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1147,8 +1131,8 @@ func (x *TokenLogprob) GetLogprob() float32 {
 	return 0
 }
 
-// SequenceInterrupted (event, to the session): the replica can not go on with it. Submit it again, with what the
-// client has seen, where the deployment says.
+// SequenceInterrupted (event, to the session): the replica cannot continue the sequence. Route and
+// submit it again, with the output that the client has seen.
 type SequenceInterrupted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1209,7 +1193,7 @@ func (x *SequenceInterrupted) GetRefused() *Refused {
 	return nil
 }
 
-// CancelSequence (command, no answer): free its blocks before the next step.
+// CancelSequence (command, no answer) frees the sequence's blocks before the next step.
 type CancelSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1254,7 +1238,8 @@ func (x *CancelSequence) GetRequestId() string {
 	return ""
 }
 
-// GetSequence (query): is it still there? Sessions ask when they have heard nothing for a while.
+// GetSequence (query) asks whether a replica still has a sequence. Sessions send it after a
+// silence.
 type GetSequence struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1299,6 +1284,7 @@ func (x *GetSequence) GetRequestId() string {
 	return ""
 }
 
+// SequenceStatus (report) answers GetSequence.
 type SequenceStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1371,11 +1357,10 @@ var File_messages_sequence_proto protoreflect.FileDescriptor
 
 const file_messages_sequence_proto_rawDesc = "" +
 	"\n" +
-	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\"a\n" +
+	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\",\n" +
 	"\vOpenSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
-	"\bsequence\x18\x02 \x01(\v2\x17.troupe.v1.SequenceSpecR\bsequence\"\x85\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x03\n" +
 	"\fSequenceSpec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
@@ -1434,12 +1419,11 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\x06routed\x18\x02 \x01(\v2\x19.troupe.v1.SequenceRoutedH\x00R\x06routed\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x9d\x01\n" +
+	"\aoutcome\"\x8b\x01\n" +
 	"\x0eSequenceRouted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
-	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\x12\x12\n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x12\n" +
 	"\x04node\x18\x05 \x01(\tR\x04node\"\xa5\x01\n" +
 	"\x0eSubmitSequence\x12\x1d\n" +
 	"\n" +
@@ -1536,28 +1520,27 @@ var file_messages_sequence_proto_goTypes = []any{
 	(*ActorRef)(nil),              // 23: troupe.v1.ActorRef
 }
 var file_messages_sequence_proto_depIdxs = []int32{
-	2,  // 0: troupe.v1.OpenSession.sequence:type_name -> troupe.v1.SequenceSpec
-	3,  // 1: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
-	19, // 2: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
-	20, // 3: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
-	21, // 4: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	18, // 5: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
-	21, // 6: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	7,  // 7: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
-	22, // 8: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
-	23, // 9: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
-	2,  // 10: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	10, // 11: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	22, // 12: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	12, // 13: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 14: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	13, // 15: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	22, // 16: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	3,  // 0: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
+	19, // 1: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
+	20, // 2: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
+	21, // 3: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	18, // 4: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
+	21, // 5: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	7,  // 6: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
+	22, // 7: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
+	23, // 8: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
+	2,  // 9: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
+	10, // 10: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	22, // 11: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	12, // 12: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 13: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	13, // 14: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	22, // 15: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }

@@ -2,12 +2,13 @@ package messages
 
 import "fmt"
 
-// Squeezed reports whether a replica serves with fewer KV blocks than it would have as the only one on its device.
+// Squeezed reports whether the replica serves with fewer KV blocks than it would have alone on its
+// device.
 func (s *ReplicaStatus) Squeezed() bool {
 	return s.GetState() == ReplicaState_REPLICA_STATE_SERVING && s.GetKvBlocks() < s.GetKvBlocksAlone()
 }
 
-// Squeezed names those of some replicas that are squeezed: "kjv-0: 512 of 4096 KV blocks".
+// Squeezed describes the squeezed replicas: "kjv-0: 512 of 4096 KV blocks".
 func Squeezed(replicas []*ReplicaStatus) (all []string) {
 	for _, r := range replicas {
 		if r.Squeezed() {

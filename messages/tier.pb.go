@@ -4,9 +4,10 @@
 // 	protoc        (unknown)
 // source: messages/tier.proto
 
-// Spoken by the KV tiers below HBM (dram, nvme) and those who copy blocks to and from their slots: replicas, and the tier above. Only
-// who may use which slot is said here; the bytes are copied by the one who asked, and never through a mailbox. An asker that
-// hears no answer ends its request all the same; a tier that crashed meanwhile has forgotten it.
+// Messages of the KV tiers below HBM (dram, nvme) and of the actors that copy blocks to and from their
+// slots: replicas, and the tier above. The messages only assign slots; the requester copies the bytes,
+// and never through a mailbox. A requester without an answer still ends its request; a tier that
+// crashed meanwhile has forgotten it.
 
 package messages
 
@@ -26,11 +27,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ReserveSlots (command) asks for slots to write blocks to. It ends with CommitBlocks.
+// ReserveSlots (command) asks for slots to write blocks to. CommitBlocks ends it.
 type ReserveSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Hashes        [][]byte               `protobuf:"bytes,2,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // from the end of a prompt to its beginning
+	Hashes        [][]byte               `protobuf:"bytes,2,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in reverse order of the prompt
 	BlockBytes    uint64                 `protobuf:"varint,3,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -177,11 +178,11 @@ func (*ReserveSlotsResult_Reserved) isReserveSlotsResult_Outcome() {}
 
 func (*ReserveSlotsResult_Refused) isReserveSlotsResult_Outcome() {}
 
-// SlotsReserved: blocks that are in neither list got no slot.
+// SlotsReserved: blocks in neither list got no slot.
 type SlotsReserved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Slots         []*Block               `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"` // to be written; index is the slot
-	Held          [][]byte               `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`   // are here already
+	Slots         []*Block               `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"` // blocks to write; index is the slot
+	Held          [][]byte               `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"`   // blocks that the tier already has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -230,7 +231,8 @@ func (x *SlotsReserved) GetHeld() [][]byte {
 	return nil
 }
 
-// CommitBlocks (event) ends a ReserveSlots: these blocks were written, the others were not and nothing writes to their slots any more.
+// CommitBlocks (event) ends a ReserveSlots: these blocks were written, the others were not, and
+// nothing writes to their slots any longer.
 type CommitBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -283,8 +285,8 @@ func (x *CommitBlocks) GetWritten() [][]byte {
 	return nil
 }
 
-// LockBlocks (command) asks to read blocks of a prompt, and says that they are wanted. Those that are locked stay where they are until
-// UnlockBlocks.
+// LockBlocks (command) asks to read blocks of a prompt, and counts as a use of them. Locked blocks
+// stay until UnlockBlocks.
 type LockBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -389,11 +391,11 @@ func (x *LockBlocksResult) GetLocked() []*Block {
 	return nil
 }
 
-// UnlockBlocks (event) ends a LockBlocks: nothing reads the slots any more.
+// UnlockBlocks (event) ends a LockBlocks: nothing reads the slots any longer.
 type UnlockBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Damaged       [][]byte               `protobuf:"bytes,2,rep,name=damaged,proto3" json:"damaged,omitempty"` // hashes of blocks that were not what they should be
+	Damaged       [][]byte               `protobuf:"bytes,2,rep,name=damaged,proto3" json:"damaged,omitempty"` // hashes of blocks with a wrong checksum
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -442,7 +444,7 @@ func (x *UnlockBlocks) GetDamaged() [][]byte {
 	return nil
 }
 
-// StepsDone (event): a replica has run so many steps more. They are the clock of idle blocks.
+// StepsDone (event): a replica has run more steps. Steps are the clock for idle blocks.
 type StepsDone struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Steps         uint32                 `protobuf:"varint,1,opt,name=steps,proto3" json:"steps,omitempty"`
@@ -487,7 +489,7 @@ func (x *StepsDone) GetSteps() uint32 {
 	return 0
 }
 
-// GetSlots (query).
+// GetSlots (query) is answered by SlotsStatus.
 type GetSlots struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -532,34 +534,35 @@ func (x *GetSlots) GetRequestId() string {
 	return ""
 }
 
-// SlotsStatus (report) is how full a tier is, and what it has done in this life.
+// SlotsStatus (report) is the state of a tier, and its counters since it started.
 type SlotsStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`    // "dram"
-	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"` // of the slabs that are given to a size of block
-	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`   // of these
+	Slots         uint32                 `protobuf:"varint,2,opt,name=slots,proto3" json:"slots,omitempty"` // of the slabs that are assigned to a block size
+	Free          uint32                 `protobuf:"varint,3,opt,name=free,proto3" json:"free,omitempty"`   // free slots
 	Arriving      uint32                 `protobuf:"varint,4,opt,name=arriving,proto3" json:"arriving,omitempty"`
 	Resident      uint32                 `protobuf:"varint,5,opt,name=resident,proto3" json:"resident,omitempty"`
 	Leaving       uint32                 `protobuf:"varint,6,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	Hits          uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // blocks that were wanted and here
+	Hits          uint64                 `protobuf:"varint,7,opt,name=hits,proto3" json:"hits,omitempty"` // requested blocks that the tier had
 	Misses        uint64                 `protobuf:"varint,8,opt,name=misses,proto3" json:"misses,omitempty"`
 	Arrivals      uint64                 `protobuf:"varint,9,opt,name=arrivals,proto3" json:"arrivals,omitempty"`
-	Departures    uint64                 `protobuf:"varint,10,opt,name=departures,proto3" json:"departures,omitempty"` // to the tier below
-	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`           // by decision
+	Demotions     uint64                 `protobuf:"varint,10,opt,name=demotions,proto3" json:"demotions,omitempty"` // demoted to the tier below
+	Drops         uint64                 `protobuf:"varint,11,opt,name=drops,proto3" json:"drops,omitempty"`         // evicted, flushed or damaged
 	Damaged       uint64                 `protobuf:"varint,12,opt,name=damaged,proto3" json:"damaged,omitempty"`
-	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // of the resident ones
-	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // were wanted again while they left
+	Pinned        uint32                 `protobuf:"varint,20,opt,name=pinned,proto3" json:"pinned,omitempty"`                                    // resident blocks that are pinned
+	Kept          uint64                 `protobuf:"varint,21,opt,name=kept,proto3" json:"kept,omitempty"`                                        // blocks used again while they were demoted
 	Lent          uint64                 `protobuf:"varint,30,opt,name=lent,proto3" json:"lent,omitempty"`                                        // blocks sent to replicas of other nodes
 	CapacityBytes uint64                 `protobuf:"varint,40,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"` // of all slabs
 	TakenBytes    uint64                 `protobuf:"varint,41,opt,name=taken_bytes,json=takenBytes,proto3" json:"taken_bytes,omitempty"`          // of the blocks that have slots
 	Slabs         uint32                 `protobuf:"varint,42,opt,name=slabs,proto3" json:"slabs,omitempty"`
 	Sizes         []*SlotsOfSize         `protobuf:"bytes,43,rep,name=sizes,proto3" json:"sizes,omitempty"` // the smallest first
-	// Of the remote tier, which has no slots: its capacity is what may be on its way at once, and taken is what is. Resident blocks are those that the
-	// router named a holder of within the last minute, arriving ones are on their way.
-	Fetches       uint32          `protobuf:"varint,50,opt,name=fetches,proto3" json:"fetches,omitempty"` // under way
-	Waiting       uint32          `protobuf:"varint,51,opt,name=waiting,proto3" json:"waiting,omitempty"` // fetches that wait for room
-	Refused       uint64          `protobuf:"varint,52,opt,name=refused,proto3" json:"refused,omitempty"` // fetches, since too many waited or their time was over
-	Bytes         uint64          `protobuf:"varint,53,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that came
+	// Of the remote tier, which has no slots. Its capacity is the limit on bytes in flight, and
+	// taken_bytes are those in flight. Resident blocks are those for which the router named a holder
+	// within the last minute; arriving blocks are in flight.
+	Fetches       uint32          `protobuf:"varint,50,opt,name=fetches,proto3" json:"fetches,omitempty"` // in progress
+	Waiting       uint32          `protobuf:"varint,51,opt,name=waiting,proto3" json:"waiting,omitempty"` // fetches that wait for capacity
+	Refused       uint64          `protobuf:"varint,52,opt,name=refused,proto3" json:"refused,omitempty"` // fetches refused: too many waited, or the time limit passed
+	Bytes         uint64          `protobuf:"varint,53,opt,name=bytes,proto3" json:"bytes,omitempty"`     // received
 	Holders       []*HolderStatus `protobuf:"bytes,54,rep,name=holders,proto3" json:"holders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -658,9 +661,9 @@ func (x *SlotsStatus) GetArrivals() uint64 {
 	return 0
 }
 
-func (x *SlotsStatus) GetDepartures() uint64 {
+func (x *SlotsStatus) GetDemotions() uint64 {
 	if x != nil {
-		return x.Departures
+		return x.Demotions
 	}
 	return 0
 }
@@ -763,13 +766,13 @@ func (x *SlotsStatus) GetHolders() []*HolderStatus {
 	return nil
 }
 
-// SlotsOfSize is what blocks of one size have of a tier.
+// SlotsOfSize (report) is the part of a tier that blocks of one size have.
 type SlotsOfSize struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	BlockBytes    uint64                 `protobuf:"varint,1,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
-	Slabs         uint32                 `protobuf:"varint,2,opt,name=slabs,proto3" json:"slabs,omitempty"` // that are given to this size
-	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"` // in these
-	Taken         uint32                 `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"` // of these
+	Slabs         uint32                 `protobuf:"varint,2,opt,name=slabs,proto3" json:"slabs,omitempty"` // assigned to this size
+	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"` // in these slabs
+	Taken         uint32                 `protobuf:"varint,4,opt,name=taken,proto3" json:"taken,omitempty"` // used slots
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -832,19 +835,19 @@ func (x *SlotsOfSize) GetTaken() uint32 {
 	return 0
 }
 
-// HolderStatus (report) is what is known of the way to a holder of blocks elsewhere.
+// HolderStatus (report) is the measured path to a holder of blocks elsewhere.
 type HolderStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram on b"
 	Node           string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
 	Fetches        uint64                 `protobuf:"varint,3,opt,name=fetches,proto3" json:"fetches,omitempty"`
-	Blocks         uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"` // that came
-	Missed         uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"` // blocks that were wanted from it and did not come
+	Blocks         uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"` // received
+	Missed         uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"` // requested blocks that did not arrive
 	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	FirstSeconds   float64                `protobuf:"fixed64,7,opt,name=first_seconds,json=firstSeconds,proto3" json:"first_seconds,omitempty"`         // until the first block comes, as measured of late; 0: it was not
-	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // of those that follow; likewise
-	Latencies      []uint64               `protobuf:"varint,9,rep,packed,name=latencies,proto3" json:"latencies,omitempty"`                             // fetches by the time to their first block: up to 0.1 ms, 0.2 ms, 0.4 ms, … and the rest
-	LatencySeconds float64                `protobuf:"fixed64,10,opt,name=latency_seconds,json=latencySeconds,proto3" json:"latency_seconds,omitempty"`  // the sum of those times
+	FirstSeconds   float64                `protobuf:"fixed64,7,opt,name=first_seconds,json=firstSeconds,proto3" json:"first_seconds,omitempty"`         // recent time to the first block; 0: not measured
+	BytesPerSecond float64                `protobuf:"fixed64,8,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // recent bandwidth of the following blocks; 0: not measured
+	Latencies      []uint64               `protobuf:"varint,9,rep,packed,name=latencies,proto3" json:"latencies,omitempty"`                             // fetches by time to the first block: up to 0.1 ms, 0.2 ms, 0.4 ms, … and above
+	LatencySeconds float64                `protobuf:"fixed64,10,opt,name=latency_seconds,json=latencySeconds,proto3" json:"latency_seconds,omitempty"`  // sum of these times
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -949,15 +952,16 @@ func (x *HolderStatus) GetLatencySeconds() float64 {
 	return 0
 }
 
-// TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced): what changed in its blocks since the
-// last one. A block is announced by the first 8 bytes of its hash in the tier, big-endian.
+// TierAnnounced (event, from a tier to its node's router, and between routers in RoutesAnnounced)
+// is the changes of its blocks since the last announcement. A block is announced by the first 8
+// bytes of its hash in the tier, big-endian.
 type TierAnnounced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // "dram"
 	Actor         *ActorRef              `protobuf:"bytes,2,opt,name=actor,proto3" json:"actor,omitempty"`
 	Committed     []uint64               `protobuf:"fixed64,3,rep,packed,name=committed,proto3" json:"committed,omitempty"`
 	Evicted       []uint64               `protobuf:"fixed64,4,rep,packed,name=evicted,proto3" json:"evicted,omitempty"` // applied first
-	Snapshot      bool                   `protobuf:"varint,5,opt,name=snapshot,proto3" json:"snapshot,omitempty"`       // committed is all there is
+	Snapshot      bool                   `protobuf:"varint,5,opt,name=snapshot,proto3" json:"snapshot,omitempty"`       // committed is complete
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1027,14 +1031,15 @@ func (x *TierAnnounced) GetSnapshot() bool {
 	return false
 }
 
-// FindBlocks (query, from a replica to the remote tier, and from that to its node's router): who holds these blocks of a prompt?
+// FindBlocks (query, from a replica to the remote tier, and from that to its node's router) asks
+// for the holders of these blocks of a prompt.
 type FindBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`                         // that asks
-	Blocks        []uint64               `protobuf:"fixed64,4,rep,packed,name=blocks,proto3" json:"blocks,omitempty"`                  // in the order of the prompt, as replicas announce them
-	InTiers       []uint64               `protobuf:"fixed64,5,rep,packed,name=in_tiers,json=inTiers,proto3" json:"in_tiers,omitempty"` // the same, as tiers do
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`                         // the requesting replica
+	Blocks        []uint64               `protobuf:"fixed64,4,rep,packed,name=blocks,proto3" json:"blocks,omitempty"`                  // in prompt order, as replicas announce them
+	InTiers       []uint64               `protobuf:"fixed64,5,rep,packed,name=in_tiers,json=inTiers,proto3" json:"in_tiers,omitempty"` // the same blocks, as tiers announce them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1107,7 +1112,7 @@ func (x *FindBlocks) GetInTiers() []uint64 {
 type FindBlocksResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Held          []*BlocksHeld          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"` // in order, one after the other
+	Held          []*BlocksHeld          `protobuf:"bytes,2,rep,name=held,proto3" json:"held,omitempty"` // consecutive runs, in order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1159,12 +1164,12 @@ func (x *FindBlocksResult) GetHeld() []*BlocksHeld {
 // BlocksHeld is a run of blocks that a holder is believed to have.
 type BlocksHeld struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // index of the first one in the question
+	First         uint32                 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"` // index of the first block in FindBlocks
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	Holder        *ActorRef              `protobuf:"bytes,3,opt,name=holder,proto3" json:"holder,omitempty"`
 	Name          string                 `protobuf:"bytes,4,opt,name=name,proto3" json:"name,omitempty"` // "replica kjv-0 on b", "dram on b"
 	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`
-	Path          *HolderPath            `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"` // said by the remote tier
+	Path          *HolderPath            `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"` // set by the remote tier
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,13 +1246,14 @@ func (x *BlocksHeld) GetPath() *HolderPath {
 	return nil
 }
 
-// HolderPath is the way to a holder, as measured of late: how long until the first block comes, and how fast the others follow.
+// HolderPath is the path to a holder as recently measured: the latency to the first block, and the
+// bandwidth of the following ones.
 type HolderPath struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Latency        *durationpb.Duration   `protobuf:"bytes,1,opt,name=latency,proto3" json:"latency,omitempty"`
-	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0: it was not measured
-	QueuedBytes    uint64                 `protobuf:"varint,3,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`             // to come before
-	TryBlocks      uint32                 `protobuf:"varint,4,opt,name=try_blocks,json=tryBlocks,proto3" json:"try_blocks,omitempty"`                   // that it is tried with while it was not measured
+	BytesPerSecond float64                `protobuf:"fixed64,2,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"` // 0: not measured
+	QueuedBytes    uint64                 `protobuf:"varint,3,opt,name=queued_bytes,json=queuedBytes,proto3" json:"queued_bytes,omitempty"`             // bytes queued before it
+	TryBlocks      uint32                 `protobuf:"varint,4,opt,name=try_blocks,json=tryBlocks,proto3" json:"try_blocks,omitempty"`                   // size of a trial fetch, while not measured
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1310,18 +1316,19 @@ func (x *HolderPath) GetTryBlocks() uint32 {
 	return 0
 }
 
-// FetchBlocks (command, to the remote tier): have this holder send the blocks to where the ticket is from. It ends with its answer, with ReleaseBlocks, or
-// after the time that it was asked for. The asker then says in BlocksFetched what has come.
+// FetchBlocks (command, to the remote tier): ask this holder to send the blocks to the node that
+// issued the ticket. It ends with its answer, with ReleaseBlocks, or after its time limit. The
+// requester then reports the result in BlocksFetched.
 type FetchBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	From          *BlocksHeld            `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`                                // as FindBlocksResult named it
-	Hashes        [][]byte               `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in the order of the prompt, as replicas know them
-	Space         []byte                 `protobuf:"bytes,4,opt,name=space,proto3" json:"space,omitempty"`                              // as of LeaseBlocks
+	From          *BlocksHeld            `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`                                // as in FindBlocksResult
+	Hashes        [][]byte               `protobuf:"bytes,3,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in prompt order, as replicas know them
+	Space         []byte                 `protobuf:"bytes,4,opt,name=space,proto3" json:"space,omitempty"`                              // as in LeaseBlocks
 	BlockBytes    uint64                 `protobuf:"varint,5,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
 	Ticket        *BulkTicket            `protobuf:"bytes,6,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Within        *durationpb.Duration   `protobuf:"bytes,7,opt,name=within,proto3" json:"within,omitempty"`
-	PartBytes     uint64                 `protobuf:"varint,8,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // as of LeaseBlocks
+	PartBytes     uint64                 `protobuf:"varint,8,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // as in LeaseBlocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1502,17 +1509,17 @@ func (*FetchBlocksResult_Sent) isFetchBlocksResult_Outcome() {}
 
 func (*FetchBlocksResult_Refused) isFetchBlocksResult_Outcome() {}
 
-// BlocksFetched (event, to the remote tier): how a fetch fared, as measured where the blocks came in.
+// BlocksFetched (event, to the remote tier) is the result of a fetch, measured at the receiver.
 type BlocksFetched struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	From          *BlocksHeld            `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	Wanted        uint32                 `protobuf:"varint,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
-	Came          uint32                 `protobuf:"varint,3,opt,name=came,proto3" json:"came,omitempty"` // leading ones, each with the right checksum
+	Received      uint32                 `protobuf:"varint,3,opt,name=received,proto3" json:"received,omitempty"` // leading blocks with a correct checksum
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
-	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // until the first bytes came, or until the end where none did
+	First         *durationpb.Duration   `protobuf:"bytes,5,opt,name=first,proto3" json:"first,omitempty"` // time to the first bytes, or to the end if none arrived
 	Took          *durationpb.Duration   `protobuf:"bytes,6,opt,name=took,proto3" json:"took,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // that came, with those of no use
-	FirstBytes    uint64                 `protobuf:"varint,8,opt,name=first_bytes,json=firstBytes,proto3" json:"first_bytes,omitempty"` // of them, that came first
+	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // received, including unusable ones
+	FirstBytes    uint64                 `protobuf:"varint,8,opt,name=first_bytes,json=firstBytes,proto3" json:"first_bytes,omitempty"` // of these, the first ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1561,9 +1568,9 @@ func (x *BlocksFetched) GetWanted() uint32 {
 	return 0
 }
 
-func (x *BlocksFetched) GetCame() uint32 {
+func (x *BlocksFetched) GetReceived() uint32 {
 	if x != nil {
-		return x.Came
+		return x.Received
 	}
 	return 0
 }
@@ -1603,19 +1610,23 @@ func (x *BlocksFetched) GetFirstBytes() uint64 {
 	return 0
 }
 
-// LeaseBlocks (command, to a holder): send these blocks, and keep them where they are until they are sent. Chunk i of the transfer is block i,
-// then 8 bytes, big-endian: the checksum of the block's bytes under its hash within the space, as tiers have it. With part_bytes, a block travels in parts, and chunk
-// p * number of hashes + i is part p of block i, in whole pieces of the block, with the checksum of those; the first part of all blocks is sent first. The
-// holder sends the leading blocks, as far as it has them, then answers. The lease ends with that, with ReleaseBlocks, or after the time that it was asked for.
+// LeaseBlocks (command, to a holder): send these blocks, and keep them until they are sent. The
+// holder sends the leading blocks that it has, then answers. The lease ends with the answer, with
+// ReleaseBlocks, or after its time limit.
+//
+// Chunk i of the transfer is block i, followed by 8 bytes, big-endian: the checksum of the block's
+// bytes under its hash within the space, as tiers compute it. With part_bytes, a block is sent in
+// parts: chunk p * number of hashes + i is part p of block i, in whole pieces of the block, with
+// the checksum of those. The first parts of all blocks are sent first.
 type LeaseBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	Hashes        [][]byte               `protobuf:"bytes,2,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in the order of the prompt, as replicas know them
-	Space         []byte                 `protobuf:"bytes,3,opt,name=space,proto3" json:"space,omitempty"`                              // weights and layout that the blocks are of; a holder of others refuses
+	Hashes        [][]byte               `protobuf:"bytes,2,rep,name=hashes,proto3" json:"hashes,omitempty"`                            // in prompt order, as replicas know them
+	Space         []byte                 `protobuf:"bytes,3,opt,name=space,proto3" json:"space,omitempty"`                              // weights and layout of the blocks; a holder with others refuses
 	BlockBytes    uint64                 `protobuf:"varint,4,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"` // size of each
 	Ticket        *BulkTicket            `protobuf:"bytes,5,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Lease         *durationpb.Duration   `protobuf:"bytes,6,opt,name=lease,proto3" json:"lease,omitempty"`
-	PartBytes     uint64                 `protobuf:"varint,7,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // of each part but the last; 0: whole blocks
+	PartBytes     uint64                 `protobuf:"varint,7,opt,name=part_bytes,json=partBytes,proto3" json:"part_bytes,omitempty"` // size of each part but the last; 0: whole blocks
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1789,10 +1800,10 @@ func (*LeaseBlocksResult_Sent) isLeaseBlocksResult_Outcome() {}
 
 func (*LeaseBlocksResult_Refused) isLeaseBlocksResult_Outcome() {}
 
-// BlocksSent: all of these were received.
+// BlocksSent: the receiver has received all of these.
 type BlocksSent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Blocks        uint32                 `protobuf:"varint,1,opt,name=blocks,proto3" json:"blocks,omitempty"` // leading ones of the command
+	Blocks        uint32                 `protobuf:"varint,1,opt,name=blocks,proto3" json:"blocks,omitempty"` // number of leading blocks of the command
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1834,7 +1845,7 @@ func (x *BlocksSent) GetBlocks() uint32 {
 	return 0
 }
 
-// ReleaseBlocks (event) ends a LeaseBlocks: nobody waits for the blocks any more.
+// ReleaseBlocks (event) ends a LeaseBlocks: nothing waits for the blocks any longer.
 type ReleaseBlocks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -1920,7 +1931,7 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\x05steps\x18\x01 \x01(\rR\x05steps\")\n" +
 	"\bGetSlots\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x05\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x96\x05\n" +
 	"\vSlotsStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\rR\x05slots\x12\x12\n" +
@@ -1930,11 +1941,9 @@ const file_messages_tier_proto_rawDesc = "" +
 	"\aleaving\x18\x06 \x01(\rR\aleaving\x12\x12\n" +
 	"\x04hits\x18\a \x01(\x04R\x04hits\x12\x16\n" +
 	"\x06misses\x18\b \x01(\x04R\x06misses\x12\x1a\n" +
-	"\barrivals\x18\t \x01(\x04R\barrivals\x12\x1e\n" +
-	"\n" +
-	"departures\x18\n" +
-	" \x01(\x04R\n" +
-	"departures\x12\x14\n" +
+	"\barrivals\x18\t \x01(\x04R\barrivals\x12\x1c\n" +
+	"\tdemotions\x18\n" +
+	" \x01(\x04R\tdemotions\x12\x14\n" +
 	"\x05drops\x18\v \x01(\x04R\x05drops\x12\x18\n" +
 	"\adamaged\x18\f \x01(\x04R\adamaged\x12\x16\n" +
 	"\x06pinned\x18\x14 \x01(\rR\x06pinned\x12\x12\n" +
@@ -2018,11 +2027,11 @@ const file_messages_tier_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12+\n" +
 	"\x04sent\x18\x02 \x01(\v2\x15.troupe.v1.BlocksSentH\x00R\x04sent\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x9e\x02\n" +
+	"\aoutcome\"\xa6\x02\n" +
 	"\rBlocksFetched\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.troupe.v1.BlocksHeldR\x04from\x12\x16\n" +
-	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x12\n" +
-	"\x04came\x18\x03 \x01(\rR\x04came\x12\x1f\n" +
+	"\x06wanted\x18\x02 \x01(\rR\x06wanted\x12\x1a\n" +
+	"\breceived\x18\x03 \x01(\rR\breceived\x12\x1f\n" +
 	"\vblock_bytes\x18\x04 \x01(\x04R\n" +
 	"blockBytes\x12/\n" +
 	"\x05first\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x05first\x12-\n" +

@@ -4,7 +4,7 @@
 // 	protoc        (unknown)
 // source: messages/usage.proto
 
-// Spoken by the usage actors, one on each node, which tell each other what clients use.
+// Messages of the usage actors, one per node, which share the usage of clients.
 
 package messages
 
@@ -23,11 +23,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// UsageAnnounced (event, from a usage actor to its peers, each second) is all that clients with limits use through one node.
+// UsageAnnounced (event, from a usage actor to its peers, every second) is the usage of all clients
+// with limits through one node.
 type UsageAnnounced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the node's counts; a new one starts from nothing
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the node's counters; a new incarnation starts from zero
 	Clients       []*ClientUsage         `protobuf:"bytes,3,rep,name=clients,proto3" json:"clients,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -84,18 +85,18 @@ func (x *UsageAnnounced) GetClients() []*ClientUsage {
 	return nil
 }
 
-// ClientUsage (report) is what a client uses.
+// ClientUsage (report) is the usage of a client.
 type ClientUsage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Client           string                 `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
 	Limits           *ClientLimits          `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
 	RequestsInFlight int64                  `protobuf:"varint,3,opt,name=requests_in_flight,json=requestsInFlight,proto3" json:"requests_in_flight,omitempty"`
 	TokensInFlight   int64                  `protobuf:"varint,4,opt,name=tokens_in_flight,json=tokensInFlight,proto3" json:"tokens_in_flight,omitempty"`
-	RequestsSpent    int64                  `protobuf:"varint,5,opt,name=requests_spent,json=requestsSpent,proto3" json:"requests_spent,omitempty"` // of requests_per_minute, since the node started
-	TokensSpent      int64                  `protobuf:"varint,6,opt,name=tokens_spent,json=tokensSpent,proto3" json:"tokens_spent,omitempty"`       // of tokens_per_minute, likewise; less than zero where more was given back
-	RequestsLeft     float64                `protobuf:"fixed64,7,opt,name=requests_left,json=requestsLeft,proto3" json:"requests_left,omitempty"`   // of requests_per_minute
+	RequestsSpent    int64                  `protobuf:"varint,5,opt,name=requests_spent,json=requestsSpent,proto3" json:"requests_spent,omitempty"` // charged to requests_per_minute since the node started
+	TokensSpent      int64                  `protobuf:"varint,6,opt,name=tokens_spent,json=tokensSpent,proto3" json:"tokens_spent,omitempty"`       // charged to tokens_per_minute since the node started; negative if refunds exceed it
+	RequestsLeft     float64                `protobuf:"fixed64,7,opt,name=requests_left,json=requestsLeft,proto3" json:"requests_left,omitempty"`   // left of requests_per_minute
 	TokensLeft       float64                `protobuf:"fixed64,8,opt,name=tokens_left,json=tokensLeft,proto3" json:"tokens_left,omitempty"`
-	Requests         int64                  `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"` // taken, since the node started
+	Requests         int64                  `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"` // accepted since the node started
 	Refused          int64                  `protobuf:"varint,10,opt,name=refused,proto3" json:"refused,omitempty"`
 	PromptTokens     int64                  `protobuf:"varint,11,opt,name=prompt_tokens,json=promptTokens,proto3" json:"prompt_tokens,omitempty"`
 	OutputTokens     int64                  `protobuf:"varint,12,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
@@ -217,7 +218,7 @@ func (x *ClientUsage) GetOutputTokens() int64 {
 	return 0
 }
 
-// ClientLimits are the limits of a client in the whole cluster; 0: none.
+// ClientLimits are the limits of a client in the whole cluster; 0 means no limit.
 type ClientLimits struct {
 	state             protoimpl.MessageState `protogen:"open.v1"`
 	Requests          int64                  `protobuf:"varint,1,opt,name=requests,proto3" json:"requests,omitempty"` // in flight
@@ -286,10 +287,9 @@ func (x *ClientLimits) GetTokensPerMinute() int64 {
 	return 0
 }
 
-// GetUsage (query, to the node's usage actor): what clients use in the cluster.
+// GetUsage (query, to the node's usage actor) asks for the usage of clients in the cluster.
 type GetUsage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,13 +322,6 @@ func (x *GetUsage) ProtoReflect() protoreflect.Message {
 // Deprecated: Use GetUsage.ProtoReflect.Descriptor instead.
 func (*GetUsage) Descriptor() ([]byte, []int) {
 	return file_messages_usage_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *GetUsage) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
 }
 
 // UsageStatus answers GetUsage.
@@ -404,10 +397,9 @@ const file_messages_usage_proto_rawDesc = "" +
 	"\brequests\x18\x01 \x01(\x03R\brequests\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x03R\x06tokens\x12.\n" +
 	"\x13requests_per_minute\x18\x03 \x01(\x03R\x11requestsPerMinute\x12*\n" +
-	"\x11tokens_per_minute\x18\x04 \x01(\x03R\x0ftokensPerMinute\")\n" +
-	"\bGetUsage\x12\x1d\n" +
+	"\x11tokens_per_minute\x18\x04 \x01(\x03R\x0ftokensPerMinute\"\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"?\n" +
+	"\bGetUsage\"?\n" +
 	"\vUsageStatus\x120\n" +
 	"\aclients\x18\x01 \x03(\v2\x16.troupe.v1.ClientUsageR\aclientsB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 

@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Unmarshal decodes JSON. Its errors show nothing of the text, which may be another file's: only where it is wrong, and the
-// name of our field.
-func Unmarshal(b []byte, into any) error { return Blind(json.Unmarshal(b, into)) }
+// Unmarshal decodes JSON. Its errors contain nothing of the text, which may be that of another
+// file: only the offset, and the name of the field of into.
+func Unmarshal(b []byte, into any) error { return RedactJSONError(json.Unmarshal(b, into)) }
 
-// Blind replaces an error of encoding/json by one that shows nothing of the text.
-func Blind(err error) error {
+// RedactJSONError replaces an error of encoding/json by one that contains nothing of the text.
+func RedactJSONError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {

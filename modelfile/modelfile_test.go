@@ -38,9 +38,12 @@ func TestOpensRegularFilesOnly(t *testing.T) {
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{fifo, "/dev/zero", "/dev/tty", dir, "/proc/self/mem", "/proc/kmsg", "/sys/kernel/notes", link(t, fifo, filepath.Join(dir, "to a fifo")), link(t, "/dev/zero", filepath.Join(dir, "to zero"))} {
+	for _, path := range []string{
+		fifo, "/dev/zero", "/dev/tty", dir, "/proc/self/mem", "/proc/kmsg", "/sys/kernel/notes",
+		link(t, fifo, filepath.Join(dir, "to a fifo")), link(t, "/dev/zero", filepath.Join(dir, "to zero")),
+	} {
 		if _, err := os.Stat(path); err != nil {
-			continue // not every machine has all of them
+			continue // missing on this machine
 		}
 		if _, err := (modelfile.Roots{}).Open(path); !errors.Is(err, modelfile.ErrNotRegular) {
 			t.Errorf("%s: %v", path, err)
@@ -54,13 +57,14 @@ func TestOpensRegularFilesOnly(t *testing.T) {
 	}
 }
 
-func TestReadBoundsTheSize(t *testing.T) {
+func TestReadLimitsSize(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	write(t, path, strings.Repeat("x", 100))
 	if b, err := (modelfile.Roots{}).Read(path, 100); err != nil || len(b) != 100 {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
-	if _, err := (modelfile.Roots{}).Read(path, 99); err == nil || !strings.Contains(err.Error(), "larger than the 99 bytes that config.json may have") {
+	_, err := modelfile.Roots{}.Read(path, 99)
+	if err == nil || !strings.Contains(err.Error(), "larger than the 99 bytes that config.json may have") {
 		t.Error(err)
 	}
 }
@@ -78,7 +82,10 @@ func TestRoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{inside, filepath.Join(dir, "plain"), link(t, "../../blobs/b", filepath.Join(dir, "linked")), link(t, inside, filepath.Join(outside, "back")), filepath.Join(alias, "blobs", "b")} {
+	for _, path := range []string{
+		inside, filepath.Join(dir, "plain"), link(t, "../../blobs/b", filepath.Join(dir, "linked")),
+		link(t, inside, filepath.Join(outside, "back")), filepath.Join(alias, "blobs", "b"),
+	} {
 		if b, err := roots.Read(path, 10); err != nil || string(b) != "x" {
 			t.Errorf("%s: %q, %v", path, b, err)
 		}
@@ -87,11 +94,13 @@ func TestRoots(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := roots.Open(filepath.Join(dir, "nothing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what is missing below a root: %v", err)
+		t.Errorf("missing file below a root: %v", err)
 	}
 	for _, path := range []string{
-		secret, filepath.Join(outside, "nothing"), "/etc/passwd", "/nowhere/at/all", filepath.Join(root, "..", "outside", "secret"), filepath.Join(base, "root2", "file"),
-		link(t, secret, filepath.Join(dir, "escapes")), link(t, outside+"/nothing", filepath.Join(dir, "dangling")), filepath.Join(link(t, outside, filepath.Join(dir, "folder")), "secret"),
+		secret, filepath.Join(outside, "nothing"), "/etc/passwd", "/nowhere/at/all",
+		filepath.Join(root, "..", "outside", "secret"), filepath.Join(base, "root2", "file"),
+		link(t, secret, filepath.Join(dir, "escapes")), link(t, outside+"/nothing", filepath.Join(dir, "dangling")),
+		filepath.Join(link(t, outside, filepath.Join(dir, "folder")), "secret"),
 		filepath.Join(dir, "folder", "nothing"), "/proc/self/root" + secret,
 	} {
 		_, open := roots.Open(path)
@@ -101,7 +110,7 @@ func TestRoots(t *testing.T) {
 		}
 	}
 	if err := roots.Check(dir); !errors.Is(err, modelfile.ErrOutside) {
-		t.Errorf("a folder with files outside: %v", err)
+		t.Errorf("folder with links to outside: %v", err)
 	}
 	for _, path := range []string{outside, filepath.Join(dir, "folder"), "/nowhere"} {
 		if err := roots.Check(path); !errors.Is(err, modelfile.ErrOutside) {
@@ -113,16 +122,18 @@ func TestRoots(t *testing.T) {
 	}
 	for _, dir := range []string{inside, filepath.Join(base, "nothing")} {
 		if _, err := modelfile.NewRoots(dir); err == nil {
-			t.Errorf("%s is a root", dir)
+			t.Errorf("NewRoots accepted %s", dir)
 		}
 	}
 }
 
-// TestExchangedFile exchanges a file by a link while it is opened again and again: what is read is never the secret.
-func TestExchangedFile(t *testing.T) {
+// TestOpenResistsFileSwap replaces a link to a file by a link outside the roots, again and again,
+// while it is opened. The secret is never read.
+func TestOpenResistsFileSwap(t *testing.T) {
 	base := t.TempDir()
 	root := filepath.Join(base, "root")
-	good, bad := write(t, filepath.Join(root, "good"), "good"), write(t, filepath.Join(base, "bad"), "secret")
+	good := write(t, filepath.Join(root, "good"), "good")
+	bad := write(t, filepath.Join(base, "bad"), "secret")
 	roots, err := modelfile.NewRoots(root)
 	if err != nil {
 		t.Fatal(err)
@@ -140,8 +151,9 @@ func TestExchangedFile(t *testing.T) {
 		}
 	}()
 	for read := 0; ; read++ {
-		if b, err := roots.Read(path, 10); err == nil && string(b) != "good" || err != nil && !errors.Is(err, modelfile.ErrOutside) {
-			t.Fatalf("after %d: %q, %v", read, b, err)
+		b, err := roots.Read(path, 10)
+		if err == nil && string(b) != "good" || err != nil && !errors.Is(err, modelfile.ErrOutside) {
+			t.Fatalf("after %d reads: %q, %v", read, b, err)
 		}
 		select {
 		case <-done:
@@ -151,7 +163,7 @@ func TestExchangedFile(t *testing.T) {
 	}
 }
 
-func TestBlind(t *testing.T) {
+func TestJSONErrorsHideText(t *testing.T) {
 	var into struct {
 		Number int `json:"number"`
 		Inner  struct {
@@ -169,7 +181,8 @@ func TestBlind(t *testing.T) {
 		`"secret`:                          "invalid JSON at byte",
 	} {
 		err := modelfile.Unmarshal([]byte(text), &into)
-		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "1234") {
+		if err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "1234") {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

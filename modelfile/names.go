@@ -9,8 +9,8 @@ import (
 // this form; lines of other files do not.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9._]{1,120}$`)
 
-// Named describes, for an error, one or several things that a file names: "tensor a.weight", or
-// "tensor a.weight (and 2 more)". It shows the first plain name, and no other.
+// Named describes the named things of a file in an error: "tensor a.weight", or "tensor a.weight
+// (and 2 more)". It shows only the first plain name.
 func Named(kind string, names ...string) string {
 	what := "a " + kind + " with an unusual name"
 	for _, name := range names {

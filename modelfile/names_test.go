@@ -7,7 +7,7 @@ import (
 	"troupe/modelfile"
 )
 
-// TestNamed: an error shows the first plain name, and nothing of any other.
+// TestNamed checks that an error shows the first plain name, and nothing of other names.
 func TestNamed(t *testing.T) {
 	long := strings.Repeat("x", 121)
 	for want, names := range map[string][]string{

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxEntries is how many files a folder may have.
+// maxEntries is the maximum number of files in a folder.
 const maxEntries = 10000
 
-// Roots are the folders that models and adapters may be read from, after links are resolved. The zero value allows every
-// folder.
+// Roots are the folders from which models and adapters may be read, after links are resolved. The
+// zero value allows every folder.
 type Roots struct{ dirs []string }
 
-// ErrOutside is returned for a file that is not below a root, whether there is such a file or not.
+// ErrOutside is returned for a path that is not below a root, whether or not the file exists.
 var ErrOutside = errors.New("not below a folder of --model-roots")
 
-// NewRoots resolves the links of the folders. Without a folder, every folder is allowed.
+// NewRoots resolves the links of the folders. Without folders it allows every folder.
 func NewRoots(dirs ...string) (Roots, error) {
 	var r Roots
 	for _, dir := range dirs {
@@ -41,64 +41,66 @@ func NewRoots(dirs ...string) (Roots, error) {
 	return r, nil
 }
 
-// Check reports an error where a folder, or a file in it, is not below a root. Open checks each file again.
+// Check returns an error if a folder, or a file in it, is not below a root. Open checks each file
+// again.
 func (r Roots) Check(dir string) error {
 	if r.dirs == nil {
 		return nil
 	}
 	d, err := open(dir, unix.O_DIRECTORY)
 	if err != nil {
-		return r.hide(dir, err)
+		return r.hideError(dir, err)
 	}
 	defer d.Close()
-	if err := r.below(d, dir); err != nil {
+	if err := r.checkBelow(d, dir); err != nil {
 		return err
 	}
 	names, err := d.ReadDir(maxEntries + 1)
 	if err != nil && len(names) == 0 {
-		return nil // an empty folder: its reader says what is missing
+		return nil // an empty folder: its reader reports what is missing
 	}
 	if len(names) > maxEntries {
-		return fmt.Errorf("%s: more than %d files are in this folder, so it is no model's", dir, maxEntries)
+		return fmt.Errorf("%s: the folder has more than %d files, so it is not a model", dir, maxEntries)
 	}
 	for _, entry := range names {
 		if entry.Type() != fs.ModeSymlink {
 			continue
 		}
 		path := filepath.Join(dir, entry.Name())
-		if real, err := filepath.EvalSymlinks(path); err != nil || !r.has(real) {
+		if real, err := filepath.EvalSymlinks(path); err != nil || !r.contains(real) {
 			return outside(path)
 		}
 	}
 	return nil
 }
 
-// Folder reports an error where a path is no folder, or may not be read.
-func (r Roots) Folder(path string) error {
+// CheckFolder returns an error if a path is not a folder or must not be read.
+func (r Roots) CheckFolder(path string) error {
 	d, err := open(path, unix.O_DIRECTORY)
 	if err != nil {
-		return r.hide(path, err)
+		return r.hideError(path, err)
 	}
 	defer d.Close()
-	return r.below(d, path)
+	return r.checkBelow(d, path)
 }
 
-// below checks where an opened file is, as the kernel tells.
-func (r Roots) below(f *os.File, path string) error {
+// checkBelow checks the path that the kernel reports for an opened file.
+func (r Roots) checkBelow(f *os.File, path string) error {
 	if r.dirs == nil {
 		return nil
 	}
-	real, err := os.Readlink(self(f))
+	real, err := os.Readlink(procPath(f))
 	if err != nil {
-		return fmt.Errorf("%s: cannot tell where it is, which --model-roots needs: %w", path, err)
+		return fmt.Errorf("%s: cannot resolve its path, which --model-roots needs: %w", path, err)
 	}
-	if !r.has(real) {
+	if !r.contains(real) {
 		return outside(path)
 	}
 	return nil
 }
 
-func (r Roots) has(path string) bool {
+// contains reports whether a resolved path is below a root.
+func (r Roots) contains(path string) bool {
 	for _, dir := range r.dirs {
 		if path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") {
 			return true
@@ -107,9 +109,9 @@ func (r Roots) has(path string) bool {
 	return false
 }
 
-// hide replaces the error of a file that cannot be opened, unless it is below a root: nobody is to learn which files there
-// are elsewhere.
-func (r Roots) hide(path string, err error) error {
+// hideError replaces the error of a file that cannot be opened, unless it is below a root: errors
+// must not disclose which files exist elsewhere.
+func (r Roots) hideError(path string, err error) error {
 	if r.dirs == nil {
 		return err
 	}
@@ -117,28 +119,28 @@ func (r Roots) hide(path string, err error) error {
 	if absErr != nil {
 		return outside(path)
 	}
-	for at := filepath.Clean(abs); ; at = filepath.Dir(at) { // the deepest folder that is there
-		if real, evalErr := filepath.EvalSymlinks(at); evalErr == nil {
-			if r.has(real) {
+	for dir := filepath.Clean(abs); ; dir = filepath.Dir(dir) { // up to the deepest existing folder
+		if real, evalErr := filepath.EvalSymlinks(dir); evalErr == nil {
+			if r.contains(real) {
 				return err
 			}
 			return outside(path)
-		} else if info, lstatErr := os.Lstat(at); at == "/" || lstatErr == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return outside(path) // a link that leads nowhere
+		} else if info, lstatErr := os.Lstat(dir); dir == "/" || lstatErr == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return outside(path) // or a dangling link
 		}
 	}
 }
 
 func outside(path string) error { return fmt.Errorf("%s: %w", path, ErrOutside) }
 
-// Files returns the paths of the regular files of a folder that may be read, in the order of their names.
+// Files returns the paths of the readable regular files of a folder, sorted.
 func (r Roots) Files(dir string) []string {
 	d, err := open(dir, unix.O_DIRECTORY)
 	if err != nil {
 		return nil
 	}
 	defer d.Close()
-	entries, _ := d.ReadDir(maxEntries) // what could be read
+	entries, _ := d.ReadDir(maxEntries) // partial on error
 	var all []string
 	for _, entry := range entries {
 		path := filepath.Join(dir, entry.Name())

@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
 	"troupe/actors/planner"
@@ -68,7 +69,7 @@ func (n *Node) nodeProps() *actor.Props {
 }
 
 func (n *Node) replicasProps() *actor.Props {
-	return replica.GroupProps(replica.GroupConfig{Node: n.cfg.Name, Terms: n.terms, Strategy: n.strategy(),
+	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: n.fence, Strategy: n.strategy(),
 		Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
@@ -80,12 +81,12 @@ func (n *Node) replicasProps() *actor.Props {
 				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 					return n.engineProps(spec.GetGpu(), lease, gate)
 				},
-				Blocks:   func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
-				Bulk:     n.bulk,
-				Folder:   func(revision string) string { return n.folderFault(spec, revision) },
-				Tiers:    n.kvTiers(),
-				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
-				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
+				OpenBlocks:  func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
+				Bulk:        n.bulk,
+				CheckFolder: func(revision string) string { return n.folderFault(spec, revision) },
+				Tiers:       n.kvTiers(),
+				Pins:        func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
+				Adapters:    func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
@@ -110,10 +111,10 @@ func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Blocks(lease)
+	return h.OpenBlocks(lease)
 }
 
-func (n *Node) residencyOf(gpu string) (*residency.Holder, error) {
+func (n *Node) residencyOf(gpu string) (*residency.Store, error) {
 	for i, h := range n.residency {
 		if gpuName(i) == gpu {
 			return h, nil

@@ -102,7 +102,7 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 	registerShipped(t, conn)
 	pinned := func() (n int) {
 		for _, a := range adapterStats(t, conn).GetAdapters() {
-			for _, p := range a.GetPlaces() {
+			for _, p := range a.GetReplicas() {
 				if a.GetName() == "psalms" && p.GetPinned() &&
 					p.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU &&
 					p.GetSequences() == 0 {

@@ -26,7 +26,7 @@ func (n *Node) adaptersProps(gpu, lease string) *actor.Props {
 }
 
 // adapterStore returns the device memory for the adapters of a lease.
-func (n *Node) adapterStore(gpu, lease string) (*residency.AdapterStore, error) {
+func (n *Node) adapterStore(gpu, lease string) (*residency.AdapterCache, error) {
 	h, err := n.residencyOf(gpu)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (n *Node) NodeStatus(ctx context.Context) (*messages.NodeStatus, error) {
 }
 
 // drainDetail describes what still runs on a node that is being drained.
-func drainDetail(s *messages.NodeStatus, t *messages.Table) string {
+func drainDetail(s *messages.NodeStatus, t *messages.ClusterView) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
 	}

@@ -104,7 +104,7 @@ func (n *Node) Deployment(ctx context.Context, name string) (*messages.Deploymen
 
 // Deployments implements gateway.Directory and control.Backend.
 func (n *Node) Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error) {
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 	return t.GetDeployments(), err
 }
 
@@ -124,7 +124,7 @@ func (n *Node) Gpus(ctx context.Context) ([]*messages.GpuStatus, error) {
 // RestartReplica implements control.Backend.
 func (n *Node) RestartReplica(ctx context.Context, name string) error {
 	found, err := retryStale(ctx, func() (*messages.ReplicaStatus, error) {
-		t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+		t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 		if err != nil {
 			return nil, err
 		}
@@ -153,9 +153,9 @@ func (n *Node) RestartReplica(ctx context.Context, name string) error {
 func (n *Node) Tree() []*messages.ActorNode { return n.registry.Snapshot() }
 
 // checkModel checks that the model in a folder can serve requests and that its chat template works.
-func (n *Node) checkModel(path string) (engine.Facts, error) {
+func (n *Node) checkModel(path string) (engine.ModelInfo, error) {
 	if err := n.cfg.Roots.Check(path); err != nil {
-		return engine.Facts{}, err
+		return engine.ModelInfo{}, err
 	}
 	facts, err := n.inspect(path)
 	if err != nil {
@@ -167,7 +167,7 @@ func (n *Node) checkModel(path string) (engine.Facts, error) {
 	return facts, chat.Try(n.cfg.Roots, path)
 }
 
-func (n *Node) inspect(path string) (engine.Facts, error) { return n.residency[0].Inspect(path) }
+func (n *Node) inspect(path string) (engine.ModelInfo, error) { return n.residency[0].Inspect(path) }
 
 // DeleteDeployment implements control.Backend.
 func (n *Node) DeleteDeployment(ctx context.Context, name string) error {

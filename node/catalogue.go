@@ -228,7 +228,7 @@ func (n *Node) updateAdapter(ctx context.Context, name string,
 
 // AdapterStats implements control.Backend.
 func (n *Node) AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error) {
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ type Config struct {
 	// Loader loads models onto devices; nil: engine/llama, limited to Roots. Model folders have
 	// config.json, a tokenizer and safetensors files in any case, since other parts read them. If
 	// Loader is also an engine.Identifier, a deploy of unchanged files starts no rollout.
-	Loader engine.Format
+	Loader engine.Loader
 }
 
 // GPU is a device and the source of its health and utilization.

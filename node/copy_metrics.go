@@ -93,12 +93,12 @@ var (
 	kvBlocks = kvMetric("blocks",
 		"KV blocks of a tier, by state. Free ones are empty slots of slabs. In hbm, resident ones have no readers.",
 		"tier", "state")
-	kvCapacity   = kvMetric("capacity_bytes", "Size of a tier.", "tier")
-	kvTaken      = kvMetric("taken_bytes", "Bytes of the KV blocks in a tier.", "tier")
-	kvHits       = kvMetric("hits_total", "KV blocks that a prompt needed and the tier had.", "tier")
-	kvMisses     = kvMetric("misses_total", "KV blocks that a prompt needed and the tier did not have.", "tier")
-	kvArrivals   = kvMetric("arrivals_total", "KV blocks stored in a tier.", "tier")
-	kvDepartures = kvMetric("departures_total", "KV blocks of a tier that the tier below stored or already had.",
+	kvCapacity  = kvMetric("capacity_bytes", "Size of a tier.", "tier")
+	kvTaken     = kvMetric("taken_bytes", "Bytes of the KV blocks in a tier.", "tier")
+	kvHits      = kvMetric("hits_total", "KV blocks that a prompt needed and the tier had.", "tier")
+	kvMisses    = kvMetric("misses_total", "KV blocks that a prompt needed and the tier did not have.", "tier")
+	kvArrivals  = kvMetric("arrivals_total", "KV blocks stored in a tier.", "tier")
+	kvDemotions = kvMetric("demotions_total", "KV blocks of a tier that the tier below stored or already had.",
 		"tier")
 	kvDrops = kvMetric("dropped_total",
 		"KV blocks of a tier that were evicted, flushed or damaged. For hbm it includes those that a lower tier has.",
@@ -111,11 +111,11 @@ var (
 		"model", "choice")
 	kvOverlaps = kvMetric("restores_overlapped_total",
 		"Sequences whose prefill ran while their blocks were still being restored.", "model")
-	kvVoid = kvMetric("steps_void_total",
+	kvAborted = kvMetric("steps_aborted_total",
 		"Steps run again because a restore that they waited for failed or was late.", "model")
 	kvMetrics = []*prometheus.Desc{
-		kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDepartures, kvDrops, kvDamaged,
-		kvKept, kvRestores, kvOverlaps, kvVoid,
+		kvBlocks, kvCapacity, kvTaken, kvHits, kvMisses, kvArrivals, kvDemotions, kvDrops, kvDamaged,
+		kvKept, kvRestores, kvOverlaps, kvAborted,
 	}
 )
 
@@ -172,7 +172,7 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	sendGauge(to, kvTaken, float64(s.GetTakenBytes()), name)
 	for d, n := range map[*prometheus.Desc]uint64{
 		kvHits: s.GetHits(), kvMisses: s.GetMisses(), kvArrivals: s.GetArrivals(),
-		kvDepartures: s.GetDepartures(), kvDrops: s.GetDrops(),
+		kvDemotions: s.GetDemotions(), kvDrops: s.GetDrops(),
 		kvDamaged: s.GetDamaged(), kvKept: s.GetKept(),
 	} {
 		sendCounter(to, d, float64(n), name)
@@ -182,7 +182,7 @@ func collectTier(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 // collectHBM sums up the HBM usage of the replicas.
 func collectHBM(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
 	states, counts := map[string]float64{}, map[*prometheus.Desc]float64{}
-	restores, overlaps, void := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}
+	restores, overlaps, aborted := map[[2]string]float64{}, map[string]float64{}, map[string]float64{}
 	capacity, taken := 0.0, 0.0
 	for _, r := range replicas {
 		states["free"] += float64(r.GetKvBlocksFree() - r.GetKvBlocksCached())
@@ -194,12 +194,12 @@ func collectHBM(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus)
 		counts[kvHits] += float64(r.GetKvHits())
 		counts[kvMisses] += float64(r.GetKvMisses())
 		counts[kvDrops] += float64(r.GetKvEvictions())
-		counts[kvDepartures] += float64(r.GetKvOffloaded())
+		counts[kvDemotions] += float64(r.GetKvOffloaded())
 		counts[kvArrivals] += float64(r.GetKvRestored())
 		restores[[2]string{r.GetModel(), "restored"}] += float64(r.GetKvRestores())
 		restores[[2]string{r.GetModel(), "avoided"}] += float64(r.GetKvRestoresAvoided())
 		overlaps[r.GetModel()] += float64(r.GetKvRestoresOverlapped())
-		void[r.GetModel()] += float64(r.GetKvStepsVoid())
+		aborted[r.GetModel()] += float64(r.GetKvStepsAborted())
 	}
 	for state, n := range states {
 		sendGauge(to, kvBlocks, n, hbmName, state)
@@ -214,6 +214,6 @@ func collectHBM(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus)
 	}
 	for model, n := range overlaps {
 		sendCounter(to, kvOverlaps, n, model)
-		sendCounter(to, kvVoid, void[model], model)
+		sendCounter(to, kvAborted, aborted[model], model)
 	}
 }

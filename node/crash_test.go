@@ -68,14 +68,14 @@ func TestCrashesLoseNoToken(t *testing.T) {
 		crash *testkit.Crash
 	}{
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 5, Times: 1}},
-		{"engine", &testkit.Crash{On: "*replica.stepped", After: 7, Times: 1}},
+		{"engine", &testkit.Crash{On: "*replica.stepDone", After: 7, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 6, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.SubmitSequence", After: 9, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 4, Times: 3}},
 		{"router", &testkit.Crash{On: "*messages.RouteSequence", After: 3, Times: 2}},
 		{"router", &testkit.Crash{On: "*messages.ReplicaAnnounced", After: 1, Times: 1}},
 		{"deployment", &testkit.Crash{On: "*messages.ReplicaChanged", After: 1, Times: 2}},
-		{"deployments", &testkit.Crash{On: "*messages.GetDesired", After: 1, Times: 1}},
+		{"deployments", &testkit.Crash{On: "*messages.GetDeploymentSpec", After: 1, Times: 1}},
 		{"gpu", &testkit.Crash{On: "*messages.GetGpu", After: 2, Times: 1}},
 		{"hbm", &testkit.Crash{On: "*messages.BlocksChanged", After: 3, Times: 1}},
 		{"session", &testkit.Crash{On: "*messages.TokensEmitted", After: 50, Times: 3}},

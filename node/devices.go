@@ -31,7 +31,7 @@ func (n *Node) openDevices(context.Context) error {
 // addDevice adds a device, which is closed when the node stops.
 func (n *Node) addDevice(d GPU) {
 	n.devices = append(n.devices, d)
-	n.residency = append(n.residency, residency.NewHolder(d.Device, n.loader))
+	n.residency = append(n.residency, residency.NewStore(d.Device, n.loader))
 	n.closers = append(n.closers, func() { _ = d.Close() })
 }
 

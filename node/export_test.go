@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/session"
@@ -58,4 +59,14 @@ func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messag
 		return control.Normalize(next)
 	})
 	return done.After, done.Revision, err
+}
+
+// MetricDescriptions returns the descriptions of all metrics, as prometheus.Desc prints them.
+func (n *Node) MetricDescriptions() (all []string) {
+	to := make(chan *prometheus.Desc)
+	go func() { n.metrics.Describe(to); close(to) }()
+	for d := range to {
+		all = append(all, d.String())
+	}
+	return all
 }

@@ -25,7 +25,7 @@ import (
 
 // hangingLoader is a loader for which one folder is on a file system that hangs.
 type hangingLoader struct {
-	llama.Format
+	llama.Loader
 	*hangingFolder
 }
 
@@ -42,18 +42,18 @@ func (f *hangingFolder) hold() {
 	<-f.pass
 }
 
-func (f hangingLoader) Inspect(path string, info cuda.Info) (engine.Facts, error) {
+func (f hangingLoader) Inspect(path string, info cuda.Info) (engine.ModelInfo, error) {
 	if f.inspect && path == f.path {
 		f.hold()
 	}
-	return f.Format.Inspect(path, info)
+	return f.Loader.Inspect(path, info)
 }
 
 func (f hangingLoader) Load(ctx context.Context, d cuda.Device, path string) (engine.Weights, error) {
 	if !f.inspect && path == f.path {
 		f.hold()
 	}
-	return f.Format.Load(ctx, d, path)
+	return f.Loader.Load(ctx, d, path)
 }
 
 // TestHungFolderKeepsMembers checks that nodes renew their memberships and leases, answer requests
@@ -64,7 +64,7 @@ func TestHungFolderKeepsMembers(t *testing.T) {
 			held := &hangingFolder{path: copyWithFiles(t, testkit.Model(), nil), inspect: inspect,
 				entered: make(chan struct{}), pass: make(chan struct{})}
 			nodes := startCluster(t, 2, func(_ int, c *node.Config) {
-				c.Loader = hangingLoader{llama.Format{Roots: c.Roots, Digests: &digest.Cache{}}, held}
+				c.Loader = hangingLoader{llama.Loader{Roots: c.Roots, Digests: &digest.Cache{}}, held}
 			})
 			open := sync.OnceFunc(func() { close(held.pass) })
 			t.Cleanup(open) // before the nodes stop

@@ -65,7 +65,7 @@ func (n *Node) KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.K
 // localReplicas returns the status of this node's replicas. For a replica that does not answer at
 // once, it is the status that the router has.
 func (n *Node) localReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
-	t, err := ask[*messages.Table](ctx, n, routerID, &messages.GetTable{})
+	t, err := ask[*messages.ClusterView](ctx, n, routerID, &messages.GetClusterView{})
 	if err != nil {
 		return nil, err
 	}

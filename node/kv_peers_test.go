@@ -110,7 +110,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 	t.Helper()
 	both := []*kvPeer{{t: t}, {t: t}}
 	nodes := startCluster(t, 2, func(i int, c *node.Config) {
-		c.Tiers.RestoreAlways = true
+		c.Tiers.Restore = kv.RestoreAlways
 		if change != nil {
 			change(i, c)
 		}
@@ -131,7 +131,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 	deploy(t, nodes[0], spec)
 	for i, n := range nodes {
 		both[i].Node = n
-		waitFor(t, "the weights to be known", func() bool { return both[i].replica().GetKvTravels() })
+		waitFor(t, "the weights to be known", func() bool { return both[i].replica().GetKvOffloadReady() })
 		both[i].mu.Lock()
 		system := both[i].system
 		both[i].mu.Unlock()

@@ -71,11 +71,11 @@ func TestKVCommands(t *testing.T) {
 	up := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
 		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved()
 	if len(up) != 1 || up[0].GetBlocks()+1 < down[0].GetBlocks() ||
-		up[0].GetThere() != 0 { // the last block includes tokens of the answer
+		up[0].GetPresent() != 0 { // the last block includes tokens of the answer
 		t.Errorf("%v, after %v", up, down)
 	}
 	if again := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore",
-		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetThere() != up[0].GetBlocks() {
+		fmt.Sprintf(`{"model":"kjv","prompt":%q}`, prompt)).GetMoved(); again[0].GetPresent() != up[0].GetBlocks() {
 		t.Errorf("%v", again)
 	}
 	if got, cached := completeShort(t, n, prompt); got != want || cached != int(up[0].GetBlocks())*16 {
@@ -89,7 +89,7 @@ func TestKVCommands(t *testing.T) {
 	for _, line := range []string{
 		`troupe_kv_blocks{state="resident",tier="dram"} 0`,
 		`troupe_kv_capacity_bytes{tier="nvme"} 1.6777216e+07`, `troupe_kv_taken_bytes{tier="nvme"} 0`,
-		fmt.Sprintf(`troupe_kv_departures_total{tier="hbm"} %d`, down[0].GetBlocks()),
+		fmt.Sprintf(`troupe_kv_demotions_total{tier="hbm"} %d`, down[0].GetBlocks()),
 		fmt.Sprintf(`troupe_kv_dropped_total{tier="dram"} %d`, down[0].GetBlocks()),
 		fmt.Sprintf(`troupe_kv_copy_seconds_count{from="dram",to="hbm"} %d`, up[0].GetBlocks()),
 		`troupe_kv_damaged_total{tier="nvme"} 0`,
@@ -126,7 +126,7 @@ func TestIdleBlocksAreDemoted(t *testing.T) {
 		more()
 		return kvStats(t, conn).GetTiers()[1].GetSlots().GetResident() >= 4
 	})
-	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDepartures() < 4 {
+	if s := kvStats(t, conn); s.GetReplicas()[0].GetSteps() < 1000 || s.GetTiers()[0].GetSlots().GetDemotions() < 4 {
 		t.Errorf("too early: %v", s)
 	}
 	if got, cached := completeShort(t, n, system); got != want || cached < 32 {
@@ -240,7 +240,7 @@ func TestBlocksTooLarge(t *testing.T) {
 	completeShort(t, n, system)
 	conn := connect(t, n)
 	m := request(t, conn, "troupe.v1.kv.offload", "")
-	if !strings.Contains(string(m.Data), "no KV tier below HBM that its blocks fit into; start it with --kv-dram") {
+	if !strings.Contains(string(m.Data), "no KV tier below HBM that fits its blocks; start it with --kv-dram") {
 		t.Errorf("%s", m.Data)
 	}
 	if s := kvStats(t, conn); s.GetTiers()[0].GetSlotBytes() != 32<<10 || s.GetTiers()[0].GetSlots().GetArrivals() > 0 {

@@ -41,13 +41,13 @@ func startExample(t *testing.T, file string, change func(*node.Config)) *example
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "operations.md"))
+	docs, err := os.ReadFile(filepath.Join(testkit.Root(), "docs", "howto", "security.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	indented := strings.ReplaceAll(strings.ReplaceAll(string(text), "\n", "\n    "), "\n    \n", "\n\n")
 	if !strings.Contains(string(docs), "    "+strings.TrimSpace(indented)) {
-		t.Errorf("docs/operations.md does not show examples/%s as it is", file)
+		t.Errorf("docs/howto/security.md does not show examples/%s as it is", file)
 	}
 	public, seeds := createUsers(t, "node", "anna", "guest")
 	config := string(text)

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
-	"troupe/actors/model/replica"
+	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/supervise"
 	"troupe/cluster/backup"
@@ -50,7 +50,7 @@ type Node struct {
 	shares       *gateway.Quotas
 	gateway      *gateway.Gateway
 	metrics      *prometheus.Registry
-	terms        *replica.Terms
+	fence        *replicaset.Fence
 	stored       router.DeploymentCache
 	routesKnown  chan struct{} // closed when the router knows the replicas of the other nodes
 	informed     chan struct{} // closed when this node may answer for the cluster
@@ -59,10 +59,10 @@ type Node struct {
 	announceOnce sync.Once     // SetLeaving was called
 
 	devices         []GPU
-	residency       []*residency.Holder
+	residency       []*residency.Store
 	tiers           []lowerTier  // fastest first
 	digests         digest.Cache // of model files
-	loader          engine.Format
+	loader          engine.Loader
 	copyMetrics     *copyMetrics
 	pins            pinSet
 	secret          secret
@@ -100,14 +100,14 @@ func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(),
 		shares: gateway.NewQuotas(0), metrics: prometheus.NewRegistry(),
-		terms: &replica.Terms{}, catalogue: catalogue.New(), draining: make(map[string]bool),
+		fence: &replicaset.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool),
 		auditedMembers: make(map[string]bool),
 		routesKnown:    make(chan struct{}), informed: make(chan struct{}),
 		serving: make(chan struct{}), leaving: make(chan struct{}),
 		pins: pinSet{byName: make(map[string]*messages.PinnedPrefix)},
 	}
 	if n.loader = n.cfg.Loader; n.loader == nil {
-		n.loader = llama.Format{Roots: n.cfg.Roots, Digests: &n.digests}
+		n.loader = llama.Loader{Roots: n.cfg.Roots, Digests: &n.digests}
 	}
 	n.metrics.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.copyMetrics = newCopyMetrics(n.metrics)
@@ -277,7 +277,7 @@ func (n *Node) Member() *messages.Member { return n.members.Self() }
 func (n *Node) Registry() *tree.Registry { return n.registry }
 
 // Residency returns the models in the memory of each device, by the device's index.
-func (n *Node) Residency() []*residency.Holder { return n.residency }
+func (n *Node) Residency() []*residency.Store { return n.residency }
 
 // Ready waits until every deployment of the configuration is ready or stopped. It fails as soon as
 // one of them has failed.

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/node"
 )
@@ -80,7 +81,7 @@ func TestPreemptedSequenceIsRestored(t *testing.T) {
 			done := &tokenCounter{}
 			n, g := startGated(t, 95, func(c *node.Config) {
 				withManualTiers(t)(c)
-				if c.Tiers.RestoreAlways = true; name == "nvme" {
+				if c.Tiers.Restore = kv.RestoreAlways; name == "nvme" {
 					c.Tiers.DRAMBytes = 0
 				}
 				c.Deployments[0].MaxSequences = new(uint32(1))

@@ -52,7 +52,7 @@ var (
 	remoteRefused = kvMetric("remote_refused_total",
 		"Fetches of KV blocks from other nodes that did not get room in time.")
 	remoteBlocks = kvMetric("remote_blocks_total",
-		"KV blocks requested from another node, by outcome: came, or missed.", "holder", "outcome")
+		"KV blocks requested from another node, by outcome: received, or missed.", "holder", "outcome")
 	remoteBytes = kvMetric("remote_bytes_total", "Bytes of KV blocks received from another node.", "holder")
 	remoteFirst = kvMetric("remote_first_block_seconds", "Time until the first KV block of a fetch arrived.",
 		"holder")
@@ -74,7 +74,7 @@ func collectRemote(to chan<- prometheus.Metric, s *messages.SlotsStatus) {
 	sendGauge(to, remoteFetches, float64(s.GetWaiting()), "waiting")
 	sendCounter(to, remoteRefused, float64(s.GetRefused()))
 	for node, h := range byNode(s.GetHolders()) {
-		sendCounter(to, remoteBlocks, float64(h.GetBlocks()), node, "came")
+		sendCounter(to, remoteBlocks, float64(h.GetBlocks()), node, "received")
 		sendCounter(to, remoteBlocks, float64(h.GetMissed()), node, "missed")
 		sendCounter(to, remoteBytes, float64(h.GetBytes()), node)
 		count, buckets := uint64(0), map[float64]uint64{}

@@ -50,8 +50,8 @@ func (n *Node) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 // digestsOf returns the digests of a model's folder if the loader has read all of its files, and
 // reports whether one of them has changed since.
 func (n *Node) digestsOf(path string) (d engine.Digests, changed bool) {
-	if id, ok := n.loader.(engine.Identifier); ok {
-		return id.Known(path)
+	if id, ok := n.loader.(engine.DigestCache); ok {
+		return id.CachedDigests(path)
 	}
 	return d, false
 }
@@ -125,7 +125,7 @@ func (n *Node) Model(path string) (*messages.NodeModelResponse, error) {
 
 // modelSizes returns the memory needs of a model. If its folder is missing on this node, it asks
 // the others: the replicas may be on nodes that have the folder.
-func (n *Node) modelSizes(path string) (engine.Facts, error) {
+func (n *Node) modelSizes(path string) (engine.ModelInfo, error) {
 	facts, err := n.inspect(path)
 	if !missing(n.cfg.Roots, path, err) {
 		return facts, err
@@ -137,7 +137,7 @@ func (n *Node) modelSizes(path string) (engine.Facts, error) {
 		return facts, viewErr
 	}
 	s := found.GetSizes()
-	return engine.Facts{
+	return engine.ModelInfo{
 		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()),
 		StreamBytes: int64(s.GetStreamBytes()),
 		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
@@ -152,5 +152,5 @@ func missing(roots modelfile.Roots, path string, err error) bool {
 	if err == nil {
 		return false
 	}
-	return errors.Is(err, modelfile.ErrOutside) || errors.Is(roots.Folder(path), fs.ErrNotExist)
+	return errors.Is(err, modelfile.ErrOutside) || errors.Is(roots.CheckFolder(path), fs.ErrNotExist)
 }

@@ -165,7 +165,7 @@ func TestTenantsAfterRestart(t *testing.T) {
 				c.DataDir = data
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvOffloadReady() })
 			for _, secret := range secrets {
 				_, c := cachedFor(t, n, secret, prompt)
 				cached = append(cached, c)
@@ -310,7 +310,7 @@ func TestPinsArePerTenant(t *testing.T) {
 	for tenant, want := range map[string]bool{"alice": true, "bob": false, "shared": true, "": true} {
 		body := fmt.Sprintf(`{"model":"kjv","prompt":%q,"tenant":%q}`, prompt, tenant)
 		moved := answer[messages.KvRestoreResponse](t, conn, "troupe.v1.kv.restore", body).GetMoved()[0]
-		if got := moved.GetBlocks()+moved.GetThere() > 0; got != want {
+		if got := moved.GetBlocks()+moved.GetPresent() > 0; got != want {
 			t.Errorf("tenant %q: %v", tenant, moved)
 		}
 	}

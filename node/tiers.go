@@ -30,14 +30,11 @@ type TiersConfig struct {
 	// DRAMOptional starts the node without the DRAM tier, with a warning, if the memory cannot be
 	// allocated.
 	DRAMOptional bool
-	// RestoreAlways restores blocks even if recomputing them is estimated to be faster or finding
-	// them takes long. For tests and measurements.
-	RestoreAlways bool
-	// PartBytes is the smallest part of a block that a restore copies at once, so that prefill can
-	// begin before the rest; default 256 KiB. RestoreEarly starts the prefill with the restore and
-	// waits for the blocks, whatever the estimate. For tests and measurements.
-	PartBytes    int
-	RestoreEarly bool
+	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
+	Restore kv.RestorePolicy
+	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
+	// can start before the rest; default 256 KiB.
+	PartBytes int
 	// RemoteBytes limits the bytes of blocks in flight from other nodes; default
 	// kvblock.DefaultRemoteBytes.
 	RemoteBytes int64
@@ -182,14 +179,13 @@ func (n *Node) kvTiers() replica.Tiers {
 	t := replica.Tiers{
 		Watermark: n.cfg.Tiers.Watermark,
 		IdleSteps: hbmIdleSteps,
-		Copied:    n.copyMetrics.observe,
-		Always:    n.cfg.Tiers.RestoreAlways,
+		OnCopied:  n.copyMetrics.observe,
+		Restore:   n.cfg.Tiers.Restore,
 		PartBytes: n.cfg.Tiers.PartBytes,
-		Early:     n.cfg.Tiers.RestoreEarly,
 	}
 	if !n.cfg.Tiers.LocalOnly {
 		t.Remote = n.pid(remoteID)
-		t.Elsewhere = func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
+		t.RemoteAvailable = func() bool { return len(n.residency) > 1 || len(n.members.Live()) > 1 }
 	}
 	for i, l := range n.tiers {
 		t.Lower = append(t.Lower, replica.Tier{Name: l.name, Actor: n.tierPIDs()[i], Store: l.store})

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/node"
 	"troupe/testkit"
@@ -22,11 +23,11 @@ func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 	return func(c *node.Config) {
 		withLimits(8, 400, 70)(c)
 		c.Tiers = node.TiersConfig{
-			DRAMBytes:     40 * 64 << 10,
-			NVMeBytes:     4000 * 64 << 10,
-			NVMePath:      path,
-			Watermark:     0.5,
-			RestoreAlways: true,
+			DRAMBytes: 40 * 64 << 10,
+			NVMeBytes: 4000 * 64 << 10,
+			NVMePath:  path,
+			Watermark: 0.5,
+			Restore:   kv.RestoreAlways,
 		}
 		for _, change := range more {
 			change(c)
@@ -34,8 +35,8 @@ func withTiers(path string, more ...func(*node.Config)) func(*node.Config) {
 	}
 }
 
-// withEarlyRestore restores blocks layer by layer, overlapped with prefill.
-func withEarlyRestore(c *node.Config) { c.Tiers.PartBytes, c.Tiers.RestoreEarly = 1, true }
+// withParts restores blocks layer by layer, so that prefill can overlap with the restore.
+func withParts(c *node.Config) { c.Tiers.PartBytes = 1 }
 
 // completeConversations completes prompts with common prefixes in two rounds, so that the second
 // round reuses blocks of the first.
@@ -47,17 +48,7 @@ func completeConversations(t *testing.T, n *node.Node, many int) []string {
 // completeConversationsOf is completeConversations for a model.
 func completeConversationsOf(t *testing.T, n *node.Node, model string, many int) []string {
 	t.Helper()
-	texts := make([]string, 2*many)
-	r := rand.New(rand.NewPCG(1, 2))
-	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai " +
-		"behold all these things which came to pass before")
-	prompts := make([]string, many)
-	for i := range prompts {
-		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
-		for range 20 + r.IntN(60) {
-			prompts[i] += words[r.IntN(len(words))] + " "
-		}
-	}
+	texts, prompts := make([]string, 2*many), conversationPrompts(many)
 	for round := range 2 {
 		var wait sync.WaitGroup
 		turns := make(chan struct{}, 8)
@@ -65,14 +56,7 @@ func completeConversationsOf(t *testing.T, n *node.Node, model string, many int)
 			turns <- struct{}{}
 			wait.Go(func() {
 				defer func() { <-turns }()
-				ask := map[string]any{
-					"model":       model,
-					"prompt":      prompts[i],
-					"max_tokens":  12,
-					"temperature": 0.8,
-					"seed":        i,
-					"ignore_eos":  true,
-				}
+				ask := conversationRequest(model, prompts[i], i)
 				if round == 1 {
 					ask["prompt"] = prompts[i] + texts[i] + " And"
 				}
@@ -90,6 +74,26 @@ func completeConversationsOf(t *testing.T, n *node.Node, model string, many int)
 	return texts
 }
 
+// conversationPrompts returns random prompts. Each four of them share their beginning.
+func conversationPrompts(many int) []string {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things " +
+		"which came to pass before")
+	prompts := make([]string, many)
+	for i := range prompts {
+		prompts[i] = fmt.Sprintf("In the days of king %d, ", i/4)
+		for range 20 + r.IntN(60) {
+			prompts[i] += words[r.IntN(len(words))] + " "
+		}
+	}
+	return prompts
+}
+
+func conversationRequest(model, prompt string, seed int) map[string]any {
+	return map[string]any{"model": model, "prompt": prompt, "max_tokens": 12, "temperature": 0.8, "seed": seed,
+		"ignore_eos": true}
+}
+
 // TestTiersChangeNoToken checks that all goldens and 200 random prompts get the tokens of a run
 // with room for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
@@ -97,13 +101,19 @@ func TestTiersChangeNoToken(t *testing.T) {
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
-	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withEarlyRestore}} {
+	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withParts}} {
 		t.Run(how.name, func(t *testing.T) {
 			n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), how.change))
 			got := completeConversations(t, n, 100)
 			for i := range want {
 				if got[i] != want[i] || want[i] == "" {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
+				}
+			}
+			// One by one, so that no step delays the start of a sequence until its restore has ended.
+			for i, prompt := range conversationPrompts(50) {
+				if c := complete(t, n, conversationRequest("kjv", prompt, i)); c.Choices[0].Text != want[i] {
+					t.Errorf("prompt %d alone: got %q, want %q", i, c.Choices[0].Text, want[i])
 				}
 			}
 			for _, g := range goldens(t) {
@@ -119,9 +129,9 @@ func TestTiersChangeNoToken(t *testing.T) {
 			}
 			dram, nvme := awaitSettledTiers(t, n)
 			r := replica(t, n, "kjv")
-			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, void %d; %v; %v", r.GetKvOffloaded(),
-				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsVoid(), dram, nvme)
-			if dram.GetArrivals() == 0 || dram.GetDepartures() == 0 || nvme.GetArrivals() == 0 ||
+			t.Logf("offloaded %d, restored %d, recomputed %d; overlapped %d, aborted %d; %v; %v", r.GetKvOffloaded(),
+				r.GetKvRestored(), r.GetKvRecomputed(), r.GetKvRestoresOverlapped(), r.GetKvStepsAborted(), dram, nvme)
+			if dram.GetArrivals() == 0 || dram.GetDemotions() == 0 || nvme.GetArrivals() == 0 ||
 				r.GetKvRestored() < 50 ||
 				dram.GetDamaged()+nvme.GetDamaged() > 0 {
 				t.Error("too few blocks were demoted or restored")
@@ -162,15 +172,15 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*kvblock.demoteDone", After: 3, Times: 2}},
-		{"replica", &testkit.Crash{On: "*replica.offloaded", After: 2, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.located", After: 2, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.restored", After: 0, Times: 1}},
+		{"replica", &testkit.Crash{On: "*replica.offloadDone", After: 2, Times: 1}},
+		{"replica", &testkit.Crash{On: "*replica.lookupDone", After: 2, Times: 1}},
+		{"replica", &testkit.Crash{On: "*replica.restoreDone", After: 0, Times: 1}},
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 20, Times: 1}},
 		{"file", &testkit.Crash{}},
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "kv")
-			n := start(t, withTiers(path, withEarlyRestore, func(c *node.Config) {
+			n := start(t, withTiers(path, withParts, func(c *node.Config) {
 				c.Middleware = wiredWith(tc.kind, tc.crash.Middleware)
 			}))
 			if tc.kind == "file" {
@@ -264,7 +274,7 @@ func TestNVMeTierSurvivesRestart(t *testing.T) {
 				c.Deployments[0].Path = model
 				c.Tiers.DRAMBytes, c.Tiers.Watermark = 0, 0.1
 			}))
-			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvTravels() })
+			waitFor(t, "the weights to be known", func() bool { return replica(t, n, "kjv").GetKvOffloadReady() })
 			first := complete(t, n, ask)
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
 			waitFor(t, "its blocks to be on the disk", func() bool {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownMounts is the environment variable of a test process that has a mount namespace of its own.
+// ownMounts is the environment variable that marks the process of OwnMounts.
 const ownMounts = "TROUPE_TEST_OWN_MOUNTS"
 
-// OwnMounts runs the test in a process of its own, which may mount what nothing outside it sees, and which loses its
-// mounts when it ends. It reports whether this is that process; the test returns at once where it is not. Where
-// namespaces are not allowed, the test is skipped.
+// OwnMounts runs the test again in its own process with its own mount namespace, and reports
+// whether this is that process. If not, the test must return at once. It skips the test if
+// namespaces are not allowed.
 func OwnMounts(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(ownMounts) == t.Name() {
@@ -46,7 +46,8 @@ func OwnMounts(t *testing.T) bool {
 	return false
 }
 
-// SmallDisk returns a folder on a file system of its own with so many bytes. The test must be in a process of OwnMounts.
+// SmallDisk returns a folder on its own file system of the given size. The test must run in a process
+// of OwnMounts.
 func SmallDisk(t *testing.T, bytes int64) string {
 	t.Helper()
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -67,10 +68,12 @@ func SmallDisk(t *testing.T, bytes int64) string {
 	return dir
 }
 
-// mostFilled bounds the file systems that FillDisk fills, so that none of a machine's own is.
+// mostFilled is the largest file system, in bytes, that FillDisk fills. It protects the disks of
+// the machine.
 const mostFilled = 256 << 20
 
-// FillDisk has another process write a file into a folder until its file system is full, and returns what removes it.
+// FillDisk fills the file system of a folder from another process, and returns a function that
+// frees the space.
 func FillDisk(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	var fs unix.Statfs_t

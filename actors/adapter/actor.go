@@ -23,7 +23,7 @@ type Store interface {
 	Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error
 	Evict(key string)
 	Drop(key string) error
-	Held() []residency.HeldAdapter
+	Held() []residency.ResidentAdapter
 	Staged() []residency.StagedAdapter
 	Pages() []uint32
 }

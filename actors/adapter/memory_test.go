@@ -22,7 +22,7 @@ type fakeStore struct {
 	mu      sync.Mutex
 	content map[uint32]string // page -> key with a complete copy
 	writing map[uint32]string // page -> key being copied
-	held    map[string]residency.HeldAdapter
+	held    map[string]residency.ResidentAdapter
 	staged  map[string]residency.StagedAdapter
 	wrong   []string
 	loads   int
@@ -35,12 +35,13 @@ type fakeStore struct {
 
 func newMemory(pages int) *fakeStore {
 	return &fakeStore{
-		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{}, held: map[string]residency.HeldAdapter{},
+		pages: pages, content: map[uint32]string{}, writing: map[uint32]string{},
+		held:   map[string]residency.ResidentAdapter{},
 		staged: map[string]residency.StagedAdapter{}, gone: map[string]bool{},
 	}
 }
 
-// fileOfPages returns the file of an adapter with so many pages.
+// fileOfPages returns the file of an adapter of the given size in pages.
 func fileOfPages(pages int) engine.AdapterFile {
 	l := &lora.Layout{}
 	l.Add(lora.Matrix{}, int64(pages)*hbm.PageBytes-100)
@@ -95,7 +96,7 @@ func (m *fakeStore) Load(ctx context.Context, key string, file engine.AdapterFil
 	for _, page := range pages {
 		m.content[page] = key
 	}
-	m.held[key] = residency.HeldAdapter{Key: key, File: file, Pages: pages}
+	m.held[key] = residency.ResidentAdapter{Key: key, File: file, Pages: pages}
 	if keep {
 		m.staged[key] = residency.StagedAdapter{Key: key, File: file}
 	}
@@ -127,7 +128,7 @@ func (m *fakeStore) Drop(key string) error {
 	return nil
 }
 
-func (m *fakeStore) Held() []residency.HeldAdapter {
+func (m *fakeStore) Held() []residency.ResidentAdapter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Collect(maps.Values(m.held))

@@ -18,7 +18,7 @@ import (
 // Models holds the models in one device's memory. It is safe for concurrent use and survives every
 // actor.
 type Models interface {
-	Inspect(path string) (engine.Facts, error)
+	Inspect(path string) (engine.ModelInfo, error)
 	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
 	Resize(lease string, blocks int) (residency.Loaded, error)
@@ -85,10 +85,10 @@ type load struct {
 	command    *messages.LoadModel // of the first request
 	requesters []requester
 	started    time.Time
-	facts      engine.Facts // valid once inspected
-	budgeted   bool         // the budget has room for it
-	waiting    bool         // for memory that other replicas yield
-	deadline   time.Time    // of the wait; zero: it has not waited yet
+	facts      engine.ModelInfo // valid once inspected
+	budgeted   bool             // the budget has room for it
+	waiting    bool             // for memory that other replicas yield
+	deadline   time.Time        // of the wait; zero: it has not waited yet
 }
 
 type requester struct {
@@ -101,7 +101,7 @@ type (
 	inspected struct {
 		incarnation uint64
 		lease       string
-		facts       engine.Facts
+		facts       engine.ModelInfo
 		err         error
 	}
 	loaded struct {
@@ -174,7 +174,7 @@ func (d *device) onStarted(ctx actor.Context) {
 	d.ledger = hbm.NewLedger(d.Info.MemoryBytes)
 	for _, m := range d.Models.Held() {
 		d.held[m.Lease] = m
-		if short := d.leaseModel(m.LoadSpec, m.Facts, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
+		if short := d.leaseModel(m.LoadSpec, m.Info, int64(m.KVBlocks)*m.KVBlockBytes); short != nil {
 			panic("gpu: " + d.Name + " holds more memory than it has: " + short.Error())
 		}
 	}
@@ -206,7 +206,7 @@ func (d *device) onStopping() {
 }
 
 // leaseModel leases the pages of a model, all or none.
-func (d *device) leaseModel(spec engine.LoadSpec, facts engine.Facts, kv int64) *hbm.Shortage {
+func (d *device) leaseModel(spec engine.LoadSpec, facts engine.ModelInfo, kv int64) *hbm.Shortage {
 	for _, part := range []struct {
 		kind  string
 		bytes int64

@@ -65,7 +65,7 @@ func (d *device) startAdapterLease(ctx actor.Context, lease string, a *adapterLe
 		return
 	}
 	if free := int(d.ledger.Free() / hbm.PageBytes); a.pages == 0 && free < pages { // KV memory did not yield
-		if pages = free; free < m.Facts.AdapterPages(m.Limits.MaxRank) {
+		if pages = free; free < m.Info.AdapterPages(m.Limits.MaxRank) {
 			pages = 0
 		}
 	}
@@ -100,7 +100,7 @@ func (d *device) refuseAdapters(ctx actor.Context, lease string, reason messages
 // adapterPages returns the number of pages requested. By default it is enough for the adapters of
 // one step, limited to half of the spare memory, and at least for one adapter.
 func (d *device) adapterPages(m residency.Loaded, requested int) int {
-	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Facts.AdapterPages(m.Limits.MaxRank)
+	spare, one := int(d.budget().Spare()/hbm.PageBytes), m.Info.AdapterPages(m.Limits.MaxRank)
 	return cmp.Or(requested, max(one, min(m.Limits.MaxAdapters*one, spare/2)))
 }
 

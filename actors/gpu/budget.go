@@ -19,7 +19,7 @@ func (d *device) needs() (leases []string, needs []hbm.Need) {
 		}
 	}
 	for lease, m := range d.held {
-		all[lease] = m.Facts.Need(m.LoadSpec)
+		all[lease] = m.Info.Need(m.LoadSpec)
 	}
 	for lease := range all {
 		leases = append(leases, lease)
@@ -84,15 +84,15 @@ func (d *device) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 // blocksAlone returns the number of KV blocks that a model would have as the only one on the
 // device.
 func (d *device) blocksAlone(m residency.Loaded) int {
-	need := m.Facts.Need(m.LoadSpec)
-	return min(m.Facts.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
+	need := m.Info.Need(m.LoadSpec)
+	return min(m.Info.KVSize(m.LoadSpec).Max(), int((d.emptyBudget().Total-need.Fixed)/max(1, m.KVBlockBytes)))
 }
 
 func (d *device) budgetReport() *messages.MemoryBudget {
 	leases, _ := d.needs()
 	b := d.budget()
 	return &messages.MemoryBudget{
-		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvLeast: uint64(b.Min), Replicas: leases,
+		KvReserve: uint64(b.Reserve), Fixed: uint64(b.Fixed), KvMinBytes: uint64(b.Min), Replicas: leases,
 	}
 }
 

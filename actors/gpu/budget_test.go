@@ -28,7 +28,7 @@ type yieldingReplicas struct {
 func (o *yieldingReplicas) pass(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		for _, m := range o.models.Held() {
-			o.Send(o.pid, &messages.KVReport{Lease: m.Lease, Blocks: uint32(m.KVBlocks), Least: 64})
+			o.Send(o.pid, &messages.KVReport{Lease: m.Lease, Blocks: uint32(m.KVBlocks), MinBlocks: 64})
 		}
 		synctest.Wait()
 		all := testkit.Got[*messages.ShrinkKV](o.Peer)

@@ -34,11 +34,11 @@ type fakeModels struct {
 	failResize error
 }
 
-func (s *fakeModels) Inspect(path string) (engine.Facts, error) {
+func (s *fakeModels) Inspect(path string) (engine.ModelInfo, error) {
 	if path == "missing" {
-		return engine.Facts{}, errors.New("missing: no config.json")
+		return engine.ModelInfo{}, errors.New("missing: no config.json")
 	}
-	return engine.Facts{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
+	return engine.ModelInfo{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
 }
 
 func (s *fakeModels) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
@@ -56,7 +56,7 @@ func (s *fakeModels) Load(ctx context.Context, spec engine.LoadSpec) (residency.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	facts, _ := s.Inspect(spec.Path)
-	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Facts: facts, KVBlockBytes: 16 << 10}
+	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Info: facts, KVBlockBytes: 16 << 10}
 	return s.held[spec.Lease], nil
 }
 

@@ -55,8 +55,8 @@ func (d *device) onLoad(ctx actor.Context, msg *messages.LoadModel) {
 	d.loading[lease] = &load{command: msg, requesters: []requester{req}, started: time.Now()}
 	models, path, incarnation := d.Models, msg.GetPath(), d.incarnation
 	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (engine.Facts, error) { return models.Inspect(path) },
-		func(f engine.Facts, err error) any { return &inspected{incarnation, lease, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return models.Inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, lease, f, err} })
 }
 
 // join adds a requester. A repeated request replaces the first one.
@@ -133,8 +133,8 @@ func (l *load) spec() engine.LoadSpec {
 	c := l.command
 	return engine.LoadSpec{
 		Lease: c.GetLease(), Path: c.GetPath(), BlockTokens: int(c.GetBlockTokens()),
-		AskedBlocks: int(c.GetKvBlocks()),
-		Limits:      limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
+		RequestedBlocks: int(c.GetKvBlocks()),
+		Limits:          limitsOf(c), AdapterPages: int(c.GetAdapterPages()),
 		Revision: c.GetRevisionDigest(), Deploy: c.GetDeploy(),
 	}
 }
@@ -162,10 +162,10 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 	delete(d.loading, msg.lease)
 	d.held[msg.lease], d.lastDemand = msg.model, time.Now()
 	took := time.Since(l.started)
-	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Facts.WeightBytes).Dur("took", took).
+	d.Log.Info().Str("lease", msg.lease).Int64("bytes", msg.model.Info.WeightBytes).Dur("took", took).
 		Msg("model loaded")
 	metrics := &messages.SwitchMetrics{Load: durationpb.New(took), Source: "disk",
-		Bytes: uint64(msg.model.Facts.WeightBytes)}
+		Bytes: uint64(msg.model.Info.WeightBytes)}
 	for _, a := range l.requesters {
 		ctx.Send(a.replyTo, d.loadedResult(a.requestID, msg.model, metrics, false))
 	}
@@ -181,7 +181,7 @@ func (d *device) refuse(ctx actor.Context, lease string, why *messages.Refused) 
 // it is not the requested one.
 func (d *device) refuseError(ctx actor.Context, lease string, err error) {
 	found := ""
-	if other := (*engine.OtherWeights)(nil); errors.As(err, &other) {
+	if other := (*engine.RevisionMismatch)(nil); errors.As(err, &other) {
 		found = other.Found.Revision
 	}
 	d.refuseFound(ctx, lease, &messages.Refused{Reason: reasonOf(err), Detail: err.Error()}, found)
@@ -267,7 +267,7 @@ func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *mes
 	return &messages.LoadModelResult{RequestId: requestID,
 		Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 			Lease: m.Lease, Device: d.Name, KvBlocks: uint32(m.KVBlocks), KvBlockBytes: uint64(m.KVBlockBytes),
-			ContextTokens: uint32(m.Facts.ContextTokens), Vocab: uint32(m.Facts.Vocab), Eos: m.Facts.EOS,
+			ContextTokens: uint32(m.Info.ContextTokens), Vocab: uint32(m.Info.Vocab), Eos: m.Info.EOS,
 			Metrics: metrics, Adopted: adopted, AdapterPages: uint32(m.AdapterPages),
 			KvBlocksAlone: uint32(d.blocksAlone(m)),
 			WeightsDigest: m.Digests.Weights, RevisionDigest: m.Digests.Revision,

@@ -231,7 +231,7 @@ func reasonOf(err error) messages.Reason {
 	switch {
 	case errors.Is(err, cuda.ErrOutOfMemory):
 		return messages.Reason_REASON_NO_MEMORY
-	case errors.As(err, new(*engine.OtherWeights)):
+	case errors.As(err, new(*engine.RevisionMismatch)):
 		return messages.Reason_REASON_WEIGHTS_DIFFER
 	case errors.Is(err, cuda.ErrDeviceLost):
 		return messages.Reason_REASON_QUARANTINED

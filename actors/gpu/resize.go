@@ -149,8 +149,8 @@ func (d *device) resizablePools() (all []hbm.Pool) {
 		all = append(all, hbm.Pool{
 			Owner: lease, Priority: int(u.report.GetPriority()), LastUsed: u.report.GetLastUsed().AsTime().UnixNano(),
 			Pages: pages,
-			Min:   max(pagesOf(u.report.GetLeast()), shares[lease].guaranteed), Share: shares[lease].full,
-			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWants()) - pages,
+			Min:   max(pagesOf(u.report.GetMinBlocks()), shares[lease].guaranteed), Share: shares[lease].full,
+			Wanted: pagesOf(uint32(m.KVBlocks)+u.report.GetWantedBlocks()) - pages,
 		})
 	}
 	return all
@@ -269,7 +269,7 @@ func (d *device) distributeFree(ctx actor.Context) {
 	for _, g := range hbm.Grow(int(d.ledger.Free()/hbm.PageBytes), d.resizablePools()) {
 		m, u := d.held[g.Owner], d.kvUsers[g.Owner]
 		pages := hbm.PagesOf(int64(m.KVBlocks)*m.KVBlockBytes) + g.Pages
-		most := max(m.KVBlocks+int(u.report.GetWants()), m.Facts.KVSize(m.LoadSpec).Max())
+		most := max(m.KVBlocks+int(u.report.GetWantedBlocks()), m.Info.KVSize(m.LoadSpec).Max())
 		blocks := min(int(int64(pages)*hbm.PageBytes/m.KVBlockBytes), most)
 		if blocks <= m.KVBlocks {
 			continue

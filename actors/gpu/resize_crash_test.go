@@ -24,7 +24,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 				}
 				p, pid := play(t, s, crash.Middleware)
 				p.Send(pid, load("1", "m-0", "m"))
-				p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
+				p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: 512, MinBlocks: 128})
 				synctest.Wait()
 				second := load("2", "n-0", "m")
 				second.KvBlocks = 128
@@ -35,7 +35,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 						p.Send(pid, &messages.KVShrunk{Lease: "m-0", Attempt: asked[len(asked)-1].GetAttempt()})
 					}
 					time.Sleep(time.Second)
-					p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: uint32(s.has("m-0").KVBlocks), Least: 128})
+					p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: uint32(s.has("m-0").KVBlocks), MinBlocks: 128})
 					time.Sleep(time.Second)
 				}
 				if crash.Crashed() == 0 {

@@ -35,7 +35,7 @@ func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 		synctest.Wait()
 	}
 	send(load("1", "m-0", "m"))
-	send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128})
+	send(&messages.KVReport{Lease: "m-0", Blocks: 512, MinBlocks: 128})
 	return p, send
 }
 
@@ -88,14 +88,14 @@ func TestWrongBlockCountIsCorrected(t *testing.T) {
 			}
 		}
 		expectGrows(0) // the report was right
-		send(&messages.KVReport{Lease: "m-0", Blocks: 400, Least: 128})
+		send(&messages.KVReport{Lease: "m-0", Blocks: 400, MinBlocks: 128})
 		expectGrows(1)
-		send(&messages.KVReport{Lease: "none", Blocks: 400, Least: 128})
+		send(&messages.KVReport{Lease: "none", Blocks: 400, MinBlocks: 128})
 		expectGrows(1)
 		second := load("2", "n-0", "m")
 		second.KvBlocks = 128
 		send(second) // makes m-0 shrink
-		send(&messages.KVReport{Lease: "m-0", Blocks: 384, Least: 128})
+		send(&messages.KVReport{Lease: "m-0", Blocks: 384, MinBlocks: 128})
 		expectGrows(1)
 	})
 }
@@ -144,7 +144,7 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 func TestFreeMemoryIsDistributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
-		send(&messages.KVReport{Lease: "m-0", Blocks: 512, Least: 128, Wants: 200})
+		send(&messages.KVReport{Lease: "m-0", Blocks: 512, MinBlocks: 128, WantedBlocks: 200})
 		time.Sleep(2500 * time.Millisecond)
 		if got := last[*messages.GrowKV](t, p); got.GetBlocks() != 712 {
 			t.Errorf("%v", got)

@@ -23,7 +23,7 @@ import (
 // largeBytes is the size of a large block, which takes three slots of blockBytes.
 const largeBytes = 3 * kv.SlotUnit
 
-// newSlabStore returns an arena with so many slabs, each for four small blocks or one large one.
+// newSlabStore returns an arena of slabs, each for four small blocks or one large one.
 func newSlabStore(t *testing.T, slabs int) kvstore.Store {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 1 << 20})
@@ -154,7 +154,7 @@ func TestDemotionCopiesBlocksInParallel(t *testing.T) {
 			time.Since(began) < 30*time.Second; {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if up, below := s.status(), down.status(); up.GetDepartures() != 6 || below.GetResident() != 6 ||
+		if up, below := s.status(), down.status(); up.GetDemotions() != 6 || below.GetResident() != 6 ||
 			below.GetTakenBytes() != 5*blockBytes+largeBytes {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}
@@ -224,7 +224,7 @@ func TestBlocksHeldBelowAreNotCopied(t *testing.T) {
 		s.put(1, 2, 3)
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(time.Second)
-		if up, below := s.status(), down.status(); up.GetDepartures() != 3 || up.GetFree() != 4 ||
+		if up, below := s.status(), down.status(); up.GetDemotions() != 3 || up.GetFree() != 4 ||
 			below.GetArrivals() != 3 {
 			t.Errorf("dram %v, nvme %v", up, below)
 		}

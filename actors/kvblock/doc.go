@@ -52,6 +52,6 @@
 // Two replicas that want the same block at once each fetch it.
 //
 // A crash loses the fetches in flight and the measurements. Requesters are notified and compute the
-// missing blocks; the holders are told to stop sending. After the restart each path is probed with
-// a few blocks again.
+// missing blocks, and the holders are asked to stop sending. After the restart each path is probed
+// with a few blocks again.
 package kvblock

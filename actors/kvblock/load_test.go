@@ -155,7 +155,8 @@ func TestTierConsistencyUnderLoad(t *testing.T) {
 						}
 					}
 				}
-				p := playTiers(t, func(s kvstore.Store) kvstore.Store { m.Store = s; return m }, crash(40), testkit.Wire)
+				wrap := func(s kvstore.Store) kvstore.Store { m.Store = s; return m }
+				p := playTiers(t, wrap, crash(40), testkit.Wire)
 				var users sync.WaitGroup
 				var found atomic.Int64
 				for i := range uint64(4) {
@@ -177,7 +178,7 @@ func TestTierConsistencyUnderLoad(t *testing.T) {
 				}
 				// a crash resets the counters
 				if st := p.status(); found.Load() == 0 || seed%2 == 0 &&
-					(st.GetDepartures() == 0 || st.GetHits() == 0) {
+					(st.GetDemotions() == 0 || st.GetHits() == 0) {
 					t.Errorf("%d blocks were read: %v", found.Load(), st)
 				}
 			})

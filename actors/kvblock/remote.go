@@ -266,7 +266,7 @@ func (r *remoteTier) onRelease(ctx actor.Context, msg *messages.ReleaseBlocks) {
 
 func (r *remoteTier) onFetched(msg *messages.BlocksFetched) {
 	r.blocks.Record(msg.GetFrom().GetName(), msg.GetFrom().GetNode(), int(msg.GetWanted()), kv.FetchSample{
-		Blocks: int(min(msg.GetCame(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()),
+		Blocks: int(min(msg.GetReceived(), msg.GetWanted())), BlockBytes: int(msg.GetBlockBytes()),
 		Bytes: int64(msg.GetBytes()), FirstBytes: int64(msg.GetFirstBytes()),
 		First: msg.GetFirst().AsDuration(), All: msg.GetTook().AsDuration(),
 	}, time.Now())

@@ -18,7 +18,7 @@ type leaseRequest struct {
 	timeout time.Duration
 }
 
-// run returns the holder's answer, or a refusal if there is none. A holder that times out is told
+// run returns the holder's answer, or a refusal if there is none. A holder that times out is asked
 // to stop sending.
 func (l leaseRequest) run(ctx context.Context) (*messages.LeaseBlocksResult, error) {
 	asked := l.root.RequestFuture(l.holder, l.lease, l.timeout)

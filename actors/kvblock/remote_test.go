@@ -61,7 +61,7 @@ func playRemote(t *testing.T, mw ...actor.ReceiverMiddleware) *remoteStage {
 	return a
 }
 
-// released returns the leases that the holder was told to release.
+// released returns the leases for which the holder received ReleaseBlocks.
 func (a *remoteStage) released() (ids []string) {
 	for _, l := range testkit.Got[*messages.ReleaseBlocks](a.holder) {
 		ids = append(ids, l.GetRequestId())
@@ -141,7 +141,7 @@ func TestRemoteLookupReturnsPaths(t *testing.T) {
 		if s := a.status(); s.GetResident() != 3 || s.GetArriving() != 0 {
 			t.Errorf("want three known blocks: %v", s)
 		}
-		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Came: 3,
+		a.replica.Send(a.remote, &messages.BlocksFetched{From: a.run(a.holder.PID), Wanted: 4, Received: 3,
 			BlockBytes: blockBytes, Bytes: 3 * blockBytes, FirstBytes: blockBytes,
 			First: durationpb.New(time.Millisecond), Took: durationpb.New(3 * time.Millisecond)})
 		a.replica.Send(a.remote, a.fetch("under way", time.Second, 1))
@@ -238,7 +238,7 @@ func TestRemoteFetchLargerThanCapacityRunsAlone(t *testing.T) {
 }
 
 // TestRemoteHolderFaultFailsOnlyItsFetch checks that a holder that refuses, is gone or dies during
-// the transfer fails only its own fetch. A silent holder is told to stop sending.
+// the transfer fails only its own fetch. A silent holder is asked to stop sending.
 func TestRemoteHolderFaultFailsOnlyItsFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := playRemote(t)

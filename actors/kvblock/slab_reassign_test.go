@@ -148,7 +148,7 @@ func TestReassignedSlabIsDemoted(t *testing.T) {
 		if n := <-other; n != 1 {
 			t.Errorf("%d slots for another large block", n)
 		}
-		if st := p.status(); st.GetDrops() != 0 || st.GetDepartures() != 8 || st.GetArriving() != 2 {
+		if st := p.status(); st.GetDrops() != 0 || st.GetDemotions() != 8 || st.GetArriving() != 2 {
 			t.Errorf("%v", st)
 		}
 		time.Sleep(2 * time.Second)
@@ -252,7 +252,8 @@ func TestCrashDuringReassignmentLosesNoBlock(t *testing.T) {
 func TestReassignmentResumesWithTierBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		wrap := func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }
+		p := playTiers(t, wrap, testkit.Wire, testkit.Wire)
 		p.put(upTo(1, 12)...)
 		<-p.reserveLarge("dropped", 21)
 		broken.set(false)
@@ -260,7 +261,7 @@ func TestReassignmentResumesWithTierBelow(t *testing.T) {
 		if n := <-p.reserveLarge("cascaded", 22); n != 1 {
 			t.Errorf("%d slots", n)
 		}
-		if st := p.status(); st.GetDrops() != 4 || st.GetDepartures() != 4 {
+		if st := p.status(); st.GetDrops() != 4 || st.GetDemotions() != 4 {
 			t.Errorf("%v", st)
 		}
 	})
@@ -343,7 +344,8 @@ func TestReassignedSlabIsDemotedFirst(t *testing.T) {
 func TestFailedWriteKeepsRemainingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := &failingStore{bad: true}
-		p := playTiers(t, func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }, testkit.Wire, testkit.Wire)
+		wrap := func(s kvstore.Store) kvstore.Store { broken.Store = s; return broken }
+		p := playTiers(t, wrap, testkit.Wire, testkit.Wire)
 		p.put(1, 2)
 		p.putLarge(21)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
@@ -356,7 +358,7 @@ func TestFailedWriteKeepsRemainingBlocks(t *testing.T) {
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(time.Second)
 		// no tier has crashed
-		if up, down := p.status(), p.down.status(); up.GetArrivals() != 3 || up.GetDepartures() != 3 ||
+		if up, down := p.status(), p.down.status(); up.GetArrivals() != 3 || up.GetDemotions() != 3 ||
 			down.GetResident() != 3 {
 			t.Errorf("dram %v, nvme %v", up, down)
 		}
@@ -381,7 +383,7 @@ func TestBlocksTooLargeForTierBelowStay(t *testing.T) {
 		p.putLarge(21)
 		p.sys.Root.Send(p.tier, &messages.StepsDone{Steps: 11})
 		time.Sleep(10 * time.Second)
-		if st := p.status(); len(asked) != 1 || <-asked != blockBytes || st.GetDepartures() != 2 ||
+		if st := p.status(); len(asked) != 1 || <-asked != blockBytes || st.GetDemotions() != 2 ||
 			st.GetResident() != 1 {
 			t.Errorf("asked %d times; %v", len(asked), st)
 		}

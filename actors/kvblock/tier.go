@@ -211,7 +211,7 @@ func (s *tierActor) status() *messages.SlotsStatus {
 	status := &messages.SlotsStatus{
 		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving),
 		Resident: uint32(st.Resident), Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses,
-		Arrivals: st.Arrivals, Departures: st.Demotions, Drops: st.Drops, Damaged: s.damaged,
+		Arrivals: st.Arrivals, Demotions: st.Demotions, Drops: st.Drops, Damaged: s.damaged,
 		Pinned: uint32(st.Pinned), Kept: st.Reclaimed, Lent: s.exported,
 		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.TakenBytes), Slabs: uint32(s.Limits.Slabs.Count),
 	}

@@ -77,7 +77,7 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
-	case *messages.Table:
+	case *messages.ClusterView:
 		p.onTable(ctx, msg)
 	case *writeDone:
 		p.onWriteDone(msg)
@@ -92,7 +92,7 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	switch {
 	case p.writing:
 	case p.IsLeader():
-		ctx.Request(p.Router, &messages.GetTable{})
+		ctx.Request(p.Router, &messages.GetClusterView{})
 	default:
 		clear(p.deployments)
 		p.write(ctx, p.Acquire)
@@ -101,7 +101,7 @@ func (p *planner) onTick(ctx actor.Context, msg *tick) {
 
 // onTable decides on every deployment with a range of replicas and carries out the first change.
 // The next observation handles the others.
-func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
+func (p *planner) onTable(ctx actor.Context, t *messages.ClusterView) {
 	if p.writing || !p.IsLeader() {
 		return
 	}
@@ -128,8 +128,10 @@ func (p *planner) onTable(ctx actor.Context, t *messages.Table) {
 
 func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
 	w := p.deployments[spec.GetName()]
-	bounds := schedule.NewScaler(schedule.Scaling{Low: int(spec.GetMinReplicas()), High: int(spec.GetMaxReplicas())})
-	if w == nil || w.scaler.Low != bounds.Low || w.scaler.High != bounds.High {
+	bounds := schedule.NewScaler(schedule.Scaling{
+		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()),
+	})
+	if w == nil || w.scaler.MinReplicas != bounds.MinReplicas || w.scaler.MaxReplicas != bounds.MaxReplicas {
 		w = &deploymentState{scaler: bounds}
 		p.deployments[spec.GetName()] = w
 	}

@@ -22,7 +22,7 @@ import (
 // stage is a planner with a fake store and a router that reports a configurable load.
 type stage struct {
 	mu       sync.Mutex
-	reigns   bool
+	leads    bool
 	running  uint32
 	replicas uint32
 	least    *uint32 // nil: 1
@@ -37,7 +37,10 @@ func (s *stage) table(proto.Message) proto.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := &messages.DeploymentStatus{
-		Spec:     &messages.DeploymentSpec{Name: "m", Replicas: new(uint32(s.replicas)), MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3))},
+		Spec: &messages.DeploymentSpec{
+			Name: "m", Replicas: new(uint32(s.replicas)),
+			MinReplicas: cmp.Or(s.least, new(uint32(1))), MaxReplicas: new(uint32(3)),
+		},
 		Revision: s.revision, State: messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for range s.replicas {
@@ -47,7 +50,7 @@ func (s *stage) table(proto.Message) proto.Message {
 	}
 	fixed := proto.CloneOf(d)
 	fixed.Spec.Name, fixed.Spec.MinReplicas, fixed.Spec.MaxReplicas = "fixed", new(uint32(1)), new(uint32(1))
-	return &messages.Table{Deployments: []*messages.DeploymentStatus{fixed, d}}
+	return &messages.ClusterView{Deployments: []*messages.DeploymentStatus{fixed, d}}
 }
 
 func (s *stage) scale(_ context.Context, name string, revision uint64, replicas uint32, why string) error {
@@ -68,11 +71,11 @@ func (s *stage) scale(_ context.Context, name string, revision uint64, replicas 
 func (s *stage) play(t *testing.T) {
 	sys := testkit.System(t)
 	router := testkit.NewPeer(t, sys, "router", s.table)
-	s.crash = &testkit.Crash{On: "*messages.Table", After: 20, Times: 1}
+	s.crash = &testkit.Crash{On: "*messages.ClusterView", After: 20, Times: 1}
 	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
 		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
-		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.reigns },
-		Acquire:  func(context.Context) error { s.set(func() { s.reigns = true }); return nil },
+		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
+		Acquire:  func(context.Context) error { s.set(func() { s.leads = true }); return nil },
 	}), s.crash.Middleware)
 }
 
@@ -117,7 +120,7 @@ func TestOnlyLeaderDecides(t *testing.T) {
 			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
 		}))
 		s.after(t, time.Minute)
-		if len(testkit.Got[*messages.GetTable](router)) > 0 || asked < 10 {
+		if len(testkit.Got[*messages.GetClusterView](router)) > 0 || asked < 10 {
 			t.Errorf("requested the lease %d times", asked)
 		}
 	})

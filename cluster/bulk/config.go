@@ -20,7 +20,7 @@ const (
 
 // Errors of Send that callers distinguish.
 var (
-	// ErrRefused means that the receiver does not know the transfer (any more) or that the token is
+	// ErrRefused means that the transfer has ended or is unknown at the receiver, or that the token is
 	// wrong.
 	ErrRefused = errors.New("transfer refused")
 	// ErrSink means that put failed at the receiver; the text is that of put's error.

@@ -80,8 +80,7 @@ func advertised(advertise, listens string) (string, error) {
 // Address returns the host:port at which other nodes reach the plane.
 func (p *Plane) Address() string { return p.address }
 
-// Close ends all transfers and connections and waits for running puts. Senders are told that their
-// transfers have ended.
+// Close ends all transfers and connections, notifies their senders, and waits for running puts.
 func (p *Plane) Close() {
 	p.cancel(ErrClosed)
 	p.listener.Close()

@@ -167,7 +167,7 @@ func TestEveryRequestEnds(t *testing.T) {
 					t.Errorf("a request ended with %v, %v", answer, err)
 				}
 				select {
-				case <-a.watch(t, b.pid("nobody")):
+				case <-a.watch(t, b.pid("unknown")):
 				case <-time.After(timeout):
 					t.Error("a watcher was not notified")
 				}

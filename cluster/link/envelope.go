@@ -87,9 +87,8 @@ func addSender(all []*actor.PID, pid *actor.PID) []*actor.PID {
 	return append(all, actor.NewPID(pid.Address, pid.Id))
 }
 
-// unpack reads one envelope of a batch from a peer. It checks every index, unlike remote's own
-// reader.
-// own reader does not.
+// unpack reads one envelope of a batch from a peer. It checks every index, which remote's own reader
+// does not.
 func unpack(batch *remote.MessageBatch, e *remote.MessageEnvelope, address string) (envelope, error) {
 	switch {
 	case e == nil || e.SerializerId != 0:

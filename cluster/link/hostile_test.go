@@ -152,12 +152,12 @@ func TestDropsMalformedMessages(t *testing.T) {
 		"other's watch": func(m *remote.MessageBatch) {
 			*m = *newBatch(elsewhere, &actor.Watch{Watcher: elsewhere})
 		},
-		"watch by no one":   func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Watch{}) },
-		"unwatch by no one": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Unwatch{}) },
+		"watch without watcher":   func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Watch{}) },
+		"unwatch without watcher": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Unwatch{}) },
 		"other's death": func(m *remote.MessageBatch) {
 			*m = *newBatch(elsewhere, &actor.Terminated{Who: elsewhere})
 		},
-		"death of no one": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Terminated{}) },
+		"death without actor": func(m *remote.MessageBatch) { *m = *newBatch(elsewhere, &actor.Terminated{}) },
 	} {
 		batch := newBatch(a.pid("asker"), good)
 		spoil(batch)
@@ -201,7 +201,7 @@ func TestWatchForOtherNodeIsDropped(t *testing.T) {
 	_, stream := peer(t, b)
 	handshake(t, stream, a.Address())
 	batch := newBatch(a.pid("asker"), &actor.Watch{Watcher: victim}, &messages.GetSequence{})
-	batch.Targets[0] = "nobody" // watching it is answered at once
+	batch.Targets[0] = "unknown" // watching it is answered at once
 	batch.Targets = append(batch.Targets, "echo")
 	batch.Envelopes[1].Target = 1
 	asker := testkit.NewPeer(t, a.ActorSystem, "asker", nil)

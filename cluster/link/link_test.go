@@ -26,7 +26,7 @@ func TestNodesReachEachOther(t *testing.T) {
 	_, inB := b.echo(t)
 	a.waitReachable(t, inB)
 	b.waitReachable(t, inA)
-	wantDeadLetter(t, a.ask(b.pid("nobody"), "x"))
+	wantDeadLetter(t, a.ask(b.pid("unknown"), "x"))
 }
 
 func TestMessagesKeepOrder(t *testing.T) {
@@ -161,7 +161,7 @@ func TestRemovedMemberIsDisconnected(t *testing.T) {
 func TestWatchUnknownActor(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
-	terminated(t, a.watch(t, b.pid("nobody")))
+	terminated(t, a.watch(t, b.pid("unknown")))
 }
 
 // TestConnectionRefused: the member's address refuses connections at first and accepts them later.
@@ -252,7 +252,7 @@ func TestReplyIsLost(t *testing.T) {
 	a.waitReachable(t, to)
 }
 
-// TestSilentPeer: nothing passes any more, and the membership does not change.
+// TestSilentPeer checks that watches end if a peer falls silent while it stays a member.
 func TestSilentPeer(t *testing.T) {
 	a := start(t)
 	b, wires := startBehindProxy(t)
@@ -300,7 +300,7 @@ func TestSilentPeerWithInboundOnly(t *testing.T) {
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	a.Root.Send(b.pid("sink"), &messages.GetSequence{})
 	until(t, "message", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
-	watch := b.watch(t, a.pid("nobody in particular"))
+	watch := b.watch(t, a.pid("unknown"))
 	wires.stall()
 	terminated(t, watch)
 }

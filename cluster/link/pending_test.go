@@ -57,7 +57,7 @@ func TestAnsweredFutureIsRemoved(t *testing.T) {
 	a, b := links[0], links[1]
 	a.SetMembers([]string{b.cfg.System.Address()})
 	future := a.cfg.System.Root.RequestFuture(
-		actor.NewPID(b.cfg.System.Address(), "nobody"),
+		actor.NewPID(b.cfg.System.Address(), "unknown"),
 		&messages.GetSequence{},
 		time.Hour,
 	)

@@ -101,8 +101,8 @@ func Remedy(err error, otherwise string) string {
 	case errors.Is(err, nats.ErrNkeysNotSupported):
 		return "the server has no users with nkeys: remove --nats-nkey, or add the public nkey to its users"
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return "the server does not know this user, or the secret is wrong: set --nats-nkey or --nats-creds of one of its " +
-			"users, or correct user and password in the URL"
+		return "the server does not know this user, or the secret is wrong: set --nats-nkey or --nats-creds of one " +
+			"of its users, or correct user and password in the URL"
 	}
 	return otherwise
 }

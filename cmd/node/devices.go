@@ -14,32 +14,33 @@ import (
 const (
 	maxDevices     = 64
 	minDeviceBytes = 16 << 20
-	// someMemory is taken for the machine's where it does not tell.
-	someMemory = 4 << 30
+	// assumedMemory is used if the operating system does not report its memory.
+	assumedMemory = 4 << 30
 )
 
-// automatic takes the GPUs of this machine, or where there are none a software device.
-const automatic = "auto"
+// autoDevices selects all GPUs of this machine, or one software GPU if it has none.
+const autoDevices = "auto"
 
-// parseDevices reads "auto" or "host:COUNTxSIZE". For auto there is nothing to configure.
+// parseDevices parses "auto" or "host:COUNTxSIZE". For auto it returns nil.
 func parseDevices(s string) ([]host.Config, error) {
-	if s == automatic {
+	if s == autoDevices {
 		return nil, nil
 	}
 	count, size, ok := strings.Cut(strings.TrimPrefix(s, "host:"), "x")
 	if !ok || !strings.HasPrefix(s, "host:") {
-		return nil, fmt.Errorf("%q is not a set of devices; write auto, or host:2x512MiB for two software GPUs of 512 MiB", s)
+		return nil, fmt.Errorf("invalid devices %q; write auto, or host:2x512MiB for two software GPUs of 512 MiB", s)
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 1 || n > maxDevices {
-		return nil, fmt.Errorf("%q asks for %s devices; ask for 1 to %d", s, count, maxDevices)
+		return nil, fmt.Errorf("%q: %s devices, want 1 to %d", s, count, maxDevices)
 	}
 	bytes, err := units.ParseBytes(size)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", s, err)
 	}
 	if bytes < minDeviceBytes {
-		return nil, fmt.Errorf("%q: a device of %s holds no model; give it %s or more", s, units.FormatBytes(bytes), units.FormatBytes(minDeviceBytes))
+		return nil, fmt.Errorf("%q: a device of %s is too small for a model; use %s or more",
+			s, units.FormatBytes(bytes), units.FormatBytes(minDeviceBytes))
 	}
 	return hostDevices(n, bytes), nil
 }
@@ -52,11 +53,11 @@ func hostDevices(n int, bytes int64) []host.Config {
 	return devices
 }
 
-// machineMemory is the memory of this machine in bytes, as Linux tells it.
+// machineMemory returns the memory of this machine in bytes, from /proc/meminfo.
 func machineMemory() int64 {
 	in, err := os.Open("/proc/meminfo")
 	if err != nil {
-		return someMemory
+		return assumedMemory
 	}
 	defer in.Close()
 	for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -65,5 +66,5 @@ func machineMemory() int64 {
 			return kib << 10
 		}
 	}
-	return someMemory
+	return assumedMemory
 }

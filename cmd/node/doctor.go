@@ -9,16 +9,18 @@ import (
 )
 
 type doctorCommand struct {
-	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"The file that \"troupe up\" is given."`
+	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"The YAML file of \"troupe up\"."`
 	JSON    bool   `name:"json" help:"Print JSON."`
 	Options `embed:""`
 }
 
 func (doctorCommand) Help() string {
-	return `It looks at what "troupe up" would use with the same options: who is let in and may change keys, driver and management library, the rights to the devices, links and
-errors of every GPU, measured copy bandwidth, limits, ports, NATS, the data folder, and the room for KV tiers. The exit status is 1 where something has to be mended.
+	return `Checks what "troupe up" would use with the same options: exposed addresses, permissions of key files, the
+driver and its management library (NVML), device permissions, the links and errors of every GPU, measured copy
+bandwidth, limits, ports, NATS, the data folder, and space for the KV tiers. Each problem is printed with its remedy.
+The exit status is 1 if something must be fixed.
 
-A running node need not be stopped for it, though bandwidth is then measured beside its work.
+It can run beside a running node; bandwidth is then measured under that node's load.
 
 Examples:
 
@@ -27,35 +29,41 @@ Examples:
   troupe doctor --json | jq '.[] | select(.state != "ok")'`
 }
 
-// state is how grave a finding is.
+// state is the severity of a finding.
 type state string
 
 const (
-	fine state = "ok"
-	odd  state = "warning" // it works, and could work better
-	bad  state = "fix"     // it does not work before it is mended
+	stateOK      state = "ok"
+	stateWarning state = "warning" // works, but could work better
+	stateFix     state = "fix"     // does not work until it is fixed
 )
 
-// finding is what one check found.
+// finding is the result of one check.
 type finding struct {
 	Check  string `json:"check"`
 	State  state  `json:"state"`
 	Text   string `json:"text"`
-	Remedy string `json:"remedy,omitempty"` // where State is not fine
+	Remedy string `json:"remedy,omitempty"` // empty if State is stateOK
 }
 
-// examineWithin is how long all checks together may take: a GPU that is ill can hang who asks it.
-const examineWithin = time.Minute
+func pass(check, text string) finding { return finding{check, stateOK, text, ""} }
 
-// Run prints what was found.
+func warn(check, text, remedy string) finding { return finding{check, stateWarning, text, remedy} }
+
+func fail(check, text, remedy string) finding { return finding{check, stateFix, text, remedy} }
+
+// checksTimeout bounds all checks together: a faulty GPU can block its callers.
+const checksTimeout = time.Minute
+
+// Run prints the findings.
 func (d doctorCommand) Run(c console) error {
-	s, err := completed(d.Options, d.Config)
+	s, err := resolveUnchecked(d.Options, d.Config)
 	if err != nil {
 		return &usageError{err}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), examineWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), checksTimeout)
 	defer cancel()
-	findings := examine(ctx, s)
+	findings := runChecks(ctx, s)
 	if d.JSON {
 		out := json.NewEncoder(c.out)
 		out.SetIndent("", "  ")
@@ -66,11 +74,11 @@ func (d doctorCommand) Run(c console) error {
 	if err != nil {
 		return err
 	}
-	return verdict(findings)
+	return summarize(findings)
 }
 
-// examine runs all checks, one after the other.
-func examine(ctx context.Context, s settings) (all []finding) {
+// runChecks runs all checks in order.
+func runChecks(ctx context.Context, s settings) (all []finding) {
 	for _, check := range []func(context.Context, settings) []finding{
 		checkVersions, checkSetup, checkDevices, checkLimits, checkPorts, checkNATS, checkData, checkStore, checkTiers,
 	} {
@@ -88,18 +96,19 @@ func printFindings(w io.Writer, findings []finding) (err error) {
 	return err
 }
 
-func verdict(findings []finding) error {
-	mend := 0
+// summarize returns an error if a finding must be fixed.
+func summarize(findings []finding) error {
+	fixes := 0
 	for _, f := range findings {
-		if f.State == bad {
-			mend++
+		if f.State == stateFix {
+			fixes++
 		}
 	}
-	switch mend {
+	switch fixes {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 thing has to be mended")
+		return fmt.Errorf("1 problem must be fixed")
 	}
-	return fmt.Errorf("%d things have to be mended", mend)
+	return fmt.Errorf("%d problems must be fixed", fixes)
 }

@@ -14,14 +14,15 @@ import (
 	"troupe/node"
 )
 
-// checkTiers looks whether there is room for the KV tiers that are asked for.
+// checkTiers checks that memory and disk have space for the KV tiers.
 func checkTiers(_ context.Context, s settings) (all []finding) {
 	var cfg node.Config
-	s.tiers(&cfg)
+	s.setTiers(&cfg)
 	if want := cfg.Tiers.DRAMBytes; s.KVDRAM != "" && want > 0 {
-		f := finding{"kv dram", fine, fmt.Sprintf("%s, of %s of memory that is free", units.FormatBytes(want), units.FormatBytes(freeMemory())), ""}
+		f := pass("kv dram", fmt.Sprintf("%s of %s free memory",
+			units.FormatBytes(want), units.FormatBytes(freeMemory())))
 		if want > freeMemory() {
-			f.State, f.Remedy = bad, "give it less with --kv-dram"
+			f.State, f.Remedy = stateFix, "reduce --kv-dram"
 		}
 		all = append(all, f)
 	}
@@ -31,32 +32,35 @@ func checkTiers(_ context.Context, s settings) (all []finding) {
 	return all
 }
 
-// checkDisk looks at the disk of a tier's file, which may be there already, with the space that it takes.
+// checkDisk checks that the file of the NVMe tier fits on its disk. The space of an existing file
+// counts as free.
 func checkDisk(path string, want int64) finding {
 	dir := filepath.Dir(path)
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
-		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", dir, err), "make that folder, or name a file in another one with --kv-nvme-path"}
+		return fail("kv nvme", fmt.Sprintf("%s: %v", dir, err),
+			"create that folder, or set another file with --kv-nvme-path")
 	}
 	if err := kvstore.CheckPath(path); err != nil {
-		return finding{"kv nvme", bad, fmt.Sprintf("%s: %v", path, err), "name another file with --kv-nvme-path"}
+		return fail("kv nvme", fmt.Sprintf("%s: %v", path, err), "set another file with --kv-nvme-path")
 	}
 	free := int64(fs.Bavail) * fs.Bsize
 	var file unix.Stat_t
 	if err := unix.Stat(path, &file); err == nil {
 		free += file.Blocks * 512
 	}
-	if text := fmt.Sprintf("%s for %s, of %s that is free", units.FormatBytes(want), path, units.FormatBytes(free)); want > free {
-		return finding{"kv nvme", bad, text, "give it less with --kv-nvme, or name a file on another disk with --kv-nvme-path"}
-	} else if err := pastCache(dir); err != nil {
-		return finding{"kv nvme", odd, fmt.Sprintf("%s; %v", text, err), "name a file on a local disk with --kv-nvme-path"}
-	} else {
-		return finding{"kv nvme", fine, text, ""}
+	text := fmt.Sprintf("%s for %s, of %s free", units.FormatBytes(want), path, units.FormatBytes(free))
+	if want > free {
+		return fail("kv nvme", text, "reduce --kv-nvme, or set a file on another disk with --kv-nvme-path")
 	}
+	if err := checkDirectIO(dir); err != nil {
+		return warn("kv nvme", fmt.Sprintf("%s; %v", text, err), "set a file on a local disk with --kv-nvme-path")
+	}
+	return pass("kv nvme", text)
 }
 
-// pastCache tries whether files in a folder can be written to, and past the page cache.
-func pastCache(dir string) error {
+// checkDirectIO creates a file in a folder and opens it with O_DIRECT.
+func checkDirectIO(dir string) error {
 	f, err := os.CreateTemp(dir, "kv-doctor-*")
 	if err != nil {
 		return err
@@ -64,7 +68,8 @@ func pastCache(dir string) error {
 	defer os.Remove(f.Name())
 	direct, err := os.OpenFile(f.Name(), os.O_RDWR|unix.O_DIRECT, 0)
 	if err != nil {
-		return errors.Join(errors.New("its file system has no O_DIRECT, so that blocks go through the page cache"), f.Close())
+		return errors.Join(
+			errors.New("its file system has no O_DIRECT, so blocks pass through the page cache"), f.Close())
 	}
 	return errors.Join(direct.Close(), f.Close())
 }

@@ -7,40 +7,42 @@ import (
 	"testing"
 )
 
-// TestRoomForTiers: what the doctor says of the tiers that are asked for, and that it leaves nothing behind.
-func TestRoomForTiers(t *testing.T) {
+// TestCheckTiers checks the findings about the space for tiers, and that the checks leave no files.
+func TestCheckTiers(t *testing.T) {
 	folder := t.TempDir()
-	letter := write(t, folder, "letter", "Dear Theophilus")
+	other := writeFile(t, folder, "other", "not a tier's file")
+	disk := func(size, path string) []string { return []string{"--kv-nvme", size, "--kv-nvme-path", path} }
 	for name, tc := range map[string]struct {
 		args   []string
 		check  string
 		state  state
 		remedy string
 	}{
-		"dram":             {[]string{"--kv-dram", "1MiB"}, "kv dram", fine, ""},
-		"too much dram":    {[]string{"--kv-dram", "4000000GiB"}, "kv dram", bad, "less with --kv-dram"},
-		"too much disk":    {[]string{"--kv-nvme", "4000000GiB", "--kv-nvme-path", filepath.Join(folder, "kv")}, "kv nvme", bad, "less with --kv-nvme"},
-		"no folder":        {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "none", "kv")}, "kv nvme", bad, "make that folder"},
-		"a folder":         {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", folder}, "kv nvme", bad, "name another file"},
-		"somebody's":       {[]string{"--kv-nvme", "1MiB", "--kv-nvme-path", letter}, "kv nvme", bad, "name another file"},
-		"nothing is asked": {nil, "", "", ""},
+		"dram":           {[]string{"--kv-dram", "1MiB"}, "kv dram", stateOK, ""},
+		"too much dram":  {[]string{"--kv-dram", "4000000GiB"}, "kv dram", stateFix, "reduce --kv-dram"},
+		"too much disk":  {disk("4000000GiB", filepath.Join(folder, "kv")), "kv nvme", stateFix, "reduce --kv-nvme"},
+		"no folder":      {disk("1MiB", folder+"/none/kv"), "kv nvme", stateFix, "create that folder"},
+		"a folder":       {disk("1MiB", folder), "kv nvme", stateFix, "set another file"},
+		"unrelated file": {disk("1MiB", other), "kv nvme", stateFix, "set another file"},
+		"no tiers":       {nil, "", "", ""},
 	} {
-		s := settled(t, append(tc.args, "--data", folder)...)
+		s := resolved(t, append(tc.args, "--data", folder)...)
 		got := checkTiers(t.Context(), s)
 		switch {
 		case tc.check == "":
 			if len(got) != 0 {
 				t.Errorf("%s: %+v", name, got)
 			}
-		case len(got) != 1 || got[0].Check != tc.check || got[0].State != tc.state || !strings.Contains(got[0].Remedy, tc.remedy) || (got[0].Remedy == "") != (tc.remedy == ""):
+		case len(got) != 1 || got[0].Check != tc.check || got[0].State != tc.state,
+			!strings.Contains(got[0].Remedy, tc.remedy), (got[0].Remedy == "") != (tc.remedy == ""):
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	disk := checkTiers(t.Context(), settled(t, "--kv-nvme", "1MiB", "--kv-nvme-path", filepath.Join(folder, "kv")))
-	if len(disk) != 1 || disk[0].State == bad { // a file system without O_DIRECT is odd
-		t.Errorf("%+v", disk)
+	got := checkTiers(t.Context(), resolved(t, disk("1MiB", filepath.Join(folder, "kv"))...))
+	if len(got) != 1 || got[0].State == stateFix { // a warning without O_DIRECT
+		t.Errorf("%+v", got)
 	}
 	if left, err := os.ReadDir(folder); err != nil || len(left) != 1 {
-		t.Errorf("%v is left, %v", left, err)
+		t.Errorf("files left: %v, %v", left, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// file is a configuration file. Paths in it are relative to the folder it lies in.
+// file is a configuration file. Its paths are relative to its folder.
 type file struct {
 	Options     `yaml:",inline"`
 	Deployments []Deployment `yaml:"deployments" validate:"unique=Name"`
@@ -22,8 +22,8 @@ type file struct {
 	source []byte
 }
 
-// Adapter has the fields of messages.AdapterSpec that are for the operator to say. What is in its folder is checked against the model when the
-// node starts.
+// Adapter has the fields of messages.AdapterSpec that an operator sets. The files of the adapter are
+// checked against the model when the node starts.
 type Adapter struct {
 	Name    string `yaml:"name" validate:"required"`
 	Model   string `yaml:"model" validate:"required,deployment"`
@@ -32,7 +32,8 @@ type Adapter struct {
 	AnyBase bool   `yaml:"any_base"`
 }
 
-// Deployment has the fields of messages.DeploymentSpec, and the limits that control.Normalize sets. What is nil has its default.
+// Deployment has the fields of messages.DeploymentSpec that an operator sets, with the limits of
+// control.Normalize. A nil field has its default.
 type Deployment struct {
 	Name         string  `yaml:"name" validate:"required,deployment"`
 	Path         string  `yaml:"path" validate:"required,model"`
@@ -50,7 +51,7 @@ type Deployment struct {
 	MaxRank      *uint32 `yaml:"max_adapter_rank" validate:"omitempty,max=256"`
 }
 
-// readFile reads and checks a file. No path is an empty file.
+// readFile reads and validates a file. An empty path is an empty file.
 func readFile(path string) (file, error) {
 	if path == "" {
 		return file{}, nil
@@ -65,8 +66,8 @@ func readFile(path string) (file, error) {
 	}
 	f := file{source: source}
 	err = yaml.NewDecoder(bytes.NewReader(source), yaml.Strict(), yaml.Validator(newChecker(base))).Decode(&f)
-	if err != nil && !errors.Is(err, io.EOF) { // an empty file says nothing, and is none the worse for it
-		return file{}, fmt.Errorf("%s: %w", path, inWordsOfTheFile(err))
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file is valid
+		return file{}, fmt.Errorf("%s: %w", path, describeYAMLError(err))
 	}
 	if err := f.checkFractions(path); err != nil {
 		return file{}, err
@@ -82,6 +83,7 @@ func readFile(path string) (file, error) {
 	return f, nil
 }
 
+// specs returns the deployments as messages.
 func (f file) specs() []*messages.DeploymentSpec {
 	specs := make([]*messages.DeploymentSpec, len(f.Deployments))
 	for i, d := range f.Deployments {
@@ -91,18 +93,24 @@ func (f file) specs() []*messages.DeploymentSpec {
 			BlockTokens: d.BlockTokens, KvBlocks: d.KVBlocks,
 			AdapterPages: d.AdapterPages, MaxAdapters: d.MaxAdapters, MaxAdapterRank: d.MaxRank,
 		}
-		if class, said := priorities[d.Priority]; said {
+		if class, ok := priorities[d.Priority]; ok {
 			specs[i].Priority = class.Enum()
 		}
 	}
 	return specs
 }
 
+// adapters returns the adapters as messages.
 func (f file) adapters() []*messages.RegisterAdapterRequest {
 	all := make([]*messages.RegisterAdapterRequest, len(f.Adapters))
 	for i, a := range f.Adapters {
 		all[i] = &messages.RegisterAdapterRequest{
-			Adapter: &messages.AdapterSpec{Name: a.Name, Model: a.Model, Path: a.Path, Pinned: a.Pinned}, AnyBase: a.AnyBase,
+			Adapter: &messages.AdapterSpec{
+				Name:   a.Name,
+				Model:  a.Model,
+				Path:   a.Path,
+				Pinned: a.Pinned,
+			}, AnyBase: a.AnyBase,
 		}
 	}
 	return all
@@ -114,6 +122,7 @@ var priorities = map[string]messages.PriorityClass{
 	"interactive": messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE,
 }
 
+// absolute resolves a relative path against base.
 func absolute(base, path string) string {
 	if filepath.IsAbs(path) {
 		return path

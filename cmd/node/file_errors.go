@@ -15,30 +15,32 @@ import (
 	"troupe/messages"
 )
 
-// inWordsOfTheFile says of a value of a wrong type what would be right, with the line and a caret below the value.
-func inWordsOfTheFile(err error) error {
+// describeYAMLError replaces the decoder's error about a value of the wrong type by one that names
+// the expected type, with the line of the file and a caret below the value.
+func describeYAMLError(err error) error {
 	var wrong *yaml.TypeError
 	var large *yaml.OverflowError
 	var node *yaml.UnexpectedNodeTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return at(wrong.Token, fmt.Sprintf("%s must be %s, not %s",
-			keyOf(wrong.Token), kindOf(wrong.DstType), kindOf(wrong.SrcType)))
+		return errorAt(wrong.Token, fmt.Sprintf("%s must be %s, not %s",
+			keyOf(wrong.Token), typeName(wrong.DstType), typeName(wrong.SrcType)))
 	case errors.As(err, &large):
-		return at(large.Token, fmt.Sprintf("%s is %s; it must be %s from 0 to %d",
-			keyOf(large.Token), large.SrcNum, kindOf(large.DstType), math.MaxUint32))
+		return errorAt(large.Token, fmt.Sprintf("%s is %s; it must be %s from 0 to %d",
+			keyOf(large.Token), large.SrcNum, typeName(large.DstType), math.MaxUint32))
 	case errors.As(err, &node):
-		return at(node.Token, fmt.Sprintf("%s is expected here, not %s", nodeKind(node.Expected), nodeKind(node.Actual)))
+		return errorAt(node.Token,
+			fmt.Sprintf("%s is expected here, not %s", nodeName(node.Expected), nodeName(node.Actual)))
 	}
 	return err
 }
 
-// at is an error at a place of the file.
-func at(where *token.Token, message string) error {
+// errorAt returns an error that shows a token of the file.
+func errorAt(where *token.Token, message string) error {
 	return errors.New(yaml.FormatErrorWithToken(message, where, false, true))
 }
 
-// keyOf returns the key whose value has a token: the nearest one before it.
+// keyOf returns the key of the value that has a token: the nearest key before it.
 func keyOf(value *token.Token) string {
 	for t := value; t != nil; t = t.Prev {
 		if t.Type == token.MappingValueType && t.Prev != nil && (t != value || t.Prev.Prev == nil) {
@@ -48,11 +50,11 @@ func keyOf(value *token.Token) string {
 	return "the value"
 }
 
-// kindOf returns what values of a type are called.
-func kindOf(t reflect.Type) string {
+// typeName returns what operators call the values of a Go type.
+func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
-		return kindOf(t.Elem())
+		return typeName(t.Elem())
 	case reflect.String:
 		return "text"
 	case reflect.Bool:
@@ -69,8 +71,8 @@ func kindOf(t reflect.Type) string {
 	return "of another kind"
 }
 
-// nodeKind likewise.
-func nodeKind(t ast.NodeType) string {
+// nodeName returns what operators call the nodes of a YAML type.
+func nodeName(t ast.NodeType) string {
 	switch t {
 	case ast.SequenceType:
 		return "a list"
@@ -86,8 +88,8 @@ func nodeKind(t ast.NodeType) string {
 	return "text"
 }
 
-// checkAdapters finds adapters that could not be registered at the start: two of the same name, or where this node is
-// not part of a cluster that may have the model, one of a model that is not in the file.
+// checkAdapters finds adapters that cannot be registered at start: two with the same name, or,
+// unless the node joins a cluster that may have the model, one whose model is not in the file.
 func (f file) checkAdapters(path string, joins bool) error {
 	models, named := map[string]bool{}, map[string]bool{}
 	for _, d := range f.Deployments {
@@ -96,12 +98,13 @@ func (f file) checkAdapters(path string, joins bool) error {
 	for i, a := range f.Adapters {
 		switch name := a.Model + ":" + a.Name; {
 		case !joins && !models[a.Model]:
-			return f.atField(path, fmt.Sprintf("$.adapters[%d].model", i), fmt.Sprintf(
-				"model %q is not under deployments; add it there, or register the adapter with adapters.register", a.Model))
-		case badName(a) != nil:
-			return f.atField(path, fmt.Sprintf("$.adapters[%d].name", i), badName(a).Error())
+			return f.errorAtField(path, fmt.Sprintf("$.adapters[%d].model", i), fmt.Sprintf(
+				"model %q is not under deployments; add it there, or register the adapter with adapters.register",
+				a.Model))
+		case checkAdapterName(a) != nil:
+			return f.errorAtField(path, fmt.Sprintf("$.adapters[%d].name", i), checkAdapterName(a).Error())
 		case named[name]:
-			return f.atField(path, fmt.Sprintf("$.adapters[%d].name", i), fmt.Sprintf(
+			return f.errorAtField(path, fmt.Sprintf("$.adapters[%d].name", i), fmt.Sprintf(
 				"two adapters are %s; give each its own name", name))
 		default:
 			named[name] = true
@@ -110,37 +113,40 @@ func (f file) checkAdapters(path string, joins bool) error {
 	return nil
 }
 
-func badName(a Adapter) error {
+func checkAdapterName(a Adapter) error {
 	_, err := control.NormalizeAdapter(&messages.AdapterSpec{Name: a.Name, Model: a.Model, Path: a.Path})
 	return err
 }
 
-// checkFractions finds fractions where whole numbers are expected: the decoder would cut them.
+// checkFractions rejects fractions where whole numbers are expected: the decoder would truncate
+// them.
 func (f file) checkFractions(path string) error {
 	fields := reflect.TypeFor[Deployment]()
 	for i := range f.Deployments {
 		for j := range fields.NumField() {
 			name := fields.Field(j).Tag.Get("yaml")
 			field := fmt.Sprintf("$.deployments[%d].%s", i, name)
-			if node, ok := f.node(field).(*ast.FloatNode); ok && fields.Field(j).Type == reflect.TypeFor[*uint32]() {
-				return f.atField(path, field, fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
+			if node, ok := f.fieldNode(field).(*ast.FloatNode); ok &&
+				fields.Field(j).Type == reflect.TypeFor[*uint32]() {
+				return f.errorAtField(path, field,
+					fmt.Sprintf("%s must be a whole number, not %s", name, node.GetToken().Value))
 			}
 		}
 	}
 	return nil
 }
 
-// atField is an error at the value of a field.
-func (f file) atField(path, field, message string) error {
+// errorAtField returns an error that shows the value of a field, by its YAML path.
+func (f file) errorAtField(path, field, message string) error {
 	var where *token.Token
-	if node := f.node(field); node != nil {
+	if node := f.fieldNode(field); node != nil {
 		where = node.GetToken()
 	}
-	return fmt.Errorf("%s: %w", path, at(where, message))
+	return fmt.Errorf("%s: %w", path, errorAt(where, message))
 }
 
-// node returns the value of a field; nil where there is none.
-func (f file) node(field string) ast.Node {
+// fieldNode returns the value of a field by its YAML path, or nil if the file does not have it.
+func (f file) fieldNode(field string) ast.Node {
 	p, err := yaml.PathString(field)
 	if err != nil {
 		return nil

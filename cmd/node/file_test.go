@@ -8,9 +8,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestWrongFile: a value of a wrong type is found before the start. The error shows line and column, the line
-// itself and a caret below the value, and says what is wrong in words of the file.
-func TestWrongFile(t *testing.T) {
+// TestConfigErrorsShowPosition checks that a value of the wrong type is reported with line and
+// column, the line and a caret, in the terms of the file.
+func TestConfigErrorsShowPosition(t *testing.T) {
 	deployment := "deployments:\n  - name: kjv\n    path: " + testkit.Model() + "\n"
 	adapter := "    path: " + filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
 	for text, want := range map[string][]string{
@@ -38,8 +38,8 @@ func TestWrongFile(t *testing.T) {
 		deployment + "adapters:\n" + strings.Repeat("  - name: psalms\n    model: kjv\n"+adapter, 2): {
 			"[8:11]", "two adapters are kjv:psalms", "^"},
 	} {
-		path := write(t, t.TempDir(), "node.yaml", text)
-		_, err := gather(Options{}, path)
+		path := writeFile(t, t.TempDir(), "node.yaml", text)
+		_, err := mergeSources(Options{}, path)
 		if err == nil {
 			t.Errorf("accepted:\n%s", text)
 			continue
@@ -51,19 +51,20 @@ func TestWrongFile(t *testing.T) {
 		}
 		for _, part := range []string{"unmarshal", "Go ", "struct", "uint32", "interface", "[]"} {
 			if strings.Contains(err.Error(), part) {
-				t.Errorf("%q is no word of the file: %v", part, err)
+				t.Errorf("error with the Go term %q: %v", part, err)
 			}
 		}
 	}
 }
 
-// TestAdapterOfTheCluster: the model of an adapter may be one that the cluster has.
-func TestAdapterOfTheCluster(t *testing.T) {
+// TestAdapterOfClusterModel checks that the model of an adapter may be deployed elsewhere in the
+// cluster.
+func TestAdapterOfClusterModel(t *testing.T) {
 	text := "adapters:\n  - name: psalms\n    model: other\n    path: " +
 		filepath.Join(testkit.Model(), "adapters", "psalms") + "\n"
-	path := write(t, t.TempDir(), "node.yaml", text)
+	path := writeFile(t, t.TempDir(), "node.yaml", text)
 	for _, flags := range []Options{{Join: "nats://127.0.0.1:4222"}, {NATSRoutes: "nats://127.0.0.1:6222"}} {
-		if _, err := gather(flags, path); err != nil {
+		if _, err := mergeSources(flags, path); err != nil {
 			t.Error(err)
 		}
 	}

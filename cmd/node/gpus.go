@@ -11,41 +11,46 @@ import (
 	"troupe/node"
 )
 
-// devices settles which GPUs the node has, and notes what it found. It comes last: what it opens, the node closes.
-func (s *settings) devices(cfg *node.Config) (err error) {
-	if s.Devices != automatic {
+// openDevices opens the GPUs, or configures software GPUs, and adds a note for each. Call it last:
+// on success the node closes what it opened.
+func (s *settings) openDevices(cfg *node.Config) (err error) {
+	if s.Devices != autoDevices {
 		cfg.Devices, err = parseDevices(s.Devices)
 		return err
 	}
 	found, none, err := driver.Probe()
 	if err != nil {
-		return fmt.Errorf("this machine's GPUs: %w; \"troupe doctor\" looks closer, and --devices host:1x4GiB does without them", err)
+		return fmt.Errorf(
+			"this machine's GPUs: %w; see \"troupe doctor\", or use --devices host:1x4GiB",
+			err)
 	}
 	if len(found) == 0 {
 		cfg.Devices = hostDevices(1, machineMemory()/2)
-		s.note("No GPU: %s.\nIn its place there is one software GPU with %s.", none, units.FormatBytes(cfg.Devices[0].MemoryBytes))
+		s.addNote("No GPU: %s.\nUsing one software GPU with %s.", none,
+			units.FormatBytes(cfg.Devices[0].MemoryBytes))
 		return nil
 	}
-	sources, unseen := sources()
+	sources, unseen := healthSources()
 	if unseen != nil {
-		s.note("The health of the GPUs is not observed: %s.", unseen)
+		s.addNote("GPU health is not monitored: %s.", unseen)
 	}
 	for _, info := range found {
 		d, err := driver.Open(info.Index, s.CUBLAS)
 		if err != nil {
-			return errors.Join(fmt.Errorf("%w; \"troupe doctor\" looks closer", err), closeAll(cfg.GPUs))
+			return errors.Join(fmt.Errorf("%w; see \"troupe doctor\"", err), closeAll(cfg.GPUs))
 		}
 		gpu := node.GPU{Device: d, Source: telemetry.Device(d)}
 		if source := sources[info.UUID]; source != nil {
 			gpu.Source = source
 		}
 		cfg.GPUs = append(cfg.GPUs, gpu)
-		s.note("gpu-%d is %s.", info.Index, described(info)+multiplied(d))
+		s.addNote("gpu-%d is %s.", info.Index, describeGPU(info)+gemmBackend(d))
 	}
 	return nil
 }
 
-func described(info cuda.Info) string {
+// describeGPU returns the name and memory of a GPU.
+func describeGPU(info cuda.Info) string {
 	text := fmt.Sprintf("%s with %s", info.Name, units.FormatBytes(info.MemoryBytes))
 	if info.Simulated {
 		text += ", simulated"
@@ -53,17 +58,17 @@ func described(info cuda.Info) string {
 	return text
 }
 
-// multiplied says who computes a device's products.
-func multiplied(d cuda.Device) string {
+// gemmBackend returns the GEMM backend of a device as a suffix of its description.
+func gemmBackend(d cuda.Device) string {
 	p, err := cuda.As[cuda.Describer](d)
 	if err != nil || p.Properties().GEMMBackend == "" {
 		return ""
 	}
-	return "; products by " + p.Properties().GEMMBackend
+	return "; GEMM by " + p.Properties().GEMMBackend
 }
 
-// sources are what tells the health of this machine's GPUs, by UUID.
-func sources() (map[string]telemetry.Source, error) {
+// healthSources returns the health sources of this machine's GPUs by UUID.
+func healthSources() (map[string]telemetry.Source, error) {
 	lib, err := telemetry.OpenNVML("")
 	if err != nil {
 		return nil, err

@@ -8,22 +8,24 @@ import (
 )
 
 type keysCommand struct {
-	New  newKeyCommand  `cmd:"" help:"Make an API key for a user of the models."`
-	Nkey newNkeyCommand `cmd:"" help:"Make an nkey for a client of NATS."`
+	New  newKeyCommand  `cmd:"" help:"Create an API key for HTTP clients."`
+	Nkey newNkeyCommand `cmd:"" help:"Create an nkey for a NATS client or a node."`
 }
 
 type newKeyCommand struct {
-	Name   string   `required:"" placeholder:"NAME" help:"Whose it is, for the log."`
-	Models []string `placeholder:"PATTERN,..." help:"Models that it may use, like kjv-* (default: all, with all adapters). * does not match a colon: kjv-*:* are the adapters of these, psalms is the adapter of that name."`
-	Admin  bool     `help:"It may also load and unload adapters, and read /metrics, /tree and the details of /ready."`
+	Name   string   `required:"" placeholder:"NAME" help:"Owner of the key, shown in logs: anna."`
+	Models []string `placeholder:"PATTERN" help:"${keymodels}"`
+	Admin  bool     `help:"Also allow loading and unloading adapters, and /metrics, /tree and the details of /ready."`
 }
 
 func (newKeyCommand) Help() string {
-	return `The key is shown once and kept nowhere. The line goes under "keys:" in the file that "troupe up --api-keys" names; a running node takes it at once.
+	return `The key is printed once and stored nowhere. Add the printed line under "keys:" in the file of
+"troupe up --api-keys"; a running node accepts the key at once.
 
-Example:
+Examples:
 
-  troupe keys new --name anna --models 'kjv-*,llama'`
+  troupe keys new --name anna --models 'kjv-*,llama'
+  troupe keys new --name ops --admin`
 }
 
 // Run prints a new key and its line for the file.
@@ -32,16 +34,18 @@ func (c newKeyCommand) Run(to console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	_, err = fmt.Fprintf(to.out, "Key for %s, shown this once:\n\n  %s\n\nIn the file of --api-keys:\n\nkeys:\n%s\n", c.Name, secret, line)
+	_, err = fmt.Fprintf(to.out, "Key for %s, printed only once:\n\n  %s\n\n"+
+		"Add to the file of --api-keys:\n\nkeys:\n%s\n",
+		c.Name, secret, line)
 	return err
 }
 
 type newNkeyCommand struct {
-	Out string `required:"" placeholder:"FILE" type:"path" help:"Where to write the seed, which is secret."`
+	Out string `required:"" placeholder:"FILE" type:"path" help:"File for the secret seed; it must not exist."`
 }
 
 func (newNkeyCommand) Help() string {
-	return `The public key goes into the file that "troupe up --nats-users" names, or into the configuration of any nats-server.
+	return `Add the printed public key to the file of "troupe up --nats-users", or to a nats-server configuration.
 
 Example:
 
@@ -54,6 +58,8 @@ func (c newNkeyCommand) Run(to console) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(to.out, "Seed: %s\n\nIn the file of --nats-users:\n\nauthorization {\n  users = [\n    {nkey: %s}\n  ]\n}\n", c.Out, public)
+	_, err = fmt.Fprintf(to.out,
+		"Seed: %s\n\nAdd to the file of --nats-users:\n\nauthorization {\n  users = [\n    {nkey: %s}\n  ]\n}\n", c.Out,
+		public)
 	return err
 }

@@ -15,13 +15,14 @@ import (
 	"troupe/testkit"
 )
 
-// TestKillNine: what was deployed is served again after a kill -9, without being asked for.
-func TestKillNine(t *testing.T) {
+// TestDeploymentsSurviveKill checks that a restarted node serves its deployments again after kill
+// -9.
+func TestDeploymentsSurviveKill(t *testing.T) {
 	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	first, url := up(t, bin, data)
+	first, url := startNode(t, bin, data)
 	deploy, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "kjv", "path": testkit.Model()}})
 	if err != nil {
 		t.Fatal(err)
@@ -34,14 +35,14 @@ func TestKillNine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // it was killed
-	_, url = up(t, bin, data)
+	_, url = startNode(t, bin, data)
 	serves(t, url)
 }
 
 var natsLine = regexp.MustCompile(`nats://\S+`)
 
-// up starts a node and returns it with the address of its NATS. It is killed at the end of the test.
-func up(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
+// startNode starts a node and returns it with its NATS URL. It is killed at the end of the test.
+func startNode(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(bin, append([]string{
 		"up", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
@@ -62,10 +63,11 @@ func up(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
 			return cmd, url
 		}
 	}
-	t.Fatal("the node did not say where its NATS is")
+	t.Fatal("no NATS URL in the output of the node")
 	return nil, ""
 }
 
+// ask sends a request over NATS and returns the answer.
 func ask(t *testing.T, url, subject, body string) string {
 	t.Helper()
 	conn, err := nats.Connect(url)
@@ -85,7 +87,8 @@ func serves(t *testing.T, url string) {
 	t.Helper()
 	answer := ""
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-		answer = ask(t, url, "troupe.v1.infer.kjv", `{"prompt": "In the beginning", "max_tokens": 4, "temperature": 0, "stream": false, "format": "text"}`)
+		answer = ask(t, url, "troupe.v1.infer.kjv",
+			`{"prompt": "In the beginning", "max_tokens": 4, "temperature": 0, "stream": false, "format": "text"}`)
 		if strings.Contains(answer, "LORD") {
 			return
 		}

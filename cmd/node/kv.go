@@ -13,19 +13,28 @@ import (
 )
 
 type kvCommand struct {
-	remote
-	Watch bool `name:"watch" short:"w" xor:"how" help:"Read it anew every second, until q."`
-	JSON  bool `name:"json" xor:"how" help:"Print it as JSON."`
+	clusterClient
+	Watch bool `name:"watch" short:"w" xor:"how" help:"Refresh every second until q is pressed."`
+	JSON  bool `name:"json" xor:"how" help:"Print JSON."`
 }
 
 func (kvCommand) Help() string {
-	return `Where the KV blocks of all nodes are: in GPU memory (hbm), in host memory (dram), on disk (nvme), and with other nodes
-(remote: FULL is what is on its way from there, BLOCKS what is known to be there). FULL is what is taken, HITS the part of the blocks
-that prompts wanted and the tier had, IN what came into it, DOWN what the tier below took from it or had already, DROPPED what it gave up for lack of room, by flush or since it was damaged
-(in hbm also what is below too), DAMAGED what was not what it should be and was computed again.
+	return `Shows the KV blocks of all nodes by tier: hbm (GPU memory), dram (host memory), nvme (disk) and remote
+(other nodes).
 
-A PATH is what is copied from one tier to another; NOW is of the last second, FAILED the blocks that did not come, in time, intact or at all. Of each replica, RESTORES are the sequences whose blocks were copied up,
-and AVOIDED those where computing them again was faster. A PIN is a prefix that is kept.
+Tiers:
+
+  FULL      share of the capacity in use; for remote, the blocks in flight to this node
+  BLOCKS    stored blocks; for remote, the blocks known to be stored there
+  HITS      share of the looked-up blocks of prompts that the tier had
+  IN        blocks that entered the tier
+  DOWN      blocks copied to the tier below, or already there
+  DROPPED   blocks evicted without a copy, flushed or damaged; for hbm also those with a lower copy
+  DAMAGED   blocks with a wrong checksum, which were recomputed
+
+Paths between two tiers: NOW is the rate of the last second, FAILED the blocks that did not arrive in time or intact.
+Replicas: RESTORES counts the sequences whose blocks were copied up, AVOIDED those for which recomputing was faster.
+A PIN is a prefix whose blocks are evicted last from hbm, and never from the tier below.
 
 Examples:
 
@@ -44,7 +53,7 @@ func (k kvCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	ask := func(ctx context.Context, endpoint string, request, answer proto.Message) error {
-		return k.ask(ctx, conn, endpoint, request, answer)
+		return k.request(ctx, conn, endpoint, request, answer)
 	}
 	switch {
 	case k.Watch:
@@ -58,7 +67,7 @@ func (k kvCommand) Run(c console) error {
 		return printJSON(c.out, answer)
 	}
 	seen := top.NewKV(ask)
-	for i := range 2 { // a second apart: what moves is their difference
+	for i := range 2 { // rates are the difference of two samples, one second apart
 		if i > 0 {
 			time.Sleep(time.Second)
 		}
@@ -66,8 +75,8 @@ func (k kvCommand) Run(c console) error {
 		if err != nil {
 			return err
 		}
-		seen = seen.See(sample, nil)
+		seen = seen.WithSample(sample, nil)
 	}
-	_, err = lipgloss.Fprintln(c.out, seen.Print()) // colours where that is a terminal
+	_, err = lipgloss.Fprintln(c.out, seen.Print()) // with colors if it is a terminal
 	return err
 }

@@ -11,26 +11,28 @@ import (
 	"troupe/cluster/security"
 )
 
-// login is how a command says to NATS who it is. Options and environment are called as those of "troupe up".
-type login struct {
-	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"Certificate, where NATS asks for one; \"troupe certs\" makes it."`
-	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Its key."`
-	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"The CA of the nodes."`
-	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"Credentials for NATS, as nsc makes them."`
-	NATSNkey  string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"Or an nkey seed."`
+// natsLogin holds the credentials of a command for NATS. Flags and environment variables have the names
+// of those of "troupe up".
+type natsLogin struct {
+	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"${logincert}"`
+	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Private key of --tls-cert."`
+	TLSCA     string `name:"tls-ca" env:"TROUPE_TLS_CA" placeholder:"FILE" type:"path" help:"CA of the nodes."`
+	NATSCreds string `env:"TROUPE_NATS_CREDS" placeholder:"FILE" type:"path" help:"NATS credentials, from nsc."`
+	NATSNkey  string `env:"TROUPE_NATS_NKEY" placeholder:"FILE" type:"path" help:"nkey seed, instead of --nats-creds."`
 
-	NATSInboxPrefix string `env:"TROUPE_NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"Inbox prefix of the user, where its permissions ask for one: _INBOX_anna."`
+	NATSInboxPrefix string `env:"TROUPE_NATS_INBOX_PREFIX" placeholder:"PREFIX" help:"${loginprefix}"`
 }
 
-// options are those of a connection.
-func (l login) options() ([]nats.Option, error) {
-	if some(l.TLSCert, l.TLSKey, l.TLSCA) {
+// options returns the NATS connection options for the credentials.
+func (l natsLogin) options() ([]nats.Option, error) {
+	if someNotAll(l.TLSCert, l.TLSKey, l.TLSCA) {
 		return nil, &usageError{errors.New("--tls-cert, --tls-key and --tls-ca go together; give all three")}
 	}
 	who := security.Login{Creds: l.NATSCreds, Nkey: l.NATSNkey}
 	if l.TLSCert != "" {
 		var err error
-		if who.TLS, err = security.LoadClient(security.Files{Cert: l.TLSCert, Key: l.TLSKey, CA: l.TLSCA}, zerolog.Nop()); err != nil {
+		files := security.Files{Cert: l.TLSCert, Key: l.TLSKey, CA: l.TLSCA}
+		if who.TLS, err = security.LoadClient(files, zerolog.Nop()); err != nil {
 			return nil, err
 		}
 	}

@@ -1,8 +1,9 @@
-// Command node is one member of Troupe: it owns the GPUs of its machine and serves models on them.
+// Command node is one member of a Troupe cluster: it owns the GPUs of its machine and serves models
+// on them.
 //
-// Flags, environment and file are read here and nowhere below, and all of them are checked before anything starts.
-// Results and advice go to standard output, logs to standard error. The exit status is 0 when it did what was asked, 1 when that
-// failed, and 2 when what was asked makes no sense.
+// Only this package reads flags, environment and file, and it checks them before anything starts.
+// Results and advice go to standard output, logs to standard error. The exit status is 0 on success,
+// 1 if the command failed, and 2 if its arguments or settings are invalid.
 package main
 
 import (
@@ -17,27 +18,28 @@ import (
 
 const about = `Troupe serves many language models on a shared pool of GPUs.
 
-Start a node, then ask it for text:
+Start a node, complete a prompt, and look at the cluster from another terminal:
 
   troupe up --config examples/quickstart.yaml --try "In the beginning"
   troupe tree
   troupe top
 
-What "troupe up" is told by flag can be told by environment (--http as TROUPE_HTTP) and by a YAML file too.
-"troupe COMMAND --help" shows more examples.`
+Sizes are written 512MiB or 8GiB, durations 30s or 5m, shares 0.9, addresses 127.0.0.1:8000.
+Each option of "troupe up" is also an environment variable (--http is TROUPE_HTTP) and a key of the YAML file (http).
+"troupe COMMAND --help" shows all options of a command, with examples.`
 
 type commands struct {
-	Up      upCommand      `cmd:"" help:"Start a node and serve until Ctrl-C."`
-	Tree    treeCommand    `cmd:"" help:"Show the supervision tree of all nodes."`
-	Top     topCommand     `cmd:"" help:"Watch nodes, GPUs, replicas and deployments live."`
-	KV      kvCommand      `cmd:"" name:"kv" help:"Show where KV blocks are, and what moves between the tiers."`
-	Doctor  doctorCommand  `cmd:"" help:"Look at this machine, and say what is wrong and how to mend it."`
-	Certs   certsCommand   `cmd:"" help:"Make the certificates by which nodes know each other."`
-	Keys    keysCommand    `cmd:"" help:"Make keys for those who use the models."`
-	Version versionCommand `cmd:"" help:"Show which build this is."`
+	Up      upCommand      `cmd:"" group:"run" help:"Start a node and serve until Ctrl-C."`
+	Tree    treeCommand    `cmd:"" group:"observe" help:"Print the supervision tree of all nodes."`
+	Top     topCommand     `cmd:"" group:"observe" help:"Watch nodes, GPUs, replicas and deployments live."`
+	KV      kvCommand      `cmd:"" group:"observe" name:"kv" help:"Show KV blocks by tier, and copies between tiers."`
+	Doctor  doctorCommand  `cmd:"" group:"run" help:"Check this machine and the options, with remedies."`
+	Certs   certsCommand   `cmd:"" group:"credentials" help:"Create, show and revoke certificates."`
+	Keys    keysCommand    `cmd:"" group:"credentials" help:"Create API keys and NATS keys."`
+	Version versionCommand `cmd:"" group:"other" help:"Print version, commit and platform of this build."`
 }
 
-// console is where a command writes.
+// console is where a command writes its results and its log.
 type console struct{ out, log io.Writer }
 
 func main() {
@@ -46,7 +48,7 @@ func main() {
 
 func run(args []string, c console) int {
 	parser, err := kong.New(&commands{}, kong.Name("troupe"), kong.Description(about), kong.Writers(c.out, c.log),
-		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Bind(c), helpVars())
+		kong.ConfigureHelp(kong.HelpOptions{WrapUpperBound: 110}), kong.Bind(c), grammar())
 	if err != nil {
 		panic(fmt.Sprintf("troupe: command line: %v", err))
 	}
@@ -59,7 +61,7 @@ func run(args []string, c console) int {
 	return exitCode(err, c.log)
 }
 
-// usageError is a command that makes no sense as it was given.
+// usageError reports invalid arguments or settings; the exit status is 2.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }

@@ -20,22 +20,23 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"troupe": main})
 }
 
-// TestScripts runs testdata/*.txtar: the binary as a person meets it.
+// TestScripts runs the scripts in testdata, which use the binary as an operator does.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata",
-		Deadline: time.Now().Add(4 * time.Minute), // a node that starts though it should not
+		Deadline: time.Now().Add(4 * time.Minute), // in case a node starts that should not
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer, "users": natsUsers, "secured": securedServer, "gpus": fakeGPUs(t),
+			"status": status, "taken": taken, "unused": unused, "held": held, "nats": natsServer,
+			"users": natsUsers, "secured": securedServer, "gpus": fakeGPUs(t),
 		},
 	})
 }
 
-// status CODE COMMAND ARGS... runs a command that must end with CODE.
+// status CODE COMMAND ARGS... runs a command that must exit with CODE.
 func status(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	code := 0
@@ -47,7 +48,7 @@ func status(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// taken ADDR PORT sets variables to an address that something listens on.
+// taken ADDR PORT sets variables to an address with a listener.
 func taken(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -57,7 +58,7 @@ func taken(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[1], port)
 }
 
-// unused ADDR sets a variable to an address that nothing listens on.
+// unused ADDR sets a variable to an address without a listener.
 func unused(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
@@ -65,19 +66,19 @@ func unused(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(l.Close())
 }
 
-// held DIR takes a data folder as a running node does.
+// held DIR locks a data folder as a running node does.
 func held(ts *testscript.TestScript, _ bool, args []string) {
 	lock, err := lockData(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Defer(func() { lock.Close() })
 }
 
-// nats URL starts a NATS server that no node is connected to.
+// nats URL starts a NATS server without nodes.
 func natsServer(ts *testscript.TestScript, _ bool, args []string) {
 	startNATS(ts, args[0], &server.Options{})
 }
 
-// users ADDR starts one that knows anna, by a password, and an nkey.
+// users ADDR starts a NATS server with two users: anna, with a password, and one with an nkey.
 func natsUsers(ts *testscript.TestScript, _ bool, args []string) {
 	startNATS(ts, args[0], &server.Options{
 		Users: []*server.User{{Username: "anna", Password: "s3cret"}},
@@ -86,9 +87,10 @@ func natsUsers(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strings.TrimPrefix(ts.Getenv(args[0]), "nats://"))
 }
 
-// secured URL CERT KEY CA starts one that wants a certificate.
+// secured URL CERT KEY CA starts a NATS server that requires client certificates.
 func securedServer(ts *testscript.TestScript, _ bool, args []string) {
-	node, err := security.Load(security.Files{Cert: ts.MkAbs(args[1]), Key: ts.MkAbs(args[2]), CA: ts.MkAbs(args[3])}, zerolog.Nop())
+	node, err := security.Load(security.Files{Cert: ts.MkAbs(args[1]), Key: ts.MkAbs(args[2]), CA: ts.MkAbs(args[3])},
+		zerolog.Nop())
 	ts.Check(err)
 	startNATS(ts, args[0], &server.Options{TLSConfig: node.Server(), TLS: true, TLSVerify: true, TLSTimeout: 10})
 }

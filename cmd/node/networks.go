@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// parseNetworks reads a list of networks, or of single addresses: "10.0.0.0/8,192.0.2.1".
+// parseNetworks parses a list of networks and single addresses: "10.0.0.0/8,192.0.2.1".
 func parseNetworks(text string) (all []netip.Prefix, err error) {
 	if text == "" {
 		return nil, nil

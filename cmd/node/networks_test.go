@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-func TestNetworks(t *testing.T) {
+func TestParseNetworks(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "[]", "10.0.0.0/8": "[10.0.0.0/8]", "10.1.2.3/8, 192.0.2.1,fd00::/8,::1": "[10.0.0.0/8 192.0.2.1/32 fd00::/8 ::1/128]",
+		"": "[]", "10.0.0.0/8": "[10.0.0.0/8]",
+		"10.1.2.3/8, 192.0.2.1,fd00::/8,::1": "[10.0.0.0/8 192.0.2.1/32 fd00::/8 ::1/128]",
 	} {
 		if got, err := parseNetworks(text); err != nil || fmt.Sprint(got) != want {
 			t.Errorf("%q: %v, %v", text, got, err)

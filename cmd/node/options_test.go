@@ -16,20 +16,21 @@ import (
 	"troupe/messages"
 )
 
-// settled is what a command line comes to, together with environment and file.
-func settled(t *testing.T, args ...string) settings {
+// resolved returns the settings for arguments of "troupe up", with environment and file.
+func resolved(t *testing.T, args ...string) settings {
 	t.Helper()
-	s, err := understood(t, settle, args...)
+	s, err := parseArgs(t, resolve, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func understood(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
+// parseArgs parses the arguments of "troupe up" and passes the options to a function.
+func parseArgs(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
 	t.Helper()
 	var c commands
-	parser, err := kong.New(&c, helpVars())
+	parser, err := kong.New(&c, grammar())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func understood(t *testing.T, by func(Options, string) (settings, error), args .
 	return by(c.Up.Options, c.Up.Config)
 }
 
-func write(t *testing.T, dir, name, text string) string {
+// writeFile writes a file and returns its path.
+func writeFile(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -48,30 +50,41 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestPrecedence checks for every option: flag over environment over file over default.
+// TestPrecedence checks that each option is taken from flag, environment and file, in this order.
 func TestPrecedence(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
-	file := [3]string{write(t, folder, "a", ""), write(t, folder, "b", ""), write(t, folder, "c", "")}
+	writeFile(t, folder, "config.json", "{}")
+	file := [3]string{writeFile(t, folder, "a", ""), writeFile(t, folder, "b", ""), writeFile(t, folder, "c", "")}
+	bools := [3]string{"true", "false", "true"}
 	values := map[string][3]string{ // flag name -> three valid values
-		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"}, "nats-listen": {":4", ":5", ":6"},
-		"adapter-dram": {"0", "1GiB", "2GiB"}, "model-roots": {folder, folder + "/," + folder, folder + "/."}, "cublas": {"auto", "off", "libcublas.so"}, "devices": {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"}, "log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
-		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"}, "join": {"nats://a", "nats://b,nats://c:1", "d:4"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
-		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"}, "data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
-		"tls-cert": file, "tls-key": file, "tls-ca": file, "nats-creds": file, "nats-nkey": file, "nats-users": file, "api-keys": file,
-		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": {"true", "false", "true"},
+		"name": {"a", "b", "c"}, "data": {"/a", "/b", "/c"}, "http": {":1", ":2", ":3"},
+		"log-level": {"debug", "warn", "error"}, "try": {"a", "b", "c"},
+		"drain-timeout": {"1s", "2s", "3s"}, "drain-grace": {"100ms", "200ms", "300ms"},
+		"devices":    {"host:1x1GiB", "host:2x1GiB", "host:3x1GiB"},
+		"kv-reserve": {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"}, "cublas": {"auto", "off", "libcublas.so"},
 		"kv-dram": {"1GiB", "2GiB", "0"}, "kv-nvme": {"1GiB", "2GiB", "3GiB"}, "kv-nvme-path": {"/a", "/b", "/c"},
-		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"}, "kv-policy": {"lru", "s3-fifo", "w-tinylfu"},
-		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"}, "http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
+		"kv-remote": {"0", "1GiB", "64MiB"}, "kv-watermark": {"0.5", "0.6", "1"},
+		"kv-restore":   {"auto", "always", "auto"},
+		"kv-policy":    {"lru", "s3-fifo", "w-tinylfu"},
+		"model-roots":  {folder, folder + "/," + folder, folder + "/."},
+		"adapter-dram": {"0", "1GiB", "2GiB"},
+		"join":         {"nats://a", "nats://b,nats://c:1", "d:4"},
+		"nats-listen":  {":4", ":5", ":6"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
+		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"},
+		"data-listen": {":1", ":2", ":3"}, "advertise": {"a", "b.c", "1.2.3.4"},
+		"tls-cert": file, "tls-key": file, "tls-ca": file, "tls-revoked": file,
+		"nats-creds": file, "nats-nkey": file, "nats-users": file,
+		"nats-inbox-prefixes": {"_INBOX_a", "_INBOX_b,inbox.c", "d"}, "nats-trust-accounts": bools,
+		"api-keys": file, "http-tls-cert": file, "http-tls-key": file, "http-behind-tls": bools,
+		"http-connections": {"1", "2", "3"}, "http-connections-per-address": {"1", "2", "3"},
+		"http-body-memory": {"1GiB", "2GiB", "3GiB"}, "metrics-listen": {":1", ":2", ":3"},
 		"allowed-hosts": {"a", "b,c.d", "e"}, "allowed-origins": {"http://a", "https://b:1,http://c", "https://d"},
-		"http-tls-cert": file, "http-tls-key": file, "insecure": {"true", "false", "true"},
-		"kv-reserve":  {"0.2", "0,gpu-1=0.5", "gpu-0=0.1"},
-		"tls-revoked": file, "audit-log": file, "http-behind-tls": {"true", "false", "true"},
 		"trusted-proxies": {"10.0.0.0/8", "10.0.0.0/8,fd00::/8", "192.0.2.1/32"},
+		"audit-log":       file, "insecure": bools,
 	}
 	kinds := reflect.TypeFor[Options]()
 	if len(values) != kinds.NumField() {
-		t.Fatalf("%d options are tested and there are %d", len(values), kinds.NumField())
+		t.Fatalf("test has %d options, Options has %d", len(values), kinds.NumField())
 	}
 	for i := range kinds.NumField() {
 		field := kinds.Field(i)
@@ -83,9 +96,9 @@ func TestPrecedence(t *testing.T) {
 			if field.Type.Kind() == reflect.Pointer { // to a bool
 				line = key + ": true\n"
 			}
-			config := write(t, folder, flag+".yaml", line)
+			config := writeFile(t, folder, flag+".yaml", line)
 			got := func(args ...string) string {
-				s, err := understood(t, gather, args...)
+				s, err := parseArgs(t, mergeSources, args...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -108,10 +121,12 @@ func TestPrecedence(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Setenv("XDG_DATA_HOME", "/data")
 	want := Options{
-		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222", Devices: "auto", LogLevel: "info",
-		CUBLAS: "auto", DrainTimeout: "30s", ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0", KVWatermark: "0.9", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
+		Name: "n1", Data: "/data/troupe/n1", HTTP: "127.0.0.1:8000", NATSListen: "127.0.0.1:4222",
+		Devices: "auto", LogLevel: "info", CUBLAS: "auto", DrainTimeout: "30s",
+		ClusterListen: "127.0.0.1:0", DataListen: "127.0.0.1:0",
+		KVWatermark: "0.9", KVRestore: "auto", KVPolicy: "s3-fifo", AdapterDRAM: "256MiB",
 	}
-	if diff := cmp.Diff(want, settled(t, "--name", "n1").Options); diff != "" {
+	if diff := cmp.Diff(want, resolved(t, "--name", "n1").Options); diff != "" {
 		t.Error(diff)
 	}
 	if err := checkName(machineName()); err != nil {
@@ -119,11 +134,12 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestFile checks that every field arrives, and that paths start where the file lies.
-func TestFile(t *testing.T) {
+// TestConfigSetsEveryField checks that every field of a file arrives, and that its paths are
+// relative to the file.
+func TestConfigSetsEveryField(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
-	s := settled(t, "--config", write(t, folder, "node.yaml", `
+	writeFile(t, folder, "config.json", "{}")
+	s := resolved(t, "--config", writeFile(t, folder, "node.yaml", `
 data: state
 deployments:
   - name: m
@@ -142,8 +158,12 @@ deployments:
     max_adapter_rank: 10
 `))
 	want := []*messages.DeploymentSpec{{
-		Name: "m", Path: folder, Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)), Priority: messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
-		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)), BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)), AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
+		Name: "m", Path: folder,
+		Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(8)),
+		Priority:     messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE.Enum(),
+		MaxSequences: new(uint32(3)), MaxWaiting: new(uint32(4)), StepTokens: new(uint32(5)),
+		BlockTokens: new(uint32(6)), KvBlocks: new(uint32(7)),
+		AdapterPages: new(uint32(8)), MaxAdapters: new(uint32(9)), MaxAdapterRank: new(uint32(10)),
 	}}
 	if diff := cmp.Diff(want, s.Deployments, protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -151,49 +171,57 @@ deployments:
 	if want := filepath.Join(folder, "state"); s.Data != want {
 		t.Errorf("data %s, want %s", s.Data, want)
 	}
-	const ofNodes = 5 // applied, weights_digest, revision_digest, deploy, asked_revision
-	known := want[0].ProtoReflect().Descriptor().Fields().Len() - ofNodes
+	const setByNodes = 5 // applied, weights_digest, revision_digest, deploy, asked_revision
+	known := want[0].ProtoReflect().Descriptor().Fields().Len() - setByNodes
 	if fields := reflect.TypeFor[Deployment]().NumField(); fields != known {
-		t.Errorf("a file can set %d fields of a deployment and there are %d", fields, known)
+		t.Errorf("the file has %d fields of a deployment, the message %d", fields, known)
 	}
 }
 
-// TestRoom: a size that no block fits into was meant otherwise; none at all is none.
-func TestRoom(t *testing.T) {
-	for size, want := range map[string]string{"0": "", "1MiB": "", "200": "200 B has no room for KV blocks", "1023KiB": "at least 1 MiB", "much": "is not a size"} {
+// TestTierSizes checks that a tier too small for a block is refused, and that 0 disables it.
+func TestTierSizes(t *testing.T) {
+	for size, want := range map[string]string{
+		"0": "", "1MiB": "", "200": "200 B is too small for KV blocks", "1023KiB": "at least 1 MiB",
+		"much": "is not a size",
+	} {
 		for _, option := range []string{"--kv-dram", "--kv-nvme", "--kv-remote"} {
-			_, err := understood(t, settle, option, size)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
+			_, err := parseArgs(t, resolve, option, size)
+			if want == "" && err != nil ||
+				want != "" &&
+					(err == nil || !strings.Contains(err.Error(), option) || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%s %s: %v", option, size, err)
 			}
 		}
 	}
 }
 
-// TestLimits checks that a file and the control API draw the same lines.
-func TestLimits(t *testing.T) {
+// TestConfigLimitsMatchControlAPI checks that a file and the control API have the same limits.
+func TestConfigLimitsMatchControlAPI(t *testing.T) {
 	folder := t.TempDir()
-	write(t, folder, "config.json", "{}")
+	writeFile(t, folder, "config.json", "{}")
 	check := newChecker(folder)
 	numbers := reflect.TypeFor[Deployment]()
 	for i := range numbers.NumField() {
-		if numbers.Field(i).Type.Kind() != reflect.Uint32 {
+		if numbers.Field(i).Type != reflect.TypeFor[*uint32]() {
 			continue
 		}
 		for shift := range 32 {
-			for _, n := range []uint64{1<<shift - 1, 1 << shift, 1<<shift + 1, 1000, 1001} {
+			for _, n := range []uint32{1<<shift - 1, 1 << shift, 1<<shift + 1, 1000, 1001} {
+				if n == 0 {
+					continue // checkConflicts refuses it with the error of the control API
+				}
 				d := Deployment{Name: "m", Path: "."}
-				reflect.ValueOf(&d).Elem().Field(i).SetUint(n)
+				reflect.ValueOf(&d).Elem().Field(i).Set(reflect.ValueOf(&n))
 				_, refused := control.Normalize(file{Deployments: []Deployment{d}}.specs()[0])
 				if err := check.Struct(d); (err == nil) != (refused == nil) {
-					t.Errorf("%s %d: the file says %v, the control API %v", numbers.Field(i).Name, n, err, refused)
+					t.Errorf("%s %d: file: %v; control API: %v", numbers.Field(i).Name, n, err, refused)
 				}
 			}
 		}
 	}
 }
 
-func TestDevices(t *testing.T) {
+func TestParseDevices(t *testing.T) {
 	devices, err := parseDevices("host:2x512MiB")
 	if err != nil || len(devices) != 2 || devices[1].Index != 1 || devices[1].MemoryBytes != 512<<20 {
 		t.Errorf("%+v, %v", devices, err)

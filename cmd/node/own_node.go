@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ownNodeListens reports whether the node that runs with a data folder listens at an address: a process that has both
-// the folder's lock and the socket open. It is false where /proc does not tell.
+// ownNodeListens reports whether the node that holds a data folder listens at an address: one
+// process has both the folder's lock file and the socket open. It is false if /proc cannot tell.
 func ownNodeListens(data, addr string) bool {
 	lock, err := os.Stat(filepath.Join(data, "lock"))
 	if err != nil {
@@ -34,8 +34,8 @@ func ownNodeListens(data, addr string) bool {
 	return false
 }
 
-// hasBoth reports whether a folder of descriptors has a file and one of some sockets. A process that ends meanwhile, or
-// is another user's, has none.
+// hasBoth reports whether a folder of file descriptors contains a file and one of the sockets. It
+// is false for a process that has exited or belongs to another user.
 func hasBoth(fds string, file os.FileInfo, sockets map[string]bool) bool {
 	entries, err := os.ReadDir(fds)
 	if err != nil {
@@ -54,7 +54,7 @@ func hasBoth(fds string, file os.FileInfo, sockets map[string]bool) bool {
 	return hasFile && hasSocket
 }
 
-// listening returns the sockets that listen on a port, as /proc/PID/fd shows them.
+// listening returns the sockets that listen on a port, as the links in /proc/PID/fd name them.
 func listening(port string) map[string]bool {
 	const listen = "0A" // TCP_LISTEN in the column st
 	number, err := strconv.Atoi(port)
@@ -65,7 +65,7 @@ func listening(port string) map[string]bool {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
 		if err != nil {
-			continue // it is not Linux, or there is no IPv6
+			continue // not Linux, or no IPv6
 		}
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			columns := strings.Fields(lines.Text())

@@ -9,21 +9,22 @@ import (
 	"syscall"
 )
 
-// tryListen finds out whether an address is free, while nothing has been started.
+// tryListen returns an error with a remedy if nothing can listen at the address of a flag.
 func tryListen(flag, addr string) error {
-	err := listens(addr)
+	err := tryAddress(addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		_, port, _ := net.SplitHostPort(addr)
-		return fmt.Errorf("port %s is in use; stop what listens on %s, or choose another address with %s", port, addr, flag)
+		return fmt.Errorf("port %s is in use; stop what listens on %s, or choose another address with %s", port, addr,
+			flag)
 	}
 	if err != nil {
-		return fmt.Errorf("can not listen on %s: %w; choose another address with %s", addr, err, flag)
+		return fmt.Errorf("cannot listen on %s: %w; choose another address with %s", addr, err, flag)
 	}
 	return nil
 }
 
-// listens tries an address.
-func listens(addr string) error {
+// tryAddress listens at an address and closes the listener.
+func tryAddress(addr string) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
@@ -31,10 +32,11 @@ func listens(addr string) error {
 	return l.Close()
 }
 
-// errHeld: another node uses a data folder.
-var errHeld = errors.New("belongs to a node that is running")
+// errHeld is returned for a data folder that another node uses.
+var errHeld = errors.New("is in use by a running node")
 
-// lockData makes sure that the folder can be written to and that no other node does.
+// lockData creates and locks a data folder, until the returned file is closed. It returns errHeld
+// if a running node holds the lock.
 func lockData(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("data folder %s: %w; choose another with --data", dir, err)

@@ -12,53 +12,56 @@ import (
 )
 
 const (
-	// endWithin is how long a node may take to end once its requests have, or are cut off.
-	endWithin = 5 * time.Second
-	// abandonAfter is how long a node that is starting may clean up once it is told to end.
-	abandonAfter = 500 * time.Millisecond
+	// shutdownTimeout bounds the shutdown of a node after its requests have finished or were cut
+	// off.
+	shutdownTimeout = 5 * time.Second
+	// abandonTimeout bounds the cleanup of a node that is stopped while starting.
+	abandonTimeout = 500 * time.Millisecond
 )
 
-// stop is the cause of a context that ended by a signal.
-type stop struct{ signal os.Signal }
+// stoppedBySignal is the cause of a context that a signal canceled.
+type stoppedBySignal struct{ signal os.Signal }
 
-func (s stop) Error() string { return "stopped by " + s.signal.String() }
+func (s stoppedBySignal) Error() string { return "stopped by " + s.signal.String() }
 
-// action is what a signal makes the process do.
+// action is what the process does on a signal.
 type action int
 
 const (
-	ignore action = iota
-	begin         // to end: drain
-	exit          // at once
+	ignoreSignal action = iota
+	startDraining
+	exitNow
 )
 
-// onSignal decides what to do on a signal.
+// onSignal returns the action for a signal.
 //
-//	            serving  ending
-//	SIGTERM     begin    exit
-//	SIGINT      begin    exit
-//	SIGHUP      begin    ignore: a terminal that closes sends several
+//	           serving        draining
+//	SIGTERM    startDraining  exitNow
+//	SIGINT     startDraining  exitNow
+//	SIGHUP     startDraining  ignoreSignal, since a terminal that closes sends several
 func onSignal(ending bool, s os.Signal) action {
 	switch {
 	case !ending:
-		return begin
+		return startDraining
 	case s == syscall.SIGHUP:
-		return ignore
+		return ignoreSignal
 	}
-	return exit
+	return exitNow
 }
 
-// graceFor is how long a node still serves new requests after a signal. Ctrl-C is a person, who waits for it.
-func graceFor(cause error, grace time.Duration) time.Duration {
-	if s, ok := cause.(stop); ok && s.signal == os.Interrupt {
+// graceAfter returns how long a node still serves new requests after a signal: zero after Ctrl-C,
+// since a person waits for it.
+func graceAfter(cause error, grace time.Duration) time.Duration {
+	if s, ok := cause.(stoppedBySignal); ok && s.signal == os.Interrupt {
 		return 0
 	}
 	return grace
 }
 
-// untilSignal returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, with a stop as its cause. A
-// second SIGINT or SIGTERM ends the process. A SIGHUP that nohup has the process ignore stays ignored.
-func untilSignal() context.Context {
+// signalContext returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, with
+// stoppedBySignal as its cause. A second SIGINT or SIGTERM exits the process. SIGHUP stays ignored
+// under nohup.
+func signalContext() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -68,9 +71,9 @@ func untilSignal() context.Context {
 	go func() {
 		for s := range signals {
 			switch onSignal(ctx.Err() != nil, s) {
-			case begin:
-				cancel(stop{s})
-			case exit:
+			case startDraining:
+				cancel(stoppedBySignal{s})
+			case exitNow:
 				os.Exit(1)
 			}
 		}
@@ -78,9 +81,9 @@ func untilSignal() context.Context {
 	return ctx
 }
 
-// abandonable starts a node. Once ctx has ended it waits only a moment longer: a start may wait for what knows of
-// no context, as a disk, or a server that does not answer. What is abandoned ends with the process.
-func abandonable(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
+// startOrAbandon starts a node. When ctx ends it waits only abandonTimeout longer: a start may
+// block on something without a context, such as a disk. The process exit ends what is abandoned.
+func startOrAbandon(ctx context.Context, start func() (*node.Node, error)) (*node.Node, error) {
 	type outcome struct {
 		node *node.Node
 		err  error
@@ -98,14 +101,14 @@ func abandonable(ctx context.Context, start func() (*node.Node, error)) (*node.N
 	select {
 	case o := <-started:
 		return o.node, o.err
-	case <-time.After(abandonAfter):
+	case <-time.After(abandonTimeout):
 		return nil, context.Cause(ctx)
 	}
 }
 
-// drain ends a node: for the grace it serves new requests, and from now on for the limit those under way finish. It
-// returns in time even if the node does not.
-func drain(node *node.Node, grace, limit time.Duration) error {
+// drainNode stops a node: it serves new requests during the grace, and running ones may finish
+// until the limit. It returns in time even if the node does not.
+func drainNode(node *node.Node, grace, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	stopped := make(chan error, 1)
@@ -118,7 +121,7 @@ func drain(node *node.Node, grace, limit time.Duration) error {
 	select {
 	case err := <-stopped:
 		return err
-	case <-time.After(limit + endWithin):
-		return fmt.Errorf("not drained within %s; what was in flight is lost to its clients", limit+endWithin)
+	case <-time.After(limit + shutdownTimeout):
+		return fmt.Errorf("not drained within %s; in-flight requests were cut off", limit+shutdownTimeout)
 	}
 }

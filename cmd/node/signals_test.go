@@ -19,15 +19,17 @@ import (
 	"troupe/node"
 )
 
-// TestOnSignal goes through the table.
+// TestOnSignal checks the table of onSignal.
 func TestOnSignal(t *testing.T) {
 	for _, tc := range []struct {
 		ending bool
 		signal os.Signal
 		want   action
 	}{
-		{false, syscall.SIGTERM, begin}, {false, syscall.SIGINT, begin}, {false, syscall.SIGHUP, begin},
-		{true, syscall.SIGTERM, exit}, {true, syscall.SIGINT, exit}, {true, syscall.SIGHUP, ignore},
+		{false, syscall.SIGTERM, startDraining},
+		{false, syscall.SIGINT, startDraining},
+		{false, syscall.SIGHUP, startDraining},
+		{true, syscall.SIGTERM, exitNow}, {true, syscall.SIGINT, exitNow}, {true, syscall.SIGHUP, ignoreSignal},
 	} {
 		if got := onSignal(tc.ending, tc.signal); got != tc.want {
 			t.Errorf("ending %v, %v: %v, want %v", tc.ending, tc.signal, got, tc.want)
@@ -35,10 +37,10 @@ func TestOnSignal(t *testing.T) {
 	}
 }
 
-// TestGrace: a person who presses Ctrl-C is not kept waiting.
-func TestGrace(t *testing.T) {
+// TestDrainGrace checks the grace after each signal and for each combination of options.
+func TestDrainGrace(t *testing.T) {
 	for s, want := range map[os.Signal]time.Duration{syscall.SIGTERM: 7, syscall.SIGHUP: 7, syscall.SIGINT: 0} {
-		if got := graceFor(stop{s}, 7); got != want {
+		if got := graceAfter(stoppedBySignal{s}, 7); got != want {
 			t.Errorf("%v: %d, want %d", s, got, want)
 		}
 	}
@@ -49,51 +51,52 @@ func TestGrace(t *testing.T) {
 		{"", "", 5 * time.Second}, {"1m", "", 5 * time.Second}, {"4s", "", 2 * time.Second}, {"0", "", 0},
 		{"1m", "20s", 20 * time.Second}, {"1m", "0s", 0},
 	} {
-		s, err := completed(Options{DrainTimeout: tc.timeout, DrainGrace: tc.grace}, "")
-		if err != nil || s.grace() != tc.want {
-			t.Errorf("%+v: %v, %v", tc, s.grace(), err)
+		s, err := resolveUnchecked(Options{DrainTimeout: tc.timeout, DrainGrace: tc.grace}, "")
+		if err != nil || s.drainGrace() != tc.want {
+			t.Errorf("%+v: %v, %v", tc, s.drainGrace(), err)
 		}
 	}
 }
 
-// TestAbandoned: a start that does not return is not waited for once the node is to end.
-func TestAbandoned(t *testing.T) {
+// TestHungStartIsAbandoned checks that a signal ends a start that never returns.
+func TestHungStartIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gate := make(chan struct{})
 	defer close(gate)
-	cancel(stop{os.Interrupt})
-	_, err := abandonable(ctx, func() (*node.Node, error) { <-gate; return nil, nil })
-	if !errors.As(err, &stop{}) {
+	cancel(stoppedBySignal{os.Interrupt})
+	_, err := startOrAbandon(ctx, func() (*node.Node, error) { <-gate; return nil, nil })
+	if !errors.As(err, &stoppedBySignal{}) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestSignalsWhileStarting holds a node in each state in which it may wait for long, and tells it to end. It does
-// so with status 0, before that for which it waits would be given up.
+// TestSignalsWhileStarting signals a node in each state in which a start may block for long. It
+// must exit with status 0 before its own timeout.
 func TestSignalsWhileStarting(t *testing.T) {
-	self, err := os.Executable() // testscript.Main makes it the node, under that name
+	self, err := os.Executable() // testscript.Main runs the node under this name
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, begins := range map[string]func(t *testing.T, data string) waiting{
-		"NATS accepts and does not answer": func(t *testing.T, _ string) waiting {
-			silent, accepted := mute(t)
-			return waiting{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
+	for name, begins := range map[string]func(t *testing.T, data string) blockedStart{
+		"NATS accepts but does not answer": func(t *testing.T, _ string) blockedStart {
+			silent, accepted := silentListener(t)
+			return blockedStart{[]string{"--join", "nats://" + silent}, func(<-chan string) { <-accepted }}
 		},
-		"nothing listens at --join": func(t *testing.T, _ string) waiting {
-			waits := func(log <-chan string) { says(t, log, "waiting for NATS") }
-			return waiting{[]string{"--join", "nats://" + free(t)}, waits}
+		"nothing listens at --join": func(t *testing.T, _ string) blockedStart {
+			waits := func(log <-chan string) { waitForLog(t, log, "waiting for NATS") }
+			return blockedStart{[]string{"--join", "nats://" + unusedAddr(t)}, waits}
 		},
-		"no majority": func(t *testing.T, _ string) waiting {
-			return waiting{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",
-				"--nats-routes", "nats://" + free(t) + ",nats://" + free(t) + ",nats://" + free(t)},
-				func(log <-chan string) { says(t, log, "Waiting for routing") }}
+		"no majority": func(t *testing.T, _ string) blockedStart {
+			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0", "--nats-cluster-listen", "127.0.0.1:0",
+				"--nats-routes", "nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t) + ",nats://" + unusedAddr(t)},
+				func(log <-chan string) { waitForLog(t, log, "Waiting for routing") }}
 		},
-		"the disk does not answer": func(t *testing.T, data string) waiting {
+		"the disk hangs": func(t *testing.T, data string) blockedStart {
 			if err := unix.Mkfifo(filepath.Join(data, "instance"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			return waiting{[]string{"--nats-listen", "127.0.0.1:0"}, func(log <-chan string) { reads(t, data, log) }}
+			reads := func(log <-chan string) { waitForReader(t, data, log) }
+			return blockedStart{[]string{"--nats-listen", "127.0.0.1:0"}, reads}
 		},
 	} {
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -103,35 +106,35 @@ func TestSignalsWhileStarting(t *testing.T) {
 				node, log := launch(t, self, append([]string{"up", "--data", data, "--http", "127.0.0.1:0",
 					"--devices", "host:1x64MiB"}, w.args...)...)
 				w.until(log)
-				told := time.Now()
+				signaled := time.Now()
 				if err := node.Process.Signal(signal); err != nil {
 					t.Fatal(err)
 				}
-				for range log { // Wait must not close the pipe before
+				for range log { // read to the end before Wait closes the pipe
 				}
 				if err := node.Wait(); err != nil {
-					t.Errorf("it ended with %v", err)
+					t.Errorf("exited with %v", err)
 				}
-				t.Logf("ended after %v", time.Since(told).Round(time.Millisecond))
+				t.Logf("exited after %v", time.Since(signaled).Round(time.Millisecond))
 			})
 		}
 	}
 }
 
-// waiting is a node that waits while it starts.
-type waiting struct {
+// blockedStart describes a node that blocks while it starts.
+type blockedStart struct {
 	args  []string
-	until func(log <-chan string) // it does
+	until func(log <-chan string) // waits until it blocks
 }
 
-// launch starts a node, and returns it with the lines of its log. It is killed when it does not end by itself.
+// launch starts a node and returns it with the lines of its log. A timeout kills it.
 func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than all that it may wait for
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than the timeouts of a start
 	t.Cleanup(cancel)
 	node := exec.CommandContext(ctx, self, args...)
 	node.Args[0] = "troupe"
-	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector's exit takes a second else
+	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector delays the exit
 	out, err := node.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -149,19 +152,19 @@ func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string
 	return node, lines
 }
 
-// says waits until a log has a line with some text.
-func says(t *testing.T, log <-chan string, text string) {
+// waitForLog waits for a log line that contains a text.
+func waitForLog(t *testing.T, log <-chan string, text string) {
 	t.Helper()
 	for line := range log {
 		if strings.Contains(line, text) {
 			return
 		}
 	}
-	t.Fatalf("the node has not said %q", text)
+	t.Fatalf("the log lacks %q", text)
 }
 
-// reads waits until the node waits for a file of its data folder that never comes.
-func reads(t *testing.T, data string, log <-chan string) {
+// waitForReader waits until the node reads its instance file, which is a FIFO without a writer.
+func waitForReader(t *testing.T, data string, log <-chan string) {
 	t.Helper()
 	for {
 		fd, err := unix.Open(filepath.Join(data, "instance"), unix.O_WRONLY|unix.O_NONBLOCK, 0)
@@ -169,43 +172,44 @@ func reads(t *testing.T, data string, log <-chan string) {
 			t.Cleanup(func() { _ = unix.Close(fd) })
 			return
 		}
-		if !errors.Is(err, unix.ENXIO) { // nothing reads it yet
+		if !errors.Is(err, unix.ENXIO) { // no reader yet
 			t.Fatal(err)
 		}
 		select {
 		case _, open := <-log:
 			if !open {
-				t.Fatal("the node has ended")
+				t.Fatal("the node has exited")
 			}
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
 
-// mute listens, and answers nothing. Each connection is told once.
-func mute(t *testing.T) (address string, accepted <-chan struct{}) {
+// silentListener accepts connections and never answers. It sends on the channel for each
+// connection.
+func silentListener(t *testing.T) (address string, accepted <-chan struct{}) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	told := make(chan struct{}, 1000)
+	connected := make(chan struct{}, 1000)
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			told <- struct{}{}
+			connected <- struct{}{}
 			go func() { _, _ = io.Copy(io.Discard, c); _ = c.Close() }()
 		}
 	}()
-	return l.Addr().String(), told
+	return l.Addr().String(), connected
 }
 
-// free is an address at which nothing listens.
-func free(t *testing.T) string {
+// unusedAddr returns an address without a listener.
+func unusedAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,24 +14,26 @@ import (
 )
 
 const (
-	// mostDRAM is the most host memory that is taken for KV blocks where nobody says how much, and freeShare the part of what is free.
-	mostDRAM  = 16 << 30
-	freeShare = 8
-	// leastRoom is the least of a tier that anybody may have meant.
-	leastRoom = 1 << 20
+	// maxDefaultDRAM bounds the default size of the DRAM tier, in bytes. The default is the free memory
+	// divided by freeMemoryDivisor.
+	maxDefaultDRAM    = 16 << 30
+	freeMemoryDivisor = 8
+	// minTierBytes is the smallest tier. A smaller size is taken for a mistake.
+	minTierBytes = 1 << 20
 )
 
-// tiers settles how much room there is for KV blocks below the GPUs.
-func (s *settings) tiers(cfg *node.Config) {
+// setTiers sets the sizes and the policy of the KV tiers below the GPUs.
+func (s *settings) setTiers(cfg *node.Config) {
 	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
+		Restore:  kv.RestorePolicy(s.KVRestore),
 		NVMePath: s.KVNVMePath, DRAMOptional: s.KVDRAM == "",
 		RemoteBytes: bytesOf(s.KVRemote),
 	}
 	t.LocalOnly = s.KVRemote != "" && t.RemoteBytes == 0
-	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // checked with the other options
+	t.Watermark, _ = strconv.ParseFloat(s.KVWatermark, 64) // validated with the other options
 	if s.KVDRAM == "" {
-		t.DRAMBytes = min(freeMemory()/freeShare, mostDRAM)
+		t.DRAMBytes = min(freeMemory()/freeMemoryDivisor, maxDefaultDRAM)
 	}
 	if s.KVNVMePath == "" {
 		t.NVMePath = filepath.Join(s.Data, "kv")
@@ -41,7 +43,7 @@ func (s *settings) tiers(cfg *node.Config) {
 
 func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }
 
-// bytesOf is a size that was checked; of nothing, 0.
+// bytesOf returns a validated size in bytes; 0 for an empty one.
 func bytesOf(size string) int64 {
 	n, _ := units.ParseBytes(size)
 	return n
@@ -52,18 +54,19 @@ func checkSize(s string) error {
 	return err
 }
 
-// checkRoom takes a size that some KV blocks have room in, or none.
-func checkRoom(s string) error {
+// checkTierSize accepts 0 and the sizes that hold at least some KV blocks.
+func checkTierSize(s string) error {
 	n, err := units.ParseBytes(s)
-	if err == nil && n > 0 && n < leastRoom {
-		err = fmt.Errorf("%s has no room for KV blocks; give at least %s, written like 8GiB, or 0 for none", units.FormatBytes(n), units.FormatBytes(leastRoom))
+	if err == nil && n > 0 && n < minTierBytes {
+		err = fmt.Errorf("%s is too small for KV blocks; use at least %s, or 0 to disable the tier",
+			units.FormatBytes(n), units.FormatBytes(minTierBytes))
 	}
 	return err
 }
 
 func checkShare(s string) error {
 	if f, err := strconv.ParseFloat(s, 64); err != nil || !(f > 0 && f <= 1) {
-		return fmt.Errorf("%q is not a share; write it like 0.9, more than 0 and at most 1", s)
+		return fmt.Errorf("%q is not a share above 0 and at most 1; write it like 0.9", s)
 	}
 	return nil
 }
@@ -73,9 +76,16 @@ func checkPolicy(s string) error {
 	return err
 }
 
-// freeMemory is how much memory this machine could give in bytes, or the control group that the process is in.
+// checkRestore reports an unknown restore policy.
+func checkRestore(s string) error {
+	_, err := kv.ParseRestorePolicy(s)
+	return err
+}
+
+// freeMemory returns the available memory of this machine in bytes, or of its control group if that
+// is less.
 func freeMemory() int64 {
-	free := int64(someMemory)
+	free := int64(assumedMemory)
 	if in, err := os.Open("/proc/meminfo"); err == nil {
 		defer in.Close()
 		for lines := bufio.NewScanner(in); lines.Scan(); {
@@ -85,20 +95,21 @@ func freeMemory() int64 {
 			}
 		}
 	}
-	most, limited := groupBytes("memory.max")
-	used, _ := groupBytes("memory.current")
+	most, limited := cgroupBytes("memory.max")
+	used, _ := cgroupBytes("memory.current")
 	if limited {
 		free = min(free, max(0, most-used))
 	}
 	return free
 }
 
-// groupBytes reads a number of the process's control group (cgroup v2), as a container sees it.
-func groupBytes(name string) (int64, bool) {
+// cgroupBytes reads a number from the process's control group (cgroup v2), as a container sees it.
+// It reports false for "max", which is no limit.
+func cgroupBytes(name string) (int64, bool) {
 	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", name))
 	if err != nil {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	return n, err == nil // "max": no limit
+	return n, err == nil
 }

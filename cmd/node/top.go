@@ -14,13 +14,14 @@ import (
 )
 
 type topCommand struct {
-	remote
-	Once bool `name:"once" xor:"how" help:"Print one frame and end; rates are of one second."`
-	JSON bool `name:"json" xor:"how" help:"Print it as JSON and end."`
+	clusterClient
+	Once bool `name:"once" xor:"how" help:"Print one frame and exit; rates are of one second."`
+	JSON bool `name:"json" xor:"how" help:"Print one frame as JSON and exit."`
 }
 
 func (topCommand) Help() string {
-	return `Nodes, GPUs, replicas and deployments, read anew every second. Press ? for the keys. A node that does not answer is red.
+	return `Shows nodes, GPUs, replicas and deployments, and refreshes every second. Press ? for the keys, q to quit.
+A node that does not answer is red.
 
 Examples:
 
@@ -30,7 +31,7 @@ Examples:
   troupe top --json | jq '.nodes[] | select(.unreachable != "") | .member.name'`
 }
 
-// Run shows the cluster until it is told to end.
+// Run shows the cluster until q is pressed, or once.
 func (t topCommand) Run(c console) error {
 	conn, err := t.connect("troupe top")
 	if err != nil {
@@ -38,18 +39,18 @@ func (t topCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	ask := func(ctx context.Context, endpoint string, request, answer proto.Message) error {
-		return t.ask(ctx, conn, endpoint, request, answer)
+		return t.request(ctx, conn, endpoint, request, answer)
 	}
 	if !t.Once && !t.JSON {
 		_, err = tea.NewProgram(top.New(ask), tea.WithOutput(c.out)).Run()
 		return err
 	}
-	seen, err := twice(ask)
+	seen, err := sampleTwice(ask)
 	if err != nil {
 		return err
 	}
 	if t.Once {
-		_, err = lipgloss.Fprintln(c.out, seen.Print()) // colours where that is a terminal
+		_, err = lipgloss.Fprintln(c.out, seen.Print()) // with colors if it is a terminal
 		return err
 	}
 	report, err := seen.Report()
@@ -61,8 +62,8 @@ func (t topCommand) Run(c console) error {
 	return out.Encode(report)
 }
 
-// twice takes two samples, a second apart: what is done per second is their difference.
-func twice(ask top.Ask) (top.Model, error) {
+// sampleTwice takes two samples one second apart: rates are their difference.
+func sampleTwice(ask top.Ask) (top.Model, error) {
 	seen := top.New(ask)
 	for i := range 2 {
 		if i > 0 {
@@ -72,7 +73,7 @@ func twice(ask top.Ask) (top.Model, error) {
 		if err != nil {
 			return seen, err
 		}
-		seen = seen.See(sample, nil)
+		seen = seen.WithSample(sample, nil)
 	}
 	return seen, nil
 }

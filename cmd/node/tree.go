@@ -13,15 +13,16 @@ import (
 )
 
 type treeCommand struct {
-	remote
+	clusterClient
 	Node string `name:"node" placeholder:"NAME" help:"Only this node."`
 	JSON bool   `name:"json" xor:"format" help:"Print JSON."`
-	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz; pipe it into dot -Tsvg."`
+	DOT  bool   `name:"dot" xor:"format" help:"Print Graphviz DOT; pipe it into dot -Tsvg."`
 }
 
 func (treeCommand) Help() string {
-	return `Every actor of every node is shown with its kind, state, incarnation, restarts, last failure, mailbox depth and messages handled.
-A node that does not answer is shown too, with the reason. Where sessions are many, those that run well are folded; --json has them all.
+	return `Prints every actor of every node with its kind, state, incarnation (LIFE), restarts, last failure, mailbox
+depth and messages handled. A node that does not answer is listed with the reason. Many healthy sessions are
+folded into one line; --json lists all.
 
 Examples:
 
@@ -32,7 +33,7 @@ Examples:
   troupe tree --dot | dot -Tsvg > tree.svg`
 }
 
-// Run asks a node for the tree and prints it.
+// Run prints the tree of all nodes, or of one.
 func (t treeCommand) Run(c console) error {
 	conn, err := t.connect("troupe tree")
 	if err != nil {
@@ -40,7 +41,8 @@ func (t treeCommand) Run(c console) error {
 	}
 	defer conn.Close()
 	answer := &messages.TreeResponse{}
-	if err := t.ask(context.Background(), conn, "tree", &messages.TreeRequest{Format: t.format(), Node: t.Node}, answer); err != nil {
+	request := &messages.TreeRequest{Format: t.format(), Node: t.Node}
+	if err := t.request(context.Background(), conn, "tree", request, answer); err != nil {
 		return err
 	}
 	if t.JSON {

@@ -11,8 +11,8 @@ import (
 	"troupe/node"
 )
 
-// firstCompletion waits until the deployments serve, and streams what the first one makes of the prompt.
-// It asks as any client does, over HTTP.
+// firstCompletion waits until the deployments serve, then streams a completion of --try by the
+// first one. It uses the HTTP API like any client.
 func firstCompletion(ctx context.Context, w io.Writer, s settings, node *node.Node) error {
 	if err := node.Ready(ctx); err != nil {
 		return err

@@ -16,85 +16,88 @@ import (
 )
 
 type upCommand struct {
-	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"YAML file with any of these options, named alike (nats_listen), and deployments."`
+	Config  string `env:"TROUPE_CONFIG" placeholder:"FILE" type:"path" help:"${config}"`
 	Options `embed:""`
 }
 
 func (upCommand) Help() string {
-	return `A flag beats the environment (TROUPE_HTTP for --http), which beats the file, which beats the default.
+	return `A flag overrides its environment variable (TROUPE_HTTP for --http), which overrides the file, which
+overrides the default.
 
-What was deployed is kept in the data folder and is served again after a restart. SIGTERM drains: /ready answers 503,
-requests are served for --drain-grace, and those under way finish until --drain-timeout. SIGHUP does the same, Ctrl-C without the grace; a second one ends at once.
-Where name, folder or ports are not given and another node on this machine has them, the next ones are taken, and that node is joined.
-Logs go to standard error, as JSON unless that is a terminal.
+Deployments are stored in the data folder and are served again after a restart. SIGTERM and SIGHUP drain the node:
+/ready returns 503, new requests are served for --drain-grace, and running requests may finish until --drain-timeout.
+Ctrl-C drains without the grace. A second Ctrl-C or SIGTERM exits at once.
+
+If another node of this machine uses the default name, data folder or ports, this node takes the next free ones and
+joins that node. Logs go to standard error, as JSON unless it is a terminal.
 
 Examples:
 
-  troupe up                                      all GPUs of this machine, or one software GPU; nothing deployed yet
+  troupe up                                      all GPUs of this machine, or one software GPU; no deployment
   troupe up --devices host:2x512MiB              two software GPUs
-  troupe up --config examples/quickstart.yaml    with deployments, as the file says
+  troupe up --config examples/quickstart.yaml    the options and deployments of a file
   troupe up                                      in another terminal: a second node, which joins the first
   troupe up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
                                                join the nodes of other machines
   troupe up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
-                                               room for KV blocks beside GPU memory: prompts seen before are computed again less often
+                                               KV tiers in host memory and on disk: fewer prompts are recomputed
   TROUPE_HTTP=:8080 troupe up --api-keys keys.yaml --http-tls-cert h.crt --http-tls-key h.key
-                                               reachable from other machines, port 8080
+                                               serve other machines, on port 8080
 
 A file:
 
   devices: host:2x512MiB
   deployments:
-    - name: kjv-2m                             what clients put into "model"
+    - name: kjv-2m                             the "model" of requests
       path: ../models/kjv-2m                   relative to this file
-      replicas: 2                              min_replicas and max_replicas: within which the planner may change it
+      replicas: 2                              min_replicas and max_replicas bound what the planner may set
       priority: standard                       batch, standard or interactive
-      max_sequences: 64                        running at once in a replica
-      max_waiting: 1024                        queued beyond that, then status 429
+      max_sequences: 64                        running sequences per replica
+      max_waiting: 1024                        queued sequences per replica; beyond that, status 429
   adapters:
-    - name: psalms                             what clients put into "model", or kjv-2m:psalms
+    - name: psalms                             the "model" of requests, or kjv-2m:psalms
       model: kjv-2m                            the deployment that it adapts
       path: ../models/kjv-2m/adapters/psalms   a PEFT folder, the same on every node
       pinned: true                             kept on the device of every replica`
 }
 
-// Run starts a node and returns when it has been told to end, and has.
+// Run starts a node and returns after a signal has stopped it.
 func (u upCommand) Run(c console) error {
-	s, err := settle(u.Options, u.Config)
+	s, err := resolve(u.Options, u.Config)
 	if err != nil {
 		return &usageError{err}
 	}
-	lock, err := s.claim()
+	lock, err := s.lockDataDir()
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	ctx := untilSignal()
+	ctx := signalContext()
 	log := newLog(c, s)
-	s.warn(log)
+	s.logFindings(log)
 	node.SetGCPercent()
-	node, err := abandonable(ctx, func() (*node.Node, error) { return s.start(ctx, log) })
+	node, err := startOrAbandon(ctx, func() (*node.Node, error) { return s.startNode(ctx, log) })
 	if ctx.Err() != nil && node == nil {
-		fmt.Fprintln(c.out, "\nTold to end while starting.")
+		fmt.Fprintln(c.out, "\nStopped while starting.")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	welcome(c.out, s, node)
+	printBanner(c.out, s, node)
 	if s.Try != "" {
 		if err := firstCompletion(ctx, c.out, s, node); err != nil && ctx.Err() == nil {
-			log.Error().Err(err).Msg("first completion failed; the node goes on serving")
+			log.Error().Err(err).Msg("first completion failed; node keeps serving")
 		}
 	}
 	<-ctx.Done()
-	fmt.Fprintln(c.out, "\nDraining. Ctrl-C again ends at once.")
-	return drain(node, graceFor(context.Cause(ctx), s.grace()), s.drain())
+	fmt.Fprintln(c.out, "\nDraining. Press Ctrl-C again to exit at once.")
+	return drainNode(node, graceAfter(context.Cause(ctx), s.drainGrace()), s.drainTimeout())
 }
 
-// start starts a node. What is open when that fails is closed.
-func (s *settings) start(ctx context.Context, log zerolog.Logger) (*node.Node, error) {
-	cfg, err := s.node(ctx, log)
+// startNode starts the node. On error it closes the GPUs that it opened.
+func (s *settings) startNode(ctx context.Context, log zerolog.Logger) (*node.Node, error) {
+	cfg, err := s.nodeConfig(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -105,51 +108,55 @@ func (s *settings) start(ctx context.Context, log zerolog.Logger) (*node.Node, e
 	return node, nil
 }
 
-// node reads what the files hold, settles where to listen, and returns what the node is started with.
-func (s *settings) node(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
+// nodeConfig reads the files, picks the listen addresses, opens the GPUs and returns the node's
+// configuration.
+func (s *settings) nodeConfig(ctx context.Context, log zerolog.Logger) (cfg node.Config, err error) {
 	cfg = node.Config{
-		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drain(), Advertise: s.Advertise, Deployments: s.Deployments, Adapters: s.Adapters,
+		Name: s.Name, DataDir: s.Data, DrainTimeout: s.drainTimeout(), Advertise: s.Advertise,
+		Deployments: s.Deployments, Adapters: s.Adapters,
 		AdapterHostBytes: bytesOf(s.AdapterDRAM), AuditLog: s.AuditLog, Log: log, Version: version(),
 	}
 	if cfg.Instance, err = instance(s.Data); err != nil {
 		return cfg, err
 	}
-	if cfg.Roots, err = modelfile.NewRoots(folders(s.ModelRoots)...); err != nil {
+	if cfg.Roots, err = modelfile.NewRoots(splitList(s.ModelRoots)...); err != nil {
 		return cfg, err
 	}
-	if err := s.secure(&cfg); err != nil {
+	if err := s.loadCredentials(&cfg); err != nil {
 		return cfg, err
 	}
 	login, err := cfg.Login.Options()
 	if err != nil {
 		return cfg, err
 	}
-	if err := s.place(ctx, login); err != nil {
+	if err := s.pickAddresses(ctx, login); err != nil {
 		return cfg, err
 	}
-	cfg.HTTP, cfg.HTTPListener, cfg.ClusterListen, cfg.DataListen = s.HTTP, s.web, s.ClusterListen, s.DataListen
-	cfg.Join, cfg.NATSListen, cfg.NATSUsers = list(s.Join), s.NATSListen, s.NATSUsers
-	cfg.NATSInboxPrefixes = words(s.NATSInboxPrefixes)
+	cfg.HTTP, cfg.HTTPListener = s.HTTP, s.httpListener
+	cfg.ClusterListen, cfg.DataListen = s.ClusterListen, s.DataListen
+	cfg.Join, cfg.NATSListen, cfg.NATSUsers = urlStrings(s.Join), s.NATSListen, s.NATSUsers
+	cfg.NATSInboxPrefixes = elements(s.NATSInboxPrefixes)
 	cfg.TrustAccounts = s.NATSTrustAccounts != nil && *s.NATSTrustAccounts
-	cfg.NATSRoutes, cfg.NATSClusterListen = list(s.NATSRoutes), s.NATSClusterListen
+	cfg.NATSRoutes, cfg.NATSClusterListen = urlStrings(s.NATSRoutes), s.NATSClusterListen
 	cfg.WebConfig = s.webConfig()
-	s.tiers(&cfg)
-	if err := s.devices(&cfg); err != nil {
+	s.setTiers(&cfg)
+	if err := s.openDevices(&cfg); err != nil {
 		return cfg, err
 	}
-	if err := s.reserve(&cfg); err != nil {
+	if err := s.setKVReserve(&cfg); err != nil {
 		return cfg, errors.Join(err, closeAll(cfg.GPUs))
 	}
 	return cfg, nil
 }
 
-// secure reads certificates, keys and credentials.
-func (s *settings) secure(cfg *node.Config) (err error) {
+// loadCredentials loads certificates, keys and NATS credentials into cfg.
+func (s *settings) loadCredentials(cfg *node.Config) (err error) {
 	if s.TLSCert != "" {
-		if cfg.TLS, err = security.Load(security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA, Revoked: s.TLSRevoked}, cfg.Log); err != nil {
+		files := security.Files{Cert: s.TLSCert, Key: s.TLSKey, CA: s.TLSCA, Revoked: s.TLSRevoked}
+		if cfg.TLS, err = security.Load(files, cfg.Log); err != nil {
 			return err
 		}
-		for _, host := range s.hosts() {
+		for _, host := range s.advertisedHosts() {
 			if err := cfg.TLS.CheckHost(host); err != nil {
 				return fmt.Errorf("%s: %w", s.TLSCert, err)
 			}
@@ -161,16 +168,16 @@ func (s *settings) secure(cfg *node.Config) (err error) {
 			return err
 		}
 	}
-	cfg.TrustedProxies, _ = parseNetworks(s.TrustedProxies) // checked with the other options
+	cfg.TrustedProxies, _ = parseNetworks(s.TrustedProxies) // validated with the other options
 	if s.APIKeys != "" {
 		cfg.Keys, err = apikey.Open(s.APIKeys, cfg.Log)
 	}
 	return err
 }
 
-// newLog writes JSON, or readable lines where a person looks on.
+// newLog returns a logger that writes JSON, or readable lines to a terminal.
 func newLog(c console, s settings) zerolog.Logger {
-	level, _ := zerolog.ParseLevel(s.LogLevel) // checked with the other options
+	level, _ := zerolog.ParseLevel(s.LogLevel) // validated with the other options
 	out := c.log
 	if f, ok := out.(*os.File); ok && isTerminal(f) {
 		out = zerolog.ConsoleWriter{Out: out, TimeFormat: time.TimeOnly}

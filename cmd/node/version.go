@@ -10,7 +10,12 @@ import (
 type versionCommand struct{}
 
 func (versionCommand) Help() string {
-	return `The commit is known where the node was built from a git checkout ("make build").`
+	return `Prints version, commit, Go version and platform. The commit is unknown unless the binary was built from a
+git checkout ("make build").
+
+Example:
+
+  troupe version`
 }
 
 // Run prints version, commit, Go version and platform.
@@ -31,7 +36,7 @@ func (versionCommand) Run(c console) error {
 	return err
 }
 
-// version is the module's semantic version, as Go stamps it from the tag or commit.
+// version returns the module's semantic version, which Go derives from the tag or commit.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && strings.HasPrefix(info.Main.Version, "v") {
 		return info.Main.Version[1:]

@@ -9,10 +9,10 @@ import (
 	"troupe/node"
 )
 
-// webConfig is what the options say about HTTP clients.
+// webConfig returns the configuration of the HTTP server for its clients.
 func (s settings) webConfig() node.WebConfig {
-	connections, _ := strconv.Atoi(s.HTTPConns) // checked with the other options; 0: the default
-	perAddress, _ := strconv.Atoi(s.HTTPConnsAddress)
+	connections, _ := strconv.Atoi(s.HTTPConns) // validated with the other options; 0 means the default
+	perAddress, _ := strconv.Atoi(s.HTTPConnectionsPerAddress)
 	proxies, _ := parseNetworks(s.TrustedProxies)
 	exempt := func(peer netip.Addr) bool {
 		return slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(peer.Unmap()) })

@@ -151,14 +151,14 @@ func TestStats(t *testing.T) {
 	want := &messages.AdapterStatsResponse{
 		Registered: 3, OnGpu: 2, InDram: 1,
 		Adapters: []*messages.AdapterStats{
-			{Name: "a", Model: "m", Revision: 1, Sequences: 5, Places: []*messages.AdapterPlace{
+			{Name: "a", Model: "m", Revision: 1, Sequences: 5, Replicas: []*messages.ReplicaAdapter{
 				{
 					Replica:   "m-0",
 					Node:      "n-m-0",
 					Location:  gpu,
 					Sequences: 1,
 				}, {Replica: "m-1", Node: "n-m-1", Location: dram, Sequences: 4}}},
-			{Name: "b", Model: "m", Revision: 2, Sequences: 2, Deleted: true, Places: []*messages.AdapterPlace{
+			{Name: "b", Model: "m", Revision: 2, Sequences: 2, Deleted: true, Replicas: []*messages.ReplicaAdapter{
 				{Replica: "m-0", Node: "n-m-0", Location: gpu, Sequences: 2}}},
 		},
 	}
@@ -166,7 +166,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if whole := c.Stats("", replicas); len(whole.GetAdapters()) != 3 || whole.GetRegistered() != 4 ||
-		!whole.GetAdapters()[2].GetPlaces()[0].GetPinned() {
+		!whole.GetAdapters()[2].GetReplicas()[0].GetPinned() {
 		t.Errorf("%v", whole)
 	}
 }

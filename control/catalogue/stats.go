@@ -32,7 +32,7 @@ func (c *Catalogue) Stats(model string, replicas []*messages.ReplicaStatus) *mes
 				res.Adapters = append(res.Adapters, found[k])
 			}
 			found[k].Sequences += h.GetSequences()
-			found[k].Places = append(found[k].Places, &messages.AdapterPlace{
+			found[k].Replicas = append(found[k].Replicas, &messages.ReplicaAdapter{
 				Replica: r.GetName(), Node: r.GetNode(), Location: h.GetLocation(), Sequences: h.GetSequences(),
 				Pinned: h.GetPinned(),
 			})
@@ -57,7 +57,7 @@ type key struct {
 func busiest(a, b *messages.AdapterStats) int {
 	return cmp.Or(
 		cmp.Compare(b.GetSequences(), a.GetSequences()),
-		cmp.Compare(len(b.GetPlaces()), len(a.GetPlaces())),
+		cmp.Compare(len(b.GetReplicas()), len(a.GetReplicas())),
 		cmp.Compare(
 			a.GetModel(),
 			b.GetModel(),

@@ -82,13 +82,10 @@ type Reservation struct {
 	closed  bool
 }
 
-// Reserve reserves a place and blocks for a request with so many computed tokens, whose full blocks
-// have these hashes. Resident blocks are shared and the rest are allocated, without preempting. The
-// request's adapter is pinned. If Reserve returns AdapterLoading the pin stays; call Reserve again,
-// or ReleaseAdapter. On any other refusal nothing is reserved.
-//
-// Like Plan, it must not be called while a step is in flight, since that step may still write to
-// the blocks of a dropped sequence.
+// Reserve reserves a place and blocks for a request whose first tokens are computed; hashes are
+// those of its full blocks. Resident blocks are shared and the rest are allocated, without
+// preempting. The request's adapter is pinned. If Reserve returns AdapterLoading the pin stays;
+// call Reserve again, or ReleaseAdapter. On any other refusal nothing is reserved.
 func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservation, *Refusal) {
 	if refusal := r.check(s.limits); refusal != nil {
 		return nil, refusal
@@ -132,7 +129,7 @@ func (s *Scheduler) Reserve(r Request, hashes []kv.Hash, tokens int) (*Reservati
 }
 
 // Adopt starts a running sequence in a reservation whose blocks were written. r is the request with
-// its output so far, of which so many tokens are computed. The sequence continues as if it had
+// its output so far; tokens is the number of computed ones. The sequence continues as if it had
 // always run here. Adopt consumes the reservation even if it returns a refusal.
 func (s *Scheduler) Adopt(res *Reservation, r Request, tokens int) *Refusal {
 	if refusal := s.adoptable(res, r, tokens); refusal != nil {

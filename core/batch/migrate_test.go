@@ -365,7 +365,7 @@ func TestHeldSequenceIsNotPlanned(t *testing.T) {
 		h.submit(request(id, Standard, 4, 8))
 	}
 	h.step(t)
-	if !h.Hold("a") || h.Hold("a") || !h.Hold("c") || h.Hold("nobody") {
+	if !h.Hold("a") || h.Hold("a") || !h.Hold("c") || h.Hold("unknown") {
 		t.Error("Hold returned the wrong result")
 	}
 	if plan, _ := h.Plan(now); fmt.Sprint(ids(plan)) != "[b:1]" || h.Running() != 2 || h.Waiting() != 1 {

@@ -231,7 +231,7 @@ func TestOverlappedSequencesMatchIsolatedRuns(t *testing.T) {
 	for rounds := 0; rounds < 20 || rounds < 1000 && (aborted == 0 || restored == 0 || partial == 0); rounds++ {
 		rapid.Check(t, run)
 	}
-	if t.Logf("%d began, %d steps were void, %d restored in a step, %d ended in a partial block", started, aborted,
+	if t.Logf("%d began, %d steps were aborted, %d restored in a step, %d ended in a partial block", started, aborted,
 		restored,
 		partial); started == 0 || aborted == 0 || restored == 0 || partial == 0 {
 		t.Error("no run overlapped a restore; the test shows nothing")
@@ -279,7 +279,7 @@ func TestStartRestoringRefuses(t *testing.T) {
 	}
 	r.endRestore("a", 0)
 	r.restores["a"] = &restore{}
-	if r.startOverlap("a") || r.StartRestoring("nobody", nil, 0) {
+	if r.startOverlap("a") || r.StartRestoring("unknown", nil, 0) {
 		t.Error("started a sequence that is unknown or not held")
 	}
 }

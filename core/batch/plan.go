@@ -69,7 +69,7 @@ func (p *planning) compute(seq *sequence) {
 	}
 }
 
-// cover extends a running sequence's table to hold so many tokens. If no block is free it preempts
+// cover extends a running sequence's table to hold a number of tokens. If no block is free it preempts
 // the preemptionVictim. It reports false if that is this sequence.
 func (p *planning) cover(seq *sequence, tokens int) bool {
 	for len(seq.table)*p.pool.BlockTokens() < tokens {

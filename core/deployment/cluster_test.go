@@ -195,9 +195,7 @@ func (c *cluster) gpu(at Location) {
 		return
 	}
 	g := GPU{At: at, Memory: hbm.Budget{Total: gpuReplicas * need}, Leases: map[string]hbm.Need{}}
-	if n.quarantined {
-		g.State = GPUQuarantined
-	}
+	g.Quarantined = n.quarantined
 	for _, name := range n.names() {
 		g.Leases[name], g.Residents = hbm.Need{Fixed: need}, append(g.Residents, name)
 		g.Memory.Fixed += need

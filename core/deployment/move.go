@@ -39,9 +39,9 @@ func (d *Deployment) onSurveyTimeout(now time.Time) {
 	if !ok {
 		return
 	}
-	d.emit(Moving{move.Copy, move.Why})
+	d.emit(Moving{move.Replica, move.Why})
 	name := d.newReplicaName()
-	d.replicas[move.Copy].substitute = name
+	d.replicas[move.Replica].substitute = name
 	substitute := d.add(name, d.replicaSpec(name))
 	substitute.spec.At = Location{move.To.Node, move.To.Name}
 	d.fire(substitute, moveStarted, always, now)

@@ -11,21 +11,12 @@ import (
 
 // GPU is what a GPU reports of itself.
 type GPU struct {
-	At        Location
-	State     GPUState
-	Memory    hbm.Budget
-	Residents []string            // replicas that Memory counts
-	Leases    map[string]hbm.Need // replica -> memory that it has
+	At          Location
+	Quarantined bool
+	Memory      hbm.Budget
+	Residents   []string            // replicas that Memory counts
+	Leases      map[string]hbm.Need // replica -> memory that it has
 }
-
-// GPUState is the state of a GPU, as far as it matters for placing.
-type GPUState uint8
-
-const (
-	GPUAvailable GPUState = iota
-	GPUDraining
-	GPUQuarantined
-)
 
 // gpus returns all GPUs, and enters them into the map of their answers.
 func (d *Deployment) gpus(answers map[Location]*GPU) (all []Location) {
@@ -50,9 +41,8 @@ func (d *Deployment) pollGPUs() {
 }
 
 func (d *Deployment) onGPUReport(g GPU, now time.Time) {
-	is := g.State == GPUQuarantined
-	changed := is != d.quarantined[g.At]
-	d.quarantined[g.At] = is
+	changed := g.Quarantined != d.quarantined[g.At]
+	d.quarantined[g.At] = g.Quarantined
 	if _, queried := d.survey[g.At]; queried {
 		d.survey[g.At] = &g
 	}
@@ -100,11 +90,11 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		return
 	}
 	at, left := d.lastPlacement[r.spec.Name]
-	if last := r.answers[at]; !left || last == nil || last.State == GPUQuarantined || !d.schedulable(at.Node) {
+	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.schedulable(at.Node) {
 		gpus := d.candidates(r.answers, r, now)
 		chosen, why, ok := schedule.Place(d.need, gpus)
 		if !ok {
-			d.onNoRoom(r, why, schedule.Closest(d.need, gpus), now)
+			d.onNoRoom(r, why, schedule.ClosestFit(d.need, gpus), now)
 			return
 		}
 		at = Location{chosen.Node, chosen.Name}
@@ -133,13 +123,14 @@ func (d *Deployment) onNoRoom(r *replica, why string, closest *hbm.Overload, now
 // that are starting on a GPU whose budget does not include them yet.
 func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now time.Time) (all []schedule.GPU) {
 	for at, answer := range answers {
-		g := schedule.GPU{Node: at.Node, Name: at.GPU, Avoid: now.Before(d.avoidUntil[at]), Silent: answer == nil}
+		g := schedule.GPU{
+			Node: at.Node, Name: at.GPU, Avoid: now.Before(d.avoidUntil[at]), Silent: answer == nil,
+			Draining: !d.schedulable(at.Node),
+		}
 		var residents []string
 		if answer != nil {
-			g.Memory, residents = answer.Memory, answer.Residents
-			g.Quarantined = answer.State == GPUQuarantined
+			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
 		}
-		g.Draining = !d.schedulable(at.Node) || answer != nil && answer.State == GPUDraining
 		for name, other := range d.replicas {
 			if other == exclude || other.spec.At != at || other.phase > Up {
 				continue

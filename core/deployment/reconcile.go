@@ -14,50 +14,50 @@ func (d *Deployment) reconcile(now time.Time) {
 	}
 	defer d.announce()
 	for range len(d.replicas) + 1 {
-		change := schedule.Next(d.spec.Replicas, d.state == Removing, d.noRoom, d.scheduleInput())
+		change := schedule.NextChange(d.spec.Replicas, d.state == Removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {
 		case schedule.Add:
 			if !d.addReplica(now) {
 				return
 			}
 		case schedule.Remove:
-			r := d.replicas[change.Copy]
-			d.emit(Retiring{change.Copy, change.Why})
+			r := d.replicas[change.Replica]
+			d.emit(Retiring{change.Replica, change.Why})
 			r.drainCause = change.Why
 			d.fire(r, retired, always, now)
-		case schedule.Gone:
+		case schedule.Deleted:
 			d.emit(Gone{})
 			return
-		case schedule.Stay:
+		case schedule.NoChange:
 			return
 		}
 	}
 }
 
 // scheduleInput returns the replicas as core/schedule sees them.
-func (d *Deployment) scheduleInput() []schedule.Copy {
-	copies := make([]schedule.Copy, 0, len(d.replicas))
+func (d *Deployment) scheduleInput() []schedule.Replica {
+	input := make([]schedule.Replica, 0, len(d.replicas))
 	for _, name := range sorted(d.replicas) {
 		r := d.replicas[name]
-		copies = append(copies, schedule.Copy{
+		input = append(input, schedule.Replica{
 			Name: name, Node: r.spec.At.Node, GPU: r.spec.At.GPU, Stage: r.phase.stage(), Current: d.current(r),
-			Evicted: r.phase > Starting && d.evicted(r), Moves: d.hasSubstitute(r), Load: r.last().Load,
+			Evicted: r.phase > Starting && d.evicted(r), Moving: d.hasSubstitute(r), Load: r.last().Load,
 			Need: r.memory,
 		})
 	}
-	return copies
+	return input
 }
 
 func (p Phase) stage() schedule.Stage {
 	switch p {
 	case Placing, Starting:
-		return schedule.Homeless
+		return schedule.Unplaced
 	case Loading:
-		return schedule.Coming
+		return schedule.Loading
 	case Up:
-		return schedule.Present
+		return schedule.Serving
 	default:
-		return schedule.Going
+		return schedule.Draining
 	}
 }
 

@@ -19,7 +19,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //	list NODE M...            its replicas
 //	apply [replicas=1] [digest=X] [deploy=N] [path=P], remove, stale
 //	inspected [fault=X]
-//	gpu NODE [draining|quarantined] [used=N] [M=N...]
+//	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
@@ -166,7 +166,7 @@ func (s *scripted) apply(l line) {
 func gpuReport(l line) GPU {
 	g := GPU{At: Location{l.word(0), "gpu-0"}, Leases: make(map[string]hbm.Need)}
 	g.Memory = hbm.Budget{Total: 100 * need, Fixed: int64(l.number("used")) * need}
-	g.State = map[string]GPUState{"draining": GPUDraining, "quarantined": GPUQuarantined}[l.word(1)]
+	g.Quarantined = l.word(1) == "quarantined"
 	for name := range l.named {
 		if name != "used" {
 			n := int64(l.number(name)) * need

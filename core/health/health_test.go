@@ -68,11 +68,11 @@ func TestJudgeInvariants(t *testing.T) {
 		if fault, _ := Judge(&now, again); fault.Cause != None && now.Lost == "" {
 			t.Fatalf("once: %+v was observed before", fault)
 		}
-		condemned := false
+		quarantined := false
 		for _, x := range now.XIDs {
-			condemned = condemned || Classify(x).Effect == OnDevice
+			quarantined = quarantined || Classify(x).Effect == OnDevice
 		}
-		if fault.Cause == XID && !condemned {
+		if fault.Cause == XID && !quarantined {
 			t.Fatalf("application faults: %+v caused by XIDs %v", fault, now.XIDs)
 		}
 	})

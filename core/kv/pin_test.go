@@ -33,8 +33,8 @@ func TestPinnedBlocksAreEvictedLast(t *testing.T) {
 	}
 }
 
-// TestSelectIdleOldestFirst checks that blocks without readers for so many steps are offloaded, the
-// oldest first, and no others.
+// TestSelectIdleOldestFirst checks that blocks without readers for the given number of steps are
+// offloaded, the oldest first, and no others.
 func TestSelectIdleOldestFirst(t *testing.T) {
 	p := NewPool(4, 16)
 	for i := range 3 {

@@ -37,7 +37,7 @@ const DefaultPolicy = "s3-fifo"
 // PolicyNames returns the names that NewPolicy accepts.
 func PolicyNames() []string { return []string{"lru", "lru-reuse", "s3-fifo", "w-tinylfu"} }
 
-// NewPolicy returns a new policy by its name, for a tier with so many slots.
+// NewPolicy returns a new policy by its name, for a tier with the given number of slots.
 func NewPolicy(name string, slots int) (Policy, error) {
 	f, ok := policies[name]
 	if !ok {

@@ -141,7 +141,7 @@ func TestSketchHalvesCounts(t *testing.T) {
 	}
 }
 
-// hitRate replays single blocks through a tier of so many slots and returns the share of hits.
+// hitRate replays single blocks through a tier with the given slots and returns the share of hits.
 func hitRate(name string, slots int, blocks []int) float64 {
 	tier, _ := NewTier(TierLimits{Slabs: oneSlab(slots)}, name)
 	n := 0

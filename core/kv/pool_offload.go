@@ -39,7 +39,7 @@ func (p *Pool) SelectOffload(watermark float64, burst int) []Committed {
 func (p *Pool) Tick() { p.step++ }
 
 // SelectIdle selects the blocks to copy to the lower tier although there is room: those with no
-// readers for so many steps. burst is as for SelectOffload.
+// readers for at least steps. burst is as for SelectOffload.
 func (p *Pool) SelectIdle(steps uint64, burst int) []Committed {
 	return p.selectFrom(&p.cached, burst-p.offloading, func(b *block) bool { return p.step-b.releasedStep >= steps })
 }

@@ -38,7 +38,7 @@ func (r *Rate) PerSecond() float64 {
 	return r.units / r.seconds
 }
 
-// Time returns how many seconds so many units take. It reports false if nothing was measured.
+// Time returns the time for a number of units, in seconds. It reports false if nothing was measured.
 func (r *Rate) Time(units float64) (seconds float64, ok bool) {
 	if r.seconds == 0 {
 		return 0, false

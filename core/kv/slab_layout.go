@@ -14,7 +14,7 @@ type Slabs struct {
 	SlotHeader int // bytes in front of a slot's block; a multiple of SlotUnit
 }
 
-// CutSlabs divides a tier of so many bytes into slabs. In a small tier they are small enough for
+// CutSlabs divides a tier of the given size into slabs. In a small tier they are small enough for
 // several block sizes to share it. In a large one they are large enough to waste little at their
 // ends: they fit 64 MiB of blocks with the headers.
 func CutSlabs(bytes int64) Slabs {

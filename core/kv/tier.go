@@ -211,7 +211,7 @@ func (t *Tier) Commit(slot int32) {
 	t.makeResident(slab, s)
 }
 
-// Abort gives up an arriving block. Nothing may write to its slot any more.
+// Abort gives up an arriving block. Nothing may write to its slot afterwards.
 func (t *Tier) Abort(slot int32) {
 	t.mustBe(slot, Arriving)
 	t.clear(slot)

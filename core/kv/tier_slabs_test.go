@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// put makes blocks of so many units resident and returns the blocks dropped for them, or -n if
+// put makes blocks of the given size resident and returns the blocks dropped for them, or -n if
 // block n got no slot.
 func put(t *Tier, units int, blocks ...int) (gone []int) {
 	for _, n := range blocks {
@@ -232,7 +232,7 @@ func TestSlabReassignment(t *testing.T) {
 		}}, false, []int{1, 5}, upTo(2, 4)},
 		"Flush empties the slab": {[]func(*Tier){func(t *Tier) { t.Flush() }}, false,
 			upTo(1, 12), nil},
-		"no tier below any more": {[]func(*Tier){func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
+		"tier below removed": {[]func(*Tier){func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
 		"no tier below after a failed copy": {[]func(*Tier){demote(false),
 			func(t *Tier) { t.SetLowerAvailable(false) }}, true, upTo(1, 4), nil},
 		"no tier below while blocks leave": {[]func(*Tier){func(t *Tier) {

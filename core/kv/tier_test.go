@@ -203,7 +203,7 @@ func newTier(t interface{ Fatal(...any) }, limits TierLimits, policy string) *Ti
 	return tier
 }
 
-// oneSlab returns a single slab with so many slots for blocks of one unit.
+// oneSlab returns a single slab with slots for blocks of one unit.
 func oneSlab(slots int) Slabs { return Slabs{Count: 1, Bytes: slots * SlotUnit} }
 
 // fill makes blocks resident, in the order of their numbers.

@@ -25,7 +25,7 @@ type Drop struct{ Adapter string }
 // Ready reports that the adapter a request waits for is on the device.
 type Ready struct{ Request, Adapter string }
 
-// Lost reports that a waiting request holds no adapter any more.
+// Lost reports that a waiting request no longer holds an adapter.
 type Lost struct {
 	Request, Adapter string
 	Refusal          *Refusal
@@ -67,7 +67,7 @@ func (p *Pool) load(a *adapter, eligible func(*adapter) bool) bool {
 	return true
 }
 
-// victims returns eligible idle adapters with at least so many pages in total, or nil.
+// victims returns eligible idle adapters with at least the given pages in total, or nil.
 func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
 	var idle []*adapter
 	for _, a := range p.adapters {
@@ -91,7 +91,7 @@ func (p *Pool) evict(a *adapter) {
 	p.emit(Evict{a.id})
 }
 
-// Evicted reports that nothing reads an adapter's pages any more.
+// Evicted reports that nothing reads an adapter's pages any longer.
 func (p *Pool) Evicted(id string) {
 	a, ok := p.adapters[id]
 	if !ok || a.state != Evicting {

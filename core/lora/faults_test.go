@@ -114,7 +114,7 @@ func (w *faultWorld) fault() {
 		if id := w.anyAdapter(); !slices.Contains(w.evicts, id) {
 			w.pool.Evicted(id)
 		}
-		w.pool.Unpin("nobody")
+		w.pool.Unpin("unknown")
 	case 3: // repeated request, or one for another adapter
 		for request, id := range w.adapter {
 			if state, refusal := w.pool.Pin(request, id); refusal != nil || state != w.requests[request] {

@@ -9,7 +9,7 @@ type FirstFit struct {
 	used  []Extent // by offset
 }
 
-// NewFirstFit returns an allocator of so many free bytes.
+// NewFirstFit returns an allocator with the given number of free bytes.
 func NewFirstFit(bytes int64) *FirstFit { return &FirstFit{total: bytes} }
 
 // Allocate returns the offset of a free range. It reports false if no hole is large enough.

@@ -57,7 +57,7 @@ type Layout struct {
 	bytes   int64
 }
 
-// Add appends a matrix of so many bytes. It panics if the layout has it already.
+// Add appends a matrix of the given size. It panics if the layout has it already.
 func (l *Layout) Add(m Matrix, bytes int64) {
 	if l.extents == nil {
 		l.extents = make(map[Matrix]Extent)

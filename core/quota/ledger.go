@@ -61,7 +61,7 @@ type client struct {
 // Totals are the totals of a client at one gateway since its start.
 type Totals struct{ Requests, Refused, PromptTokens, OutputTokens int64 }
 
-// New returns the ledger of a gateway with so many places: requests served at once.
+// New returns the ledger of a gateway; places bounds the requests served at once.
 func New(places int) *Ledger {
 	return &Ledger{places: places, clients: make(map[string]*client), peers: make(map[string]uint64)}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// holding is a replica that has an adapter somewhere.
-func holding(name string, where Residence, running, waiting int) Replica {
+// replicaWithAdapter returns a serving replica with an adapter at the given residence.
+func replicaWithAdapter(name string, where Residence, running, waiting int) Replica {
 	r := serving(name)
 	r.Running, r.Waiting = running, waiting
 	if where != OnDisk {
@@ -15,24 +15,50 @@ func holding(name string, where Residence, running, waiting int) Replica {
 	return r
 }
 
-func TestAdapterDecidesAndSaysWhy(t *testing.T) {
+func TestWhyExplainsAdapterChoice(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replicas []Replica
 		adapter  string
 		want     string
 	}{
-		"on the GPU": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", InDRAM, 0, 0), holding("m-2", OnGPU, 0, 0)}, "psalms@7",
-			"m-2 on node-2: adapter psalms@7 on its GPU, 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 would copy the adapter from DRAM and compute 64"},
-		"in host memory": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", InDRAM, 0, 0)}, "psalms@7",
-			"m-1 on node-1: adapter psalms@7 in its DRAM or on its way there, 0 of 64 prompt tokens cached, 0 sequences ahead; m-0 would read the adapter from disk and compute 64"},
-		"of another revision": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", OnGPU, 1, 0)}, "psalms@8",
-			"m-0 on node-0: adapter psalms@8 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 would read the adapter from disk and compute 64 behind 1 sequence"},
-		"the holder is busy": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", OnGPU, 4, 3)}, "psalms@7",
-			"m-0 on node-0: adapter psalms@7 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 would compute 64 behind 7 sequences"},
-		"the holder has more than its share": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", OnGPU, 33, 0)}, "psalms@7",
-			"m-0 on node-0: adapter psalms@7 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 has the adapter and 0 cached but has more than its share, 33 sequences"},
-		"the base model": {[]Replica{holding("m-0", OnDisk, 0, 0), holding("m-1", OnGPU, 1, 0)}, "",
-			"m-0 on node-0: 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 would compute 64 behind 1 sequence"},
+		"on the GPU": {
+			[]Replica{
+				replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", InDRAM, 0, 0),
+				replicaWithAdapter("m-2", OnGPU, 0, 0),
+			},
+			"psalms@7",
+			"m-2 on node-2: adapter psalms@7 on its GPU, 0 of 64 prompt tokens cached, 0 sequences ahead; " +
+				"m-1 would copy the adapter from DRAM and compute 64",
+		},
+		"in host memory": {
+			[]Replica{replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", InDRAM, 0, 0)},
+			"psalms@7",
+			"m-1 on node-1: adapter psalms@7 in its DRAM or on its way there, 0 of 64 prompt tokens cached, " +
+				"0 sequences ahead; m-0 would read the adapter from disk and compute 64",
+		},
+		"of another revision": {
+			[]Replica{replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", OnGPU, 1, 0)},
+			"psalms@8",
+			"m-0 on node-0: adapter psalms@8 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; " +
+				"m-1 would read the adapter from disk and compute 64 behind 1 sequence",
+		},
+		"its replica is busy": {
+			[]Replica{replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", OnGPU, 4, 3)},
+			"psalms@7",
+			"m-0 on node-0: adapter psalms@7 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; " +
+				"m-1 would compute 64 behind 7 sequences",
+		},
+		"its replica has more than its share": {
+			[]Replica{replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", OnGPU, 33, 0)},
+			"psalms@7",
+			"m-0 on node-0: adapter psalms@7 to be read from disk, 0 of 64 prompt tokens cached, 0 sequences ahead; " +
+				"m-1 has the adapter and 0 cached but has more than its share, 33 sequences",
+		},
+		"the base model": {
+			[]Replica{replicaWithAdapter("m-0", OnDisk, 0, 0), replicaWithAdapter("m-1", OnGPU, 1, 0)},
+			"",
+			"m-0 on node-0: 0 of 64 prompt tokens cached, 0 sequences ahead; m-1 would compute 64 behind 1 sequence",
+		},
 	} {
 		routes := NewRoutes()
 		for _, r := range tc.replicas {
@@ -44,8 +70,8 @@ func TestAdapterDecidesAndSaysWhy(t *testing.T) {
 	}
 }
 
-// TestPopularAdapterSpreads: a burst for an adapter that no replica has begins on one of them, and goes on to others as that fills up;
-// one that is asked for now and then stays where it is.
+// TestPopularAdapterSpreads sends a burst of requests for an adapter that no replica has. It starts
+// on one replica and spreads to others as that one fills up. A few requests stay on one replica.
 func TestPopularAdapterSpreads(t *testing.T) {
 	for _, tc := range []struct{ requests, least, most int }{{4, 1, 1}, {64, 4, 4}} {
 		routes, got := NewRoutes(), map[string]int{}

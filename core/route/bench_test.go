@@ -6,9 +6,10 @@ import (
 	"testing"
 )
 
-// BenchmarkRoute decides on prompts of 128 blocks (2,048 tokens), of which the first 32 are held by every replica and the rest by
-// one, with 10,000 blocks announced by each replica or by all together. Every decision is on another prompt, so
-// that the index is read from memory and not from a cache.
+// BenchmarkRoute routes prompts of 128 blocks (2,048 tokens). Every replica holds the first 32
+// blocks and one replica holds the rest. The replicas announce 10,000 blocks each, or 10,000
+// together. Every decision is for another prompt, so the index is read from memory and not from a
+// CPU cache.
 func BenchmarkRoute(b *testing.B) {
 	const announced, shared, prompt = 10_000, 32, 128
 	for _, replicas := range []int{5, 25, 100} {
@@ -18,7 +19,7 @@ func BenchmarkRoute(b *testing.B) {
 				held, of = announced, "each"
 			}
 			b.Run(fmt.Sprintf("replicas=%d/blocks=%s", replicas, of), func(b *testing.B) {
-				routes, prompts := crowd(replicas, held, shared, prompt)
+				routes, prompts := randomRoutes(replicas, held, shared, prompt)
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
 					routes.Route(Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 16 * prompt})
@@ -28,8 +29,9 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
-// crowd is a table of replicas that each hold so many blocks, and the prompts that they were made for, in random order.
-func crowd(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
+// randomRoutes returns a table of replicas that hold the given number of blocks each, and the
+// prompts of these blocks in random order.
+func randomRoutes(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	chain := func(n int) (hashes []uint64) {
 		for range n {
@@ -43,10 +45,10 @@ func crowd(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 		r := serving(fmt.Sprintf("model-%d", i))
 		r.Running, r.KVBlocks, r.KVBlocksFree = rnd.IntN(16), held, held/2
 		routes.Update(r)
-		routes.Blocks(r.Name, nil, system)
+		routes.UpdateBlocks(r.Name, nil, system)
 		for n := shared; n < held; n += prompt - shared {
 			own := chain(min(prompt-shared, held-n))
-			routes.Blocks(r.Name, nil, own)
+			routes.UpdateBlocks(r.Name, nil, own)
 			prompts = append(prompts, append(append([]uint64(nil), system...), own...))
 		}
 	}
@@ -55,28 +57,28 @@ func crowd(replicas, held, shared, prompt int) (*Routes, [][]uint64) {
 }
 
 func BenchmarkWhy(b *testing.B) {
-	routes, prompts := crowd(100, 1000, 32, 128)
+	routes, prompts := randomRoutes(100, 1000, 32, 128)
 	d := routes.Route(Request{ID: "a request", Hashes: prompts[0], Tokens: 2048})
 	for b.Loop() {
 		_ = d.Why()
 	}
 }
 
-// BenchmarkBlocks takes one block in and one out, with 100 replicas of 10,000 blocks each.
+// BenchmarkBlocks adds one block and removes it, with 100 replicas of 10,000 blocks each.
 func BenchmarkBlocks(b *testing.B) {
-	routes, _ := crowd(100, 10_000, 32, 128)
+	routes, _ := randomRoutes(100, 10_000, 32, 128)
 	block := []uint64{1}
 	for b.Loop() {
-		routes.Blocks("model-50", nil, block)
-		routes.Blocks("model-50", block, nil)
+		routes.UpdateBlocks("model-50", nil, block)
+		routes.UpdateBlocks("model-50", block, nil)
 	}
 }
 
-// BenchmarkReset takes a snapshot of 10,000 blocks in, of one replica of 100 that hold as many each.
+// BenchmarkReset applies a snapshot of 10,000 blocks to one of 100 replicas that hold as many each.
 func BenchmarkReset(b *testing.B) {
-	routes, _ := crowd(100, 10_000, 32, 128)
-	held := routes.Held("model-50")
+	routes, _ := randomRoutes(100, 10_000, 32, 128)
+	held := routes.BlocksOf("model-50")
 	for b.Loop() {
-		routes.Reset("model-50", held)
+		routes.ResetBlocks("model-50", held)
 	}
 }

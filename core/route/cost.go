@@ -3,26 +3,29 @@ package route
 import "slices"
 
 const (
-	// typicalTokens stands for what nobody knows: how long an output will be, and a prompt before one was seen.
-	typicalTokens = 256
-	typicalOver   = 16 // requests that the running mean of prompts reaches back
+	// defaultTokens is the assumed length of an output, and of a prompt before the first one was
+	// routed.
+	defaultTokens = 256
+	meanWindow    = 16 // requests in the running mean of prefills
 
-	// A replica with more sequences than shareFactor times the mean and shareSlack of its own places gets no more.
+	// A replica gets no more sequences if it has more than shareFactor times the mean plus
+	// shareSlack of its own places.
 	shareFactor = 1.5
 	shareSlack  = 1.0 / 8
 
-	// dramTokens and diskTokens are what bringing an adapter to the device costs, in prompt tokens that could be computed meanwhile: of rank 16 on
-	// the attention of a 70B model it is 131 MB, 5 ms at 25 GB/s over PCIe and 44 ms more at 3 GB/s from a disk, at 10,000 tokens a second. Both
-	// times grow with the model as the time of a token does.
-	dramTokens = 64
-	diskTokens = 512
+	// dramAdapterTokens and diskAdapterTokens are the cost of loading an adapter to the device, in
+	// prompt tokens that could be computed meanwhile. An adapter of rank 16 on the attention of a
+	// 70B model has 131 MB: 5 ms at 25 GB/s over PCIe, and 44 ms more at 3 GB/s from a disk, at
+	// 10,000 tokens per second. Both times grow with the model as the time per token does.
+	dramAdapterTokens = 64
+	diskAdapterTokens = 512
 )
 
-// load is how many sequences are ahead of the next one.
+// load returns the number of sequences ahead of a new one.
 func (s *slot) load() int { return s.Running + s.Waiting + s.routed }
 
-// cached is how many tokens of a prompt are found in the leading blocks. The last token is always computed: its logits
-// choose the next.
+// cached returns how many tokens of a prompt are in the given number of leading blocks. It excludes
+// the last token, which is always computed because its logits choose the next one.
 func (s *slot) cached(tokens, blocks int) int {
 	if s.BlockTokens <= 0 || tokens <= 0 {
 		return 0
@@ -30,9 +33,10 @@ func (s *slot) cached(tokens, blocks int) int {
 	return min(blocks, (tokens-1)/s.BlockTokens) * s.BlockTokens
 }
 
-// cost is how many tokens are computed before the first one of a prompt of which so many leading blocks are held.
+// cost returns the number of tokens computed before the first output token of a prompt, of which
+// the replica holds the given number of leading blocks.
 func (t *Routes) cost(s *slot, tokens, blocks int) int {
-	queue := s.Waiting*int(t.typical) + s.tokens + tokens - s.cached(tokens, blocks)
+	queue := s.Waiting*int(t.meanPrefill) + s.routedTokens + tokens - s.cached(tokens, blocks)
 	cost := queue
 	if s.StepTokens > 0 {
 		decoding := min(s.load(), max(s.MaxSequences, s.Running))
@@ -40,7 +44,7 @@ func (t *Routes) cost(s *slot, tokens, blocks int) int {
 		cost += decoding * ((queue + perStep - 1) / perStep)
 	}
 	if s.MaxSequences > 0 {
-		cost += typicalTokens * max(0, s.load()+1-s.MaxSequences)
+		cost += defaultTokens * max(0, s.load()+1-s.MaxSequences)
 	}
 	if s.KVBlocks > 0 {
 		cost += max(0, queue-s.KVBlocksFree*s.BlockTokens)
@@ -48,30 +52,31 @@ func (t *Routes) cost(s *slot, tokens, blocks int) int {
 	return cost
 }
 
-// has says where a replica has an adapter. One that was asked for since the last report is on its way, which is as good as halfway there.
-func (s *slot) has(adapter string) Residence {
+// residence returns where a replica has an adapter. An adapter that was requested since the last
+// report is being loaded and counts as in host memory.
+func (s *slot) residence(adapter string) Residence {
 	switch {
 	case adapter == "":
 		return NoAdapter
-	case s.Adapters[adapter] == OnDisk && slices.Contains(s.coming, adapter):
+	case s.Adapters[adapter] == OnDisk && slices.Contains(s.loading, adapter):
 		return InDRAM
 	}
 	return s.Adapters[adapter]
 }
 
-// fetch is what bringing an adapter to the device costs, in tokens.
-func (s *slot) fetch(adapter string) int {
-	switch s.has(adapter) {
+// adapterCost returns the cost of loading an adapter to the device, in tokens.
+func (s *slot) adapterCost(adapter string) int {
+	switch s.residence(adapter) {
 	case OnDisk:
-		return diskTokens
+		return diskAdapterTokens
 	case InDRAM:
-		return dramTokens
+		return dramAdapterTokens
 	}
 	return 0
 }
 
-// excluded says whether a replica may be chosen, before loads are compared.
-func (s *slot) excluded(r Request) Exclusion {
+// exclusion returns why a replica may not be chosen, before loads are compared.
+func (s *slot) exclusion(r Request) Exclusion {
 	switch {
 	case s.State == Draining:
 		return IsDraining
@@ -80,7 +85,7 @@ func (s *slot) excluded(r Request) Exclusion {
 	case s.State != Serving:
 		return IsLoading
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
-		return OtherFiles
+		return OtherRevision
 	case slices.Contains(r.Avoid, s.Name):
 		return Avoided
 	}

@@ -5,51 +5,51 @@ import (
 	"strings"
 )
 
-// explained is how many candidates a decision remembers.
-const explained = 16
+// maxCandidates is the number of candidates in a Decision.
+const maxCandidates = 16
 
-// Decision is where a request goes. It is a compact record that is put into words on demand: a few hundred of them can
-// be kept.
+// Decision is the result of routing a request. It is compact, so that a few hundred can be kept,
+// and formats its text on demand.
 type Decision struct {
 	ID         string // of the request
 	Tokens     int    // of its prompt
 	Adapter    string // that it needs; empty: none
-	Name       string // of the replica; empty: refused
+	Name       string // of the chosen replica; empty: refused
 	OK         bool
-	Candidates []Candidate        // the best 16: those that may be chosen first, and of these the cheapest first
-	Counts     [HasFailed + 1]int // of all replicas, by exclusion
+	Candidates []Candidate        // the first 16: eligible ones first, then by cost
+	Counts     [HasFailed + 1]int // number of replicas by exclusion
 }
 
-// Candidate is what a replica would have cost.
+// Candidate describes a replica as Route saw it.
 type Candidate struct {
 	Name, Node string
-	Cost       int // tokens to be computed before the request's first one
-	Prefill    int // of the prompt, to be computed
-	Cached     int // of the prompt, found in its blocks
+	Cost       int // tokens computed before the request's first output token
+	Prefill    int // prompt tokens to compute
+	Cached     int // prompt tokens in the replica's blocks
 	Running    int
 	Waiting    int
-	Routed     int // sent there since it last reported
+	Routed     int // requests sent there since its last report
 	Adapter    Residence
 	Excluded   Exclusion
 }
 
-// Exclusion is why a replica is passed over; a later one weighs more.
+// Exclusion is why a replica is not chosen. Candidates are ordered by it, lowest first.
 type Exclusion uint8
 
 const (
 	Eligible Exclusion = iota
 	OverShare
 	Avoided
-	OtherFiles
+	OtherRevision
 	IsDraining
 	IsLoading
 	HasFailed
 )
 
-// String is empty for a replica that may be chosen.
+// String returns the reason as text; it is empty for Eligible.
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
-		"has other weights than what the request began with", "draining", "loading", "failed"}[e]
+		"has other weights than those that began the request", "draining", "loading", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
@@ -57,37 +57,41 @@ func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
 	cached := s.cached(tokens, t.depth[c.slot])
 	return Candidate{
 		Name: s.Name, Node: s.Node, Cost: c.cost, Prefill: tokens - cached, Cached: cached,
-		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.has(adapter), Excluded: c.why,
+		Running: s.Running, Waiting: s.Waiting, Routed: s.routed, Adapter: s.residence(adapter), Excluded: c.excluded,
 	}
 }
 
-// Ahead is how many sequences the replica had.
+// Ahead returns the number of sequences that the replica had.
 func (c Candidate) Ahead() int { return c.Running + c.Waiting + c.Routed }
 
-func (c Candidate) place() string {
+func (c Candidate) nameAndNode() string {
 	if c.Node == "" {
 		return c.Name
 	}
 	return c.Name + " on " + c.Node
 }
 
-// Why puts the decision into a sentence: "kjv-1 on node-b: 96 of 128 prompt tokens cached, 3 sequences ahead; kjv-0 would
-// compute 128".
+// Why returns the decision as a sentence: "kjv-1 on node-b: 96 of 128 prompt tokens cached, 3
+// sequences ahead; kjv-0 would compute 128".
 func (d Decision) Why() string {
 	if !d.OK {
 		return d.refusal()
 	}
 	c := d.Candidates[0]
-	return fmt.Sprintf("%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.place(), c.Adapter.of(d.Adapter), c.Cached, d.Tokens, sequences(c.Ahead()), d.instead())
+	return fmt.Sprintf(
+		"%s: %s%d of %d prompt tokens cached, %s ahead; %s", c.nameAndNode(), c.Adapter.located(d.Adapter),
+		c.Cached, d.Tokens, sequences(c.Ahead()), d.comparison(),
+	)
 }
 
-// instead says what spoke against the others: the best one that was passed over though it is cheaper, else the next.
-func (d Decision) instead() string {
+// comparison compares the chosen replica with the best one that was excluded although it is
+// cheaper, or else with the second choice.
+func (d Decision) comparison() string {
 	c := d.Candidates[0]
 	for _, o := range d.Candidates[1:] {
 		if (o.Excluded == OverShare || o.Excluded == Avoided) && o.Cost < c.Cost {
 			held := ""
-			if o.Adapter > c.Adapter { // it is nearer there
+			if o.Adapter > c.Adapter { // the other replica has the adapter closer to its GPU
 				held = "the adapter and "
 			}
 			return fmt.Sprintf("%s has %s%d cached but %s", o.Name, held, o.Cached, o.reason())
@@ -106,15 +110,17 @@ func (d Decision) instead() string {
 	case o.Cost == c.Cost:
 		return o.Name + " would cost the same"
 	case o.Ahead() > c.Ahead():
-		return fmt.Sprintf("%s would %scompute %d behind %s", o.Name, o.Adapter.first(), o.Prefill, sequences(o.Ahead()))
-	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // what is ahead of it is more
+		return fmt.Sprintf(
+			"%s would %scompute %d behind %s", o.Name, o.Adapter.loadFirst(), o.Prefill, sequences(o.Ahead()),
+		)
+	case o.Prefill == c.Prefill && o.Adapter == c.Adapter: // the sequences ahead need more tokens there
 		return fmt.Sprintf("%s would compute %d tokens first, not %d", o.Name, o.Cost, c.Cost)
 	}
-	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.first(), o.Prefill)
+	return fmt.Sprintf("%s would %scompute %d", o.Name, o.Adapter.loadFirst(), o.Prefill)
 }
 
-// of says where the chosen one has an adapter.
-func (r Residence) of(adapter string) string {
+// located describes where the chosen replica has the adapter.
+func (r Residence) located(adapter string) string {
 	switch r {
 	case OnGPU:
 		return "adapter " + adapter + " on its GPU, "
@@ -126,8 +132,8 @@ func (r Residence) of(adapter string) string {
 	return ""
 }
 
-// first says what another one would do before it computes.
-func (r Residence) first() string {
+// loadFirst describes how another replica would load the adapter before it computes.
+func (r Residence) loadFirst() string {
 	switch r {
 	case InDRAM:
 		return "copy the adapter from DRAM and "

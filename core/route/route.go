@@ -2,20 +2,21 @@ package route
 
 import "slices"
 
-// Replica is what a replica reported of itself.
+// Replica is a replica's report about itself.
 type Replica struct {
 	Name         string
 	Node         string
 	State        State
 	Running      int // sequences in its batch
 	Waiting      int // sequences not admitted yet
-	MaxSequences int // running at once
+	MaxSequences int // limit of running sequences
 	StepTokens   int // token budget of a step
 	BlockTokens  int
-	KVBlocks     int    // 0: unknown, and then no bound
+	KVBlocks     int    // 0: unknown, and then without bound
 	KVBlocksFree int    // empty or evictable
-	Revision     string // digest of its files; empty: not known
-	// Adapters are those that it need not read from disk, by name and revision. It is not changed once it is reported.
+	Revision     string // digest of its files; empty: unknown
+	// Adapters holds those that the replica need not read from disk, by name and revision. It is
+	// not modified after Update.
 	Adapters map[string]Residence
 }
 
@@ -26,10 +27,10 @@ const (
 	OnDisk Residence = iota
 	InDRAM
 	OnGPU
-	NoAdapter // none is asked for
+	NoAdapter // the request needs no adapter
 )
 
-// State is whether a replica takes requests.
+// State is the state of a replica.
 type State uint8
 
 const (
@@ -42,48 +43,49 @@ const (
 // Request is a prompt to be routed.
 type Request struct {
 	ID     string
-	Hashes []uint64 // of its full blocks from the start, each the first 8 bytes of a chained hash, big-endian
-	Tokens int      // of the prompt, with what was emitted already
-	Avoid  []string // replicas that failed it; they are taken only where no other serves
-	// Adapter is the name and revision of the one that it needs; empty: none.
+	Hashes []uint64 // of its full blocks from the start: the first 8 bytes of each chained hash, big-endian
+	Tokens int      // of the prompt and of the output so far
+	Avoid  []string // replicas that failed it; used only if no other replica serves
+	// Adapter is the name and revision of the adapter that it needs; empty: none.
 	Adapter string
-	// Revision is the digest of the files that computed its output so far; empty: any will do.
+	// Revision is the digest of the files that computed its output so far; empty: any.
 	Revision string
 }
 
-// Routes is one model's routing table: its replicas, how loaded they are and which blocks they hold. It is a value for one
-// owner and not safe for concurrent use.
+// Routes is the routing table of one model: its replicas, their loads and their blocks. It is not
+// safe for concurrent use.
 type Routes struct {
-	slots   []slot
-	byName  map[string]int // replica -> its slot
-	index   index
-	typical float64 // prompt tokens that a request has to compute: a running mean over those routed
+	slots       []slot
+	byName      map[string]int // slot by replica
+	index       slotIndex
+	meanPrefill float64 // running mean of the prompt tokens that routed requests had to compute
 
-	live  []uint64 // scratch of Route
+	live  []uint64 // scratch memory of Route
 	depth []int
 	best  []ranked
 }
 
-// slot is a replica's place in the table; its number is its bit in the index.
+// slot is a replica's entry in the table. Its number is its bit in the index.
 type slot struct {
 	Replica
-	used   bool
-	salt   uint64    // of its name, to break ties
-	why    Exclusion // scratch of Route
-	routed int       // requests sent there since it last reported
-	tokens int       // prompt tokens that they have to compute
-	coming []string  // adapters that they need and that were not there
+	used         bool
+	salt         uint64    // hash of its name, to break ties
+	excluded     Exclusion // scratch memory of Route
+	routed       int       // requests sent there since its last report
+	routedTokens int       // prompt tokens that these requests compute
+	loading      []string  // adapters that these requests need and that were on disk
 }
 
 // NewRoutes returns an empty table.
 func NewRoutes() *Routes {
 	return &Routes{
-		byName: make(map[string]int), index: newIndex(), typical: typicalTokens, live: make([]uint64, 1), depth: make([]int, 64),
+		byName: make(map[string]int), index: newSlotIndex(), meanPrefill: defaultTokens, live: make([]uint64, 1),
+		depth: make([]int, 64),
 	}
 }
 
-// Update takes a replica's report. What was routed there since the last one is in it, as far as is known, and no longer
-// counted on top.
+// Update applies a replica's report. Requests routed there since the last report are assumed to be
+// part of it and no longer counted separately.
 func (t *Routes) Update(r Replica) {
 	s, ok := t.byName[r.Name]
 	if !ok {
@@ -91,7 +93,7 @@ func (t *Routes) Update(r Replica) {
 		if s < 0 {
 			s = len(t.slots)
 			t.slots = append(t.slots, slot{})
-			t.index.widen(len(t.slots))
+			t.index.growSlots(len(t.slots))
 			t.live = make([]uint64, t.index.width)
 			t.depth = make([]int, 64*t.index.width)
 		}
@@ -100,57 +102,59 @@ func (t *Routes) Update(r Replica) {
 	t.slots[s] = slot{Replica: r, used: true, salt: hashOf(r.Name)}
 }
 
-// Remove forgets a replica and its blocks.
+// Remove deletes a replica and its blocks.
 func (t *Routes) Remove(name string) {
 	if s, ok := t.byName[name]; ok {
 		delete(t.byName, name)
 		t.slots[s] = slot{}
-		t.index.drop(s)
+		t.index.removeSlot(s)
 	}
 }
 
-// Blocks takes what changed in a replica's blocks; evicted goes first. A replica that was never reported is passed over.
-func (t *Routes) Blocks(name string, evicted, committed []uint64) {
+// UpdateBlocks applies the changes in a replica's blocks, evictions first. It ignores a replica
+// without a report.
+func (t *Routes) UpdateBlocks(name string, evicted, committed []uint64) {
 	s, ok := t.byName[name]
 	if !ok {
 		return
 	}
 	for _, b := range evicted {
-		t.index.evict(s, b)
+		t.index.remove(s, b)
 	}
 	for _, b := range committed {
-		t.index.commit(s, b)
+		t.index.add(s, b)
 	}
 }
 
-// Reset takes a snapshot: these are all the blocks that a replica holds.
-func (t *Routes) Reset(name string, committed []uint64) {
+// ResetBlocks applies a snapshot: committed are all blocks that the replica holds.
+func (t *Routes) ResetBlocks(name string, committed []uint64) {
 	if s, ok := t.byName[name]; ok {
-		t.index.drop(s)
-		t.Blocks(name, nil, committed)
+		t.index.removeSlot(s)
+		t.UpdateBlocks(name, nil, committed)
 	}
 }
 
-// Held returns the blocks of a replica, in no order: what a snapshot of it tells.
-func (t *Routes) Held(name string) []uint64 {
+// BlocksOf returns the blocks of a replica, in no order, as in a snapshot.
+func (t *Routes) BlocksOf(name string) []uint64 {
 	if s, ok := t.byName[name]; ok {
-		return t.index.of(s)
+		return t.index.blocks(s)
 	}
 	return nil
 }
 
-// Has reports whether a replica has loaded files of a revision.
-func (t *Routes) Has(revision string) bool {
+// HasRevision reports whether a replica loaded the files of a revision.
+func (t *Routes) HasRevision(revision string) bool {
 	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.used && s.Revision == revision })
 }
 
-// Replicas is how many are known.
+// Replicas returns the number of replicas.
 func (t *Routes) Replicas() int { return len(t.byName) }
 
-// Route chooses the replica where the first token costs least (see the package's comment), and counts the request as
-// sent there. Ties go by a hash of request and replica: evenly, and the same way in every router.
+// Route chooses the replica with the lowest cost (see the package's comment) and counts the request
+// as sent there. A hash of request and replica breaks ties, so that they spread evenly and every
+// router decides the same.
 func (t *Routes) Route(r Request) Decision {
-	fair := t.screen(r)
+	fair := t.exclude(r)
 	t.index.match(r.Hashes, t.live, t.depth)
 	d, id := Decision{ID: r.ID, Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
 	best := t.best[:0]
@@ -159,27 +163,30 @@ func (t *Routes) Route(r Request) Decision {
 		if !s.used {
 			continue
 		}
-		c := ranked{slot: i, why: s.why, cost: t.cost(s, r.Tokens, t.depth[i]) + s.fetch(r.Adapter), tie: mix(id ^ s.salt)}
-		if c.why == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
-			c.why = OverShare
+		c := ranked{
+			slot: i, excluded: s.excluded, cost: t.cost(s, r.Tokens, t.depth[i]) + s.adapterCost(r.Adapter),
+			tie: mix(id ^ s.salt),
 		}
-		d.Counts[c.why]++
-		best = keep(best, c)
+		if c.excluded == Eligible && float64(s.load()) > fair+float64(s.MaxSequences)*shareSlack {
+			c.excluded = OverShare
+		}
+		d.Counts[c.excluded]++
+		best = insertTop(best, c)
 	}
 	t.best = best
-	t.decide(&d, best)
+	t.choose(&d, best)
 	return d
 }
 
-// screen says of each slot whether it may be chosen, marks as live those whose blocks matter, and returns the fair share:
-// shareFactor times the mean load of the eligible.
-func (t *Routes) screen(r Request) float64 {
+// exclude sets the exclusion of each slot, marks as live those whose blocks matter, and returns the
+// fair share: shareFactor times the mean load of the eligible replicas.
+func (t *Routes) exclude(r Request) float64 {
 	clear(t.live)
 	clear(t.depth)
 	var load, eligible int
 	for i := range t.slots {
 		s := &t.slots[i]
-		switch s.why = s.excluded(r); s.why {
+		switch s.excluded = s.exclusion(r); s.excluded {
 		case Eligible:
 			load += s.load()
 			eligible++
@@ -191,47 +198,47 @@ func (t *Routes) screen(r Request) float64 {
 	return shareFactor * float64(load) / float64(max(1, eligible))
 }
 
-// decide takes the first of the order, where it may be chosen.
-func (t *Routes) decide(d *Decision, best []ranked) {
+// choose takes the first of the ranked replicas if it may be chosen.
+func (t *Routes) choose(d *Decision, best []ranked) {
 	d.Candidates = make([]Candidate, len(best))
 	for i, c := range best {
 		d.Candidates[i] = t.candidate(c, d.Tokens, d.Adapter)
 	}
-	if len(best) == 0 || best[0].why > Avoided {
+	if len(best) == 0 || best[0].excluded > Avoided {
 		return
 	}
 	d.Name, d.OK = d.Candidates[0].Name, true
 	s, prefill := &t.slots[best[0].slot], d.Candidates[0].Prefill
 	s.routed++
-	s.tokens += prefill
-	if d.Candidates[0].Adapter == OnDisk && !slices.Contains(s.coming, d.Adapter) {
-		s.coming = append(s.coming, d.Adapter)
+	s.routedTokens += prefill
+	if d.Candidates[0].Adapter == OnDisk && !slices.Contains(s.loading, d.Adapter) {
+		s.loading = append(s.loading, d.Adapter)
 	}
-	t.typical += (float64(prefill) - t.typical) / typicalOver
+	t.meanPrefill += (float64(prefill) - t.meanPrefill) / meanWindow
 }
 
 // ranked is a replica in the order of preference.
 type ranked struct {
 	slot, cost int
-	why        Exclusion
+	excluded   Exclusion
 	tie        uint64
 }
 
 func (a *ranked) before(b *ranked) bool {
 	switch {
-	case a.why != b.why:
-		return a.why < b.why
+	case a.excluded != b.excluded:
+		return a.excluded < b.excluded
 	case a.cost != b.cost:
 		return a.cost < b.cost
 	}
 	return a.tie < b.tie
 }
 
-// keep inserts c into the order, of which only the first explained are of interest.
-func keep(best []ranked, c ranked) []ranked {
-	if len(best) < explained {
+// insertTop inserts c into the sorted list of the best maxCandidates.
+func insertTop(best []ranked, c ranked) []ranked {
+	if len(best) < maxCandidates {
 		best = append(best, c)
-	} else if !c.before(&best[explained-1]) {
+	} else if !c.before(&best[maxCandidates-1]) {
 		return best
 	}
 	i := len(best) - 1
@@ -242,7 +249,7 @@ func keep(best []ranked, c ranked) []ranked {
 	return best
 }
 
-// hashOf is FNV-1a: the same in every process.
+// hashOf returns the FNV-1a hash, which is the same in every process.
 func hashOf(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -251,7 +258,7 @@ func hashOf(s string) uint64 {
 	return h
 }
 
-// mix spreads every bit of h over all of them (the finalizer of splitmix64).
+// mix spreads every bit of h over all bits (the finalizer of splitmix64).
 func mix(h uint64) uint64 {
 	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
 	h = (h ^ h>>27) * 0x94d049bb133111eb

@@ -6,17 +6,18 @@ import (
 	"troupe/core/route"
 )
 
-// TestRouteKeepsToTheRevision: a request that has output goes to no replica with other files.
-func TestRouteKeepsToTheRevision(t *testing.T) {
+// TestRouteKeepsRevision checks that a request with output is never routed to a replica with other
+// files.
+func TestRouteKeepsRevision(t *testing.T) {
 	r := route.NewRoutes()
 	r.Update(route.Replica{Name: "m-0", State: route.Serving, MaxSequences: 4, Revision: "x", Running: 3})
 	r.Update(route.Replica{Name: "m-1", State: route.Serving, MaxSequences: 4, Revision: "y"})
 	for revision, want := range map[string]string{"": "m-1", "x": "m-0", "y": "m-1", "z": ""} {
 		if d := r.Route(route.Request{ID: "r", Tokens: 8, Revision: revision}); d.Name != want || d.OK != (want != "") {
-			t.Errorf("begun with %q: %s, %s", revision, d.Name, d.Why())
+			t.Errorf("output of revision %q: %s, %s", revision, d.Name, d.Why())
 		}
 	}
-	if !r.Has("y") || r.Has("z") {
-		t.Error("which revisions there are")
+	if !r.HasRevision("y") || r.HasRevision("z") {
+		t.Error("HasRevision is wrong")
 	}
 }

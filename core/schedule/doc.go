@@ -1,8 +1,8 @@
-// Package schedule chooses devices for replicas: how many replicas a deployment has, on which device each of them
-// goes, which change comes next, and which of them may serve. Every decision is explained.
+// Package schedule decides how many replicas a deployment has, on which GPU each is placed, which
+// change comes next, and which replicas may serve. Every decision comes with a reason.
 //
-//   - Place chooses a device for one replica; Rebalance moves one to a better device.
-//   - Next compares the replicas of a deployment with what was asked for, and returns one change.
-//   - Scaler raises and lowers the number of replicas by their load.
-//   - Judge compares the files that a replica has loaded with those of its revision.
+//   - Place chooses a GPU for one replica. Rebalance moves one replica to a better GPU.
+//   - NextChange compares the replicas of a deployment with its spec and returns one change.
+//   - Scaler raises and lowers the number of replicas with the load.
+//   - Judge compares the files that a replica loaded with those of its revision.
 package schedule

@@ -15,14 +15,14 @@ type GPU struct {
 	Node        string
 	Name        string
 	Memory      hbm.Budget
-	Siblings    int  // replicas of the same model on it
-	Draining    bool // it or its node
-	Quarantined bool // it is not to be trusted
-	Avoid       bool // it refused this replica lately
-	Silent      bool // it did not answer, so that nothing else is known of it
+	Siblings    int  // replicas of the same model on this GPU
+	Draining    bool // the GPU or its node drains
+	Quarantined bool // failed, and takes no replicas
+	Avoid       bool // refused this replica recently
+	Silent      bool // did not answer; the other fields may be unset
 }
 
-// String is the GPU's name in texts: "node-a/gpu-0".
+// String returns the GPU's name as "node-a/gpu-0".
 func (g GPU) String() string {
 	if g.Node == "" {
 		return g.Name
@@ -30,9 +30,10 @@ func (g GPU) String() string {
 	return g.Node + "/" + g.Name
 }
 
-// Place chooses the GPU for a replica: one with the fewest siblings, since these share its speed; of these on the node with
-// the fewest, then with the most memory to spare, then by name. Memory is counted as hbm.Budget does. Where none will do, ok
-// is false and why counts the reasons: "2 of 3 short of memory by 1.2 GiB or more; 1 draining".
+// Place chooses the GPU for a replica. Siblings share a GPU's speed, so a GPU with the fewest
+// siblings comes first, then the node with the fewest, then the most spare memory, then the name.
+// hbm.Budget counts the memory. If no GPU fits, ok is false and why counts the reasons: "2 of 3
+// short of memory by 1.2 GiB or more; 1 draining".
 func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	var fit []GPU
 	onNode := make(map[string]int)
@@ -43,20 +44,25 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 		}
 	}
 	if len(fit) == 0 {
-		return GPU{}, noRoom(need, gpus), false
+		return GPU{}, explainNoRoom(need, gpus), false
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
 			cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
-	why = fmt.Sprintf("%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus))
+	why = fmt.Sprintf(
+		"%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus),
+	)
 	if best.Node != "" && len(onNode) > 1 {
-		why += fmt.Sprintf("; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node, onNode[best.Node])
+		why += fmt.Sprintf(
+			"; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node,
+			onNode[best.Node],
+		)
 	}
 	return best, why, true
 }
 
-// short is how many bytes are missing for a replica; 0: none.
+// short returns the number of bytes missing for a replica, or 0.
 func (g GPU) short(need hbm.Need) int64 {
 	if _, over := g.Memory.Add(need); over != nil {
 		return over.Short
@@ -64,8 +70,9 @@ func (g GPU) short(need hbm.Need) int64 {
 	return 0
 }
 
-// Closest is the refusal of the GPU that is short of the least memory, of those that lack nothing else; nil where there is none.
-func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+// ClosestFit returns the shortage of the GPU that lacks the least memory and is otherwise usable,
+// or nil if no GPU lacks only memory.
+func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 	for _, g := range gpus {
 		_, over := g.Memory.Add(need)
 		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
@@ -75,10 +82,10 @@ func Closest(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
 	return least
 }
 
-// spare is the memory beside what the replicas need.
+// spare returns the memory that the replicas' minimum does not use.
 func (g GPU) spare() int64 { return g.Memory.KV() - g.Memory.Min }
 
-func noRoom(need hbm.Need, gpus []GPU) string {
+func explainNoRoom(need hbm.Need, gpus []GPU) string {
 	if len(gpus) == 0 {
 		return "no GPU"
 	}
@@ -103,12 +110,17 @@ func noRoom(need hbm.Need, gpus []GPU) string {
 	}
 	var parts []string
 	if short > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), units.FormatBytes(by)))
+		parts = append(
+			parts, fmt.Sprintf("%d of %d short of memory by %s or more", short, len(gpus), units.FormatBytes(by)),
+		)
 	}
 	for _, r := range []struct {
 		n   int
 		why string
-	}{{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"}, {silent, "did not answer"}} {
+	}{
+		{quarantined, "quarantined"}, {draining, "draining"}, {avoided, "refused it lately"},
+		{silent, "did not answer"},
+	} {
 		if r.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", r.n, r.why))
 		}

@@ -12,21 +12,90 @@ func TestPlace(t *testing.T) {
 	for name, tc := range map[string]struct {
 		gpus []GPU
 		want string
-		why  string // part of it
+		why  string // a substring
 	}{
-		"most free memory":               {[]GPU{{Name: "a", Memory: hbm.Budget{Total: 2 * gib}}, {Name: "b", Memory: hbm.Budget{Total: 3 * gib}}}, "b", "b has 3 GiB to spare, of 2 of 2 with room"},
-		"ties by name":                   {[]GPU{{Name: "b", Memory: hbm.Budget{Total: 2 * gib}}, {Name: "a", Memory: hbm.Budget{Total: 2 * gib}}}, "a", ""},
-		"ties by node":                   {[]GPU{{Node: "y", Name: "a", Memory: hbm.Budget{Total: 2 * gib}}, {Node: "x", Name: "b", Memory: hbm.Budget{Total: 2 * gib}}}, "x/b", ""},
-		"away from its siblings":         {[]GPU{{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Siblings: 1}, {Name: "b", Memory: hbm.Budget{Total: 2 * gib}}}, "b", ""},
-		"not where it is draining":       {[]GPU{{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Draining: true}, {Name: "b", Memory: hbm.Budget{Total: 2 * gib}}}, "b", ""},
-		"not where it is quarantined":    {[]GPU{{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Quarantined: true, Draining: true}, {Name: "b", Memory: hbm.Budget{Total: 1}}}, "", "1 of 2 short of memory by 1024 MiB or more; 1 quarantined"},
-		"not where it is silent":         {[]GPU{{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Silent: true}, {Name: "b", Memory: hbm.Budget{Total: 2 * gib}}}, "b", "of 1 of 2 with room"},
-		"over nodes before GPUs":         {[]GPU{{Node: "x", Name: "0", Memory: hbm.Budget{Total: gib}, Siblings: 1}, {Node: "x", Name: "1", Memory: hbm.Budget{Total: 9 * gib}}, {Node: "y", Name: "0", Memory: hbm.Budget{Total: gib}}}, "y/0", "y/0 has 1 GiB to spare, of 3 of 3 with room; it has the fewest of the model's replicas, 0, and y has 0"},
-		"siblings without room":          {[]GPU{{Node: "x", Name: "0", Siblings: 1}, {Node: "x", Name: "1", Memory: hbm.Budget{Total: gib}}, {Node: "y", Name: "0", Memory: hbm.Budget{Total: gib}, Siblings: 2}}, "x/1", "it has the fewest of the model's replicas, 0, and x has 1"},
-		"a GPU of its own before a node": {[]GPU{{Node: "x", Name: "0", Siblings: 1}, {Node: "x", Name: "1", Siblings: 1}, {Node: "x", Name: "2", Memory: hbm.Budget{Total: gib}}, {Node: "y", Name: "0", Memory: hbm.Budget{Total: 9 * gib}, Siblings: 1}}, "x/2", ""},
-		"over GPUs of a node":            {[]GPU{{Node: "x", Name: "0", Memory: hbm.Budget{Total: 9 * gib}, Siblings: 1}, {Node: "x", Name: "1", Memory: hbm.Budget{Total: gib}}}, "x/1", ""},
-		"nowhere, and why":               {[]GPU{{Name: "a", Memory: hbm.Budget{Total: gib / 2}}, {Name: "b"}, {Name: "c", Draining: true}, {Name: "d", Avoid: true, Memory: hbm.Budget{Total: gib}}, {Name: "e", Silent: true}}, "", "2 of 5 short of memory by 512 MiB or more; 1 draining; 1 refused it lately; 1 did not answer"},
-		"nowhere, for want of a GPU":     {nil, "", "no GPU"},
+		"most free memory": {
+			[]GPU{{Name: "a", Memory: hbm.Budget{Total: 2 * gib}}, {Name: "b", Memory: hbm.Budget{Total: 3 * gib}}},
+			"b", "b has 3 GiB to spare, of 2 of 2 with room",
+		},
+		"ties by name": {
+			[]GPU{{Name: "b", Memory: hbm.Budget{Total: 2 * gib}}, {Name: "a", Memory: hbm.Budget{Total: 2 * gib}}},
+			"a", "",
+		},
+		"ties by node": {
+			[]GPU{
+				{Node: "y", Name: "a", Memory: hbm.Budget{Total: 2 * gib}},
+				{Node: "x", Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
+			},
+			"x/b", "",
+		},
+		"away from its siblings": {
+			[]GPU{
+				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Siblings: 1},
+				{Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
+			},
+			"b", "",
+		},
+		"not on a draining GPU": {
+			[]GPU{
+				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Draining: true},
+				{Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
+			},
+			"b", "",
+		},
+		"not on a quarantined GPU": {
+			[]GPU{
+				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Quarantined: true, Draining: true},
+				{Name: "b", Memory: hbm.Budget{Total: 1}},
+			},
+			"", "1 of 2 short of memory by 1024 MiB or more; 1 quarantined",
+		},
+		"not on a silent GPU": {
+			[]GPU{
+				{Name: "a", Memory: hbm.Budget{Total: 3 * gib}, Silent: true},
+				{Name: "b", Memory: hbm.Budget{Total: 2 * gib}},
+			},
+			"b", "of 1 of 2 with room",
+		},
+		"over nodes before GPUs": {
+			[]GPU{
+				{Node: "x", Name: "0", Memory: hbm.Budget{Total: gib}, Siblings: 1},
+				{Node: "x", Name: "1", Memory: hbm.Budget{Total: 9 * gib}},
+				{Node: "y", Name: "0", Memory: hbm.Budget{Total: gib}},
+			},
+			"y/0",
+			"y/0 has 1 GiB to spare, of 3 of 3 with room; it has the fewest of the model's replicas, 0, and y has 0",
+		},
+		"siblings without room": {
+			[]GPU{
+				{Node: "x", Name: "0", Siblings: 1}, {Node: "x", Name: "1", Memory: hbm.Budget{Total: gib}},
+				{Node: "y", Name: "0", Memory: hbm.Budget{Total: gib}, Siblings: 2},
+			},
+			"x/1", "it has the fewest of the model's replicas, 0, and x has 1",
+		},
+		"a GPU of its own before a node": {
+			[]GPU{
+				{Node: "x", Name: "0", Siblings: 1}, {Node: "x", Name: "1", Siblings: 1},
+				{Node: "x", Name: "2", Memory: hbm.Budget{Total: gib}},
+				{Node: "y", Name: "0", Memory: hbm.Budget{Total: 9 * gib}, Siblings: 1},
+			},
+			"x/2", "",
+		},
+		"over GPUs of a node": {
+			[]GPU{
+				{Node: "x", Name: "0", Memory: hbm.Budget{Total: 9 * gib}, Siblings: 1},
+				{Node: "x", Name: "1", Memory: hbm.Budget{Total: gib}},
+			},
+			"x/1", "",
+		},
+		"nowhere": {
+			[]GPU{
+				{Name: "a", Memory: hbm.Budget{Total: gib / 2}}, {Name: "b"}, {Name: "c", Draining: true},
+				{Name: "d", Avoid: true, Memory: hbm.Budget{Total: gib}}, {Name: "e", Silent: true},
+			},
+			"", "2 of 5 short of memory by 512 MiB or more; 1 draining; 1 refused it lately; 1 did not answer",
+		},
+		"no GPU": {nil, "", "no GPU"},
 	} {
 		got, why, ok := Place(hbm.Need{Fixed: gib}, tc.gpus)
 		if got.String() != tc.want || ok != (tc.want != "") || !strings.Contains(why, tc.why) {
@@ -35,16 +104,17 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-func TestClosest(t *testing.T) {
+func TestClosestFit(t *testing.T) {
 	need := hbm.Need{Fixed: 10}
 	gpus := []GPU{
-		{Name: "a", Memory: hbm.Budget{Total: 4}}, {Name: "b", Memory: hbm.Budget{Total: 7}}, {Name: "c", Memory: hbm.Budget{Total: 9}, Draining: true},
+		{Name: "a", Memory: hbm.Budget{Total: 4}}, {Name: "b", Memory: hbm.Budget{Total: 7}},
+		{Name: "c", Memory: hbm.Budget{Total: 9}, Draining: true},
 		{Name: "d", Memory: hbm.Budget{Total: 20}, Avoid: true},
 	}
-	if over := Closest(need, gpus); over == nil || over.Short != 3 || over.Budget.Total != 7 {
+	if over := ClosestFit(need, gpus); over == nil || over.Short != 3 || over.Budget.Total != 7 {
 		t.Errorf("%+v", over)
 	}
-	if over := Closest(need, gpus[2:]); over != nil {
+	if over := ClosestFit(need, gpus[2:]); over != nil {
 		t.Errorf("%+v", over)
 	}
 }

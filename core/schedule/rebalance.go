@@ -6,31 +6,36 @@ import (
 	"slices"
 )
 
-// Move is a replica that is better placed on another GPU.
+// Move moves a replica to a better GPU.
 type Move struct {
-	Copy string
-	To   GPU
-	Why  string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
+	Replica string
+	To      GPU
+	Why     string // "m-2 moves from a/gpu-0 to b/gpu-0: a has 3 replicas of the model, b none"
 }
 
-// Rebalance decides whether one of a deployment's replicas, which all serve and are as asked for, is better placed
-// elsewhere: where its GPU has two more of them than another one, or one more and its node two more than that one's node.
-// It goes where Place puts it, with as much memory for KV blocks as it holds now. Of a GPU's replicas the
-// least loaded goes, and of these the newest.
+// Rebalance returns a move of one replica to a better GPU, if there is one. All replicas of the
+// deployment must serve and match the spec. A replica moves if its GPU has at least two more
+// replicas than the target, or one more if its node also has at least two more than the target's
+// node. Place chooses the target, with as much memory for KV blocks as the replica holds now. From
+// a GPU it moves the least loaded replica, and of equals the newest.
 //
-// Invariant: every move lessens the sum of squares of the replicas per GPU, or leaves that and lessens the one per node. So
-// moves come to an end, and none is ever undone by the next.
-func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
+// Invariant: every move reduces the sum of squares of the replicas per GPU, or keeps that sum and
+// reduces the same sum per node. A sequence of moves therefore ends, and the next move never undoes
+// one.
+func Rebalance(replicas []Replica, gpus []GPU) (Move, bool) {
 	onNode := make(map[string]int)
 	for _, g := range gpus {
 		onNode[g.Node] += g.Siblings
 	}
-	crowded := slices.Clone(gpus)
-	slices.SortFunc(crowded, func(a, b GPU) int {
-		return cmp.Or(cmp.Compare(b.Siblings, a.Siblings), cmp.Compare(onNode[b.Node], onNode[a.Node]), cmp.Compare(a.String(), b.String()))
+	fullestFirst := slices.Clone(gpus)
+	slices.SortFunc(fullestFirst, func(a, b GPU) int {
+		return cmp.Or(
+			cmp.Compare(b.Siblings, a.Siblings), cmp.Compare(onNode[b.Node], onNode[a.Node]),
+			cmp.Compare(a.String(), b.String()),
+		)
 	})
-	for _, from := range crowded {
-		c, ok := leaver(copies, from)
+	for _, from := range fullestFirst {
+		c, ok := leastLoaded(replicas, from)
 		if !ok {
 			continue
 		}
@@ -38,34 +43,39 @@ func Rebalance(copies []Copy, gpus []GPU) (Move, bool) {
 		if !ok {
 			continue
 		}
-		crowd, nodes := from.Siblings-to.Siblings, onNode[from.Node]-onNode[to.Node]
-		what, there, these, those := from.String(), to.String(), from.Siblings, to.Siblings
+		moreOnGPU, moreOnNode := from.Siblings-to.Siblings, onNode[from.Node]-onNode[to.Node]
+		source, target, atSource, atTarget := from.String(), to.String(), from.Siblings, to.Siblings
 		switch {
-		case nodes >= 2 && crowd >= 1:
-			what, there, these, those = from.Node, to.Node, onNode[from.Node], onNode[to.Node]
-		case crowd < 2:
+		case moreOnNode >= 2 && moreOnGPU >= 1:
+			source, target, atSource, atTarget = from.Node, to.Node, onNode[from.Node], onNode[to.Node]
+		case moreOnGPU < 2:
 			continue
 		}
 		return Move{c.Name, to, fmt.Sprintf("%s moves from %s to %s: %s has %d replicas of the model, %s %s",
-			c.Name, from, to, what, these, there, none(those))}, true
+			c.Name, from, to, source, atSource, target, countOrNone(atTarget))}, true
 	}
 	return Move{}, false
 }
 
-// leaver is the replica on a GPU that has the least to move.
-func leaver(copies []Copy, from GPU) (c Copy, ok bool) {
-	on := slices.DeleteFunc(slices.Clone(copies), func(c Copy) bool { return c.Node != from.Node || c.GPU != from.Name })
+// leastLoaded returns the replica of a GPU with the fewest sequences to migrate.
+func leastLoaded(replicas []Replica, from GPU) (c Replica, ok bool) {
+	on := slices.DeleteFunc(
+		slices.Clone(replicas),
+		func(c Replica) bool { return c.Node != from.Node || c.GPU != from.Name },
+	)
 	if len(on) == 0 {
-		return Copy{}, false
+		return Replica{}, false
 	}
-	return slices.MinFunc(on, func(a, b Copy) int { return cmp.Or(cmp.Compare(a.Load, b.Load), -byNumber(a, b)) }), true
+	return slices.MinFunc(on, func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(a.Load, b.Load), -compareAge(a, b))
+	}), true
 }
 
 func without(gpus []GPU, one GPU) []GPU {
 	return slices.DeleteFunc(slices.Clone(gpus), func(g GPU) bool { return g.Node == one.Node && g.Name == one.Name })
 }
 
-func none(n int) string {
+func countOrNone(n int) string {
 	if n == 0 {
 		return "none"
 	}

@@ -1,12 +1,12 @@
 package schedule
 
-// Revision is what a deployment asks for, or what a replica has, of a model's files.
+// Revision identifies the model files that a deployment wants, or that a replica loaded.
 type Revision struct {
 	Digest string // empty: not known yet
-	Deploy uint64 // the models.deploy that it is of
+	Deploy uint64 // number of the models.deploy command
 }
 
-// Same reports whether a replica with the files that were found is one of those that are wanted.
+// Same reports whether a replica with the found revision is one of the wanted replicas.
 func (want Revision) Same(found Revision) bool {
 	if want.Digest != "" && found.Digest != "" {
 		return want.Digest == found.Digest
@@ -14,17 +14,17 @@ func (want Revision) Same(found Revision) bool {
 	return want.Deploy == found.Deploy
 }
 
-// FileVerdict is what becomes of a replica that has loaded its files.
+// FileVerdict is what happens to a replica that loaded its files.
 type FileVerdict uint8
 
 const (
-	Ignore  FileVerdict = iota // it is of an earlier models.deploy, or says nothing of its files
-	Record                     // its files are the first of this models.deploy: they make the revision
-	Confirm                    // its files are the revision's: it may serve
-	Reject                     // it has other files
+	Ignore  FileVerdict = iota // the files are of an earlier models.deploy, or unknown
+	Record                     // the files are the first of this models.deploy and become the revision
+	Confirm                    // the files are those of the revision; the replica may serve
+	Reject                     // the files differ from the revision
 )
 
-// Judge compares the files that a replica has found with those that are wanted.
+// Judge compares the revision that a replica found with the wanted one.
 func Judge(want, found Revision) FileVerdict {
 	switch {
 	case found.Digest == "":

@@ -6,102 +6,109 @@ import (
 	"time"
 )
 
-// Scaling is how a deployment follows its load. A field that is not given has its default.
+// Scaling configures how a deployment follows its load. A zero field has its default.
 type Scaling struct {
-	Low, High int           // replicas; each at least 1
-	UpAt      float64       // use of what serves, from which on one more is wanted; default 0.85
-	QueueAt   float64       // waiting sequences per place, from which on one more is wanted; default 0.125
-	DownAt    float64       // use of what would be left, up to which one less will do; below UpAt; default 0.6
-	UpAfter   time.Duration // that it must have been too much; default 5 s
-	DownAfter time.Duration // that it must have been little; default 60 s
-	CoolDown  time.Duration // between the end of a change and the next; default 30 s
+	MinReplicas, MaxReplicas int     // number of replicas; each at least 1
+	UpAt                     float64 // use of the serving replicas from which one more is wanted; default 0.85
+	QueueAt                  float64 // waiting sequences per place from which one more is wanted; default 0.125
+	// DownAt is the use of the remaining replicas up to which one fewer is enough. It is less than
+	// UpAt; default 0.6.
+	DownAt    float64
+	UpAfter   time.Duration // how long the load must be too high; default 5 s
+	DownAfter time.Duration // how long the load must be low; default 60 s
+	CoolDown  time.Duration // between the end of a change and the next change; default 30 s
 }
 
-// Load is a deployment as observed, summed over the replicas that serve.
+// Load is the observed load of a deployment, summed over the serving replicas.
 type Load struct {
 	Want      int  // replicas, as decided last
-	Serving   int  // of them
-	Changing  bool // a change is being carried out
+	Serving   int  // replicas that serve
+	Changing  bool // a change is in progress
 	Running   int  // sequences
 	Waiting   int
 	Places    int // sequences that may run at once
 	KVBlocks  int
-	KVFree    int     // blocks, empty or evictable
+	KVFree    int     // blocks that are empty or evictable
 	TokenRate float64 // tokens computed per second, of prompts and outputs
 }
 
-// Scaler decides how many replicas a deployment is to have, one more or one less at a time. It remembers how long
-// the load has been what it is. It is a value for one owner.
+// Scaler decides how many replicas a deployment has, in steps of one. It remembers how long the
+// load has been high or low. It is not safe for concurrent use.
 //
-// A constant load settles: one less is wanted only if what would be left is used less than DownAt, and one more only if what
-// serves is used more than UpAt, which is higher. Where sequences queue though there are places, the device is the limit;
-// the rate at which it computed then is what a replica can do, and no more than DownAt of it is asked of fewer. This is
-// learnt by going too low once.
+// With a constant load the number becomes constant: one fewer is wanted only if the remaining
+// replicas would be used less than DownAt, and one more only if the serving ones are used more than
+// UpAt, which is higher. If sequences queue although there are places, the device is the limit. The
+// token rate at that time is then the capacity of a replica, and scaling down never plans with more
+// than DownAt of it. The Scaler learns this by once going too low.
 type Scaler struct {
 	Scaling
-	settled time.Time // when a change was last decided or seen to be under way
-	much    time.Time // since when the load is too much; zero: it is not
-	little  time.Time // since when one less would do; zero: it would not
-	able    float64   // tokens per second that a replica computed while sequences queued; 0: they never did
+	lastChange      time.Time // when a change was last decided or seen in progress
+	overSince       time.Time // since when the load is too high; zero: it is not
+	underSince      time.Time // since when one fewer replica is enough; zero: it is not
+	replicaCapacity float64   // tokens per second that a replica computed while sequences queued; 0: never queued
 }
 
-// NewScaler fills in the defaults.
+// NewScaler returns a Scaler with defaults for the zero fields of s.
 func NewScaler(s Scaling) *Scaler {
-	s.Low = max(1, s.Low)
-	s.High = max(s.Low, s.High)
+	s.MinReplicas = max(1, s.MinReplicas)
+	s.MaxReplicas = max(s.MinReplicas, s.MaxReplicas)
 	s.UpAt, s.QueueAt, s.DownAt = cmp.Or(s.UpAt, 0.85), cmp.Or(s.QueueAt, 0.125), cmp.Or(s.DownAt, 0.6)
 	s.UpAfter, s.DownAfter = cmp.Or(s.UpAfter, 5*time.Second), cmp.Or(s.DownAfter, time.Minute)
 	s.CoolDown = cmp.Or(s.CoolDown, 30*time.Second)
 	return &Scaler{Scaling: s}
 }
 
-// Scale takes an observation and returns how many replicas there are to be: within Low and High, and one more or less than
-// l.Want at the most where that is, too. A deployment with no replicas is stopped, and stays so: only an operator starts it.
+// Scale takes an observation and returns the wanted number of replicas, between MinReplicas and
+// MaxReplicas. If l.Want is in that range, the result differs from it by at most one. A deployment
+// with no replicas is stopped and stays stopped: only an operator starts it.
 func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	if l.Want == 0 {
-		s.settle(now)
+		s.startCoolDown(now)
 		return 0, "stopped"
 	}
-	if want = min(max(l.Want, s.Low), s.High); want != l.Want {
-		return want, fmt.Sprintf("%d is not within %d and %d", l.Want, s.Low, s.High)
+	if want = min(max(l.Want, s.MinReplicas), s.MaxReplicas); want != l.Want {
+		return want, fmt.Sprintf("%d is not between %d and %d", l.Want, s.MinReplicas, s.MaxReplicas)
 	}
 	if l.Changing || l.Serving != l.Want || l.Serving == 0 {
-		s.settle(now)
-		return want, fmt.Sprintf("%d of %d serve; a change is being carried out", l.Serving, l.Want)
+		s.startCoolDown(now)
+		return want, fmt.Sprintf("%d of %d serve; a change is in progress", l.Serving, l.Want)
 	}
-	much, little, why := s.judge(l)
-	since(&s.much, now, much)
-	since(&s.little, now, little)
-	if s.queues(l) && now.Sub(s.much) >= s.UpAfter {
-		s.able = max(s.able, l.TokenRate/float64(l.Serving))
+	much, little, why := s.compare(l)
+	trackSince(&s.overSince, now, much)
+	trackSince(&s.underSince, now, little)
+	if s.queueing(l) && now.Sub(s.overSince) >= s.UpAfter {
+		s.replicaCapacity = max(s.replicaCapacity, l.TokenRate/float64(l.Serving))
 	}
 	switch {
-	case much && want == s.High:
-		return want, why + "; already the most"
-	case little && want == s.Low:
-		return want, why + "; already the least"
-	case !s.settled.IsZero() && now.Sub(s.settled) < s.CoolDown:
-		return want, fmt.Sprintf("%s; the last change ended %s ago", why, now.Sub(s.settled).Round(time.Second))
-	case much && now.Sub(s.much) >= s.UpAfter:
-		why = fmt.Sprintf("%s for %s", why, now.Sub(s.much).Round(time.Second))
-		s.settle(now)
+	case much && want == s.MaxReplicas:
+		return want, why + "; already the maximum"
+	case little && want == s.MinReplicas:
+		return want, why + "; already the minimum"
+	case !s.lastChange.IsZero() && now.Sub(s.lastChange) < s.CoolDown:
+		return want, fmt.Sprintf("%s; the last change ended %s ago", why, now.Sub(s.lastChange).Round(time.Second))
+	case much && now.Sub(s.overSince) >= s.UpAfter:
+		why = fmt.Sprintf("%s for %s", why, now.Sub(s.overSince).Round(time.Second))
+		s.startCoolDown(now)
 		return want + 1, why
-	case little && now.Sub(s.little) >= s.DownAfter:
-		why = fmt.Sprintf("%s for %s", why, now.Sub(s.little).Round(time.Second))
-		s.settle(now)
+	case little && now.Sub(s.underSince) >= s.DownAfter:
+		why = fmt.Sprintf("%s for %s", why, now.Sub(s.underSince).Round(time.Second))
+		s.startCoolDown(now)
 		return want - 1, why
 	}
 	return want, why
 }
 
-// settle begins the cool-down again. A change that is refused is thus not decided again before it ends.
-func (s *Scaler) settle(now time.Time) { s.settled, s.much, s.little = now, time.Time{}, time.Time{} }
+// startCoolDown restarts the cool-down. A change that was refused is therefore not decided again
+// before the cool-down ends.
+func (s *Scaler) startCoolDown(now time.Time) {
+	s.lastChange, s.overSince, s.underSince = now, time.Time{}, time.Time{}
+}
 
-// judge compares the load with what serves, and with what would be left.
-func (s *Scaler) judge(l Load) (much, little bool, why string) {
+// compare compares the load with the serving replicas, and with one replica fewer.
+func (s *Scaler) compare(l Load) (much, little bool, why string) {
 	n, left := float64(l.Serving), float64(l.Serving-1)
 	use, of := l.use()
-	if s.queues(l) {
+	if s.queueing(l) {
 		return true, false, fmt.Sprintf("%d sequences wait for %d places", l.Waiting, l.Places)
 	}
 	why = fmt.Sprintf("%.0f%% of the %s in use", 100*use, of)
@@ -110,17 +117,19 @@ func (s *Scaler) judge(l Load) (much, little bool, why string) {
 		return true, false, why
 	case use*n > s.DownAt*left:
 		return false, false, why
-	case s.able > 0 && l.TokenRate > s.DownAt*s.able*left:
-		return false, false, fmt.Sprintf("%s, but %.0f tokens/s are too many for %d replicas", why, l.TokenRate, l.Serving-1)
+	case s.replicaCapacity > 0 && l.TokenRate > s.DownAt*s.replicaCapacity*left:
+		return false, false, fmt.Sprintf(
+			"%s, but %.0f tokens/s are too many for %d replicas", why, l.TokenRate, l.Serving-1,
+		)
 	}
 	return false, true, why
 }
 
-func (s *Scaler) queues(l Load) bool {
+func (s *Scaler) queueing(l Load) bool {
 	return ratio(float64(l.Waiting), float64(l.Places)) >= s.QueueAt
 }
 
-// use is the larger share of what serves: of the places, or of the KV blocks.
+// use returns the share of the serving replicas' places or KV blocks in use, whichever is larger.
 func (l Load) use() (use float64, of string) {
 	places := ratio(float64(l.Running+l.Waiting), float64(l.Places))
 	if blocks := ratio(float64(l.KVBlocks-l.KVFree), float64(l.KVBlocks)); blocks > places {
@@ -136,8 +145,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// since keeps the time from which on something holds.
-func since(t *time.Time, now time.Time, holds bool) {
+// trackSince sets t to the time since which a condition holds, or to zero if it does not.
+func trackSince(t *time.Time, now time.Time, holds bool) {
 	switch {
 	case !holds:
 		*t = time.Time{}

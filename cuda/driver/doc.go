@@ -11,6 +11,6 @@
 //   - A wait polls for some microseconds and then blocks in the library, which occupies a thread
 //     while the device works.
 //   - Copies are checked against allocations, because a GPU checks only pages.
-//   - A lost device accepts nothing any more: every call returns its fault, which is
+//   - A lost device no longer accepts work: every call returns its fault, which is
 //     cuda.ErrDeviceLost.
 package driver

@@ -47,7 +47,7 @@ func (e *events) take(d *device) (pooled, error) {
 	return pooled{*handle, e.generation}, nil
 }
 
-// put returns an event that no caller queries any more. A stream that waits for it still waits for
+// put returns an event that no caller queries any longer. A stream that waits for it still waits for
 // that record.
 func (e *events) put(p pooled) {
 	e.mu.Lock()
@@ -161,7 +161,7 @@ func (e *event) Sync() error {
 	return e.err
 }
 
-// over reports whether the driver need not be queried any more. After the context was emptied, the
+// over reports whether the driver no longer needs to be queried. After the context was emptied, the
 // error is errClosed.
 func (e *event) over() bool {
 	if !e.done && !e.stream.events.has(e.pooled) {

@@ -46,7 +46,7 @@ const (
 	OtherNUMA      Level = "another NUMA node"     // SYS
 )
 
-// Versions of the software between this process and the devices.
+// Versions are those of the software between this process and the devices.
 type Versions struct{ Driver, NVML, CUDA string }
 
 // ErrNoLibrary means that libnvidia-ml.so.1 is not available, or that this build cannot load it.

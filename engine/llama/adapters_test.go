@@ -18,9 +18,9 @@ import (
 	"troupe/testkit"
 )
 
-// arena is device memory for adapters, whose pages are given out in scrambled order.
+// arena is device memory for adapters whose pages are allocated in random order.
 type arena struct {
-	*engine.Adapters
+	*engine.AdapterMemory
 	device cuda.Device
 	model  string
 	pages  *lora.Pages
@@ -28,7 +28,7 @@ type arena struct {
 
 func newArena(t testing.TB, device cuda.Device, model string) *arena {
 	t.Helper()
-	a, err := engine.NewAdapters(device, 16)
+	a, err := engine.NewAdapterMemory(device, 16)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,15 +37,16 @@ func newArena(t testing.TB, device cuda.Device, model string) *arena {
 			t.Error(err)
 		}
 	})
-	numbers := a.Numbers()
-	rand.New(rand.NewPCG(9, 9)).Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
+	numbers := a.PageNumbers()
+	rand.New(rand.NewPCG(9, 9)).
+		Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
 	return &arena{a, device, model, lora.NewPages(numbers)}
 }
 
-// load brings a PEFT folder to the device.
+// load loads a PEFT folder into device memory.
 func (a *arena) load(t testing.TB, dir string) *engine.Adapter {
 	t.Helper()
-	file, err := llama.Format{}.OpenAdapter(a.model, dir, a.device.Info())
+	file, err := llama.Loader{}.OpenAdapter(a.model, dir, a.device.Info())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 	defer staged.Free()
 	pages, ok := a.pages.Allocate(file.Layout.Pages())
 	if !ok {
-		t.Fatalf("no %d pages are left", file.Layout.Pages())
+		t.Fatalf("fewer than %d pages are left", file.Layout.Pages())
 	}
 	adapter, err := a.Load(t.Context(), file, staged, pages)
 	if err != nil {
@@ -70,11 +71,11 @@ func (a *arena) put(t testing.TB, file engine.AdapterFile) *engine.Adapter {
 	return adapter
 }
 
-// TestAdapterTypeFollowsTheModel: an adapter is kept in the type of its model's matrices, which on
-// a GPU is not always the type that the device is best at.
-func TestAdapterTypeFollowsTheModel(t *testing.T) {
+// TestAdapterTypeFollowsModel checks that an adapter has the type of its model's matrices, even
+// on a device that prefers another type.
+func TestAdapterTypeFollowsModel(t *testing.T) {
 	image := func(best cuda.DType) []byte {
-		file, err := llama.Format{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
+		file, err := llama.Loader{}.OpenAdapter(testkit.Model(), filepath.Join(testkit.Model(), "adapters",
 			"psalms"), cuda.Info{Weights: best})
 		if err != nil {
 			t.Fatal(err)
@@ -85,12 +86,13 @@ func TestAdapterTypeFollowsTheModel(t *testing.T) {
 		}
 		return into
 	}
-	if !slices.Equal(image(cuda.BF16), image(cuda.F16)) { // the model is of F16
-		t.Error("on a device that is best at BF16, the adapter of a model of F16 is not of F16")
+	if !slices.Equal(image(cuda.BF16), image(cuda.F16)) { // the model has F16 matrices
+		t.Error("on a device that prefers BF16, the adapter of an F16 model is not F16")
 	}
 }
 
-// adapterGoldens: each adapter's reference outputs come out alone, and in a batch with every other adapter and none.
+// adapterGoldens checks the reference outputs of each adapter alone, and in a batch with all other
+// adapters and the base model.
 func adapterGoldens(t *testing.T, model, base string, goldens map[string]string) {
 	var gs []*generation
 	var wants [][]uint32
@@ -106,7 +108,7 @@ func adapterGoldens(t *testing.T, model, base string, goldens map[string]string)
 		add(dir, goldens[dir])
 	}
 	r := rand.New(rand.NewPCG(5, 6))
-	e, device := openDevice(t, model, tables(r, gs))
+	e, device := openDevice(t, model, assignBlocks(r, gs))
 	arena := newArena(t, device, model)
 	loaded := map[string]*engine.Adapter{"": nil}
 	for dir := range goldens {
@@ -123,17 +125,18 @@ func adapterGoldens(t *testing.T, model, base string, goldens map[string]string)
 	}
 	for i, g := range gs {
 		g.adapter = loaded[dirs[i]]
-		alone(t, e, g)
+		runAlone(t, e, g)
 	}
 	check("alone")
 	for slices.ContainsFunc(gs, func(g *generation) bool { return !g.done() }) {
-		batched(t, e, r, gs)
+		stepRandomBatch(t, e, r, gs)
 	}
 	check("in a batch")
 }
 
-// batched runs a step with a random choice of generations, in random order, and random chunks of their prompts.
-func batched(t *testing.T, e engine.Engine, r *rand.Rand, gs []*generation) {
+// stepRandomBatch runs a step with a random choice of generations, in random order and with random
+// chunks of their prompts.
+func stepRandomBatch(t *testing.T, e engine.Engine, r *rand.Rand, gs []*generation) {
 	t.Helper()
 	var batch []engine.Sequence
 	var who []*generation
@@ -163,27 +166,33 @@ func TestAdapterGoldens(t *testing.T) {
 	adapterGoldens(t, testkit.Model(), filepath.Join(testkit.Model(), "golden_greedy.jsonl"), goldens)
 }
 
-func TestAdapterGoldensOfStories(t *testing.T) {
+func TestStoriesAdapterGoldens(t *testing.T) {
 	goldens := map[string]string{}
 	for _, name := range []string{"dragon", "robot"} {
 		dir := testkit.Shared(t, "data/models/stories260K-lora/"+name)
 		goldens[dir] = filepath.Join(dir, "golden_greedy48.jsonl")
 	}
-	adapterGoldens(t, testkit.Shared(t, "data/models/stories260K-hf"), testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"), goldens)
+	adapterGoldens(
+		t, testkit.Shared(t, "data/models/stories260K-hf"),
+		testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"), goldens,
+	)
 }
 
-// TestAdaptersLeaveOthersAlone: with adapters beside it or not, a sequence gets the same log-probabilities, bit by bit.
-func TestAdaptersLeaveOthersAlone(t *testing.T) {
+// TestAdaptersDoNotAffectOthers shows that the log-probabilities of a sequence are bit-identical
+// with and without sequences of other adapters in the batch.
+func TestAdaptersDoNotAffectOthers(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var gs []*generation
 	for i := range 8 {
-		g := &generation{want: 12, params: sample.Params{Seed: uint64(i), Logprobs: true, TopLogprobs: 2, Temperature: 0.8}}
+		g := &generation{
+			want: 12, params: sample.Params{Seed: uint64(i), Logprobs: true, TopLogprobs: 2, Temperature: 0.8},
+		}
 		for range 1 + r.IntN(40) {
 			g.prompt = append(g.prompt, uint32(3+r.IntN(1000)))
 		}
 		gs = append(gs, g)
 	}
-	e, device := openDevice(t, testkit.Model(), tables(r, gs))
+	e, device := openDevice(t, testkit.Model(), assignBlocks(r, gs))
 	arena := newArena(t, device, testkit.Model())
 	adapters := []*engine.Adapter{nil}
 	for _, name := range []string{"psalms", "proverbs", "shout"} {
@@ -192,12 +201,12 @@ func TestAdaptersLeaveOthersAlone(t *testing.T) {
 	var want [][]sample.Token
 	for i, g := range gs {
 		g.adapter = adapters[i%len(adapters)]
-		alone(t, e, g)
+		runAlone(t, e, g)
 		want = append(want, g.tokens)
 		g.tokens, g.output, g.computed = nil, nil, 0
 	}
 	for slices.ContainsFunc(gs, func(g *generation) bool { return !g.done() }) {
-		batched(t, e, r, gs)
+		stepRandomBatch(t, e, r, gs)
 	}
 	for i, g := range gs {
 		for j, got := range g.tokens {
@@ -208,7 +217,7 @@ func TestAdaptersLeaveOthersAlone(t *testing.T) {
 	}
 }
 
-// TestStepRefusesAdapters that it has no room for.
+// TestStepRefusesAdapters checks that a step refuses adapters that do not fit in the tables.
 func TestStepRefusesAdapters(t *testing.T) {
 	e, device := openDevice(t, testkit.Model(), 8)
 	arena := newArena(t, device, testkit.Model())
@@ -216,7 +225,9 @@ func TestStepRefusesAdapters(t *testing.T) {
 	step := func(adapters ...*engine.Adapter) error {
 		var batch []engine.Sequence
 		for i, a := range adapters {
-			batch = append(batch, engine.Sequence{Tokens: []uint32{5}, Blocks: []int32{int32(i)}, Sample: true, Adapter: a})
+			batch = append(
+				batch, engine.Sequence{Tokens: []uint32{5}, Blocks: []int32{int32(i)}, Sample: true, Adapter: a},
+			)
 		}
 		_, err := e.Step(t.Context(), batch)
 		return err
@@ -231,12 +242,12 @@ func TestStepRefusesAdapters(t *testing.T) {
 	deep := &lora.Layout{}
 	deep.Add(lora.Matrix{Layer: 6}, 16)
 	for want, bad := range map[string][]*engine.Adapter{
-		"rank 17":         {clone(func(a *engine.Adapter) { a.Rank = 17 })},
-		"rank 0":          {clone(func(a *engine.Adapter) { a.Rank = 0 })},
-		"1 pages is in 0": {clone(func(a *engine.Adapter) { a.Pages = nil })},
-		"layer 6":         {clone(func(a *engine.Adapter) { a.Layout = deep })},
-		"5 adapters":      {good, clone(nil), clone(nil), clone(nil), clone(nil)},
-		"takes at most 2": {clone(func(a *engine.Adapter) { a.Pages = make([]cuda.Ptr, 9) })},
+		"rank 17":            {clone(func(a *engine.Adapter) { a.Rank = 17 })},
+		"rank 0":             {clone(func(a *engine.Adapter) { a.Rank = 0 })},
+		"1 pages has 0":      {clone(func(a *engine.Adapter) { a.Pages = nil })},
+		"layer 6":            {clone(func(a *engine.Adapter) { a.Layout = deep })},
+		"5 adapters":         {good, clone(nil), clone(nil), clone(nil), clone(nil)},
+		"supports at most 2": {clone(func(a *engine.Adapter) { a.Pages = make([]cuda.Ptr, 9) })},
 	} {
 		if err := step(bad...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
@@ -247,33 +258,37 @@ func TestStepRefusesAdapters(t *testing.T) {
 	}
 }
 
-// TestWorkspaceOfAdapters: what adapters add to an engine's memory is what Facts say, up to alignment.
-func TestWorkspaceOfAdapters(t *testing.T) {
+// TestAdapterWorkspaceAsDeclared checks that adapters add to an engine's memory what ModelInfo
+// declares, up to alignment.
+func TestAdapterWorkspaceAsDeclared(t *testing.T) {
 	taken := func(l engine.Limits) (bytes, counted int64) {
 		device, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer device.Close()
-		holder := residency.NewHolder(device, llama.Format{})
-		loaded, err := holder.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l})
+		store := residency.NewStore(device, llama.Loader{})
+		loaded, err := store.Load(
+			t.Context(),
+			engine.LoadSpec{Lease: "x", Path: testkit.Model(), BlockTokens: blockTokens, KVBlocks: 1, Limits: l},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before, _ := device.Memory()
-		e, err := holder.Open("x")
+		e, err := store.Open("x")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer e.Close()
 		after, _ := device.Memory()
-		return before - after, loaded.Facts.WorkspaceBytes(l)
+		return before - after, loaded.Info.WorkspaceBytes(l)
 	}
 	without := limits
 	without.MaxAdapters, without.MaxRank = 0, 0
 	bytes, counted := taken(limits)
 	bytesWithout, countedWithout := taken(without)
 	if got, want := bytes-bytesWithout, counted-countedWithout; got < want || got > want+2*256 {
-		t.Errorf("%d bytes are taken where %d were counted", got, want)
+		t.Errorf("took %d bytes, declared %d", got, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"troupe/modelfile"
 )
 
-// Config is a model's shape, from config.json.
+// Config is the shape of a model, read from config.json.
 type Config struct {
 	Architecture     string
 	Vocab            int
@@ -31,23 +31,24 @@ type Config struct {
 	TiedEmbeddings   bool
 	QKVBias, OutBias bool
 	MLPBias          bool
-	QKNorm           bool // each head of q and k is normalized before rope
+	QKNorm           bool // q and k are normalized per head before RoPE
 	EOS              []uint32
 	Rope             Rope
 }
 
-// Rope is how positions turn into angles.
+// Rope maps positions to angles (rotary position embedding).
 type Rope struct {
 	Theta   float64
 	Scaling string // "", "linear" or "llama3"
 	Factor  float64
-	// Of llama3: wavelengths between OriginalContext/High and OriginalContext/Low are scaled in part.
+	// For llama3, wavelengths between OriginalContext/High and OriginalContext/Low are scaled in
+	// part.
 	Low, High       float64
 	OriginalContext int
 }
 
-// file is config.json as it is written.
-type file struct {
+// configFile is the content of config.json.
+type configFile struct {
 	Architectures    []string        `json:"architectures"`
 	Vocab            int             `json:"vocab_size"`
 	Hidden           int             `json:"hidden_size"`
@@ -81,17 +82,18 @@ type ropeFile struct {
 	Original int     `json:"original_max_position_embeddings"`
 }
 
-// ReadConfig reads the config.json of a model folder, and the end-of-sequence ids of its generation_config.json.
+// ReadConfig reads the config.json of a model folder, and the end-of-sequence IDs of its
+// generation_config.json.
 func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	path := filepath.Join(dir, "config.json")
 	b, err := roots.Read(path, modelfile.Config)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return Config{}, noConfig(roots, dir)
+		return Config{}, explainNoConfig(roots, dir)
 	}
 	if err != nil {
 		return Config{}, err
 	}
-	var f file
+	var f configFile
 	if err := modelfile.Unmarshal(b, &f); err != nil {
 		return Config{}, fmt.Errorf("%s: %w", path, err)
 	}
@@ -121,9 +123,10 @@ func ReadConfig(roots modelfile.Roots, dir string) (Config, error) {
 	return c, nil
 }
 
-func (f file) config() (Config, error) {
+func (f configFile) config() (Config, error) {
 	c := Config{
-		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads, KVHeads: f.Heads,
+		Vocab: f.Vocab, Hidden: f.Hidden, Intermediate: f.Intermediate, Layers: f.Layers, Heads: f.Heads,
+		KVHeads:       f.Heads,
 		ContextTokens: f.Context, Eps: f.Eps, TiedEmbeddings: f.Tied,
 	}
 	if len(f.Architectures) > 0 {
@@ -141,7 +144,7 @@ func (f file) config() (Config, error) {
 	case "Qwen3ForCausalLM":
 		c.QKVBias, c.OutBias, c.QKNorm = f.AttentionBias, f.AttentionBias, true
 	default:
-		return c, fmt.Errorf("architecture is not supported; supported are %s", strings.Join(architectures, ", "))
+		return c, fmt.Errorf("architecture is not supported; use one of %s", strings.Join(architectures, ", "))
 	}
 	if f.UseWindow != nil && *f.UseWindow && strings.HasPrefix(c.Architecture, "Qwen") {
 		return c, fmt.Errorf("use_sliding_window is not supported for %s; set it to false", c.Architecture)
@@ -150,7 +153,7 @@ func (f file) config() (Config, error) {
 		return c, errors.New("quantized weights are not supported; use the F32, F16 or BF16 model")
 	}
 	if f.Activation != "" && f.Activation != "silu" {
-		return c, fmt.Errorf("hidden_act is not supported; silu is")
+		return c, fmt.Errorf("hidden_act is not supported; use silu")
 	}
 	if f.KVHeads != nil {
 		c.KVHeads = *f.KVHeads
@@ -159,7 +162,7 @@ func (f file) config() (Config, error) {
 	case f.HeadDim != nil:
 		c.HeadDim = *f.HeadDim
 	case c.QKNorm:
-		c.HeadDim = 128 // as in transformers, whatever the hidden size
+		c.HeadDim = 128 // as in transformers, for any hidden size
 	case c.Heads > 0:
 		c.HeadDim = c.Hidden / c.Heads
 	}
@@ -173,7 +176,7 @@ func (f file) config() (Config, error) {
 	return c, c.check()
 }
 
-func (f file) rope() (Rope, error) {
+func (f configFile) rope() (Rope, error) {
 	r := Rope{Theta: f.Theta}
 	s := f.Scaling
 	if f.Parameters != nil {
@@ -203,21 +206,24 @@ func (f file) rope() (Rope, error) {
 		}
 	case "llama3":
 		if r.Factor <= 0 || r.Low <= 0 || r.High <= r.Low || r.OriginalContext <= 0 {
-			return r, fmt.Errorf("rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and original_max_position_embeddings")
+			return r, fmt.Errorf(
+				"rope_scaling: llama3 needs factor, low_freq_factor < high_freq_factor and " +
+					"original_max_position_embeddings",
+			)
 		}
 	default:
-		return r, fmt.Errorf("the type of rope_scaling is not supported; linear and llama3 are")
+		return r, fmt.Errorf("the type of rope_scaling is not supported; use linear or llama3")
 	}
 	return r, nil
 }
 
-// Bounds of what config.json may declare. With them no product of sizes overflows.
+// Bounds on config.json. Within them no product of sizes overflows.
 const (
-	largest     = 1 << 24 // of every size
-	mostLayers  = 1 << 12
-	mostHeads   = 1 << 12
-	largestHead = 1 << 12 // head_dim
-	mostEOS     = 256
+	maxSize    = 1 << 24 // for each size
+	maxLayers  = 1 << 12
+	maxHeads   = 1 << 12
+	maxHeadDim = 1 << 12 // head_dim
+	maxEOS     = 256
 )
 
 func (c Config) check() error {
@@ -226,11 +232,11 @@ func (c Config) check() error {
 		n    int
 		most int
 	}{
-		{"vocab_size", c.Vocab, largest}, {"hidden_size", c.Hidden, largest}, {"intermediate_size",
-			c.Intermediate, largest},
-		{"num_hidden_layers", c.Layers, mostLayers}, {"num_attention_heads", c.Heads, mostHeads},
-		{"num_key_value_heads", c.KVHeads, mostHeads},
-		{"head_dim", c.HeadDim, largestHead}, {"max_position_embeddings", c.ContextTokens, largest},
+		{"vocab_size", c.Vocab, maxSize}, {"hidden_size", c.Hidden, maxSize}, {"intermediate_size",
+			c.Intermediate, maxSize},
+		{"num_hidden_layers", c.Layers, maxLayers}, {"num_attention_heads", c.Heads, maxHeads},
+		{"num_key_value_heads", c.KVHeads, maxHeads},
+		{"head_dim", c.HeadDim, maxHeadDim}, {"max_position_embeddings", c.ContextTokens, maxSize},
 	} {
 		if s.n < 1 || s.n > s.most {
 			return fmt.Errorf("%s is %d; it must be between 1 and %d", s.name, s.n, s.most)
@@ -238,20 +244,20 @@ func (c Config) check() error {
 	}
 	switch {
 	case c.Heads%c.KVHeads != 0:
-		return fmt.Errorf("num_attention_heads %d is no multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
+		return fmt.Errorf("num_attention_heads %d is not a multiple of num_key_value_heads %d", c.Heads, c.KVHeads)
 	case c.HeadDim%2 != 0:
 		return fmt.Errorf("head_dim %d is odd; rotary embeddings need pairs", c.HeadDim)
 	case c.Window < 0:
 		return fmt.Errorf("sliding_window is %d; it must be positive, or null", c.Window)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return fmt.Errorf("rms_norm_eps is %v; it must be between 0 and 1", c.Eps)
-	case len(c.EOS) > mostEOS:
-		return fmt.Errorf("eos_token_id lists %d ids; at most %d are allowed", len(c.EOS), mostEOS)
+	case len(c.EOS) > maxEOS:
+		return fmt.Errorf("eos_token_id lists %d ids; at most %d are allowed", len(c.EOS), maxEOS)
 	}
 	for _, f := range c.Rope.InvFreq(c.HeadDim) {
 		if f := float64(f); math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf(
-				"rope_theta %v and rope_scaling give angles that are no numbers; download config.json again",
+				"rope_theta %v and rope_scaling give angles that are not numbers; download config.json again",
 				c.Rope.Theta)
 		}
 	}
@@ -263,7 +269,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// tokenIDs reads null, a number or a list of numbers.
+// tokenIDs parses null, a number or a list of numbers.
 func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -279,16 +285,21 @@ func tokenIDs(raw json.RawMessage) ([]uint32, error) {
 	return many, nil
 }
 
-// KVTokenBytes is the memory of one token's keys and values, kept as F32.
+// KVTokenBytes returns the size of the keys and values of one token, stored as F32.
 func (c Config) KVTokenBytes() int64 { return units.KVTokenBytes(c.Layers, c.KVHeads, c.HeadDim, 4) }
 
-// kvLayout names the weights' type too: it decides the last bits of what is computed with them.
+// kvLayout describes a block's content. It includes the weights' type, which determines the last
+// bits of the keys and values.
 func (c Config) kvLayout(matrices cuda.DType) string {
-	return fmt.Sprintf("F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers, c.KVHeads, c.HeadDim, matrices)
+	return fmt.Sprintf(
+		"F32 keys and values of %s, %d layers with %d heads of %d, from %s weights", c.Architecture, c.Layers,
+		c.KVHeads, c.HeadDim, matrices,
+	)
 }
 
-// InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the Llama 3.1 release: long
-// wavelengths are divided by the factor, short ones are kept, those between are interpolated.
+// InvFreq returns the angle per position of each pair of a head. The llama3 scaling is that of the
+// Llama 3.1 release: it divides long wavelengths by the factor, keeps short ones and interpolates
+// between them.
 func (r Rope) InvFreq(headDim int) []float32 {
 	freq := make([]float32, headDim/2)
 	for j := range freq {

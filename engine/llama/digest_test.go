@@ -17,7 +17,7 @@ import (
 	"troupe/testkit/reference"
 )
 
-// bytesRead is how many bytes this process has read with system calls.
+// bytesRead returns the number of bytes that this process read with system calls.
 func bytesRead(t *testing.T) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
@@ -30,7 +30,8 @@ func bytesRead(t *testing.T) (n int64) {
 	return n
 }
 
-// TestLoadReadsOnce: the digests cost no second read of the weights, neither with the first load nor with later ones.
+// TestLoadReadsOnce shows that the digests cost no second read of the weights, in the first load
+// and in later ones.
 func TestLoadReadsOnce(t *testing.T) {
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 512, Heads: 8,
 		KVHeads: 8}, 1)
@@ -42,28 +43,30 @@ func TestLoadReadsOnce(t *testing.T) {
 		t.Fatalf("%d bytes are too few to see a second read", info.Size())
 	}
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
+	loader := llama.Loader{Digests: &digest.Cache{}}
 	var first engine.Digests
 	for _, load := range []string{"first", "later"} {
 		before := bytesRead(t)
-		digests := loadDigests(t, format, dir)
+		digests := loadDigests(t, loader, dir)
 		if read := bytesRead(t) - before; read > info.Size()+info.Size()/4 {
-			t.Errorf("the %s load read %d bytes, of a file of %d", load, read, info.Size())
+			t.Errorf("the %s load read %d bytes of a file of %d", load, read, info.Size())
 		}
 		if first == (engine.Digests{}) {
 			first = digests
 		}
-		known, changed := format.Known(dir)
-		if digests != first || changed || known != digests || len(digests.Weights) != 64 || len(digests.Revision) != 64 {
-			t.Errorf("the %s load: %v, known as %v, %v, first %v", load, digests, known, changed, first)
+		known, changed := loader.CachedDigests(dir)
+		if digests != first || changed || known != digests || len(digests.Weights) != 64 ||
+			len(digests.Revision) != 64 {
+			t.Errorf("the %s load: %v, cached %v, changed %v, first %v", load, digests, known, changed, first)
 		}
 	}
-	if other := loadDigests(t, llama.Format{}, dir); other != first {
+	if other := loadDigests(t, llama.Loader{}, dir); other != first {
 		t.Errorf("without a cache: %v, with one %v", other, first)
 	}
 }
 
-// settle waits until the files of a folder are older than the clock of their file system is coarse.
+// settle waits until the files of a folder are older than the resolution of their file system's
+// clock.
 func settle(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -79,7 +82,7 @@ func settle(t *testing.T, dir string) {
 	}
 }
 
-func loadDigests(t *testing.T, f llama.Format, dir string) engine.Digests {
+func loadDigests(t *testing.T, f llama.Loader, dir string) engine.Digests {
 	t.Helper()
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
@@ -94,40 +97,41 @@ func loadDigests(t *testing.T, f llama.Format, dir string) engine.Digests {
 	return w.Digests()
 }
 
-// TestDigestsOfChangedFiles: other weights are other weights and another revision; other settings are
-// another revision alone.
+// TestDigestsOfChangedFiles checks that changed weights change both digests, and that changed
+// settings change only the revision.
 func TestDigestsOfChangedFiles(t *testing.T) {
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 1)
 	other := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 2)
 	settle(t, dir)
-	format := llama.Format{Digests: &digest.Cache{}}
-	before := loadDigests(t, format, dir)
-	if known, changed := format.Known(dir); known != before || changed {
-		t.Error("not known after a load")
+	loader := llama.Loader{Digests: &digest.Cache{}}
+	before := loadDigests(t, loader, dir)
+	if known, changed := loader.CachedDigests(dir); known != before || changed {
+		t.Error("not cached after a load")
 	}
 	weights := filepath.Join(dir, "model.safetensors")
 	if err := os.Rename(filepath.Join(other, "model.safetensors"), weights); err != nil {
 		t.Fatal(err)
 	}
-	if known, changed := format.Known(dir); known.Revision != "" || !changed {
-		t.Errorf("changed files are known as %v, %v", known, changed)
+	if known, changed := loader.CachedDigests(dir); known.Revision != "" || !changed {
+		t.Errorf("changed files: %v, changed %v", known, changed)
 	}
-	changed := loadDigests(t, format, dir)
+	changed := loadDigests(t, loader, dir)
 	if changed.Weights == before.Weights || changed.Revision == before.Revision {
-		t.Errorf("%v, and with other weights %v", before, changed)
+		t.Errorf("before %v, with other weights %v", before, changed)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(`{"x":1}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if after := loadDigests(t, format, dir); after.Weights != changed.Weights || after.Revision == changed.Revision {
-		t.Errorf("%v, and with other settings %v", changed, after)
+	if after := loadDigests(t, loader, dir); after.Weights != changed.Weights || after.Revision == changed.Revision {
+		t.Errorf("before %v, with other settings %v", changed, after)
 	}
 }
 
-// TestDamageBehindTheStamp: a content that changes while the file looks as before is found when it is loaded again.
-func TestDamageBehindTheStamp(t *testing.T) {
+// TestLoadDetectsChangedContent checks that a load detects content that changed although the file's
+// size and times did not.
+func TestLoadDetectsChangedContent(t *testing.T) {
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 1)
 	settle(t, dir)
@@ -136,24 +140,26 @@ func TestDamageBehindTheStamp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	format := llama.Format{Digests: &digest.Cache{}}
-	format.Digests.Put(path, digest.StampOf(info), digest.Content{Check: 1}, time.Now()) // what it was before
+	loader := llama.Loader{Digests: &digest.Cache{}}
+	before := digest.Content{Check: 1}
+	loader.Digests.Put(path, digest.StampOf(info), before, time.Now())
 	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if _, err := format.Load(t.Context(), d, dir); err == nil ||
-		!strings.Contains(err.Error(), "its content is not what it was") {
+	if _, err := loader.Load(t.Context(), d, dir); err == nil ||
+		!strings.Contains(err.Error(), "content changed although") {
 		t.Error(err)
 	}
-	if _, err := format.Load(t.Context(), d, dir); err != nil {
+	if _, err := loader.Load(t.Context(), d, dir); err != nil {
 		t.Errorf("hashed again: %v", err)
 	}
 }
 
-// TestHolderRefusesOtherWeights: before it reads them, where they are known.
-func TestHolderRefusesOtherWeights(t *testing.T) {
+// TestLoadRefusesOtherRevision checks that weights of another revision are refused, and without a
+// second read once their digest is known.
+func TestLoadRefusesOtherRevision(t *testing.T) {
 	dir := reference.Random(t, reference.Shape{Architecture: "LlamaForCausalLM", DType: "F32", Hidden: 16, Heads: 2,
 		KVHeads: 1}, 1)
 	settle(t, dir)
@@ -162,21 +168,21 @@ func TestHolderRefusesOtherWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(d, llama.Format{Digests: &digest.Cache{}})
+	h := residency.NewStore(d, llama.Loader{Digests: &digest.Cache{}})
 	spec := engine.LoadSpec{Lease: "m-0", Path: dir, BlockTokens: 16, KVBlocks: 4, Revision: strings.Repeat("ab", 32)}
 	for range 2 {
 		_, err := h.Load(t.Context(), spec)
-		other := (*engine.OtherWeights)(nil)
+		other := (*engine.RevisionMismatch)(nil)
 		if !errors.As(err, &other) || other.Found.Revision == "" ||
 			!strings.Contains(err.Error(), "revision abababababab is deployed; run models.deploy") {
 			t.Errorf("%v", err)
 		}
 		if len(h.Held()) != 0 {
-			t.Error("it is held")
+			t.Error("the lease is held")
 		}
 	}
 	if h.Loads() != 1 {
-		t.Errorf("read %d times", h.Loads())
+		t.Errorf("loaded %d times", h.Loads())
 	}
 	spec.Revision = ""
 	if m, err := h.Load(t.Context(), spec); err != nil || m.Digests.Revision == "" {

@@ -11,24 +11,24 @@ import (
 	"troupe/engine"
 )
 
-// llama is an engine. Its workspace is allocated once, for the largest step.
-type llama struct {
+// llamaEngine implements engine.Engine. It allocates its workspace once, for the largest step.
+type llamaEngine struct {
 	*Weights
-	arena  engine.Arena
-	limits engine.Limits
-	width  int // of a block table
+	arena      engine.Arena
+	limits     engine.Limits
+	tableWidth int // blocks in a block table
 
 	stream    cuda.Stream
 	workspace cuda.Ptr
-	staging   cuda.HostMemory // what a step sends in
-	logits    cuda.HostMemory // what it brings back
+	staging   cuda.HostMemory // for a step's inputs
+	logits    cuda.HostMemory // for a step's outputs
 	at        addresses
-	adapters  *adapters // nil where the limits allow none
+	adapters  *adapterTables // nil if the limits allow none
 }
 
 // addresses are the parts of the workspace. R is limits.StepTokens, S is limits.MaxSequences.
 type addresses struct {
-	inputs  cuda.Ptr // I32, all of a step's integers; see input
+	inputs  cuda.Ptr // I32: all integers of a step; see input
 	invFreq cuda.Ptr // F32 [HeadDim/2]
 	x, norm cuda.Ptr // F32 [R, Hidden]
 	q, out  cuda.Ptr // F32 [R, Heads*HeadDim]
@@ -39,7 +39,8 @@ type addresses struct {
 	logits  cuda.Ptr // F32 [S, Vocab]
 }
 
-// Integers of a step: per row its token, position, sequence, KV slot and adapter; per sequence the row that samples and its table.
+// rowInts is the number of integers per row in a step: token, position, sequence, KV slot and
+// adapter. Each sequence adds the row that samples and its block table.
 const rowInts = 5
 
 func (c Config) rowBytes() int64 {
@@ -47,12 +48,15 @@ func (c Config) rowBytes() int64 {
 	return 4 * int64(floats+rowInts)
 }
 
-// logitsBytes counts a block table at one token a block, the longest there can be.
+// logitsBytes includes a block table with one token per block, the longest possible.
 func (c Config) logitsBytes() int64 { return 4 * int64(c.Hidden+c.Vocab+1+c.ContextTokens) }
 
 // Open implements engine.Weights.
 func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engine, err error) {
-	e := &llama{Weights: w, arena: arena, limits: limits, width: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens}
+	e := &llamaEngine{
+		Weights: w, arena: arena, limits: limits,
+		tableWidth: (w.ContextTokens + arena.BlockTokens - 1) / arena.BlockTokens,
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.Close())
@@ -61,7 +65,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 	if e.stream, err = w.device.NewStream("step"); err != nil {
 		return nil, err
 	}
-	ints := rowInts*limits.StepTokens + limits.MaxSequences*(1+e.width)
+	ints := rowInts*limits.StepTokens + limits.MaxSequences*(1+e.tableWidth)
 	if e.staging, err = w.device.AllocHost(4 * int64(max(ints, w.HeadDim/2))); err != nil {
 		return nil, err
 	}
@@ -72,7 +76,7 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 		return nil, err
 	}
 	if limits.MaxAdapters > 0 {
-		if e.adapters, err = newAdapters(w, limits); err != nil {
+		if e.adapters, err = newAdapterTables(w, limits); err != nil {
 			return nil, err
 		}
 	}
@@ -83,8 +87,8 @@ func (w *Weights) Open(arena engine.Arena, limits engine.Limits) (_ engine.Engin
 	return e, e.stream.Sync()
 }
 
-// allocate takes the workspace and divides it.
-func (e *llama) allocate(ints int) error {
+// allocate allocates the workspace and divides it.
+func (e *llamaEngine) allocate(ints int) error {
 	rows, seqs := e.limits.StepTokens, e.limits.MaxSequences
 	parts := []struct {
 		at   *cuda.Ptr
@@ -115,7 +119,7 @@ func (e *llama) allocate(ints int) error {
 }
 
 // Close implements engine.Engine.
-func (e *llama) Close() error {
+func (e *llamaEngine) Close() error {
 	var errs []error
 	if e.stream != nil {
 		errs = append(errs, e.stream.Close())
@@ -135,7 +139,7 @@ func (e *llama) Close() error {
 }
 
 // Step implements engine.Engine.
-func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+func (e *llamaEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -143,8 +147,8 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 		return nil, err
 	}
 	in := e.input(batch)
-	in.gates = gatesOf(ctx, batch)
-	if err := e.adapt(batch, &in); err != nil {
+	in.gates = newGates(ctx, batch)
+	if err := e.selectAdapters(batch, &in); err != nil {
 		return nil, err
 	}
 	if err := e.forward(in); err != nil {
@@ -161,31 +165,34 @@ func (e *llama) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Tok
 	return tokens, nil
 }
 
-// check refuses a batch that would read or write where it must not.
-func (e *llama) check(batch []engine.Sequence) error {
+// check refuses a batch with tokens, positions or blocks outside the model's bounds or the arena.
+func (e *llamaEngine) check(batch []engine.Sequence) error {
 	rows := 0
 	if len(batch) > e.limits.MaxSequences {
-		return fmt.Errorf("llama: %d sequences in a step for %d", len(batch), e.limits.MaxSequences)
+		return fmt.Errorf("llama: %d sequences in a step, at most %d", len(batch), e.limits.MaxSequences)
 	}
 	for i, s := range batch {
 		end := s.Position + len(s.Tokens)
 		rows += len(s.Tokens)
 		switch {
 		case len(s.Tokens) == 0 || s.Position < 0 || end > e.ContextTokens:
-			return fmt.Errorf("llama: sequence %d has positions [%d, %d) of %d", i, s.Position, end, e.ContextTokens)
-		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.width:
+			return fmt.Errorf(
+				"llama: sequence %d has positions [%d, %d), outside a context of %d",
+				i, s.Position, end, e.ContextTokens,
+			)
+		case len(s.Blocks)*e.arena.BlockTokens < end || len(s.Blocks) > e.tableWidth:
 			return fmt.Errorf("llama: sequence %d has %d blocks for %d tokens", i, len(s.Blocks), end)
 		case rows > e.limits.StepTokens:
 			return fmt.Errorf("llama: more than %d tokens in a step", e.limits.StepTokens)
 		}
 		for _, b := range s.Blocks {
 			if b < 0 || int(b) >= e.arena.Blocks() {
-				return fmt.Errorf("llama: sequence %d names block %d of %d", i, b, e.arena.Blocks())
+				return fmt.Errorf("llama: sequence %d has block %d, outside %d blocks", i, b, e.arena.Blocks())
 			}
 		}
 		for _, t := range s.Tokens {
 			if int(t) >= e.Vocab {
-				return fmt.Errorf("llama: sequence %d has token %d of %d", i, t, e.Vocab)
+				return fmt.Errorf("llama: sequence %d has token %d, outside a vocabulary of %d", i, t, e.Vocab)
 			}
 		}
 	}

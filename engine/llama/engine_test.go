@@ -20,7 +20,8 @@ const blockTokens = 16
 
 var limits = engine.Limits{StepTokens: 256, MaxSequences: 16, MaxAdapters: 4, MaxRank: 16}
 
-// open loads a model on a software device of its own and opens an engine with so many blocks.
+// open loads a model on its own software device and opens an engine with the given number of
+// blocks.
 func open(t testing.TB, path string, blocks int) engine.Engine {
 	t.Helper()
 	e, _ := openDevice(t, path, blocks)
@@ -36,27 +37,27 @@ func openDevice(t testing.TB, path string, blocks int) (engine.Engine, cuda.Devi
 	return openOn(t, device, path, blocks), device
 }
 
-// openOn does so on a device, which it closes.
+// openOn opens an engine on a device, and closes the device after the test.
 func openOn(t testing.TB, device cuda.Device, path string, blocks int) engine.Engine {
 	t.Helper()
-	return openWith(t, device, llama.Format{}, path, blocks)
+	return openWith(t, device, llama.Loader{}, path, blocks)
 }
 
-func openWith(t testing.TB, device cuda.Device, format llama.Format, path string, blocks int) engine.Engine {
+func openWith(t testing.TB, device cuda.Device, loader llama.Loader, path string, blocks int) engine.Engine {
 	t.Helper()
-	holder := residency.NewHolder(device, format)
-	if _, err := holder.Load(context.Background(), engine.LoadSpec{
+	store := residency.NewStore(device, loader)
+	if _, err := store.Load(context.Background(), engine.LoadSpec{
 		Lease: "test", Path: path, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	}); err != nil {
 		t.Fatal(err)
 	}
-	e, err := holder.Open("test")
+	e, err := store.Open("test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		_ = e.Close()
-		if _, err := holder.Unload("test"); err != nil {
+		if _, err := store.Unload("test"); err != nil {
 			t.Error(err)
 		}
 		if free, total := device.Memory(); free != total {
@@ -67,7 +68,7 @@ func openWith(t testing.TB, device cuda.Device, format llama.Format, path string
 	return e
 }
 
-// generation is one sequence in a test: its prompt, how it is sampled, what came out.
+// generation is a sequence of a test: its prompt, sampling parameters and output.
 type generation struct {
 	prompt  []uint32
 	params  sample.Params
@@ -83,12 +84,13 @@ type generation struct {
 func (g *generation) all() []uint32 { return slices.Concat(g.prompt, g.output) }
 func (g *generation) done() bool    { return len(g.output) == g.want }
 
-// next is the generation's share of a step with at most n tokens.
+// next returns the generation's part of a step with at most n tokens.
 func (g *generation) next(n int) engine.Sequence {
 	all := g.all()
 	end := min(len(all), g.computed+n)
 	return engine.Sequence{
-		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all), Sampling: g.params, Adapter: g.adapter,
+		Tokens: all[g.computed:end], Position: g.computed, Blocks: g.blocks, Sample: end == len(all),
+		Sampling: g.params, Adapter: g.adapter,
 		Prompt: g.prompt, Output: g.output,
 	}
 }
@@ -103,8 +105,8 @@ func (g *generation) advance(s engine.Sequence, tokens []sample.Token) []sample.
 	return tokens
 }
 
-// alone runs one generation by itself, its prompt in one piece.
-func alone(t testing.TB, e engine.Engine, g *generation) {
+// runAlone runs one generation in a batch of its own, with its prompt in one chunk.
+func runAlone(t testing.TB, e engine.Engine, g *generation) {
 	t.Helper()
 	for !g.done() {
 		s := g.next(limits.StepTokens)
@@ -116,8 +118,9 @@ func alone(t testing.TB, e engine.Engine, g *generation) {
 	}
 }
 
-// tables gives each generation blocks of its own, in scrambled order.
-func tables(r *rand.Rand, gs []*generation) (blocks int) {
+// assignBlocks gives each generation its own blocks, in random order, and returns their
+// number.
+func assignBlocks(r *rand.Rand, gs []*generation) (blocks int) {
 	for _, g := range gs {
 		blocks += (len(g.prompt) + g.want + blockTokens - 1) / blockTokens
 	}
@@ -139,9 +142,9 @@ func goldens(t *testing.T, model, file string) {
 	for _, g := range wants {
 		gs = append(gs, &generation{prompt: g.PromptIDs, want: len(g.OutputIDs)})
 	}
-	e := open(t, model, tables(rand.New(rand.NewPCG(1, 2)), gs))
+	e := open(t, model, assignBlocks(rand.New(rand.NewPCG(1, 2)), gs))
 	for i, g := range gs {
-		alone(t, e, g)
+		runAlone(t, e, g)
 		if !slices.Equal(g.output, wants[i].OutputIDs) {
 			t.Errorf("%q: got %v, want %v", wants[i].Prompt, g.output, wants[i].OutputIDs)
 		}
@@ -152,12 +155,15 @@ func TestGoldens(t *testing.T) {
 	goldens(t, testkit.Model(), filepath.Join(testkit.Model(), "golden_greedy.jsonl"))
 }
 
-func TestGoldensOfStories(t *testing.T) {
-	goldens(t, testkit.Shared(t, "data/models/stories260K-hf"), testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"))
+func TestStoriesGoldens(t *testing.T) {
+	goldens(
+		t, testkit.Shared(t, "data/models/stories260K-hf"),
+		testkit.Shared(t, "data/models/stories260K/golden_greedy64.jsonl"),
+	)
 }
 
-// TestBatchEqualsAlone: whatever else is in the batch, and however a prompt is cut into chunks, a sequence gets the same
-// tokens with the same log-probabilities, bit by bit.
+// TestBatchEqualsAlone shows that the tokens and log-probabilities of a sequence are bit-identical
+// for any other sequences in the batch and any chunks of its prompt.
 func TestBatchEqualsAlone(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	var gs []*generation
@@ -171,14 +177,14 @@ func TestBatchEqualsAlone(t *testing.T) {
 		}
 		gs = append(gs, g)
 	}
-	e := open(t, testkit.Model(), tables(r, gs))
+	e := open(t, testkit.Model(), assignBlocks(r, gs))
 	var want [][]sample.Token
 	for _, g := range gs {
-		alone(t, e, g)
+		runAlone(t, e, g)
 		want = append(want, g.tokens)
 		g.tokens, g.output, g.computed = nil, nil, 0
 	}
-	tables(r, gs)
+	assignBlocks(r, gs)
 	for slices.ContainsFunc(gs, func(g *generation) bool { return !g.done() }) {
 		var batch []engine.Sequence
 		var who []*generation
@@ -207,16 +213,16 @@ func TestBatchEqualsAlone(t *testing.T) {
 	}
 }
 
-func TestStepRefusesWhatItCanNotRun(t *testing.T) {
+func TestStepRefusesInvalidSequences(t *testing.T) {
 	e := open(t, testkit.Model(), 4)
 	good := engine.Sequence{Tokens: []uint32{5}, Blocks: []int32{0}, Sample: true}
 	for name, change := range map[string]func(*engine.Sequence){
 		"no tokens":                 func(s *engine.Sequence) { s.Tokens = nil },
 		"negative position":         func(s *engine.Sequence) { s.Position = -1 },
 		"position beyond the table": func(s *engine.Sequence) { s.Position = blockTokens },
-		"block that is not there":   func(s *engine.Sequence) { s.Blocks = []int32{4} },
+		"unknown block":             func(s *engine.Sequence) { s.Blocks = []int32{4} },
 		"negative block":            func(s *engine.Sequence) { s.Blocks = []int32{-1} },
-		"token that is not there":   func(s *engine.Sequence) { s.Tokens = []uint32{1024} },
+		"unknown token":             func(s *engine.Sequence) { s.Tokens = []uint32{1024} },
 		"too many tokens": func(s *engine.Sequence) {
 			s.Tokens, s.Blocks = make([]uint32, limits.StepTokens+1), make([]int32, 40)
 		},

@@ -9,21 +9,21 @@ import (
 	"troupe/engine"
 )
 
-// input is where a step's integers are, in device memory.
+// input holds the addresses of a step's integers in device memory.
 type input struct {
 	tokens, positions, rows, slots cuda.Ptr // I32 [n]
 	adapters                       cuda.Ptr // I32 [n], as in kernels.LoRA
 	tables                         cuda.Ptr // I32 [sequences, width]
-	last                           cuda.Ptr // I32 [samples]: the rows whose logits are wanted
+	last                           cuda.Ptr // I32 [samples]: the rows whose logits are needed
 	n, samples                     int
-	ints                           int     // all of them
-	adapterRows                    []int32 // what is sent to adapters; read where adapted
-	adapted                        []run   // the rows that have adapters
+	size                           int      // integers in total
+	adapterRows                    []int32  // content of adapters; valid if adapterRuns is not empty
+	adapterRuns                    []rowRun // rows with adapters
 	gates                          gates
 }
 
 // input writes a step's integers to the staging memory.
-func (e *llama) input(batch []engine.Sequence) input {
+func (e *llamaEngine) input(batch []engine.Sequence) input {
 	var in input
 	for _, s := range batch {
 		in.n += len(s.Tokens)
@@ -33,9 +33,9 @@ func (e *llama) input(batch []engine.Sequence) input {
 	}
 	all := integers(e.staging.Bytes())
 	take := func(n int) ([]int32, cuda.Ptr) {
-		part := all[in.ints : in.ints+n]
-		at := e.at.inputs.Offset(4 * int64(in.ints))
-		in.ints += n
+		part := all[in.size : in.size+n]
+		at := e.at.inputs.Offset(4 * int64(in.size))
+		in.size += n
 		return part, at
 	}
 	var tokens, positions, rows, slots, tables, last []int32
@@ -44,11 +44,11 @@ func (e *llama) input(batch []engine.Sequence) input {
 	rows, in.rows = take(in.n)
 	slots, in.slots = take(in.n)
 	in.adapterRows, in.adapters = take(in.n)
-	tables, in.tables = take(len(batch) * e.width)
+	tables, in.tables = take(len(batch) * e.tableWidth)
 	last, in.last = take(in.samples)
 	row, samples := 0, 0
 	for i, s := range batch {
-		copy(tables[i*e.width:(i+1)*e.width], s.Blocks)
+		copy(tables[i*e.tableWidth:(i+1)*e.tableWidth], s.Blocks)
 		for j, t := range s.Tokens {
 			p := s.Position + j
 			tokens[row], positions[row], rows[row] = int32(t), int32(p), int32(i)
@@ -63,7 +63,7 @@ func (e *llama) input(batch []engine.Sequence) input {
 	return in
 }
 
-// launcher gives work to a stream until the first error.
+// launcher launches kernels on a stream until the first error.
 type launcher struct {
 	stream cuda.Stream
 	err    error
@@ -75,9 +75,9 @@ func (l *launcher) launch(op cuda.Op) {
 	}
 }
 
-// forward computes the logits of the rows that sample and waits for them.
-func (e *llama) forward(in input) error {
-	if err := e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.ints]); err != nil {
+// forward computes the logits of the sampled rows and waits for them.
+func (e *llamaEngine) forward(in input) error {
+	if err := e.stream.CopyIn(e.at.inputs, e.staging.Bytes()[:4*in.size]); err != nil {
 		return err
 	}
 	l := &launcher{stream: e.stream}
@@ -96,7 +96,7 @@ func (e *llama) forward(in input) error {
 		e.multiply(l, e.at.logits, e.at.last, linear{weight: e.head}, s, shape{Out: e.Vocab, In: e.Hidden}, false)
 	}
 	if l.err != nil {
-		return l.settle()
+		return l.drain()
 	}
 	if in.samples > 0 {
 		if err := e.stream.CopyOut(e.logits.Bytes()[:4*in.samples*e.Vocab], e.at.logits); err != nil {
@@ -107,7 +107,7 @@ func (e *llama) forward(in input) error {
 }
 
 // attention adds a layer's attention to x.
-func (e *llama) attention(l *launcher, w *layer, index int, in input) {
+func (e *llamaEngine) attention(l *launcher, w *layer, index int, in input) {
 	n := int32(in.n)
 	e.normalise(l, e.at.norm, e.at.x, w.attentionNorm, n)
 	e.project(l, e.at.q, e.at.norm, w.q, lora.Matrix{Layer: index, Target: lora.Q}, in, false)
@@ -120,18 +120,19 @@ func (e *llama) attention(l *launcher, w *layer, index int, in input) {
 	l.launch(rope)
 	rope.X, rope.Heads = e.at.k, int32(e.KVHeads)
 	l.launch(rope)
-	in.gates.pass(l, index) // the first to touch the layer's blocks comes next
+	in.gates.pass(l, index) // the next launch is the first that uses the layer's blocks
 	layout := e.kvLayout(index)
 	l.launch(kernels.StoreKV{K: e.at.k, V: e.at.v, Slots: in.slots, N: n, KV: layout})
 	l.launch(kernels.Attention{
-		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables, TableWidth: int32(e.width), N: n,
+		Out: e.at.out, Q: e.at.q, Rows: in.rows, Positions: in.positions, Tables: in.tables,
+		TableWidth: int32(e.tableWidth), N: n,
 		Heads: int32(e.Heads), Window: int32(e.Window), Scale: float32(1 / math.Sqrt(float64(e.HeadDim))), KV: layout,
 	})
 	e.project(l, e.at.x, e.at.out, w.o, lora.Matrix{Layer: index, Target: lora.O}, in, true)
 }
 
-// mlp adds a layer's gated feed-forward to x.
-func (e *llama) mlp(l *launcher, w *layer, index int, in input) {
+// mlp adds a layer's gated feed-forward network to x.
+func (e *llamaEngine) mlp(l *launcher, w *layer, index int, in input) {
 	n := int32(in.n)
 	e.normalise(l, e.at.norm, e.at.x, w.mlpNorm, n)
 	e.project(l, e.at.gate, e.at.norm, w.gate, lora.Matrix{Layer: index, Target: lora.Gate}, in, false)
@@ -140,37 +141,41 @@ func (e *llama) mlp(l *launcher, w *layer, index int, in input) {
 	e.project(l, e.at.x, e.at.gate, w.down, lora.Matrix{Layer: index, Target: lora.Down}, in, true)
 }
 
-func (e *llama) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
+func (e *llamaEngine) normalise(l *launcher, out, in, weight cuda.Ptr, n int32) {
 	l.launch(kernels.RMSNorm{Out: out, In: in, Weight: weight, N: n, Dim: int32(e.Hidden), Eps: float32(e.Eps)})
 }
 
-// normaliseHeads normalizes each head of a projection on its own, where the model asks for it:
-// Qwen3 does, before rope.
-func (e *llama) normaliseHeads(l *launcher, x, weight cuda.Ptr, heads int32) {
+// normaliseHeads normalizes each head of a projection if the model requires it: Qwen3 does so
+// before RoPE.
+func (e *llamaEngine) normaliseHeads(l *launcher, x, weight cuda.Ptr, heads int32) {
 	if e.QKNorm {
 		l.launch(kernels.RMSNorm{Out: x, In: x, Weight: weight, N: heads, Dim: int32(e.HeadDim), Eps: float32(e.Eps)})
 	}
 }
 
-// project multiplies a step's rows by a projection's weight, and adds what their adapters change.
-func (e *llama) project(l *launcher, out, rows cuda.Ptr, w linear, which lora.Matrix, in input, accumulate bool) {
+// project multiplies a step's rows by a projection's weight and adds the adapters' contribution.
+func (e *llamaEngine) project(l *launcher, out, rows cuda.Ptr, w linear, which lora.Matrix, in input, accumulate bool) {
 	s := e.projection(which.Target)
 	e.multiply(l, out, rows, w, int32(in.n), s, accumulate)
 	e.adapters.add(l, out, rows, which, in, s)
 }
 
 // multiply multiplies m rows by a weight.
-func (e *llama) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32, s shape, accumulate bool) {
+func (e *llamaEngine) multiply(l *launcher, out, in cuda.Ptr, w linear, m int32, s shape, accumulate bool) {
 	l.launch(kernels.MatMul{
-		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(s.Out), K: int32(s.In), DType: e.dtype, Accumulate: accumulate,
+		Out: out, In: in, Weight: w.weight, Bias: w.bias, M: m, N: int32(s.Out), K: int32(s.In), DType: e.dtype,
+		Accumulate: accumulate,
 	})
 }
 
-// kvLayout is where a layer's keys and values are: a block holds all layers, of each first the keys.
-func (e *llama) kvLayout(layer int) kernels.KVLayout {
+// kvLayout returns the location of a layer's keys and values. A block holds all layers, and for
+// each layer the keys before the values.
+func (e *llamaEngine) kvLayout(layer int) kernels.KVLayout {
 	half := 4 * int64(e.arena.BlockTokens*e.KVHeads*e.HeadDim)
 	return kernels.KVLayout{
-		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer), ValueOffset: 2*half*int64(layer) + half,
-		Blocks: int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads), HeadDim: int32(e.HeadDim),
+		Arena: e.arena.Base, BlockBytes: e.arena.BlockBytes, KeyOffset: 2 * half * int64(layer),
+		ValueOffset: 2*half*int64(layer) + half,
+		Blocks:      int32(e.arena.Blocks()), BlockTokens: int32(e.arena.BlockTokens), KVHeads: int32(e.KVHeads),
+		HeadDim: int32(e.HeadDim),
 	}
 }

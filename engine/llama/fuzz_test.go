@@ -11,14 +11,17 @@ import (
 	"troupe/testkit"
 )
 
-// FuzzConfig reads texts as config.json and generation_config.json.
+// FuzzConfig parses arbitrary text as config.json and generation_config.json.
 func FuzzConfig(f *testing.F) {
 	b, err := os.ReadFile(filepath.Join(testkit.Model(), "config.json"))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b, []byte(`{"eos_token_id":[1,2]}`))
-	f.Add([]byte(`{"architectures":["MistralForCausalLM"],"rope_scaling":{"rope_type":"llama3","factor":8}}`), []byte(`[`))
+	f.Add(
+		[]byte(`{"architectures":["MistralForCausalLM"],"rope_scaling":{"rope_type":"llama3","factor":8}}`),
+		[]byte(`[`),
+	)
 	f.Add([]byte(`{"num_hidden_layers":16777216}`), []byte(strings.Repeat("[", 20000)))
 	f.Fuzz(func(t *testing.T, config, generation []byte) {
 		dir := t.TempDir()
@@ -29,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		testkit.Allocates(t, 64<<20, func() {
 			if _, err := llama.ReadConfig(modelfile.Roots{}, dir); err != nil && strings.Contains(err.Error(), "\n") {
-				t.Fatalf("an error of several lines: %v", err)
+				t.Fatalf("an error with several lines: %v", err)
 			}
 		})
 	})

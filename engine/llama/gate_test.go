@@ -16,31 +16,34 @@ import (
 	"troupe/engine"
 )
 
-// late fills the blocks of a sequence layer by layer, each when a step asks for it and not before.
-type late struct {
-	r       *replica
-	blocks  []int32
-	content [][]byte // of each block, page-locked
-	asked   []int    // layers
-	fails   int      // at this layer; -1: none
-	begun   func(layer int)
-	flying  sync.WaitGroup
+// lateGate fills the blocks of a sequence layer by layer, each when a step passes it and not
+// before.
+type lateGate struct {
+	r          *testReplica
+	blocks     []int32
+	content    [][]byte // per block, page-locked
+	passed     []int    // layers that were passed
+	failAt     int      // the layer that fails; -1: none
+	beforePass func(layer int)
+	inFlight   sync.WaitGroup
 }
 
-var errLate = errors.New("it does not come")
+var errGateFailed = errors.New("the blocks do not arrive")
 
-func (g *late) Pass(_ context.Context, layer int) (cuda.Event, int, error) {
-	g.asked = append(g.asked, layer)
-	if layer == g.fails {
-		return nil, 0, errLate
+func (g *lateGate) Pass(_ context.Context, layer int) (cuda.Event, int, error) {
+	g.passed = append(g.passed, layer)
+	if layer == g.failAt {
+		return nil, 0, errGateFailed
 	}
-	g.begun(layer)
+	g.beforePass(layer)
 	size := g.r.blocks.BlockBytes() / g.r.blocks.Layers()
 	var queued sync.WaitGroup
 	for i, b := range g.blocks {
 		queued.Add(1)
-		g.flying.Go(func() {
-			if err := g.r.blocks.WritePart(context.Background(), b, layer*size, g.content[i][layer*size:(layer+1)*size], queued.Done); err != nil {
+		g.inFlight.Go(func() {
+			part := g.content[i][layer*size : (layer+1)*size]
+			err := g.r.blocks.WritePart(context.Background(), b, layer*size, part, queued.Done)
+			if err != nil {
 				panic(err)
 			}
 		})
@@ -50,8 +53,9 @@ func (g *late) Pass(_ context.Context, layer int) (cuda.Event, int, error) {
 	return ready, layer + 1, err
 }
 
-// gatedBy computes a prompt's first blocks, takes them away, and returns the gate that brings them back.
-func gatedBy(t *testing.T, r *replica, g *generation, many int) *late {
+// newLateGate computes the first blocks of a prompt, saves their content, and returns a gate that
+// restores them.
+func newLateGate(t *testing.T, r *testReplica, g *generation, many int) *lateGate {
 	t.Helper()
 	size := r.blocks.BlockBytes()
 	memory, err := r.device.AllocHost(int64(many * size))
@@ -63,7 +67,7 @@ func gatedBy(t *testing.T, r *replica, g *generation, many int) *late {
 	if _, err := r.engine.Step(t.Context(), []engine.Sequence{first}); err != nil {
 		t.Fatal(err)
 	}
-	l := &late{r: r, blocks: g.blocks[:many], fails: -1, begun: func(int) {}}
+	l := &lateGate{r: r, blocks: g.blocks[:many], failAt: -1, beforePass: func(int) {}}
 	for i, b := range l.blocks {
 		l.content = append(l.content, memory.Bytes()[i*size:(i+1)*size])
 		if err := r.blocks.Read(t.Context(), b, l.content[i]); err != nil {
@@ -74,32 +78,35 @@ func gatedBy(t *testing.T, r *replica, g *generation, many int) *late {
 	return l
 }
 
-// spoil overwrites blocks with what makes every sum that it enters wrong.
-func spoil(t *testing.T, r *replica, blocks []int32) {
+// overwrite overwrites blocks with values that make every result wrong that uses them.
+func overwrite(t *testing.T, r *testReplica, blocks []int32) {
 	t.Helper()
+	content := bytes.Repeat([]byte{0x7f, 0xc0}, r.blocks.BlockBytes()/2)
 	for _, b := range blocks {
-		if err := r.blocks.Write(t.Context(), b, bytes.Repeat([]byte{0x7f, 0xc0}, r.blocks.BlockBytes()/2)); err != nil {
+		if err := r.blocks.Write(t.Context(), b, content); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 func longPrompt(want int, blocks ...int32) *generation {
-	g := &generation{want: want, blocks: blocks, params: sample.Params{Temperature: 0.9, Seed: 7, Logprobs: true, TopLogprobs: 5}}
+	g := &generation{
+		want: want, blocks: blocks, params: sample.Params{Temperature: 0.9, Seed: 7, Logprobs: true, TopLogprobs: 5},
+	}
 	for i := range 3*blockTokens + 11 {
 		g.prompt = append(g.prompt, uint32(3+i*31%1000))
 	}
 	return g
 }
 
-// tapped is a device whose test sees the stream that steps run on.
-type tapped struct {
+// exposedDevice is a device that exposes the stream of the steps.
+type exposedDevice struct {
 	cuda.Device
 	cuda.HostLocks
 	step cuda.Stream
 }
 
-func (d *tapped) NewStream(name string) (cuda.Stream, error) {
+func (d *exposedDevice) NewStream(name string) (cuda.Stream, error) {
 	s, err := d.Device.NewStream(name)
 	if name == "step" {
 		d.step = s
@@ -107,20 +114,21 @@ func (d *tapped) NewStream(name string) (cuda.Stream, error) {
 	return s, err
 }
 
-// tap opens one.
-func tap(t *testing.T, inject func(op string) error) *tapped {
+// newExposedDevice opens a tapped device.
+func newExposedDevice(t *testing.T, inject func(op string) error) *exposedDevice {
 	t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 30, Inject: inject})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &tapped{Device: device, HostLocks: device.(cuda.HostLocks)}
+	return &exposedDevice{Device: device, HostLocks: device.(cuda.HostLocks)}
 }
 
-// TestGateOpensLate: what a step computes is the same bit by bit, however late a layer of the blocks comes. Nothing that was launched before the step asked for
-// a layer reads it: all of that has ended before the layer is written.
-func TestGateOpensLate(t *testing.T) {
-	device := tap(t, nil)
+// TestLateLayersGiveSameResult shows that a step's result is bit-identical no matter how late the
+// layers of the blocks arrive. No work launched before a layer was passed reads it: that work has
+// ended before the layer is written.
+func TestLateLayersGiveSameResult(t *testing.T) {
+	device := newExposedDevice(t, nil)
 	gatedStep(t, newReplicaOn(t, device), func(int) {
 		if err := device.step.Sync(); err != nil {
 			t.Fatal(err)
@@ -128,11 +136,12 @@ func TestGateOpensLate(t *testing.T) {
 	})
 }
 
-// TestGateDoesNotHoldTheHost: a step is launched to its end while no copy was done: the device waits for them, not the host.
-func TestGateDoesNotHoldTheHost(t *testing.T) {
+// TestGateDoesNotBlockHost shows that the host launches the whole step before any copy is done:
+// the device waits for the copies, not the host.
+func TestGateDoesNotBlockHost(t *testing.T) {
 	var hold atomic.Bool
 	released := make(chan struct{})
-	device := tap(t, func(op string) error {
+	device := newExposedDevice(t, func(op string) error {
 		if op == "copy in" && hold.Load() {
 			<-released
 		}
@@ -142,7 +151,7 @@ func TestGateDoesNotHoldTheHost(t *testing.T) {
 	gatedStep(t, r, func(layer int) {
 		switch layer {
 		case 0:
-			if err := device.step.Sync(); err != nil { // its own copies are done
+			if err := device.step.Sync(); err != nil { // the step's own copies are done
 				t.Fatal(err)
 			}
 			hold.Store(true)
@@ -153,43 +162,45 @@ func TestGateDoesNotHoldTheHost(t *testing.T) {
 	})
 }
 
-// gatedStep runs a step of two sequences, one of which has to wait for its blocks, and compares what becomes of both with what should.
-func gatedStep(t *testing.T, r *replica, begun func(layer int)) {
+// gatedStep runs a step of two sequences, one of which waits for its blocks, and compares both
+// results with those of steps without a gate.
+func gatedStep(t *testing.T, r *testReplica, begun func(layer int)) {
 	t.Helper()
 	whole, other := longPrompt(4, 0, 1, 2, 3), longPrompt(4, 4, 5, 6, 7)
 	other.prompt[0]++
-	alone(t, r.engine, whole)
-	alone(t, r.engine, other)
+	runAlone(t, r.engine, whole)
+	runAlone(t, r.engine, other)
 	g, beside := longPrompt(4, 8, 9, 10, 11), longPrompt(4, 4, 5, 6, 7)
 	beside.prompt[0]++
-	gate := gatedBy(t, r, g, 3)
-	spoil(t, r, gate.blocks)
+	gate := newLateGate(t, r, g, 3)
+	overwrite(t, r, gate.blocks)
 	s, with := g.next(limits.StepTokens), beside.next(limits.StepTokens)
-	s.Gate, gate.begun = gate, begun
+	s.Gate, gate.beforePass = gate, begun
 	tokens, err := r.engine.Step(t.Context(), []engine.Sequence{with, s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gate.flying.Wait()
-	if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(gate.asked, want) {
-		t.Errorf("layers %v were asked for, not %v", gate.asked, want)
+	gate.inFlight.Wait()
+	if want := []int{0, 1, 2, 3, 4, 5}; !slices.Equal(gate.passed, want) {
+		t.Errorf("passed layers %v, want %v", gate.passed, want)
 	}
 	g.advance(s, beside.advance(with, tokens))
-	alone(t, r.engine, g)
-	alone(t, r.engine, beside)
-	for what, pair := range map[string][2]*generation{"the one that was gated": {g, whole}, "the one beside it": {beside, other}} {
+	runAlone(t, r.engine, g)
+	runAlone(t, r.engine, beside)
+	for what, pair := range map[string][2]*generation{"gated": {g, whole}, "not gated": {beside, other}} {
 		if !reflect.DeepEqual(pair[0].tokens, pair[1].tokens) {
-			t.Errorf("%s: %v,\nnot %v", what, pair[0].tokens, pair[1].tokens)
+			t.Errorf("%s: got %v,\nwant %v", what, pair[0].tokens, pair[1].tokens)
 		}
 	}
 }
 
-// TestVoidStep: a step whose gate fails at any layer chooses nothing, and leaves no trace but in the slots that it was given; run again without that sequence, the
-// others get what they would have got.
-func TestVoidStep(t *testing.T) {
+// TestAbortedStepLeavesNoTrace shows that a step whose gate fails at any layer returns no tokens
+// and writes only to the slots it was given. Repeated without that sequence, it gives the other
+// sequences their usual results.
+func TestAbortedStepLeavesNoTrace(t *testing.T) {
 	r := newReplica(t)
 	want := longPrompt(4, 0, 1, 2, 3)
-	alone(t, r.engine, want)
+	runAlone(t, r.engine, want)
 	blockOf := func(b int32) []byte {
 		buf := make([]byte, r.blocks.BlockBytes())
 		if err := r.blocks.Read(t.Context(), b, buf); err != nil {
@@ -199,8 +210,8 @@ func TestVoidStep(t *testing.T) {
 	}
 	for layer := range r.blocks.Layers() {
 		g, beside := longPrompt(4, 8, 9, 10, 11), longPrompt(4, 4, 5, 6, 7)
-		gate := gatedBy(t, r, g, 3)
-		gate.fails = layer
+		gate := newLateGate(t, r, g, 3)
+		gate.failAt = layer
 		for !beside.done() && len(beside.output) < 2 {
 			r.step(t, beside)
 		}
@@ -211,32 +222,34 @@ func TestVoidStep(t *testing.T) {
 		gated, decoding := g.next(limits.StepTokens), beside.next(1)
 		gated.Gate = gate
 		tokens, err := r.engine.Step(t.Context(), []engine.Sequence{decoding, gated})
-		var void *engine.Void
-		if !errors.As(err, &void) || void.Sequence != 1 || !errors.Is(err, errLate) || tokens != nil {
+		var aborted *engine.StepAborted
+		if !errors.As(err, &aborted) || aborted.Sequence != 1 || !errors.Is(err, errGateFailed) || tokens != nil {
 			t.Fatalf("layer %d: %v, %v", layer, tokens, err)
 		}
-		gate.flying.Wait()
+		gate.inFlight.Wait()
 		for b := range before {
-			if wrote := int32(b) == g.blocks[3] || int32(b) == beside.blocks[3]; !wrote && !bytes.Equal(blockOf(int32(b)), before[b]) {
+			if wrote := int32(b) == g.blocks[3] || int32(b) == beside.blocks[3]; !wrote &&
+				!bytes.Equal(blockOf(int32(b)), before[b]) {
 				t.Errorf("layer %d: block %d has changed", layer, b)
 			}
 		}
-		alone(t, r.engine, beside)
+		runAlone(t, r.engine, beside)
 		g.computed = 0
-		alone(t, r.engine, g)
+		runAlone(t, r.engine, g)
 		if !reflect.DeepEqual(beside.tokens, want.tokens) || !reflect.DeepEqual(g.tokens, want.tokens) {
-			t.Errorf("layer %d: %v and %v,\nnot %v", layer, beside.tokens, g.tokens, want.tokens)
+			t.Errorf("layer %d: got %v and %v,\nwant %v", layer, beside.tokens, g.tokens, want.tokens)
 		}
 	}
 }
 
-// TestWritePartRefuses what is not within a block.
+// TestWritePartRefuses checks that ranges outside a block are refused.
 func TestWritePartRefuses(t *testing.T) {
 	r := newReplica(t)
 	b := make([]byte, r.blocks.BlockBytes())
 	for at, part := range map[int][]byte{-1: b[:1], 1: b, 2: nil, len(b): b[:1]} {
-		if err := r.blocks.WritePart(t.Context(), 0, at, part, func() { t.Errorf("a copy to byte %d is on its way", at) }); err == nil {
-			t.Errorf("%d bytes at %d were copied", len(part), at)
+		queued := func() { t.Errorf("a copy to byte %d was queued", at) }
+		if err := r.blocks.WritePart(t.Context(), 0, at, part, queued); err == nil {
+			t.Errorf("%d bytes at offset %d were copied", len(part), at)
 		}
 	}
 }

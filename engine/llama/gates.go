@@ -7,7 +7,8 @@ import (
 	"troupe/engine"
 )
 
-// gates are what a step has to pass: the blocks that some of its sequences read are still on their way.
+// gates delay the layers of a step until the blocks of sequences that are still being restored
+// arrive.
 type gates struct {
 	ctx context.Context
 	all []gate
@@ -15,11 +16,11 @@ type gates struct {
 
 type gate struct {
 	engine.Gate
-	sequence int // of the batch
-	next     int // the first layer that it was not passed for
+	sequence int // index in the batch
+	next     int // the first layer not passed yet
 }
 
-func gatesOf(ctx context.Context, batch []engine.Sequence) gates {
+func newGates(ctx context.Context, batch []engine.Sequence) gates {
 	g := gates{ctx: ctx}
 	for i, s := range batch {
 		if s.Gate != nil {
@@ -29,19 +30,20 @@ func gatesOf(ctx context.Context, batch []engine.Sequence) gates {
 	return g
 }
 
-// pass makes what is launched from now on wait until a layer's blocks are there. What was launched before runs meanwhile.
+// pass makes later launches wait until a layer's blocks have arrived. Earlier launches run
+// meanwhile.
 func (g gates) pass(l *launcher, layer int) {
 	for i := range g.all {
 		at := &g.all[i]
 		if l.err != nil || layer < at.next {
 			continue
 		}
-		if _, l.err = l.stream.Record(); l.err != nil { // streams may hold work back until somebody waits
+		if _, l.err = l.stream.Record(); l.err != nil { // a stream may defer work until it is waited for
 			return
 		}
 		ready, next, err := at.Pass(g.ctx, layer)
 		if err != nil {
-			l.err = &engine.Void{Sequence: at.sequence, Err: err}
+			l.err = &engine.StepAborted{Sequence: at.sequence, Err: err}
 			return
 		}
 		if at.next = next; ready != nil {
@@ -50,12 +52,12 @@ func (g gates) pass(l *launcher, layer int) {
 	}
 }
 
-// settle waits until nothing runs any more of a step that is void.
-func (l *launcher) settle() error {
-	var void *engine.Void
-	if errors.As(l.err, &void) {
+// drain waits for the launched part of an aborted step to end.
+func (l *launcher) drain() error {
+	var aborted *engine.StepAborted
+	if errors.As(l.err, &aborted) {
 		if err := l.stream.Sync(); err != nil {
-			return err // which is worse
+			return err // a failed device takes precedence
 		}
 	}
 	return l.err

@@ -10,58 +10,58 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// Inspect implements engine.Format.
-func (f Format) Inspect(path string, device cuda.Info) (engine.Facts, error) {
+// Inspect implements engine.Loader.
+func (f Loader) Inspect(path string, device cuda.Info) (engine.ModelInfo, error) {
 	m, err := inspect(f.Roots, path, device)
-	return m.facts, err
+	return m.info, err
 }
 
-// inspected is a model's folder, checked.
-type inspected struct {
+// inspectedModel is a model's folder after its checks.
+type inspectedModel struct {
 	Config
-	tensors []placed
-	facts   engine.Facts
-	copied  *safetensors.Tensor // an lm_head beside the embedding that it is tied to; nil: there is none
+	tensors  []placedTensor
+	info     engine.ModelInfo
+	tiedHead *safetensors.Tensor // an lm_head that is stored although it is tied to the embedding; nil: none
 }
 
-// inspections bounds how many folders are inspected at once. With the bounds on the size of files,
-// and since nothing is built from a declared number before the tensors confirm it, this bounds the
-// memory that hostile folders can cost a node.
+// inspections limits the number of folders inspected at once. File sizes are bounded, and no memory
+// is allocated for a declared number before the tensors confirm it. Together this bounds the memory
+// that hostile folders can use on a node.
 var inspections = make(chan struct{}, 4)
 
-// inspectWithin is how long an inspection waits for its turn.
-const inspectWithin = 10 * time.Second
+// inspectTimeout is how long an inspection waits for a free slot.
+const inspectTimeout = 10 * time.Second
 
-// inspect reads config.json and the headers of the weights, and checks each against the other.
-func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspected, error) {
-	turn := time.NewTimer(inspectWithin)
+// inspect reads config.json and the headers of the weights, and checks them against each other.
+func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedModel, error) {
+	turn := time.NewTimer(inspectTimeout)
 	defer turn.Stop()
 	select {
 	case inspections <- struct{}{}:
 		defer func() { <-inspections }()
 	case <-turn.C:
-		return inspected{}, fmt.Errorf(
-			"%s: %d other model folders are being read and do not finish; check their file systems",
+		return inspectedModel{}, fmt.Errorf(
+			"%s: reading %d other model folders does not finish; check their file systems",
 			path, cap(inspections))
 	}
 	c, err := ReadConfig(roots, path)
 	if err != nil {
-		return inspected{}, err
+		return inspectedModel{}, err
 	}
-	found, err := folder(roots, path)
+	found, err := readHeaders(roots, path)
 	if err != nil {
-		return inspected{}, err
+		return inspectedModel{}, err
 	}
-	matrices := kept(device.Weights, found)
-	tensors, size, err := match(path, c, matrices, found)
+	matrices := matrixType(device.Weights, found)
+	tensors, size, err := placeTensors(path, c, matrices, found)
 	if err != nil {
-		return inspected{}, err
+		return inspectedModel{}, err
 	}
-	m := inspected{Config: c, tensors: tensors}
+	m := inspectedModel{Config: c, tensors: tensors}
 	if head, ok := found[headName]; ok && c.TiedEmbeddings {
-		m.copied = &head
+		m.tiedHead = &head
 	}
-	m.facts = engine.Facts{
+	m.info = engine.ModelInfo{
 		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
@@ -69,14 +69,14 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspected, e
 		StreamBytes: device.StreamBytes,
 	}
 	for _, t := range tensors {
-		m.facts.Parameters += t.source.Elements()
+		m.info.Parameters += t.source.Elements()
 	}
 	return m, nil
 }
 
-// kept is the type that a model's matrices have on a device. Where that is best 16 bits, it is the
-// type they are stored in: neither type of 16 bits has all the numbers of the other, or of F32.
-func kept(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
+// matrixType returns the type of a model's matrices on a device. If the device prefers 16 bits, it
+// is the stored type: neither 16-bit type can represent all numbers of the other, or of F32.
+func matrixType(best cuda.DType, found map[string]safetensors.Tensor) cuda.DType {
 	if t, ok := found["model.embed_tokens.weight"]; ok && best != cuda.F32 {
 		return t.DType
 	}

@@ -9,11 +9,11 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// align is the alignment of tensors within the one allocation that holds a model.
+// align is the alignment of tensors within the allocation of a model.
 const align = 256
 
-// placed is a tensor that the model needs, and where it goes.
-type placed struct {
+// placedTensor is a tensor that the model needs, and its place in the allocation.
+type placedTensor struct {
 	name   string
 	shape  []int
 	dtype  cuda.DType // on the device
@@ -22,22 +22,23 @@ type placed struct {
 	source safetensors.Tensor
 }
 
-func (p placed) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
+func (p placedTensor) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
 
-// layout returns the tensors that a model of this shape needs. They are made one by one, so that a
-// caller that stops at the first missing tensor spends nothing on those that config.json only
-// claims.
-func layout(c Config, matrices cuda.DType) iter.Seq[placed] {
-	return func(yield func(placed) bool) { list(c, matrices, yield) }
+// layout yields the tensors that a model of this shape needs. It creates them one by one, so that a
+// caller that stops at the first missing tensor allocates nothing for tensors that only config.json
+// declares.
+func layout(c Config, matrices cuda.DType) iter.Seq[placedTensor] {
+	return func(yield func(placedTensor) bool) { yieldTensors(c, matrices, yield) }
 }
 
-func list(c Config, matrices cuda.DType, yield func(placed) bool) {
+func yieldTensors(c Config, matrices cuda.DType, yield func(placedTensor) bool) {
 	more := true
 	add := func(dtype cuda.DType, set func(*Weights, cuda.Ptr), name string, shape ...int) {
-		more = more && yield(placed{name: name, shape: shape, dtype: dtype, set: set})
+		more = more && yield(placedTensor{name: name, shape: shape, dtype: dtype, set: set})
 	}
 	q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-	add(matrices, func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p }, "model.embed_tokens.weight", c.Vocab, c.Hidden)
+	embed := func(w *Weights, p cuda.Ptr) { w.embed, w.head = p, p }
+	add(matrices, embed, "model.embed_tokens.weight", c.Vocab, c.Hidden)
 	for i := 0; i < c.Layers && more; i++ {
 		per := func(set func(*layer, cuda.Ptr)) func(*Weights, cuda.Ptr) {
 			return func(w *Weights, p cuda.Ptr) { set(&w.layers[i], p) }
@@ -69,12 +70,13 @@ func list(c Config, matrices cuda.DType, yield func(placed) bool) {
 	}
 }
 
-// mostBytes bounds the size of a model; no device comes near it.
-const mostBytes = 1 << 48
+// maxBytes is the maximum size of a model. It is far larger than the memory of any device.
+const maxBytes = 1 << 48
 
-// match finds each tensor of the layout in the folder, checks its shape, and places it. It returns
-// the tensors and the size of the allocation. The folder must have no tensor that is not used.
-func match(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placed,
+// placeTensors finds each tensor of the layout in the folder, checks its shape, and assigns its
+// offset. It returns the tensors and the size of the allocation. A tensor in the folder that the
+// model does not use is an error.
+func placeTensors(dir string, c Config, matrices cuda.DType, found map[string]safetensors.Tensor) (all []placedTensor,
 	size int64, err error) {
 	used := make(map[string]bool, len(found))
 	for p := range layout(c, matrices) {
@@ -85,24 +87,24 @@ func match(dir string, c Config, matrices cuda.DType, found map[string]safetenso
 		}
 		if !slices.Equal(t.Shape, p.shape) {
 			return nil, 0, fmt.Errorf(
-				"%s: tensor %s has shape %v where config.json asks for %v; they are of different models", dir,
+				"%s: tensor %s has shape %v and config.json requires %v; they belong to different models", dir,
 				p.name, t.Shape, p.shape)
 		}
 		if p.dtype != cuda.F32 && p.dtype != t.DType {
 			return nil, 0, fmt.Errorf(
-				"%s: tensor %s is of type %s and the embeddings of %s; convert all matrices to one type", dir,
+				"%s: tensor %s has type %s and the embeddings have %s; convert all matrices to one type", dir,
 				p.name, t.DType, p.dtype)
 		}
 		p.source, p.offset = t, size
 		size += (p.bytes() + align - 1) / align * align
-		if size > mostBytes {
+		if size > maxBytes {
 			return nil, 0, fmt.Errorf(
-				"%s: the weights take more than %d bytes, which no device has; download the model again", dir,
-				int64(mostBytes))
+				"%s: the weights take more than %d bytes, more than any device has; download the model again", dir,
+				int64(maxBytes))
 		}
 		all, used[p.name] = append(all, p), true
 	}
-	if err := surplus(c, found, used); err != nil {
+	if err := checkUnused(c, found, used); err != nil {
 		return nil, 0, fmt.Errorf("%s: %w", dir, err)
 	}
 	return all, size, nil

@@ -13,25 +13,27 @@ import (
 	"troupe/cuda/kernels"
 )
 
-// chunk is how many elements are read, converted and copied at once.
-const chunk = 1 << 20
+// chunkElements is the number of elements that are read, converted and copied at once.
+const chunkElements = 1 << 20
 
-// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is read.
-// It reads them in the order of their files.
-func upload(ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placed, from *source) (err error) {
+// upload copies tensors to the device through pinned memory: while one chunk is copied, the next is
+// read. It reads them in file order.
+func upload(
+	ctx context.Context, device cuda.Device, base cuda.Ptr, tensors []placedTensor, from *weightReader,
+) (err error) {
 	stream, err := device.NewStream("load")
 	if err != nil {
 		return err
 	}
-	u := &uploader{stream: stream, raw: make([]byte, 4*chunk)}
+	u := &uploader{stream: stream, raw: make([]byte, 4*chunkElements)}
 	defer func() { err = errors.Join(err, u.close()) }()
 	for i := range u.staging {
-		if u.staging[i].memory, err = device.AllocHost(4 * chunk); err != nil {
+		if u.staging[i].memory, err = device.AllocHost(4 * chunkElements); err != nil {
 			return err
 		}
 	}
-	for _, t := range slices.SortedFunc(slices.Values(tensors), byPlace) {
-		if err := u.tensor(ctx, t, base.Offset(t.offset), from); err != nil {
+	for _, t := range slices.SortedFunc(slices.Values(tensors), byFileOffset) {
+		if err := u.uploadTensor(ctx, t, base.Offset(t.offset), from); err != nil {
 			return fmt.Errorf("tensor %s: %w", t.name, err)
 		}
 	}
@@ -43,9 +45,9 @@ type uploader struct {
 	raw     []byte
 	staging [2]struct {
 		memory cuda.HostMemory
-		copied cuda.Event // the last copy out of it
+		copied cuda.Event // last copy from memory
 	}
-	turn int
+	next int
 }
 
 func (u *uploader) close() error {
@@ -58,7 +60,7 @@ func (u *uploader) close() error {
 	return errors.Join(errs...)
 }
 
-func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *source) error {
+func (u *uploader) uploadTensor(ctx context.Context, t placedTensor, to cuda.Ptr, from *weightReader) error {
 	if err := from.seek(t.source.Place()); err != nil {
 		return err
 	}
@@ -66,8 +68,8 @@ func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *sour
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(left, chunk)
-		if err := u.piece(from, t, to, n); err != nil {
+		n := min(left, chunkElements)
+		if err := u.chunk(from, t, to, n); err != nil {
 			return err
 		}
 		left -= n
@@ -76,14 +78,14 @@ func (u *uploader) tensor(ctx context.Context, t placed, to cuda.Ptr, from *sour
 	return nil
 }
 
-// piece reads n elements, converts them and starts their copy.
-func (u *uploader) piece(r io.Reader, t placed, to cuda.Ptr, n int64) error {
+// chunk reads n elements, converts them and starts their copy.
+func (u *uploader) chunk(r io.Reader, t placedTensor, to cuda.Ptr, n int64) error {
 	raw := u.raw[:n*t.source.DType.Bytes()]
 	if _, err := io.ReadFull(r, raw); err != nil {
 		return err
 	}
-	s := &u.staging[u.turn]
-	u.turn = 1 - u.turn
+	s := &u.staging[u.next]
+	u.next = 1 - u.next
 	if s.copied != nil {
 		if err := s.copied.Sync(); err != nil {
 			return err
@@ -101,14 +103,14 @@ func (u *uploader) piece(r io.Reader, t placed, to cuda.Ptr, n int64) error {
 	return err
 }
 
-// convert changes the type of little-endian elements.
+// convert converts little-endian elements to another type.
 func convert(out []byte, to cuda.DType, in []byte, from cuda.DType) error {
 	if to == from {
 		copy(out, in)
 		return nil
 	}
 	if to != cuda.F32 {
-		return fmt.Errorf("%s weights can not be converted to %s", from, to)
+		return fmt.Errorf("cannot convert %s weights to %s", from, to)
 	}
 	for i := 0; i < len(in); i += 2 {
 		h := binary.LittleEndian.Uint16(in[i:])

@@ -11,22 +11,22 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// Format loads models of the Llama family. It implements engine.Format.
-type Format struct {
-	Roots    modelfile.Roots // where models and adapters may be
-	Adapters Form            // how steps compute them; Batched but in tests and benchmarks
-	Digests  *digest.Cache   // of files that were read before; nil: all are hashed with each load
+// Loader loads models of the Llama family. It implements engine.Loader.
+type Loader struct {
+	Roots    modelfile.Roots // folders that may contain models and adapters
+	Adapters LoRAMode        // Batched except in tests and benchmarks
+	Digests  *digest.Cache   // of files read before; nil: every load hashes all files
 }
 
-// Weights are a model in device memory, in one allocation.
+// Weights is a model in device memory, in one allocation.
 type Weights struct {
 	Config
-	facts  engine.Facts
+	info   engine.ModelInfo
 	digest engine.Digests
 	device cuda.Device
 	base   cuda.Ptr
 	dtype  cuda.DType // of the matrices
-	form   Form
+	mode   LoRAMode
 
 	embed, norm, head cuda.Ptr
 	layers            []layer
@@ -34,15 +34,15 @@ type Weights struct {
 
 type layer struct {
 	attentionNorm, mlpNorm     cuda.Ptr
-	qNorm, kNorm               cuda.Ptr // of each head; 0 where the model has none
+	qNorm, kNorm               cuda.Ptr // per head; 0 if the model has none
 	q, k, v, o, gate, up, down linear
 }
 
-// linear is a projection; bias is 0 where it has none.
+// linear is a projection; bias is 0 if it has none.
 type linear struct{ weight, bias cuda.Ptr }
 
-// Load implements engine.Format.
-func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+// Load implements engine.Loader.
+func (f Loader) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
 	settings, unread := digest.Settings(f.Roots, path, f.Digests)
 	m, err := inspect(f.Roots, path, device.Info())
 	if err == nil {
@@ -51,19 +51,19 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 	if err != nil {
 		return nil, err
 	}
-	if err := sameHead(ctx, m.tensors[0], m.copied); err != nil {
+	if err := checkTiedHead(ctx, m.tensors[0], m.tiedHead); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	base, err := device.Alloc(m.facts.WeightBytes)
+	base, err := device.Alloc(m.info.WeightBytes)
 	if err != nil {
 		return nil, fmt.Errorf("weights of %s: %w", path, err)
 	}
 	w := &Weights{
-		Config: m.Config, facts: m.facts, device: device, base: base, dtype: m.tensors[0].dtype, form: f.Adapters,
+		Config: m.Config, info: m.info, device: device, base: base, dtype: m.tensors[0].dtype, mode: f.Adapters,
 		layers: make([]layer, m.Layers),
 	}
 	if w.digest, err = f.read(ctx, w, m, path, settings); err != nil {
-		_ = device.Free(base) // this error is the one to tell
+		_ = device.Free(base) // err is the error to return
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, t := range m.tensors {
@@ -72,20 +72,22 @@ func (f Format) Load(ctx context.Context, device cuda.Device, path string) (engi
 	return w, nil
 }
 
-// read puts the tensors on the device, and returns the digests of the files that they and the settings came from.
-func (f Format) read(ctx context.Context, w *Weights, m inspected, path string, before digest.Sum) (engine.Digests,
-	error) {
-	source := &source{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
-	defer source.abort()
+// read loads the tensors into device memory. It returns the digests of the files that the tensors
+// and settings came from.
+func (f Loader) read(
+	ctx context.Context, w *Weights, m inspectedModel, path string, before digest.Sum,
+) (engine.Digests, error) {
+	source := &weightReader{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
+	defer source.closeFile()
 	if err := upload(ctx, w.device, w.base, m.tensors, source); err != nil {
 		return engine.Digests{}, err
 	}
-	if err := source.close(); err != nil {
+	if err := source.finish(); err != nil {
 		return engine.Digests{}, err
 	}
 	files, err := safetensors.Files(f.Roots, path)
 	if err == nil {
-		err = source.rest(files)
+		err = source.readRest(files)
 	}
 	if err != nil {
 		return engine.Digests{}, err
@@ -101,8 +103,8 @@ func (f Format) read(ctx context.Context, w *Weights, m inspected, path string, 
 // Digests implements engine.Weights.
 func (w *Weights) Digests() engine.Digests { return w.digest }
 
-// Facts implements engine.Weights.
-func (w *Weights) Facts() engine.Facts { return w.facts }
+// Info implements engine.Weights.
+func (w *Weights) Info() engine.ModelInfo { return w.info }
 
 // Free implements engine.Weights.
 func (w *Weights) Free() error { return w.device.Free(w.base) }

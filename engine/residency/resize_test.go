@@ -16,22 +16,24 @@ import (
 
 const blockBytes = 1 << 20
 
-// format is a model without weights, whose KV blocks of 16 tokens have 1 MiB.
-type format struct{}
+// fakeModel is a model without weights. Its KV blocks of 16 tokens have 1 MiB.
+type fakeModel struct{}
 
-func (format) Inspect(string, cuda.Info) (engine.Facts, error) {
-	return engine.Facts{KVTokenBytes: blockBytes / 16}, nil
+func (fakeModel) Inspect(string, cuda.Info) (engine.ModelInfo, error) {
+	return engine.ModelInfo{KVTokenBytes: blockBytes / 16}, nil
 }
 
-func (f format) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
-func (f format) Digests() engine.Digests                                           { return engine.Digests{} }
-func (f format) Facts() engine.Facts                                               { facts, _ := f.Inspect("", cuda.Info{}); return facts }
-func (format) Free() error                                                         { return nil }
-func (format) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
+func (f fakeModel) Load(context.Context, cuda.Device, string) (engine.Weights, error) { return f, nil }
+func (f fakeModel) Digests() engine.Digests                                           { return engine.Digests{} }
+
+func (f fakeModel) Info() engine.ModelInfo { facts, _ := f.Inspect("", cuda.Info{}); return facts }
+func (fakeModel) Free() error              { return nil }
+func (fakeModel) Open(engine.Arena, engine.Limits) (engine.Engine, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// TestResize: KV memory grows and shrinks in place; what is in the blocks that stay, stays, and what is given up is free for others.
+// TestResize checks that KV memory grows and shrinks in place. The remaining blocks keep their
+// content, and released memory can be allocated again.
 func TestResize(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) (cuda.Device, error){
 		"host": func(*testing.T) (cuda.Device, error) { return host.Open(host.Config{MemoryBytes: 256 << 20}) },
@@ -52,18 +54,18 @@ func TestResize(t *testing.T) {
 			if _, err := cuda.As[cuda.VirtualMemory](d); err != nil {
 				t.Skip(err)
 			}
-			resize(t, d)
+			testResize(t, d)
 		})
 	}
 }
 
-func resize(t *testing.T, d cuda.Device) {
+func testResize(t *testing.T, d cuda.Device) {
 	before, total := d.Memory()
-	h := residency.NewHolder(d, format{})
+	h := residency.NewStore(d, fakeModel{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}
-	b, err := h.Blocks("m")
+	b, err := h.OpenBlocks("m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func resize(t *testing.T, d cuda.Device) {
 			t.Errorf("%d blocks: the last one: %v", blocks, err)
 		}
 		if err := b.Write(t.Context(), int32(blocks), content); err == nil {
-			t.Errorf("block %d of %d was written to", blocks, blocks)
+			t.Errorf("wrote to block %d of %d", blocks, blocks)
 		}
 	}
 	at := taken()
@@ -114,16 +116,16 @@ func resize(t *testing.T, d cuda.Device) {
 	}
 }
 
-// fixed is a device without virtual memory.
-type fixed struct{ cuda.Device }
+// fixedDevice is a device without virtual memory.
+type fixedDevice struct{ cuda.Device }
 
-func TestFixedSize(t *testing.T) {
+func TestResizeUnsupported(t *testing.T) {
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h := residency.NewHolder(fixed{d}, format{})
+	h := residency.NewStore(fixedDevice{d}, fakeModel{})
 	if _, err := h.Load(t.Context(), engine.LoadSpec{Lease: "m", BlockTokens: 16, KVBlocks: 5}); err != nil {
 		t.Fatal(err)
 	}

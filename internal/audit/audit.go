@@ -1,8 +1,8 @@
-// Package audit keeps a record of who changed what, and of who was refused.
+// Package audit records who changed what, and who was refused.
 //
-// Invariants: Record never blocks; what is recorded in a second is bounded, and the number of
-// entries that were left out is recorded; a field has no control characters and a bounded length;
-// no entry holds a prompt, a key or a seed.
+// Invariants: Record never blocks. The number of entries per second is bounded, and the number of
+// omitted entries is recorded. A field has no control characters and a bounded length. No entry
+// contains a prompt, a key or a seed.
 package audit
 
 import (
@@ -16,7 +16,7 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Result is how an action ended.
+// Result is the outcome of an action.
 type Result string
 
 const (
@@ -25,7 +25,7 @@ const (
 	Refused Result = "refused" // not allowed
 )
 
-// Unknown is who acted where nothing tells.
+// Unknown is the value of Who if the actor is not known.
 const Unknown = "unknown"
 
 // Entry is one action.
@@ -42,25 +42,25 @@ type Entry struct {
 	Reason  string    `json:"reason,omitempty"`
 	Request string    `json:"request,omitempty"`
 	Millis  int64     `json:"ms"`
-	LeftOut uint64    `json:"left_out,omitempty"` // entries with this result that were left out since the last one
+	LeftOut uint64    `json:"left_out,omitempty"` // entries with this result omitted since the last one
 }
 
 // Config describes a Log.
 type Config struct {
 	Node string
-	// File gets a line of JSON for each entry. Empty: entries are lines of Log, with "audit": true.
+	// File receives one line of JSON per entry. If empty, entries are written to Log with "audit":
+	// true.
 	File string
 	Log  zerolog.Logger
 }
 
 const (
-	queued = 1024
-	// reportEvery is how often entries that were left out are counted, where no other entry does
-	// so.
+	queueLength = 1024
+	// reportEvery is the interval for reporting omitted entries if no other entry does so.
 	reportEvery = 10 * time.Second
 )
 
-// Log takes entries. A nil Log drops them.
+// Log records entries. A nil Log drops them.
 type Log struct {
 	cfg     Config
 	file    *file // nil: none
@@ -69,23 +69,23 @@ type Log struct {
 	end     chan struct{}
 	running sync.WaitGroup
 	limits  map[Result]*bounded.Limiter
-	leftOut map[Result]*atomic.Uint64
+	omitted map[Result]*atomic.Uint64
 	entries map[Result]*atomic.Uint64
 	dropped atomic.Uint64
 	publish atomic.Pointer[func(kind, subject, detail string)]
 }
 
-// Open begins to take entries. Close ends that.
+// Open starts a Log.
 func Open(cfg Config) (*Log, error) {
 	l := &Log{
-		cfg: cfg, queue: make(chan Entry, queued), flush: make(chan chan struct{}), end: make(chan struct{}),
-		// Each result has a share of its own: refusals cannot crowd out changes.
+		cfg: cfg, queue: make(chan Entry, queueLength), flush: make(chan chan struct{}), end: make(chan struct{}),
+		// Each result has its own limit, so that refusals cannot crowd out changes.
 		limits: map[Result]*bounded.Limiter{
 			Done:    bounded.New(100, 500),
 			Failed:  bounded.New(20, 100),
 			Refused: bounded.New(5, 20),
 		},
-		leftOut: map[Result]*atomic.Uint64{Done: {}, Failed: {}, Refused: {}},
+		omitted: map[Result]*atomic.Uint64{Done: {}, Failed: {}, Refused: {}},
 		entries: map[Result]*atomic.Uint64{Done: {}, Failed: {}, Refused: {}},
 	}
 	if cfg.File != "" {
@@ -98,7 +98,8 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Publish also makes events of entries from now on; nil: no more. publish must not block.
+// Publish sets a function that receives an event for each entry; nil removes it. The function must
+// not block.
 func (l *Log) Publish(publish func(kind, subject, detail string)) {
 	if publish == nil {
 		l.publish.Store(nil)
@@ -107,7 +108,7 @@ func (l *Log) Publish(publish func(kind, subject, detail string)) {
 	l.publish.Store(&publish)
 }
 
-// Record takes an entry, or counts it where there are too many. Time and Node are filled in.
+// Record records an entry, or counts it as omitted if there are too many. It sets Time and Node.
 func (l *Log) Record(e Entry) {
 	if l == nil {
 		return
@@ -123,7 +124,9 @@ func (l *Log) Record(e Entry) {
 		return
 	}
 	e.Time, e.Node = time.Now().UTC(), l.cfg.Node
-	for _, field := range []*string{&e.Via, &e.Who, &e.Address, &e.Action, &e.Subject, &e.Object, &e.Reason, &e.Request} {
+	for _, field := range []*string{
+		&e.Via, &e.Who, &e.Address, &e.Action, &e.Subject, &e.Object, &e.Reason, &e.Request,
+	} {
 		*field = clean(*field)
 	}
 	select {
@@ -135,16 +138,16 @@ func (l *Log) Record(e Entry) {
 
 func (l *Log) drop(r Result) {
 	l.dropped.Add(1)
-	l.leftOut[r].Add(1)
+	l.omitted[r].Add(1)
 }
 
-// Entries returns the number of actions with a result, those left out among them.
+// Entries returns the number of actions with a result, including omitted ones.
 func (l *Log) Entries(r Result) uint64 { return l.entries[r].Load() }
 
-// Dropped returns the number of entries that were left out.
+// Dropped returns the number of omitted entries.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
-// Flush waits until what was recorded before is written.
+// Flush waits until all earlier entries are written.
 func (l *Log) Flush() {
 	done := make(chan struct{})
 	select {
@@ -154,7 +157,7 @@ func (l *Log) Flush() {
 	}
 }
 
-// Close writes what was recorded before, and ends.
+// Close writes all earlier entries and ends the Log.
 func (l *Log) Close() {
 	close(l.end)
 	l.running.Wait()
@@ -189,26 +192,20 @@ func (l *Log) drain() {
 	}
 }
 
-// report says how many entries were left out.
+// report records the numbers of omitted entries.
 func (l *Log) report() {
 	for _, r := range []Result{Done, Failed, Refused} {
-		if l.leftOut[r].Load() > 0 {
-			l.put(
-				Entry{
-					Time:   time.Now().UTC(),
-					Node:   l.cfg.Node,
-					Via:    "node",
-					Who:    Unknown,
-					Action: "audit.left_out",
-					Result: r,
-				},
-			)
+		if l.omitted[r].Load() > 0 {
+			l.put(Entry{
+				Time: time.Now().UTC(), Node: l.cfg.Node, Via: "node", Who: Unknown, Action: "audit.left_out",
+				Result: r,
+			})
 		}
 	}
 }
 
 func (l *Log) put(e Entry) {
-	e.LeftOut = l.leftOut[e.Result].Swap(0)
+	e.LeftOut = l.omitted[e.Result].Swap(0)
 	line, err := json.Marshal(e)
 	if err != nil {
 		l.cfg.Log.Error().Err(err).Msg("audit entry not encoded")
@@ -218,7 +215,9 @@ func (l *Log) put(e Entry) {
 		l.cfg.Log.Info().Bool("audit", true).RawJSON("entry", line).Msg("audit")
 	} else if err := l.file.write(append(line, '\n')); err != nil {
 		l.dropped.Add(1)
-		l.cfg.Log.Error().Err(err).Bool("audit", true).RawJSON("entry", line).Msg("audit log not written; the entry is here")
+		l.cfg.Log.Error().Err(err).Bool("audit", true).RawJSON("entry", line).Msg(
+			"audit log write failed; entry attached",
+		)
 	}
 	if publish := l.publish.Load(); publish != nil {
 		(*publish)("audit."+e.Action, e.Object, string(line))

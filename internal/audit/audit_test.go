@@ -16,7 +16,7 @@ import (
 	"troupe/internal/audit"
 )
 
-// entries reads a file of lines of JSON; each line must be one.
+// entries reads a file with one JSON entry per line.
 func entries(t *testing.T, file string) (all []audit.Entry) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -43,8 +43,9 @@ func open(t *testing.T, cfg audit.Config) *audit.Log {
 	return l
 }
 
-// TestFile: an entry is a line of the file and an event; the file is for its owner alone.
-func TestFile(t *testing.T) {
+// TestEntryIsFileLineAndEvent checks that an entry becomes a line of the file and an event, and
+// that only the owner can access the file.
+func TestEntryIsFileLineAndEvent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit")
 	l := open(t, audit.Config{Node: "n1", File: file, Log: zerolog.Nop()})
 	var events []string
@@ -64,8 +65,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestRotated: a file that was renamed is made anew, and nothing of what was written is lost.
-func TestRotated(t *testing.T) {
+// TestRotatedFileIsRecreated checks that a renamed file is created again and that no entry is lost.
+func TestRotatedFileIsRecreated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit")
 	l := open(t, audit.Config{File: file, Log: zerolog.Nop()})
 	put := func(n int) {
@@ -91,7 +92,7 @@ func TestRotated(t *testing.T) {
 	}
 }
 
-// TestFlood: refusals by the thousand are bounded and counted, and do not keep changes from being
+// TestFlood checks that thousands of refusals are bounded and counted, and that changes are still
 // recorded.
 func TestFlood(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit")
@@ -105,33 +106,29 @@ func TestFlood(t *testing.T) {
 	}
 	l.Record(audit.Entry{Action: "models.delete", Result: audit.Done})
 	l.Close()
-	written, leftOut, change := 0, uint64(0), 0
+	written, omitted, change := 0, uint64(0), 0
 	for _, e := range entries(t, file) {
 		switch {
 		case e.Action == "models.delete":
 			change++
 		case e.Result == audit.Refused:
-			leftOut += e.LeftOut
+			omitted += e.LeftOut
 			if e.Action == "refused" {
 				written++
 			}
 		}
 	}
-	if written > 200 || change != 1 || uint64(written)+leftOut != flood || l.Dropped() != leftOut ||
+	if written > 200 || change != 1 || uint64(written)+omitted != flood || l.Dropped() != omitted ||
 		l.Entries(audit.Refused) != flood {
 		t.Errorf(
-			"%d of %d refusals written, %d left out (%d counted), %d changes",
-			written,
-			flood,
-			leftOut,
-			l.Dropped(),
-			change,
+			"%d of %d refusals written, %d omitted (%d counted), %d changes",
+			written, flood, omitted, l.Dropped(), change,
 		)
 	}
 }
 
-// FuzzFields: whatever a field holds, an entry is one line of bounded length without control
-// characters.
+// FuzzFields checks that an entry with any field content is one line of bounded length without
+// control characters.
 func FuzzFields(f *testing.F) {
 	f.Add("a\n{\"who\":\"root\"}")
 	f.Add("\x1b[2J\x00\xff\u2028\u202e")
@@ -142,19 +139,10 @@ func FuzzFields(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.Record(
-			audit.Entry{
-				Via:     text,
-				Who:     text,
-				Address: text,
-				Action:  text,
-				Subject: text,
-				Object:  text,
-				Reason:  text,
-				Request: text,
-				Result:  audit.Done,
-			},
-		)
+		l.Record(audit.Entry{
+			Via: text, Who: text, Address: text, Action: text, Subject: text, Object: text, Reason: text,
+			Request: text, Result: audit.Done,
+		})
 		l.Close()
 		line := strings.TrimSuffix(log.String(), "\n")
 		if len(line) > 8*8*300 || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) ||
@@ -164,7 +152,7 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// TestRefusedFiles: what is no file of the node's own is not written to.
+// TestRefusedFiles checks that the log refuses files that are not regular, or not the node's own.
 func TestRefusedFiles(t *testing.T) {
 	dir := t.TempDir()
 	loose, link, pipe := filepath.Join(dir, "loose"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
@@ -181,7 +169,8 @@ func TestRefusedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		loose: "can be changed by others", link: "too many levels of symbolic links", pipe: "no such device", dir: "is a directory",
+		loose: "can be changed by others", link: "too many levels of symbolic links", pipe: "no such device",
+		dir:                             "is a directory",
 		filepath.Join(dir, "none", "x"): "no such file",
 	} {
 		if _, err := audit.Open(audit.Config{File: file, Log: zerolog.Nop()}); err == nil ||
@@ -191,8 +180,8 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// TestNone: a log that is not there takes entries too.
-func TestNone(t *testing.T) {
+// TestNilLog checks that a nil log accepts entries.
+func TestNilLog(t *testing.T) {
 	var l *audit.Log
 	l.Record(audit.Entry{Result: audit.Done})
 }

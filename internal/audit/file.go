@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// longest is the most bytes of a field.
-const longest = 256
+// maxField is the maximum length of a field in bytes.
+const maxField = 256
 
-// clean bounds a field's length, and escapes characters that are not printable.
+// clean bounds a field's length and escapes unprintable characters.
 func clean(s string) string {
 	var b strings.Builder
 	for i, r := range s {
-		if b.Len() >= longest {
+		if b.Len() >= maxField {
 			fmt.Fprintf(&b, "… (%d bytes)", len(s))
 			break
 		}
@@ -29,18 +29,19 @@ func clean(s string) string {
 	return b.String()
 }
 
-// file is appended to. Once it was renamed or removed, as logrotate does, it is made anew.
+// file is an append-only file. It is created again after it was renamed or removed, as logrotate
+// does.
 type file struct {
-	path string
-	f    *os.File
-	info os.FileInfo
-	torn bool // the last line is not whole
+	path       string
+	f          *os.File
+	info       os.FileInfo
+	incomplete bool // the last line is incomplete
 }
 
 func (f *file) open() error {
 	opened, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return fmt.Errorf("audit log: %w; name a file that the node may write to", err)
+		return fmt.Errorf("audit log: %w; choose a file that the node can write", err)
 	}
 	info, err := opened.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -54,13 +55,13 @@ func (f *file) open() error {
 		return fmt.Errorf("audit log: %w", err)
 	}
 	f.close()
-	f.f, f.info, f.torn = opened, info, false
+	f.f, f.info, f.incomplete = opened, info, false
 	return nil
 }
 
 func (f *file) close() {
 	if f.f != nil {
-		_ = f.f.Close() // each line was written already
+		_ = f.f.Close() // each line is already written
 	}
 }
 
@@ -71,10 +72,10 @@ func (f *file) write(line []byte) error {
 			return err
 		}
 	}
-	if f.torn {
+	if f.incomplete {
 		line = append([]byte{'\n'}, line...)
 	}
 	n, err := f.f.Write(line)
-	f.torn = n > 0 && n < len(line) || f.torn && n == 0
+	f.incomplete = n > 0 && n < len(line) || f.incomplete && n == 0
 	return err
 }

@@ -1,4 +1,4 @@
-// Package bounded limits how often something is logged, and counts what was left out.
+// Package bounded limits the rate of log lines and counts the omitted ones.
 package bounded
 
 import (
@@ -7,23 +7,23 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter is safe for concurrent use.
+// Limiter limits a rate. It is safe for concurrent use.
 type Limiter struct {
 	limiter *rate.Limiter
-	leftOut atomic.Uint64
+	omitted atomic.Uint64
 }
 
-// New returns a limiter for so many a second, with so many at once.
+// New returns a limiter with the given rate per second and burst.
 func New(perSecond float64, burst int) *Limiter {
 	return &Limiter{limiter: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// Allow reports whether one more is within the limit, and how many were not since the last one that
-// was.
-func (l *Limiter) Allow() (ok bool, leftOut uint64) {
+// Allow reports whether one more event is within the limit, and returns the number of events
+// omitted since the last allowed one.
+func (l *Limiter) Allow() (ok bool, omitted uint64) {
 	if !l.limiter.Allow() {
-		l.leftOut.Add(1)
+		l.omitted.Add(1)
 		return false, 0
 	}
-	return true, l.leftOut.Swap(0)
+	return true, l.omitted.Swap(0)
 }

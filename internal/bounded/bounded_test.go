@@ -8,29 +8,30 @@ import (
 	"troupe/internal/bounded"
 )
 
-// TestAllow: so many at once and a second are allowed, and the number left out is told once.
+// TestAllow checks the burst, the rate per second, and that the number of omitted events is
+// returned once.
 func TestAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := bounded.New(2, 10)
-		said, leftOut := 0, uint64(0)
+		allowed, omitted := 0, uint64(0)
 		for range 100 {
 			if ok, n := l.Allow(); ok {
-				said++
-				leftOut += n
+				allowed++
+				omitted += n
 			}
 		}
-		if said != 10 || leftOut != 0 {
-			t.Errorf("%d allowed, %d left out", said, leftOut)
+		if allowed != 10 || omitted != 0 {
+			t.Errorf("%d allowed, %d omitted", allowed, omitted)
 		}
 		time.Sleep(time.Second)
 		if ok, n := l.Allow(); !ok || n != 90 {
-			t.Errorf("after a second: %t, %d left out", ok, n)
+			t.Errorf("after a second: %t, %d omitted", ok, n)
 		}
 		if ok, n := l.Allow(); !ok || n != 0 {
-			t.Errorf("the second one: %t, %d left out", ok, n)
+			t.Errorf("the second event: %t, %d omitted", ok, n)
 		}
 		if ok, _ := l.Allow(); ok {
-			t.Error("a third one in a second")
+			t.Error("a third event within a second")
 		}
 	})
 }

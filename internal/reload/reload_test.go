@@ -11,8 +11,9 @@ import (
 
 var errBad = errors.New("bad")
 
-// TestGet: a change is taken, one that can not be read is reported once, and a file that is gone for a moment harms nobody.
-func TestGet(t *testing.T) {
+// TestGetAppliesChanges checks that a change is applied, that an invalid change is reported once,
+// and that a file may be missing for a moment.
+func TestGetAppliesChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	write := func(text string) {
 		t.Helper()

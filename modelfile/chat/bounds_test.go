@@ -42,7 +42,7 @@ func TestBounds(t *testing.T) {
 		"{% macro f(n) %}{{ f(n)" + strings.Repeat("+1", 100) +
 			" }}{% endmacro %}{{ f(1) }}": "expressions are nested more than",
 		bombs["output"]:                                          "a value is longer than",
-		bombs["a macro in itself"]:                               "macros and loops are nested more than 128 levels deep",
+		bombs["a macro in itself"]:                               "macros and loops are nested more than 128 levels",
 		bombs["a long list searched"]:                            "operations",
 		bombs["a macro twice in itself"]:                         "", // either the rounds or the time limit
 		bombs["a value of many levels"]:                          "levels deep",

@@ -52,7 +52,7 @@ func Load(roots modelfile.Roots, dir string) (*Template, error) {
 }
 
 // read returns nil for a file that does not exist.
-func read(roots modelfile.Roots, path string, most modelfile.Most) ([]byte, error) {
+func read(roots modelfile.Roots, path string, most modelfile.MaxBytes) ([]byte, error) {
 	b, err := roots.Read(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -90,7 +90,7 @@ func source(raw json.RawMessage) (string, error) {
 	}
 	var named []struct{ Name, Template string }
 	if err := json.Unmarshal(raw, &named); err != nil {
-		return "", fmt.Errorf("chat_template: %w", modelfile.Blind(err))
+		return "", fmt.Errorf("chat_template: %w", modelfile.RedactJSONError(err))
 	}
 	for _, n := range named {
 		if n.Name == "default" {

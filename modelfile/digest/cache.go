@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stamp is what the file system shows of a file. A file with another stamp is taken for another file.
+// Stamp is the metadata that identifies a version of a file: a changed stamp means a changed file.
 type Stamp struct {
 	Size          int64
 	MTime, CTime  int64 // ns since 1970
@@ -23,22 +23,23 @@ func StampOf(info fs.FileInfo) Stamp {
 	return s
 }
 
-// tick is how coarse the clock of file systems may be: a file that was written within one before it was read may be
-// written again and keep its stamp.
-const tick = 20 * time.Millisecond
+// timestampGranularity is the coarsest resolution of file timestamps. A file written within it
+// before a read may be written again without a new stamp.
+const timestampGranularity = 20 * time.Millisecond
 
-// Cache keeps the contents of files by their path and stamp. A nil cache keeps nothing. It is safe for concurrent use.
+// Cache maps the path and stamp of a file to its content. A nil cache stores nothing. It is safe
+// for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
-	files map[string]kept
+	files map[string]cacheEntry
 }
 
-type kept struct {
+type cacheEntry struct {
 	stamp   Stamp
 	content Content
 }
 
-// Find returns the content of a file with that stamp, if it is known.
+// Find returns the content of a file with this stamp, and whether it is known.
 func (c *Cache) Find(path string, s Stamp) (Content, bool) {
 	if c == nil {
 		return Content{}, false
@@ -49,7 +50,7 @@ func (c *Cache) Find(path string, s Stamp) (Content, bool) {
 	return k.content, ok && k.stamp == s
 }
 
-// Changed reports whether a file was read when it had another stamp, and not since.
+// Changed reports whether the file was last read with another stamp.
 func (c *Cache) Changed(path string, s Stamp) bool {
 	if c == nil {
 		return false
@@ -60,21 +61,21 @@ func (c *Cache) Changed(path string, s Stamp) bool {
 	return ok && k.stamp != s
 }
 
-// Put keeps the content of a file that had the stamp from before it was read until afterwards. Read is when
-// that began. A file that had just been written then is not kept.
+// Put stores the content of a file whose stamp was the same before and after it was read. read is
+// the time when reading began. A file written shortly before that is not stored.
 func (c *Cache) Put(path string, s Stamp, content Content, read time.Time) {
-	if c == nil || s.CTime > read.Add(-tick).UnixNano() {
+	if c == nil || s.CTime > read.Add(-timestampGranularity).UnixNano() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.files == nil {
-		c.files = make(map[string]kept)
+		c.files = make(map[string]cacheEntry)
 	}
-	c.files[path] = kept{s, content}
+	c.files[path] = cacheEntry{s, content}
 }
 
-// Forget drops a file whose content was found to be another.
+// Forget removes a file whose content turned out to be different.
 func (c *Cache) Forget(path string) {
 	if c == nil {
 		return

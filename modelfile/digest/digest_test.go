@@ -14,7 +14,7 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// content is what a hasher with so many workers makes of bytes that are written in pieces.
+// content hashes bytes that are written in pieces.
 func content(b []byte, workers, piece int) digest.Content {
 	h := digest.NewHasher(workers)
 	h.Begin(false)
@@ -31,7 +31,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestContentDependsOnTheBytesAlone: not on how many workers there are, and not on the pieces in which the bytes come.
+// TestContentDependsOnTheBytesAlone checks that neither the number of workers nor the size of
+// writes changes the content.
 func TestContentDependsOnTheBytesAlone(t *testing.T) {
 	b := noise(3*digest.ChunkBytes + 12345)
 	want := digest.Of(b)
@@ -44,15 +45,16 @@ func TestContentDependsOnTheBytesAlone(t *testing.T) {
 	}
 }
 
-// TestAnyByteCounts: a byte that is flipped anywhere, chunks in another order, and another length give another content.
+// TestAnyByteCounts checks that a flipped byte, swapped chunks and another length each change the
+// content.
 func TestAnyByteCounts(t *testing.T) {
 	b := noise(2*digest.ChunkBytes + 100)
-	seen := map[digest.Sum]string{content(b, 2, len(b)).Sum: "as it is"}
+	seen := map[digest.Sum]string{content(b, 2, len(b)).Sum: "unchanged"}
 	checks := map[uint64]bool{content(b, 2, len(b)).Check: true}
 	other := func(name string, b []byte) {
 		c := content(b, 2, len(b))
 		if before, ok := seen[c.Sum]; ok || checks[c.Check] {
-			t.Errorf("%s: the same digest as %q, or the same checksum", name, before)
+			t.Errorf("%s: same digest as %q, or same checksum", name, before)
 		}
 		seen[c.Sum], checks[c.Check] = name, true
 	}
@@ -62,26 +64,27 @@ func TestAnyByteCounts(t *testing.T) {
 		other("flipped", flipped)
 	}
 	one, two, rest := b[:digest.ChunkBytes], b[digest.ChunkBytes:2*digest.ChunkBytes], b[2*digest.ChunkBytes:]
-	other("chunks exchanged", bytes.Join([][]byte{two, one, rest}, nil))
+	other("chunks swapped", bytes.Join([][]byte{two, one, rest}, nil))
 	other("shorter", b[:len(b)-1])
-	other("a zero more", append(bytes.Clone(b), 0))
+	other("appended zero", append(bytes.Clone(b), 0))
 	other("empty", nil)
 }
 
-// TestWeightsDependOnNames, and not on the order in which files were read.
+// TestWeightsDependOnNames checks that the digest depends on names and sizes, but not on the order
+// of files.
 func TestWeightsDependOnNames(t *testing.T) {
 	a, b := digest.File{Name: "a", Size: 1, Sum: digest.Sum{1}}, digest.File{Name: "b", Size: 1, Sum: digest.Sum{2}}
 	want := digest.Weights([]digest.File{a, b})
 	if digest.Weights([]digest.File{b, a}) != want {
-		t.Error("the order counts")
+		t.Error("the digest depends on the order")
 	}
 	for name, files := range map[string][]digest.File{
-		"names":    {{Name: "b", Size: 1, Sum: a.Sum}, {Name: "a", Size: 1, Sum: b.Sum}},
-		"a size":   {{Name: "a", Size: 2, Sum: a.Sum}, b},
-		"one less": {a},
+		"names":          {{Name: "b", Size: 1, Sum: a.Sum}, {Name: "a", Size: 1, Sum: b.Sum}},
+		"a size":         {{Name: "a", Size: 2, Sum: a.Sum}, b},
+		"a missing file": {a},
 	} {
 		if digest.Weights(files) == want {
-			t.Errorf("other %s, the same digest", name)
+			t.Errorf("same digest with other %s", name)
 		}
 	}
 	if s, err := digest.Parse(want.String()); s != want || err != nil {
@@ -89,7 +92,7 @@ func TestWeightsDependOnNames(t *testing.T) {
 	}
 }
 
-// TestCacheByEachFieldOfTheStamp: a file that differs in any of them is unknown.
+// TestCacheByEachFieldOfTheStamp checks that a file is unknown if any field of its stamp differs.
 func TestCacheByEachFieldOfTheStamp(t *testing.T) {
 	stamp, c := digest.Stamp{Size: 1, MTime: 2, CTime: 3, Inode: 4, Device: 5}, digest.Content{Check: 7}
 	for name, change := range map[string]func(*digest.Stamp){
@@ -100,24 +103,25 @@ func TestCacheByEachFieldOfTheStamp(t *testing.T) {
 		var cache digest.Cache
 		cache.Put("f", stamp, c, time.Now())
 		if got, ok := cache.Find("f", stamp); !ok || got != c {
-			t.Error("not kept")
+			t.Error("not found after Put")
 		}
 		other := stamp
 		if change(&other); other == stamp {
 			t.Fatal(name)
 		}
 		if _, ok := cache.Find("f", other); ok {
-			t.Errorf("another %s, and the content is known", name)
+			t.Errorf("found with another %s", name)
 		}
 	}
 	var cache digest.Cache
 	cache.Put("f", digest.Stamp{CTime: time.Now().UnixNano()}, c, time.Now())
 	if _, ok := cache.Find("f", digest.Stamp{}); ok {
-		t.Error("a file is kept that was written while it was read")
+		t.Error("stored a file that was written while it was read")
 	}
 }
 
-// TestStampOfAFile: what is done to a file changes its stamp, also where its size and its mtime are put back.
+// TestStampOfAFile checks that replacing a file changes its stamp, even with the same size and
+// mtime.
 func TestStampOfAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	write := func(path, text string) {
@@ -137,7 +141,7 @@ func TestStampOfAFile(t *testing.T) {
 	}
 	write(path, "one")
 	first := stamp()
-	for stamp().CTime == first.CTime { // until the clock of the file system has gone on
+	for stamp().CTime == first.CTime { // until the file system clock advances
 		write(path, "two")
 	}
 	write(path+".new", "two")
@@ -151,7 +155,7 @@ func TestStampOfAFile(t *testing.T) {
 	}
 }
 
-// TestSettings: the listed files count, and no others.
+// TestSettings checks that the digest covers the listed files and no others.
 func TestSettings(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) {
@@ -170,16 +174,16 @@ func TestSettings(t *testing.T) {
 	for name := range digest.SettingsFiles {
 		put(name, "{}")
 		if next := sum(); next == last {
-			t.Errorf("%s does not count", name)
+			t.Errorf("%s does not change the digest", name)
 		} else {
 			last = next
 		}
 	}
 	put("README.md", "x")
 	if sum() != last {
-		t.Error("a file that is not listed counts")
+		t.Error("an unlisted file changes the digest")
 	}
 	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil || sum() != last {
-		t.Error("a FIFO counts", err)
+		t.Error("a FIFO changes the digest", err)
 	}
 }

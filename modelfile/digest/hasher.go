@@ -8,19 +8,20 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// ChunkBytes is the size of all chunks of a file but the last. Changing it changes every digest.
+// ChunkBytes is the size of all chunks of a file except the last. Changing it changes every digest.
 const ChunkBytes = 4 << 20
 
-// maxWorkers bounds the chunks of one file that are hashed at once: a disk is not faster than so many.
+// maxWorkers bounds the chunks of one file that are hashed at once. More workers are faster than
+// any disk.
 const maxWorkers = 8
 
-// Content is what a file's bytes are known by.
+// Content identifies the bytes of a file.
 type Content struct {
 	Sum   Sum
 	Check uint64 // XXH3 of the whole file
 }
 
-// Of returns the content of a file that is in memory.
+// Of returns the content of a file in memory.
 func Of(b []byte) Content {
 	var sums []Sum
 	for rest := b; len(rest) > 0; {
@@ -28,24 +29,25 @@ func Of(b []byte) Content {
 		sums = append(sums, blake3.Sum256(rest[:n]))
 		rest = rest[n:]
 	}
-	return Content{Sum: ofChunks(int64(len(b)), sums), Check: xxh3.Hash(b)}
+	return Content{Sum: fileSum(int64(len(b)), sums), Check: xxh3.Hash(b)}
 }
 
-// Hasher computes the content of one file after the other from their bytes, which are written in order. It
-// is used by one goroutine at a time.
+// Hasher computes the content of files, one at a time, from their bytes in order. It is not safe
+// for concurrent use.
 type Hasher struct {
-	workers int
-	free    chan []byte // chunks that are not in use
-	made    int         // chunks that were allocated
-	chunk   []byte      // the one that fills
-	sums    []*Sum
-	size    int64
-	running sync.WaitGroup
-	check   xxh3.Hasher
-	quick   bool // no more than the checksum
+	workers   int
+	free      chan []byte // unused chunks
+	allocated int         // number of allocated chunks
+	chunk     []byte      // being filled
+	sums      []*Sum
+	size      int64
+	running   sync.WaitGroup
+	check     xxh3.Hasher
+	quick     bool // compute only the checksum
 }
 
-// NewHasher returns a hasher with so many workers; 0: as many as there are processors, within bounds.
+// NewHasher returns a hasher with the given number of workers; 0 means one per processor, up to
+// maxWorkers.
 func NewHasher(workers int) *Hasher {
 	if workers == 0 {
 		workers = min(maxWorkers, runtime.GOMAXPROCS(0))
@@ -53,7 +55,7 @@ func NewHasher(workers int) *Hasher {
 	return &Hasher{workers: workers, free: make(chan []byte, workers+1)}
 }
 
-// Begin begins a file. Quick asks for no more than the checksum.
+// Begin starts a file. With quick, only the checksum is computed.
 func (h *Hasher) Begin(quick bool) {
 	h.running.Wait()
 	if h.chunk != nil {
@@ -63,13 +65,13 @@ func (h *Hasher) Begin(quick bool) {
 	h.check.Reset()
 }
 
-// Write takes the next bytes of the file. It waits while all workers are busy.
+// Write adds the next bytes of the file. It blocks while all workers are busy.
 func (h *Hasher) Write(b []byte) (int, error) {
 	_, _ = h.check.Write(b) // never fails
 	h.size += int64(len(b))
 	for rest := b; len(rest) > 0 && !h.quick; {
 		if h.chunk == nil {
-			h.chunk = h.take()
+			h.chunk = h.takeChunk()
 		}
 		n := min(len(rest), ChunkBytes-len(h.chunk))
 		h.chunk, rest = append(h.chunk, rest[:n]...), rest[n:]
@@ -80,7 +82,7 @@ func (h *Hasher) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// End returns the content of what was written since Begin; only the checksum, where no more was asked for.
+// End returns the content of the bytes written since Begin; with quick, only the checksum.
 func (h *Hasher) End() Content {
 	if h.chunk != nil {
 		h.dispatch()
@@ -94,19 +96,20 @@ func (h *Hasher) End() Content {
 	for i, s := range h.sums {
 		sums[i] = *s
 	}
-	c.Sum = ofChunks(h.size, sums)
+	c.Sum = fileSum(h.size, sums)
 	return c
 }
 
-func (h *Hasher) take() []byte {
-	if h.made <= h.workers && len(h.free) == 0 {
-		h.made++
+// takeChunk returns an empty chunk. It blocks until a worker frees one, if all are in use.
+func (h *Hasher) takeChunk() []byte {
+	if h.allocated <= h.workers && len(h.free) == 0 {
+		h.allocated++
 		return make([]byte, 0, ChunkBytes)
 	}
 	return <-h.free
 }
 
-// dispatch has the chunk that is full, or the file's last, hashed by a worker.
+// dispatch passes the current chunk to a worker.
 func (h *Hasher) dispatch() {
 	chunk, sum := h.chunk, new(Sum)
 	h.chunk, h.sums = nil, append(h.sums, sum)

@@ -10,9 +10,9 @@ import (
 	"troupe/modelfile"
 )
 
-// SettingsFiles are the files of a model's folder beside its weights that decide what it answers, and how
-// large each may be. Other files may change without making another revision.
-var SettingsFiles = map[string]modelfile.Most{
+// SettingsFiles are the files of a model folder, besides its weights, that determine its output,
+// and their maximum sizes. Other files may change without a new revision.
+var SettingsFiles = map[string]modelfile.MaxBytes{
 	"config.json":            modelfile.Config,
 	"generation_config.json": modelfile.Config,
 	"tokenizer.json":         modelfile.Tokenizer,
@@ -21,11 +21,11 @@ var SettingsFiles = map[string]modelfile.Most{
 	"chat_template.jinja":    modelfile.Template,
 }
 
-// Settings returns the digest of those of SettingsFiles that a folder has.
+// Settings returns the digest of the SettingsFiles in a folder.
 func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	var files []File
 	for name, most := range SettingsFiles {
-		f, err := setting(roots, filepath.Join(dir, name), most, cache)
+		f, err := settingFile(roots, filepath.Join(dir, name), most, cache)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -37,7 +37,8 @@ func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	return tree("settings", files), nil
 }
 
-func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cache) (File, error) {
+// settingFile returns the digest of one file, from the cache if possible.
+func settingFile(roots modelfile.Roots, path string, most modelfile.MaxBytes, cache *Cache) (File, error) {
 	began := time.Now()
 	before, err := roots.Stat(path)
 	if err != nil {
@@ -60,8 +61,8 @@ func setting(roots modelfile.Roots, path string, most modelfile.Most, cache *Cac
 	return f, nil
 }
 
-// Changed is the error for a file that was changed while it was read.
+// Changed returns the error for a file that changed while it was read.
 func Changed(path string) error {
-	return fmt.Errorf("%s: the file was changed while it was read; wait until it is written, then load the model again",
+	return fmt.Errorf("%s: the file changed while it was read; load the model again once the file is complete",
 		path)
 }

@@ -13,24 +13,25 @@ import (
 // Sum is a BLAKE3 hash.
 type Sum [32]byte
 
+// String returns the hash in hexadecimal.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// Parse reads what String wrote.
+// Parse parses the result of String.
 func Parse(text string) (s Sum, err error) {
 	b, err := hex.DecodeString(text)
 	if err == nil && len(b) != len(s) {
-		err = fmt.Errorf("a digest has %d bytes, not %d", len(s), len(b))
+		err = fmt.Errorf("a digest has %d bytes, got %d", len(s), len(b))
 	}
 	copy(s[:], b)
 	return s, err
 }
 
-// Short returns the first digits of a digest, for people.
+// Short returns the first digits of a digest, for humans.
 func Short(digest string) string { return digest[:min(len(digest), 12)] }
 
-// File is a file of a list.
+// File is a file in a list.
 type File struct {
-	Name string // without its folder
+	Name string // without the folder
 	Size int64
 	Sum  Sum
 }
@@ -43,12 +44,12 @@ func Revision(weights, settings Sum) Sum {
 	return tree("revision", []File{{Name: "weights", Sum: weights}, {Name: "settings", Sum: settings}})
 }
 
-// tree returns the digest of a list of files, in the order of their names.
+// tree returns the digest of a list of files, sorted by name.
 func tree(kind string, files []File) (sum Sum) {
 	h := blake3.New()
 	text := func(s string) { write(h, binary.LittleEndian.AppendUint64(nil, uint64(len(s)))); write(h, []byte(s)) }
 	text("troupe " + kind + " 1")
-	for _, f := range slices.SortedFunc(slices.Values(files), byName) {
+	for _, f := range slices.SortedFunc(slices.Values(files), compareNames) {
 		text(f.Name)
 		write(h, binary.LittleEndian.AppendUint64(nil, uint64(f.Size)))
 		write(h, f.Sum[:])
@@ -57,10 +58,10 @@ func tree(kind string, files []File) (sum Sum) {
 	return sum
 }
 
-func byName(a, b File) int { return cmp.Compare(a.Name, b.Name) }
+func compareNames(a, b File) int { return cmp.Compare(a.Name, b.Name) }
 
-// ofChunks returns the digest of a file from the hashes of its chunks.
-func ofChunks(size int64, chunks []Sum) (sum Sum) {
+// fileSum returns the digest of a file from its size and the hashes of its chunks.
+func fileSum(size int64, chunks []Sum) (sum Sum) {
 	h := blake3.New()
 	write(h, []byte("troupe file 1"))
 	write(h, binary.LittleEndian.AppendUint64(nil, uint64(size)))

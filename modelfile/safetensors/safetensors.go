@@ -228,7 +228,7 @@ func parse(text []byte) ([]Tensor, error) {
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return nil, modelfile.Blind(err)
+			return nil, modelfile.RedactJSONError(err)
 		}
 		name := key.(string)
 		if seen[name] {
@@ -239,7 +239,7 @@ func parse(text []byte) ([]Tensor, error) {
 		}
 		if name == "__metadata__" {
 			if err := dec.Decode(&map[string]string{}); err != nil {
-				return nil, fmt.Errorf("__metadata__: %w", modelfile.Blind(err))
+				return nil, fmt.Errorf("__metadata__: %w", modelfile.RedactJSONError(err))
 			}
 			continue
 		}
@@ -250,7 +250,7 @@ func parse(text []byte) ([]Tensor, error) {
 		tensors = append(tensors, t)
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, modelfile.Blind(err)
+		return nil, modelfile.RedactJSONError(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("more than one JSON object")
@@ -269,7 +269,7 @@ func entry(dec *json.Decoder, name string) (Tensor, error) {
 		return Tensor{}, err
 	}
 	if err != nil {
-		return Tensor{}, modelfile.Blind(err)
+		return Tensor{}, modelfile.RedactJSONError(err)
 	}
 	dtype, ok := dtypes[e.DType]
 	if !ok {

@@ -6,18 +6,20 @@ import (
 	"troupe/messages"
 )
 
-// alarm is a line that says why changes are refused, or none.
+// alarm returns a line with the reason why the store refuses changes, or nothing.
 func (m Model) alarm() []string {
 	s := m.now.Store
 	if s == nil {
 		return nil
 	}
 	reason := strings.ReplaceAll(strings.TrimPrefix(s.GetReason().String(), "REASON_"), "_", " ")
-	return []string{moods[bad].Render(reason + ": changes are refused: " + strings.ReplaceAll(s.GetDetail(), "\n", " "))}
+	return []string{
+		styles[critical].Render(reason + "; changes refused: " + strings.ReplaceAll(s.GetDetail(), "\n", " ")),
+	}
 }
 
-// out reports whether a node is out of the cluster, and shown for a while.
-func out(n *messages.NodeStatus) bool {
+// hasLeft reports whether a node has left the cluster, or was lost. It is still shown for a while.
+func hasLeft(n *messages.NodeStatus) bool {
 	s := n.GetMember().GetState()
 	return s == messages.MemberState_MEMBER_STATE_LOST || s == messages.MemberState_MEMBER_STATE_LEFT
 }

@@ -1,6 +1,8 @@
-// Package top shows a cluster live in the terminal: nodes, GPUs, replicas and deployments, with what they do per second.
+// Package top shows a cluster live in the terminal: nodes, GPUs, replicas and deployments, with
+// their rates per second.
 //
-// A Sample is what the control service says at one moment, and two of them make rates. What is shown is a function of the
-// last two samples, of the keys pressed and of the size of the terminal: nothing here asks the time, and only the command
-// that Update returns asks the cluster.
+// A Sample is the answer of the control service at one moment, and rates are computed from two
+// samples. The screen is a function of the last two samples, the keys pressed and the size of the
+// terminal. This package never reads the clock for it, and only the command that Update returns
+// sends requests to the cluster.
 package top

@@ -10,8 +10,9 @@ import (
 	"charm.land/lipgloss/v2/table"
 )
 
-// room says whether there are blank lines between sections, and how many lines each one's rows get.
-func (m Model) room(rows [][]row) (spaced bool, room []int) {
+// distribute reports whether blank lines separate the sections, and returns the number of lines for
+// the rows of each.
+func (m Model) distribute(rows [][]row) (spaced bool, room []int) {
 	want := make([]int, len(rows))
 	for i, r := range rows {
 		want[i] = len(r)
@@ -26,7 +27,8 @@ func (m Model) room(rows [][]row) (spaced bool, room []int) {
 	return spaced, share(left, want, m.focus)
 }
 
-// share deals lines out one by one, two at a time to the focus, until all is shown or nothing is left.
+// share deals out lines one by one, and two at a time to the focused section, until all rows fit or
+// no line is left.
 func share(left int, want []int, focus int) []int {
 	got := make([]int, len(want))
 	for left > 0 && !slices.Equal(got, want) {
@@ -44,17 +46,18 @@ func share(left int, want []int, focus int) []int {
 	return got
 }
 
-// furthest is by how many rows the focused section can be scrolled.
-func (m Model) furthest() int {
-	_, rows := m.arranged()
-	_, room := m.room(rows)
+// maxOffset returns how many rows the focused section can be scrolled.
+func (m Model) maxOffset() int {
+	_, rows := m.visible()
+	_, room := m.distribute(rows)
 	if here := room[m.focus]; here < len(rows[m.focus]) {
 		return len(rows[m.focus]) - max(0, here-1)
 	}
 	return 0
 }
 
-// table is the header and as many rows as fit into room lines; the last of them says how many are not shown.
+// table returns the header and as many rows as fit into room lines. If rows are hidden, the last
+// line shows their number.
 func (m Model) table(t section, i int, rows []row, room int) []string {
 	shown, more := rows, 0
 	if room < len(rows) {
@@ -65,14 +68,14 @@ func (m Model) table(t section, i int, rows []row, room int) []string {
 		shown = rows[from:min(len(rows), from+max(0, room-1))]
 		more = len(rows) - len(shown)
 	}
-	lines := strings.Split(m.drawn(t, i, shown), "\n")
+	lines := strings.Split(m.render(t, i, shown), "\n")
 	if more > 0 && room > 0 {
 		lines = append(lines, faint.Render(fmt.Sprintf("… %d more", more)))
 	}
 	return lines
 }
 
-func (m Model) drawn(t section, i int, rows []row) string {
+func (m Model) render(t section, i int, rows []row) string {
 	headers := make([]string, len(t.columns))
 	for c, column := range t.columns {
 		headers[c] = column.name
@@ -94,7 +97,7 @@ func (m Model) drawn(t section, i int, rows []row) string {
 		s := bold
 		switch {
 		case r != table.HeaderRow:
-			s = moods[rows[r].mood]
+			s = styles[rows[r].severity]
 		case i == m.focus && m.height > 0:
 			s = accent
 		}
@@ -105,7 +108,8 @@ func (m Model) drawn(t section, i int, rows []row) string {
 		return s
 	}
 	return table.New().Headers(headers...).Rows(cells...).StyleFunc(style).Wrap(false).
-		Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderColumn(false).BorderHeader(false).String()
+		Border(lipgloss.Border{}).BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).
+		BorderColumn(false).BorderHeader(false).String()
 }
 
 func bar(share float64) string {

@@ -12,30 +12,30 @@ import (
 	"troupe/messages"
 )
 
-// KVSample is where KV blocks are at one moment.
+// KVSample is the state of the KV tiers at one moment.
 type KVSample struct {
 	Time time.Time
 	*messages.KvStatsResponse
 }
 
-// ObserveKV asks for a sample.
+// ObserveKV requests a sample.
 func ObserveKV(ctx context.Context, ask Ask) (KVSample, error) {
 	answer := &messages.KvStatsResponse{}
 	err := ask(ctx, "kv.stats", &messages.KvStatsRequest{}, answer)
 	return KVSample{time.Now(), answer}, err
 }
 
-// KV is a screen with the KV tiers and what moves between them. It implements tea.Model.
+// KV is a screen with the KV tiers and the copies between them. It implements tea.Model.
 type KV struct {
 	ask           Ask
-	asking        bool
+	pending       bool
 	before, now   KVSample
-	lost          error // why there is nothing newer than now
+	lastErr       error // why now is not newer
 	width, height int
 }
 
-// NewKV returns a screen that has seen nothing yet.
-func NewKV(ask Ask) KV { return KV{ask: ask, asking: true} }
+// NewKV returns a screen without samples.
+func NewKV(ask Ask) KV { return KV{ask: ask, pending: true} }
 
 type kvSampled struct {
 	sample KVSample
@@ -43,10 +43,10 @@ type kvSampled struct {
 }
 
 // Init implements tea.Model.
-func (k KV) Init() tea.Cmd { return tea.Batch(k.observe, later()) }
+func (k KV) Init() tea.Cmd { return tea.Batch(k.observe, nextTick()) }
 
 func (k KV) observe() tea.Msg {
-	ctx, cancel := context.WithTimeout(context.Background(), askedWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), sampleTimeout)
 	defer cancel()
 	s, err := ObserveKV(ctx, k.ask)
 	return kvSampled{s, err}
@@ -58,13 +58,13 @@ func (k KV) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		k.width, k.height = msg.Width, msg.Height
 	case tick:
-		if k.asking {
-			return k, later()
+		if k.pending {
+			return k, nextTick()
 		}
-		k.asking = true
-		return k, tea.Batch(k.observe, later())
+		k.pending = true
+		return k, tea.Batch(k.observe, nextTick())
 	case kvSampled:
-		return k.See(msg.sample, msg.err), nil
+		return k.WithSample(msg.sample, msg.err), nil
 	case tea.KeyPressMsg:
 		if key.Matches(msg, keys.quit) {
 			return k, tea.Quit
@@ -73,9 +73,9 @@ func (k KV) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return k, nil
 }
 
-// See takes up a sample, or why there is none.
-func (k KV) See(s KVSample, err error) KV {
-	k.asking, k.lost = false, err
+// WithSample returns the model with a new sample, or with the error of a failed one.
+func (k KV) WithSample(s KVSample, err error) KV {
+	k.pending, k.lastErr = false, err
 	if err == nil {
 		k.before, k.now = k.now, s
 	}
@@ -93,24 +93,25 @@ func (k KV) View() tea.View {
 	return v
 }
 
-// Print returns everything there is to see, as wide as it is.
+// Print returns the full content at its natural width.
 func (k KV) Print() string { return fit(strings.Split(k.body(), "\n"), math.MaxInt) }
 
 func (k KV) body() string {
 	if k.now.Time.IsZero() {
-		if k.lost != nil {
-			return moods[bad].Render("no answer: " + k.lost.Error())
+		if k.lastErr != nil {
+			return styles[critical].Render("no answer: " + k.lastErr.Error())
 		}
-		return faint.Render("asking …")
+		return faint.Render("waiting for the first answer …")
 	}
 	title := bold.Render("troupe kv " + k.now.Time.Format(time.TimeOnly))
-	if k.lost != nil {
-		title += gap + moods[bad].Render(k.lost.Error())
+	if k.lastErr != nil {
+		title += gap + styles[critical].Render(k.lastErr.Error())
 	}
 	parts := []string{title}
-	for i, t := range []section{tierSection(k.now), pathSection(k.before, k.now), blockSection(k.now), pinSection(k.now)} {
+	all := []section{tierSection(k.now), pathSection(k.before, k.now), blockSection(k.now), pinSection(k.now)}
+	for i, t := range all {
 		if len(t.rows) > 0 {
-			parts = append(parts, Model{}.drawn(t, i, t.rows))
+			parts = append(parts, Model{}.render(t, i, t.rows))
 		}
 	}
 	return strings.Join(parts, "\n\n")

@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	every       = time.Second     // between two samples
-	askedWithin = 8 * time.Second // a sample; a node that hangs may be asked first
+	sampleInterval = time.Second     // between two samples
+	sampleTimeout  = 8 * time.Second // for one sample; a node that hangs may be the first to be asked
 )
 
 // Model is the state of the screen. It implements tea.Model.
 type Model struct {
-	ask    Ask
-	asking bool
+	ask     Ask
+	pending bool
 
 	before, now Sample
-	lost        error // why there is nothing newer than now
+	lastErr     error // why now is not newer
 
 	width, height int
-	focus         int // section that keys act on
+	focus         int // section that keys apply to
 	orders        [4]order
-	offset        int // rows scrolled by, in the focused section
+	offset        int // rows scrolled in the focused section
 	filter        string
 	typing, help  bool
 }
 
-// New returns a screen that has seen nothing yet.
-func New(ask Ask) Model { return Model{ask: ask, asking: true} }
+// New returns a screen without samples.
+func New(ask Ask) Model { return Model{ask: ask, pending: true} }
 
 type (
 	tick    struct{}
@@ -41,16 +41,16 @@ type (
 )
 
 // Init implements tea.Model.
-func (m Model) Init() tea.Cmd { return tea.Batch(m.observe, later()) }
+func (m Model) Init() tea.Cmd { return tea.Batch(m.observe, nextTick()) }
 
 func (m Model) observe() tea.Msg {
-	ctx, cancel := context.WithTimeout(context.Background(), askedWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), sampleTimeout)
 	defer cancel()
 	s, err := Observe(ctx, m.ask)
 	return sampled{s, err}
 }
 
-func later() tea.Cmd { return tea.Tick(every, func(time.Time) tea.Msg { return tick{} }) }
+func nextTick() tea.Cmd { return tea.Tick(sampleInterval, func(time.Time) tea.Msg { return tick{} }) }
 
 // Update implements tea.Model.
 func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -58,33 +58,33 @@ func (m Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
 	case tick:
-		if m.asking {
-			return m, later()
+		if m.pending {
+			return m, nextTick()
 		}
-		m.asking = true
-		return m, tea.Batch(m.observe, later())
+		m.pending = true
+		return m, tea.Batch(m.observe, nextTick())
 	case sampled:
-		return m.See(msg.sample, msg.err), nil
+		return m.WithSample(msg.sample, msg.err), nil
 	case tea.KeyPressMsg:
 		if m.typing {
-			return m.typed(msg), nil
+			return m.editFilter(msg), nil
 		}
-		return m.pressed(msg)
+		return m.handleKey(msg)
 	}
 	return m, nil
 }
 
-// See takes up a sample, or why there is none.
-func (m Model) See(s Sample, err error) Model {
-	m.asking, m.lost = false, err
+// WithSample returns the model with a new sample, or with the error of a failed one.
+func (m Model) WithSample(s Sample, err error) Model {
+	m.pending, m.lastErr = false, err
 	if err == nil {
 		m.before, m.now = m.now, s
 	}
 	return m
 }
 
-// typed edits the filter.
-func (m Model) typed(k tea.KeyPressMsg) Model {
+// editFilter edits the filter.
+func (m Model) editFilter(k tea.KeyPressMsg) Model {
 	switch k.String() {
 	case "enter":
 		m.typing = false
@@ -118,12 +118,12 @@ func binding(name, does string, keys ...string) key.Binding {
 	return key.NewBinding(key.WithKeys(keys...), key.WithHelp(name, does))
 }
 
-func (m Model) pressed(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
+func (m Model) handleKey(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	by := &m.orders[m.focus]
 	switch {
 	case key.Matches(k, keys.quit):
 		return m, tea.Quit
-	case m.help: // any other key leaves it
+	case m.help: // any other key closes the help
 		m.help = false
 	case key.Matches(k, keys.help):
 		m.help = true
@@ -134,7 +134,7 @@ func (m Model) pressed(k tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	case key.Matches(k, keys.up):
 		m.offset = max(0, m.offset-1)
 	case key.Matches(k, keys.down):
-		m.offset = min(m.offset+1, m.furthest())
+		m.offset = min(m.offset+1, m.maxOffset())
 	case key.Matches(k, keys.sort):
 		columns := sections(m.now, rates{})[m.focus].columns
 		*by = order{column: (by.column + 1) % len(columns)}

@@ -10,7 +10,8 @@ import (
 	"troupe/messages"
 )
 
-// Report is what is seen, for programs: nodes and models as the control service says them, and rates by name.
+// Report is the screen's content for programs: nodes and models as the control service returns
+// them, and rates by name.
 type Report struct {
 	Time     time.Time         `json:"time"`
 	Nodes    []json.RawMessage `json:"nodes"`
@@ -21,28 +22,28 @@ type Report struct {
 	Error    string            `json:"error,omitempty"` // why a part is missing
 }
 
-// Report returns what is seen.
+// Report returns the screen's content.
 func (m Model) Report() (Report, error) {
-	r := between(m.before, m.now)
+	r := ratesBetween(m.before, m.now)
 	report := Report{Time: m.now.Time, NodeRate: r.nodes, Rate: r.replicas}
 	if m.now.Err != nil {
 		report.Error = m.now.Err.Error()
 	}
 	var err error
-	if report.Nodes, err = raw(m.now.Nodes); err == nil {
-		report.Models, err = raw(m.now.Models)
+	if report.Nodes, err = marshalAll(m.now.Nodes); err == nil {
+		report.Models, err = marshalAll(m.now.Models)
 	}
 	if err == nil && m.now.Store != nil {
 		var store []json.RawMessage
-		if store, err = raw([]*messages.Refused{m.now.Store}); err == nil {
+		if store, err = marshalAll([]*messages.Refused{m.now.Store}); err == nil {
 			report.Store = store[0]
 		}
 	}
 	return report, err
 }
 
-func raw[M proto.Message](all []M) ([]json.RawMessage, error) {
-	out := make([]json.RawMessage, len(all)) // an empty list is not null
+func marshalAll[M proto.Message](all []M) ([]json.RawMessage, error) {
+	out := make([]json.RawMessage, len(all)) // not nil: an empty list is encoded as []
 	for i, m := range all {
 		b, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(m)
 		if err != nil {

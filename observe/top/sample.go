@@ -15,16 +15,16 @@ import (
 // Ask sends a request to an endpoint of the control service ("nodes.list") and reads the answer.
 type Ask func(ctx context.Context, endpoint string, request, answer proto.Message) error
 
-// Sample is the cluster at one moment.
+// Sample is the state of the cluster at one moment.
 type Sample struct {
 	Time   time.Time
 	Nodes  []*messages.NodeStatus
 	Models []*messages.DeploymentStatus
-	Store  *messages.Refused // why changes are refused; nil: they are taken
+	Store  *messages.Refused // why changes are refused; nil: changes are accepted
 	Err    error             // why a part is missing
 }
 
-// Observe asks for a sample. It fails where nothing at all could be had.
+// Observe requests a sample. It fails only if all requests fail.
 func Observe(ctx context.Context, ask Ask) (Sample, error) {
 	var nodes messages.ListNodesResponse
 	var models messages.ListModelsResponse
@@ -48,40 +48,41 @@ type Rate struct {
 	Out float64 `json:"out"`
 }
 
-// counters is what nodes and replicas count.
+// counters are implemented by nodes and replicas.
 type counters interface {
 	GetTokensIn() uint64
 	GetTokensOut() uint64
 }
 
-// rates are of nodes and replicas, by name.
+// rates holds the rates of nodes and replicas by name.
 type rates struct{ nodes, replicas map[string]Rate }
 
-// between returns what was done per second between two samples, by those that are in both.
-func between(before, after Sample) rates {
+// ratesBetween returns the rates ratesBetween two samples, for names that are in both.
+func ratesBetween(before, after Sample) rates {
 	seconds := after.Time.Sub(before.Time).Seconds()
 	r := rates{map[string]Rate{}, map[string]Rate{}}
 	if seconds <= 0 {
 		return r
 	}
-	measure(r.nodes, seconds, nodesOf(before), nodesOf(after))
-	measure(r.replicas, seconds, replicasOf(before), replicasOf(after))
+	computeRates(r.nodes, seconds, nodesOf(before), nodesOf(after))
+	computeRates(r.replicas, seconds, replicasOf(before), replicasOf(after))
 	return r
 }
 
-func measure(into map[string]Rate, seconds float64, before, after map[string]counters) {
+func computeRates(into map[string]Rate, seconds float64, before, after map[string]counters) {
 	for name, now := range after {
 		if then, ok := before[name]; ok {
 			into[name] = Rate{
-				In:  grown(then.GetTokensIn(), now.GetTokensIn()) / seconds,
-				Out: grown(then.GetTokensOut(), now.GetTokensOut()) / seconds,
+				In:  increase(then.GetTokensIn(), now.GetTokensIn()) / seconds,
+				Out: increase(then.GetTokensOut(), now.GetTokensOut()) / seconds,
 			}
 		}
 	}
 }
 
-// grown is by how much a counter has grown. One that is smaller than before has begun again at 0.
-func grown(before, after uint64) float64 {
+// increase returns by how much a counter increased. A counter that is smaller than before was reset
+// to 0.
+func increase(before, after uint64) float64 {
 	if after < before {
 		return float64(after)
 	}
@@ -108,8 +109,8 @@ func replicasOf(s Sample) map[string]counters {
 	return all
 }
 
-// place is a GPU as it is named cluster-wide.
-func place(node, gpu string) string {
+// qualifiedName returns the cluster-wide name of a GPU or a tier.
+func qualifiedName(node, gpu string) string {
 	if node == "" {
 		return gpu
 	}

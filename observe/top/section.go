@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// mood is how a row is meant to be taken.
-type mood int
+// severity is the condition that a row shows.
+type severity int
 
 const (
-	well mood = iota
-	uneasy
-	bad
+	normal severity = iota
+	warning
+	critical
 )
 
-// cell is what is shown, and what it is sorted by where that is a number.
+// cell is a displayed text. Numeric columns are sorted by number.
 type cell struct {
 	text   string
 	number float64
-	share  float64 // of a bar; text stands after it
+	share  float64 // of a bar, which precedes the text
 }
 
-// row is a thing. What it says at its end, in words, has a column of its own.
+// row is a line of a section. Its last cell is a note.
 type row struct {
-	cells []cell
-	mood  mood
+	cells    []cell
+	severity severity
 }
 
 // section is one table.
@@ -37,17 +37,17 @@ type section struct {
 
 type column struct {
 	name    string
-	numeric bool // to the right, and the largest first
+	numeric bool // right-aligned, and largest first
 	bar     bool
 }
 
 func word(s string) cell           { return cell{text: s} }
-func number(n float64) cell        { return cell{text: short(n), number: n} }
+func number(n float64) cell        { return cell{text: compact(n), number: n} }
 func percent(part float64) cell    { return cell{text: fmt.Sprintf("%.0f%%", 100*part), number: part} }
 func enumName(name, p string) cell { return word(strings.ToLower(strings.TrimPrefix(name, p))) }
 
-// short writes a number in at most five characters, up to a thousand millions.
-func short(n float64) string {
+// compact formats a number in at most five characters, up to one billion.
+func compact(n float64) string {
 	switch {
 	case n >= 1e6:
 		return fmt.Sprintf("%.1fM", n/1e6)
@@ -57,17 +57,20 @@ func short(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// order is what a section is sorted by.
+// order is the sort order of a section.
 type order struct {
 	column  int
 	reverse bool
 }
 
-// arranged returns the rows that match a filter, in an order; what is equal stays as it was.
-func (t section) arranged(by order, filter string) []row {
+// visible returns the rows that match a filter, in the given order. Equal rows keep their order.
+func (t section) visible(by order, filter string) []row {
 	var rows []row
 	for _, r := range t.rows {
-		if slices.ContainsFunc(r.cells, func(c cell) bool { return strings.Contains(strings.ToLower(c.text), strings.ToLower(filter)) }) {
+		if slices.ContainsFunc(
+			r.cells,
+			func(c cell) bool { return strings.Contains(strings.ToLower(c.text), strings.ToLower(filter)) },
+		) {
 			rows = append(rows, r)
 		}
 	}

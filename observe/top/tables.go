@@ -9,14 +9,16 @@ import (
 	"troupe/messages"
 )
 
-// sections are nodes, GPUs, replicas and deployments, in this order.
+// sections returns nodes, GPUs, replicas and deployments, in this order.
 func sections(s Sample, r rates) []section {
 	return []section{nodeSection(s, r), gpuSection(s), replicaSection(s, r), modelSection(s)}
 }
 
 var nodeColumns = []column{
-	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true}, {name: "SESS", numeric: true},
-	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true}, {name: "OUT/s", numeric: true}, {name: "NOTE"},
+	{name: "NODE"}, {name: "STATE"}, {name: "GPUS", numeric: true}, {name: "REPL", numeric: true},
+	{name: "SESS", numeric: true},
+	{name: "RUN", numeric: true}, {name: "WAIT", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "OUT/s", numeric: true}, {name: "NOTE"},
 }
 
 func nodeSection(s Sample, r rates) section {
@@ -26,13 +28,13 @@ func nodeSection(s Sample, r rates) section {
 		if n.GetUnreachable() != "" {
 			blank := make([]cell, len(nodeColumns))
 			blank[0], blank[1], blank[len(blank)-1] = word(name), word("unreachable"), word(n.GetUnreachable())
-			if out(n) {
+			if hasLeft(n) {
 				blank[1] = enumName(n.GetMember().GetState().String(), "MEMBER_STATE_")
 			}
-			t.rows = append(t.rows, row{blank, bad})
+			t.rows = append(t.rows, row{blank, critical})
 			continue
 		}
-		state, m := enumName(n.GetMember().GetState().String(), "MEMBER_STATE_"), well
+		state, m := enumName(n.GetMember().GetState().String(), "MEMBER_STATE_"), normal
 		if n.GetDraining() {
 			state = word("draining")
 		}
@@ -41,10 +43,11 @@ func nodeSection(s Sample, r rates) section {
 			state, note = word(map[bool]string{true: "disk full", false: "disk low"}[d.GetStopped()]), d.GetDetail()
 		}
 		if state.text != "up" {
-			m = uneasy
+			m = warning
 		}
 		t.rows = append(t.rows, row{[]cell{
-			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())), number(float64(n.GetSessions())),
+			word(name), state, number(float64(len(n.GetGpus()))), number(float64(n.GetReplicas())),
+			number(float64(n.GetSessions())),
 			number(float64(n.GetRunning())), number(float64(n.GetWaiting())),
 			number(r.nodes[name].In), number(r.nodes[name].Out), word(note),
 		}, m})
@@ -61,8 +64,10 @@ func gpuSection(s Sample) section {
 	for _, n := range s.Nodes {
 		for _, g := range n.GetGpus() {
 			t.rows = append(t.rows, row{[]cell{
-				word(place(n.GetMember().GetName(), g.GetName())), enumName(g.GetState().String(), "GPU_STATE_"), memory(g), holds(g), product(g),
-			}, well})
+				word(qualifiedName(n.GetMember().GetName(), g.GetName())),
+				enumName(g.GetState().String(), "GPU_STATE_"),
+				memory(g), leaseOwners(g), product(g),
+			}, normal})
 		}
 	}
 	return t
@@ -71,7 +76,10 @@ func gpuSection(s Sample) section {
 func memory(g *messages.GpuStatus) cell {
 	used := g.GetMemoryBytes() - g.GetFreeBytes()
 	part := float64(used) / float64(max(1, g.GetMemoryBytes()))
-	return cell{text: fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))), number: part, share: part}
+	return cell{
+		text:   fmt.Sprintf("%s of %s", units.FormatBytes(int64(used)), units.FormatBytes(int64(g.GetMemoryBytes()))),
+		number: part, share: part,
+	}
 }
 
 func product(g *messages.GpuStatus) cell {
@@ -81,8 +89,8 @@ func product(g *messages.GpuStatus) cell {
 	return word(g.GetProduct())
 }
 
-// holds names who has memory of a device.
-func holds(g *messages.GpuStatus) cell {
+// leaseOwners lists the owners of a device's leases.
+func leaseOwners(g *messages.GpuStatus) cell {
 	var owners []string
 	for _, l := range g.GetLeases() {
 		owners = append(owners, l.GetOwner())
@@ -92,8 +100,10 @@ func holds(g *messages.GpuStatus) cell {
 }
 
 var replicaColumns = []column{
-	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true}, {name: "WAIT", numeric: true},
-	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true}, {name: "IN/s", numeric: true},
+	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true},
+	{name: "WAIT", numeric: true},
+	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true},
+	{name: "IN/s", numeric: true},
 	{name: "OUT/s", numeric: true},
 }
 
@@ -101,20 +111,22 @@ func replicaSection(s Sample, r rates) section {
 	t := section{columns: replicaColumns}
 	for _, d := range s.Models {
 		for _, p := range d.GetReplicas() {
-			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), uneasy
+			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), warning
 			switch p.GetState() {
 			case messages.ReplicaState_REPLICA_STATE_SERVING:
-				if m = well; p.Squeezed() {
-					m = uneasy
+				if m = normal; p.Squeezed() {
+					m = warning
 				}
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
-				m = bad
+				m = critical
 			}
 			kv := float64(p.GetKvBlocks()-p.GetKvBlocksFree()) / float64(max(1, p.GetKvBlocks()))
 			hits := float64(p.GetTokensCached()) / float64(max(1, p.GetTokensCached()+p.GetTokensIn()))
 			t.rows = append(t.rows, row{[]cell{
-				word(p.GetName()), word(place(p.GetNode(), p.GetGpu())), state, number(float64(p.GetIncarnation())),
-				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits), number(onGPU(p)),
+				word(p.GetName()), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
+				number(float64(p.GetIncarnation())),
+				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
+				number(onGPU(p)),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
 			}, m})
 		}
@@ -122,7 +134,7 @@ func replicaSection(s Sample, r rates) section {
 	return t
 }
 
-// onGPU is how many adapters a replica has on its GPU.
+// onGPU returns the number of adapters that a replica has on its GPU.
 func onGPU(r *messages.ReplicaStatus) (n float64) {
 	for _, a := range r.GetAdapters() {
 		if a.GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU {
@@ -132,7 +144,7 @@ func onGPU(r *messages.ReplicaStatus) (n float64) {
 	return n
 }
 
-// reason is why a deployment is not as it should be, and which of its replicas are squeezed.
+// reason returns why a deployment is not ready, and which of its replicas are squeezed.
 func reason(d *messages.DeploymentStatus) string {
 	squeezed := d.GetSqueezed()
 	if len(squeezed) == 0 {
@@ -148,7 +160,9 @@ func reason(d *messages.DeploymentStatus) string {
 	return text
 }
 
-var modelColumns = []column{{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"}}
+var modelColumns = []column{
+	{name: "MODEL"}, {name: "STATE"}, {name: "REPLICAS", numeric: true}, {name: "ON"}, {name: "REASON"},
+}
 
 func modelSection(s Sample) section {
 	t := section{columns: modelColumns}
@@ -159,16 +173,17 @@ func modelSection(s Sample) section {
 				serving++
 			}
 		}
-		m := uneasy
+		m := warning
 		switch d.GetState() {
 		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
-			m = well
+			m = normal
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
-			m = bad
+			m = critical
 		}
 		t.rows = append(t.rows, row{[]cell{
 			word(d.GetSpec().GetName()), enumName(d.GetState().String(), "DEPLOYMENT_STATE_"),
-			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)}, word(d.GetNode()), word(reason(d)),
+			{text: fmt.Sprintf("%d of %d", serving, d.GetSpec().GetReplicas()), number: float64(serving)},
+			word(d.GetNode()), word(reason(d)),
 		}, m})
 	}
 	return t

@@ -23,8 +23,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// recorded answers as three nodes did: under load, twice, 2.1 s apart ("load-1", "load-2"), and while the third had been
-// stopped by SIGSTOP and was a member still ("silent").
+// recorded returns the recorded answers of three nodes: twice under load, 2.1 s apart ("load-1",
+// "load-2"), and while the third was stopped by SIGSTOP and still a member ("silent").
 func recorded(t *testing.T, moment string) Ask {
 	return func(_ context.Context, endpoint string, _, answer proto.Message) error {
 		b, err := os.ReadFile(filepath.Join("testdata", moment+"."+strings.TrimSuffix(endpoint, ".list")+".json"))
@@ -37,7 +37,7 @@ func recorded(t *testing.T, moment string) Ask {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// see shows a model a recorded moment.
+// see adds a recorded sample to a model.
 func see(t *testing.T, m Model, moment string, after time.Duration) Model {
 	t.Helper()
 	s, err := Observe(t.Context(), recorded(t, moment))
@@ -45,7 +45,7 @@ func see(t *testing.T, m Model, moment string, after time.Duration) Model {
 		t.Fatal(err)
 	}
 	s.Time = noon.Add(after)
-	return m.See(s, nil)
+	return m.WithSample(s, nil)
 }
 
 func loaded(t *testing.T) Model {
@@ -60,9 +60,12 @@ func after(m Model, messages ...tea.Msg) Model {
 	return m
 }
 
-// typed are key presses: single characters, or names in brackets.
+// typed returns key presses: single characters, or named keys.
 func typed(keys ...string) (all []tea.Msg) {
-	special := map[string]rune{"tab": tea.KeyTab, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "down": tea.KeyDown, "up": tea.KeyUp, "backspace": tea.KeyBackspace}
+	special := map[string]rune{
+		"tab": tea.KeyTab, "esc": tea.KeyEscape, "enter": tea.KeyEnter, "down": tea.KeyDown, "up": tea.KeyUp,
+		"backspace": tea.KeyBackspace,
+	}
 	for _, k := range keys {
 		if code, ok := special[k]; ok {
 			all = append(all, tea.KeyPressMsg{Code: code})
@@ -80,10 +83,10 @@ var (
 	small    = tea.WindowSizeMsg{Width: 60, Height: 12}
 )
 
-// TestFrames holds what is shown against golden files.
+// TestFrames compares screens with golden files.
 func TestFrames(t *testing.T) {
 	silent := see(t, loaded(t), "silent", 30*time.Second)
-	failing := loaded(t).See(Sample{}, errors.New("nats: timeout"))
+	failing := loaded(t).WithSample(Sample{}, errors.New("nats: timeout"))
 	half, err := Observe(t.Context(), func(ctx context.Context, endpoint string, req, answer proto.Message) error {
 		if endpoint == "models.list" {
 			return errors.New("no leader")
@@ -102,14 +105,17 @@ func TestFrames(t *testing.T) {
 		"tiny":     after(loaded(t), tea.WindowSizeMsg{Width: 20, Height: 3}),
 		"silent":   after(silent, standard),
 		"failing":  after(failing, standard),
-		"half":     after(New(nil).See(half, nil), standard),
+		"half":     after(New(nil).WithSample(half, nil), standard),
 		"sorted":   after(loaded(t), append([]tea.Msg{standard}, typed("tab", "tab", "ssss")...)...),
 		"reversed": after(loaded(t), append([]tea.Msg{standard}, typed("r")...)...),
 		"typing":   after(loaded(t), append([]tea.Msg{standard}, typed("/", "C/gpuu", "backspace")...)...),
 		"filtered": after(loaded(t), append([]tea.Msg{standard}, typed("/", "c/gpu", "enter")...)...),
-		"scrolled": after(loaded(t), append([]tea.Msg{small}, typed("tab", "tab", "down", "down", "down", "down", "down", "down", "up")...)...),
-		"help":     after(loaded(t), append([]tea.Msg{standard}, typed("?")...)...),
-		"once":     loaded(t),
+		"scrolled": after(
+			loaded(t),
+			append([]tea.Msg{small}, typed("tab", "tab", "down", "down", "down", "down", "down", "down", "up")...)...,
+		),
+		"help": after(loaded(t), append([]tea.Msg{standard}, typed("?")...)...),
+		"once": loaded(t),
 	} {
 		got := ansi.Strip(m.Print())
 		if m.height > 0 {
@@ -124,7 +130,7 @@ func fits(t *testing.T, name, frame string, m Model) {
 	t.Helper()
 	lines := strings.Split(frame, "\n")
 	if len(lines) > m.height || !m.help && len(lines) != m.height {
-		t.Errorf("%s: %d lines on a screen of %d", name, len(lines), m.height)
+		t.Errorf("%s: %d lines on a screen with %d", name, len(lines), m.height)
 	}
 	for _, l := range lines {
 		if lipgloss.Width(l) > m.width {
@@ -150,8 +156,9 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestColours: a node that can not be reached is red, the section that keys act on is coloured.
-func TestColours(t *testing.T) {
+// TestUnreachableIsRed checks that an unreachable node is red and that the focused section is
+// coloured.
+func TestUnreachableIsRed(t *testing.T) {
 	screen := after(see(t, loaded(t), "silent", 30*time.Second), standard).View().Content
 	for _, line := range strings.Split(screen, "\n") {
 		red := strings.Contains(line, "\x1b[31m")
@@ -164,39 +171,39 @@ func TestColours(t *testing.T) {
 	}
 }
 
-func TestQuits(t *testing.T) {
+func TestQuitKeys(t *testing.T) {
 	for _, k := range []tea.KeyPressMsg{{Code: 'q', Text: "q"}, {Code: 'c', Mod: tea.ModCtrl}} {
 		if _, cmd := New(nil).Update(k); cmd == nil || cmd() != (tea.QuitMsg{}) {
 			t.Errorf("%s does not quit", k)
 		}
 	}
 	if m := after(loaded(t), typed("/", "q")...); m.filter != "q" || !m.typing {
-		t.Error("a q of the filter is taken for a command")
+		t.Error("a q in the filter quits")
 	}
 }
 
-// TestAsksOnce: a tick while an answer is awaited asks for no other one.
-func TestAsksOnce(t *testing.T) {
+// TestOneRequestAtATime checks that a tick does not start a second request while one is pending.
+func TestOneRequestAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		asks := func(m Model) (Model, bool) {
+		requests := func(m Model) (Model, bool) {
 			next, cmd := m.Update(tick{})
-			_, both := cmd().(tea.BatchMsg) // to ask, and the next tick; else that alone
+			_, both := cmd().(tea.BatchMsg) // a request and the next tick; without a request it is the tick alone
 			return next.(Model), both
 		}
-		m, again := asks(New(nil))
+		m, again := requests(New(nil))
 		if again {
 			t.Error("asked again before the first answer")
 		}
-		m, again = asks(m.See(Sample{}, errors.New("away")))
-		if !again || m.lost == nil {
-			t.Errorf("not asked again after %v", m.lost)
+		m, again = requests(m.WithSample(Sample{}, errors.New("timeout")))
+		if !again || m.lastErr == nil {
+			t.Errorf("not asked again after %v", m.lastErr)
 		}
 	})
 }
 
-// TestTroubles: why changes are refused is said above all else, and nodes that were lost, left, or have a full disk are
-// shown as such.
-func TestTroubles(t *testing.T) {
+// TestProblemsAreShown checks that the reason for refused changes is on top, and that nodes that
+// were lost, left or have a full disk are marked.
+func TestProblemsAreShown(t *testing.T) {
 	node := func(name string, state messages.MemberState) *messages.NodeStatus {
 		return &messages.NodeStatus{Member: &messages.Member{Name: name, State: state}}
 	}
@@ -217,41 +224,44 @@ func TestTroubles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Time = noon
-	m := New(nil).See(s, nil)
+	m := New(nil).WithSample(s, nil)
 	golden(t, "troubles.txt", ansi.Strip(m.Print())+"\n")
 	if lines := strings.Split(ansi.Strip(after(m, small).screen()), "\n"); len(lines) != small.Height ||
-		!strings.HasPrefix(lines[0], "NO QUORUM: changes are refused") {
+		!strings.HasPrefix(lines[0], "NO QUORUM; changes refused") {
 		t.Errorf("%d lines, the first is %q", len(lines), lines[0])
 	}
 	r, err := m.Report()
 	if err != nil || !strings.Contains(string(r.Store), "REASON_NO_QUORUM") {
 		t.Errorf("%s, %v", r.Store, err)
 	}
-	if calm, err := loaded(t).Report(); err != nil || calm.Store != nil {
-		t.Errorf("%s, %v", calm.Store, err)
+	if healthy, err := loaded(t).Report(); err != nil || healthy.Store != nil {
+		t.Errorf("%s, %v", healthy.Store, err)
 	}
 }
 
 func TestRates(t *testing.T) {
 	sample := func(at time.Duration, in, out uint64) Sample {
-		return Sample{Time: noon.Add(at), Nodes: []*messages.NodeStatus{{Member: &messages.Member{Name: "a"}, TokensIn: in, TokensOut: out}}}
+		return Sample{
+			Time:  noon.Add(at),
+			Nodes: []*messages.NodeStatus{{Member: &messages.Member{Name: "a"}, TokensIn: in, TokensOut: out}},
+		}
 	}
 	for _, tc := range []struct {
 		before, after Sample
 		want          Rate
 	}{
 		{sample(0, 10, 100), sample(2*time.Second, 20, 300), Rate{5, 100}},
-		{sample(0, 10, 100), sample(time.Second, 4, 6), Rate{4, 6}}, // it was restarted
+		{sample(0, 10, 100), sample(time.Second, 4, 6), Rate{4, 6}}, // the node restarted
 		{sample(0, 10, 100), sample(0, 20, 300), Rate{}},
 		{Sample{}, sample(time.Second, 20, 300), Rate{}},
 	} {
-		if got := between(tc.before, tc.after).nodes["a"]; got != tc.want {
+		if got := ratesBetween(tc.before, tc.after).nodes["a"]; got != tc.want {
 			t.Errorf("%v, want %v", got, tc.want)
 		}
 	}
 }
 
-func TestShare(t *testing.T) {
+func TestShareLines(t *testing.T) {
 	for _, tc := range []struct {
 		left, focus int
 		want, got   []int
@@ -263,7 +273,7 @@ func TestShare(t *testing.T) {
 		{-3, 0, []int{1, 1}, []int{0, 0}},
 	} {
 		if got := share(tc.left, tc.want, tc.focus); !cmp.Equal(got, tc.got) {
-			t.Errorf("%d lines for %v, focus %d: %v, want %v", tc.left, tc.want, tc.focus, got, tc.got)
+			t.Errorf("%d lines for %v with focus %d: %v, want %v", tc.left, tc.want, tc.focus, got, tc.got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	barWidth = 10
-	// frame is how many lines of the screen are no rows: title and keys.
+	// frame is the number of screen lines that show no rows: title and keys.
 	frame = 2
 	gap   = "  "
 )
@@ -24,8 +24,9 @@ var (
 	bold   = lipgloss.NewStyle().Bold(true)
 	accent = lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Cyan)
 	faint  = lipgloss.NewStyle().Faint(true)
-	moods  = map[mood]lipgloss.Style{
-		well: lipgloss.NewStyle(), uneasy: lipgloss.NewStyle().Foreground(lipgloss.Yellow), bad: lipgloss.NewStyle().Foreground(lipgloss.Red),
+	styles = map[severity]lipgloss.Style{
+		normal: lipgloss.NewStyle(), warning: lipgloss.NewStyle().Foreground(lipgloss.Yellow),
+		critical: lipgloss.NewStyle().Foreground(lipgloss.Red),
 	}
 )
 
@@ -36,10 +37,10 @@ func (m Model) View() tea.View {
 	return v
 }
 
-// Print returns everything there is to see, as wide as it is.
+// Print returns the full content at its natural width.
 func (m Model) Print() string { return fit(strings.Split(m.body(), "\n"), math.MaxInt) }
 
-// screen is a frame of exactly the terminal's height.
+// screen returns a frame of exactly the terminal's height.
 func (m Model) screen() string {
 	if m.help {
 		return m.helpPage()
@@ -52,7 +53,7 @@ func (m Model) screen() string {
 	return fit(lines, m.width)
 }
 
-// fit joins lines, without the blanks at their ends, each cut where it is too wide.
+// fit joins lines without trailing blanks and truncates those that are too wide.
 func fit(lines []string, width int) string {
 	for i, l := range lines {
 		if full := lipgloss.Width(strings.TrimRight(ansi.Strip(l), " ")); full <= width {
@@ -64,11 +65,12 @@ func fit(lines []string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// body is the title and the sections: whole where the height is 0, else as much of each as there is room for.
+// body returns the title and the sections. With height 0 it is complete, else it contains as many
+// rows as fit.
 func (m Model) body() string {
 	lines := append(m.alarm(), m.title())
-	tables, rows := m.arranged()
-	spaced, room := m.room(rows)
+	tables, rows := m.visible()
+	spaced, room := m.distribute(rows)
 	for i, t := range tables {
 		if spaced {
 			lines = append(lines, "")
@@ -78,27 +80,27 @@ func (m Model) body() string {
 	return strings.Join(lines, "\n")
 }
 
-func (m Model) arranged() ([]section, [][]row) {
-	tables := sections(m.now, between(m.before, m.now))
+func (m Model) visible() ([]section, [][]row) {
+	tables := sections(m.now, ratesBetween(m.before, m.now))
 	rows := make([][]row, len(tables))
 	for i, t := range tables {
-		rows[i] = t.arranged(m.orders[i], m.filter)
+		rows[i] = t.visible(m.orders[i], m.filter)
 	}
 	return tables, rows
 }
 
 func (m Model) title() string {
 	if m.now.Time.IsZero() {
-		if m.lost != nil {
-			return moods[bad].Render("no answer: " + m.lost.Error())
+		if m.lastErr != nil {
+			return styles[critical].Render("no answer: " + m.lastErr.Error())
 		}
-		return faint.Render("asking …")
+		return faint.Render("waiting for the first answer …")
 	}
 	gone, departed, gpus, sessions, total := 0, 0, 0, 0, Rate{}
-	r := between(m.before, m.now)
+	r := ratesBetween(m.before, m.now)
 	for _, n := range m.now.Nodes {
 		switch {
-		case out(n):
+		case hasLeft(n):
 			departed++
 		case n.GetUnreachable() != "":
 			gone++
@@ -109,17 +111,17 @@ func (m Model) title() string {
 		total.Out += r.nodes[n.GetMember().GetName()].Out
 	}
 	parts := []string{bold.Render("troupe " + m.now.Time.Format(time.TimeOnly))}
-	for _, err := range []error{m.now.Err, m.lost} {
+	for _, err := range []error{m.now.Err, m.lastErr} {
 		if err != nil {
-			parts = append(parts, moods[bad].Render(strings.ReplaceAll(err.Error(), "\n", "; ")))
+			parts = append(parts, styles[critical].Render(strings.ReplaceAll(err.Error(), "\n", "; ")))
 		}
 	}
 	parts = append(parts, count(len(m.now.Nodes)-departed, "node"))
 	if gone > 0 {
-		parts = append(parts, moods[bad].Render(fmt.Sprintf("%d unreachable", gone)))
+		parts = append(parts, styles[critical].Render(fmt.Sprintf("%d unreachable", gone)))
 	}
 	parts = append(parts, count(gpus, "GPU"), count(sessions, "session"),
-		fmt.Sprintf("tokens/s %s in %s out", short(total.In), short(total.Out)))
+		fmt.Sprintf("tokens/s %s in %s out", compact(total.In), compact(total.Out)))
 	return strings.Join(parts, gap)
 }
 
@@ -141,15 +143,18 @@ func (m Model) footer() string {
 }
 
 func (m Model) helpPage() string {
-	all := []key.Binding{keys.next, keys.previous, keys.up, keys.down, keys.sort, keys.reverse, keys.filter, keys.clear, keys.help, keys.quit}
+	all := []key.Binding{
+		keys.next, keys.previous, keys.up, keys.down, keys.sort, keys.reverse, keys.filter, keys.clear, keys.help,
+		keys.quit,
+	}
 	return fit(strings.Split(bold.Render("Keys")+"\n\n"+help.New().FullHelpView([][]key.Binding{all})+`
 
-The header of the section that keys act on is coloured. A yellow line is not as
-it should be, a red one does not work at all.
+The header of the section that keys apply to is coloured. Yellow lines need
+attention, red lines have failed.
 
 SESS  open calls at the gateway       KV    blocks in use
 RUN   sequences in the batch          HITS  prompt tokens found in KV blocks
 WAIT  sequences queued                IN/s  prompt tokens computed per second
-LIFE  1 until the first crash         ON    where the deployment lives
+LIFE  starts, 1 without a crash       ON    node of the deployment actor
 LORA  adapters on the GPU`, "\n"), m.width)
 }

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Balancer is a plain HTTP balancer in front of nodes: it gives requests to them in turn, keeps its connections open,
-// looks at /ready now and then, and never sends a request again.
+// Balancer is a plain HTTP balancer in front of nodes. It sends them requests in turn, keeps its
+// connections open, probes /ready periodically, and never retries a request.
 type Balancer struct {
 	server *httptest.Server
 	all    []*backend
@@ -33,10 +33,10 @@ type backend struct {
 	url   *url.URL
 	ready atomic.Bool
 	sent  atomic.Int64 // requests
-	next  atomic.Int64 // when to look at the node again, in Unix nanoseconds
+	next  atomic.Int64 // time of the next probe, in Unix nanoseconds
 }
 
-// Balance starts a balancer that looks at each node once in a period.
+// Balance starts a balancer that probes each node once per period.
 func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
 	b := &Balancer{period: period}
 	for _, n := range nodes {
@@ -78,9 +78,9 @@ func Balance(period time.Duration, nodes ...*Node) (*Balancer, error) {
 	return b, nil
 }
 
-// buffered reads a request's body before it passes the request on, as nginx does by default. A ReverseProxy that is
-// still reading the body when the answer begins closes the connection to the backend (golang/go#40747), and every
-// node that answers at once seems to break off streams.
+// buffered reads a request's body before it passes the request on, as nginx does by default. A
+// ReverseProxy that still reads the body when the answer begins closes the connection to the backend
+// (golang/go#40747), which looks as if the node had cut the stream.
 func buffered(proxy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -93,20 +93,20 @@ func buffered(proxy http.Handler) http.Handler {
 	})
 }
 
-// Close ends the balancer.
+// Close stops the balancer.
 func (b *Balancer) Close() {
 	b.server.Close()
 	b.end()
 	b.probes.Wait()
 }
 
-// URL is a page of whichever node is next.
+// URL returns the address of a path behind the balancer.
 func (b *Balancer) URL(path string) string { return b.server.URL + path }
 
-// HTTP is a client of the balancer.
+// HTTP returns a client of the balancer.
 func (b *Balancer) HTTP() *http.Client { return b.server.Client() }
 
-// pick is the next node that was ready when it was looked at last; the next one of all where none was.
+// pick returns the next node that was ready at its last probe, or the next of all nodes if none was.
 func (b *Balancer) pick() *backend {
 	first := b.next.Add(1)
 	for i := range uint64(len(b.all)) {
@@ -117,8 +117,8 @@ func (b *Balancer) pick() *backend {
 	return b.all[first%uint64(len(b.all))]
 }
 
-// probe asks a node whether it is ready. One that does not answer in time stays what it was: these tests also run on
-// machines that are very busy.
+// probe asks a node whether it is ready. A probe that times out changes nothing, because these tests
+// also run on very busy machines.
 func (to *backend) probe() {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	res, err := client.Get(to.url.String() + "/ready")
@@ -126,14 +126,14 @@ func (to *backend) probe() {
 		return
 	}
 	if err == nil {
-		_ = res.Body.Close() // the status is all that counts
+		_ = res.Body.Close() // only the status matters
 	}
 	to.ready.Store(err == nil && res.StatusCode == http.StatusOK)
 }
 
-// Restart ends a node in order and starts it again, and returns once the balancer has found it ready. The balancer
-// has looked at the node just before, so that it notices as late as it can. Unaware is the number of requests that it sent
-// to the node after that was told to end.
+// Restart stops a node with SIGTERM, starts it again, and returns once the balancer has found it
+// ready. The node was probed just before SIGTERM, so that the balancer notices as late as possible.
+// unaware is the number of requests that it sent to the node after SIGTERM.
 func (b *Balancer) Restart(ctx context.Context, n *Node) (unaware int, err error) {
 	i := slices.IndexFunc(b.all, func(to *backend) bool { return to.node == n })
 	if i < 0 {
@@ -157,7 +157,8 @@ func (b *Balancer) Restart(ctx context.Context, n *Node) (unaware int, err error
 	})
 }
 
-// Steady makes requests one after the other with several clients at once until it is finished, each of them once.
+// Steady is a load of several clients, each of which sends one request after the other and retries
+// none.
 type Steady struct {
 	through  gateway
 	requests []Request
@@ -171,7 +172,7 @@ type Steady struct {
 	failed []error
 }
 
-// Keep starts clients that send requests through a balancer, in turn.
+// Keep starts clients that send the requests in turn through the balancer, until Finish.
 func (b *Balancer) Keep(ctx context.Context, clients int, requests []Request, answers []Answer) *Steady {
 	s := &Steady{through: b, requests: requests, answers: answers}
 	for range clients {
@@ -196,7 +197,7 @@ func (s *Steady) one(ctx context.Context) {
 	s.exact++
 }
 
-// Reach waits until so many requests have ended, well or not.
+// Reach waits until a number of requests have ended, successful or not.
 func (s *Steady) Reach(ctx context.Context, requests int) error {
 	return Until(ctx, func() error {
 		s.mu.Lock()
@@ -208,7 +209,8 @@ func (s *Steady) Reach(ctx context.Context, requests int) error {
 	})
 }
 
-// Finish lets the requests under way end, and returns the number of exact answers and what went wrong with the others.
+// Finish waits for the requests in flight and returns the number of exact answers and the errors of
+// the others.
 func (s *Steady) Finish() (exact int, failed []error) {
 	s.stop.Store(true)
 	s.clients.Wait()

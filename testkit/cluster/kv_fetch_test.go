@@ -47,7 +47,7 @@ func waitForReplica(
 			return false
 		}
 		found = d.GetReplicas()[0]
-		return found.GetKvTravels() && condition(found)
+		return found.GetKvOffloadReady() && condition(found)
 	})
 	return found
 }

@@ -96,12 +96,11 @@ func checkSequences(replicas map[string]*messages.ReplicaStatus) error {
 	for name, r := range replicas {
 		name += " on " + r.GetNode()
 		if r.GetRunning()+r.GetWaiting() > 0 {
-			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting: %s", name,
-				r.GetRunning(), r.GetWaiting(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s runs %d sequences and has %d waiting", name, r.GetRunning(),
+				r.GetWaiting()))
 		}
 		if held := r.GetKvBlocks() - r.GetKvBlocksFree(); held > 0 {
-			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks and has the requests %s", name, held,
-				r.GetKvBlocks(), r.GetRequests()))
+			found = append(found, fmt.Errorf("%s holds %d of %d KV blocks", name, held, r.GetKvBlocks()))
 		}
 		for _, a := range r.GetAdapters() {
 			if a.GetSequences() > 0 || a.GetState() == messages.AdapterState_ADAPTER_STATE_ACTIVE {

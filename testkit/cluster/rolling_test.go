@@ -48,7 +48,8 @@ func TestRestartBehindBalancer(t *testing.T) {
 	exact, failed := clients.Finish()
 	t.Logf("%d requests, %d failed", exact+len(failed), len(failed))
 	if len(failed) > 0 {
-		t.Errorf("%d of %d requests failed: %v", len(failed), exact+len(failed), errors.Join(failed[:min(5, len(failed))]...))
+		t.Errorf("%d of %d requests failed: %v", len(failed), exact+len(failed),
+			errors.Join(failed[:min(5, len(failed))]...))
 	}
 	checkClean(t, s.Cluster, s.baseline)
 }

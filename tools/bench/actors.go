@@ -17,7 +17,7 @@ import (
 	"troupe/observe/tree"
 )
 
-func bookkeeping() (section, error) {
+func treeCost() (section, error) {
 	s := section{
 		title: "The supervision tree",
 		how: "A million tells from one goroutine to an idle actor, alternating between a registered and an " +
@@ -50,7 +50,7 @@ func bookkeeping() (section, error) {
 	}
 	with, without, ratio, err := paired(21, tell(known), tell(plain))
 	s.rows = []row{{"cost of a tell, over an unregistered actor", fmt.Sprintf("%.3f (%.0f ns against %.0f ns)", ratio,
-		float64(with.Nanoseconds())/n, float64(without.Nanoseconds())/n), "1.05 or less", yes(ratio <= 1.05)}}
+		float64(with.Nanoseconds())/n, float64(without.Nanoseconds())/n), "1.05 or less", yesNo(ratio <= 1.05)}}
 	return s, err
 }
 
@@ -95,7 +95,7 @@ func perSession(sequences uint32) (int64, error) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	defer leave()
-	before := used()
+	before := memoryInUse()
 	for i := range n {
 		body := fmt.Sprintf(
 			`{"model":"kjv","prompt":[0,76,113,%d],"max_tokens":900,"ignore_eos":true,"stream":true}`, i+3,
@@ -121,10 +121,10 @@ func perSession(sequences uint32) (int64, error) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return (used() - before) / n, nil
+	return (memoryInUse() - before) / n, nil
 }
 
-func used() int64 {
+func memoryInUse() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

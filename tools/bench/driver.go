@@ -14,7 +14,7 @@ const driverRounds = 5
 // driverLayer runs the benchmarks of cuda/driver, which use unexported parts of the package.
 func driverLayer() (section, error) {
 	s := section{
-		title: "The driver layer, on a library that stands in for a GPU's",
+		title: "The driver layer, on a stand-in for a GPU's library",
 		how: "No GPU was used: the library is testkit's libcuda.so.1, whose copies are memcpy on threads that share " +
 			"the cores with the caller. The figures show what the layer costs its caller, " +
 			"and nothing of a GPU. A copy goes through a stream of cuda/driver, 16 to a round, or by the library's " +
@@ -46,12 +46,12 @@ func driverLayer() (section, error) {
 	}
 	s.rows = []row{
 		{"copies of 1.25 MiB to the device: bandwidth over that of the bare " +
-			"call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yes(ratio >= 0.97)},
+			"call", fmt.Sprintf("%.2f", ratio), "0.97 or more", yesNo(ratio >= 0.97)},
 		{
-			"crossing into the library, per command in a list of 64",
+			"call into the library, per command in a list of 64",
 			fmt.Sprintf("%.1f ns", each),
 			"under 20 ns",
-			yes(each < 20),
+			yesNo(each < 20),
 		},
 	}
 	return s, nil

@@ -29,7 +29,7 @@ func engineSpeed() (section, error) {
 			"tokens, over the same bytes: the model's matrices one after another, on one core, without a " +
 			"device, attention, norms or sampling. The engine splits large work among the cores.",
 	}
-	e, err := direct()
+	e, err := openEngine()
 	if err != nil {
 		return s, err
 	}
@@ -53,7 +53,7 @@ func engineSpeed() (section, error) {
 			return []engine.Sequence{sequence(0, 0, make([]uint32, 512)...)}
 		}},
 	} {
-		bare := product(c.m)
+		bare := multiplyAll(c.m)
 		with, without, ratio, err := paired(9, func() error {
 			for i := range c.reps {
 				if _, err := e.Step(context.Background(), c.step(i)); err != nil {
@@ -75,7 +75,7 @@ func engineSpeed() (section, error) {
 		n := float64(c.m * c.reps)
 		aim, met := "", ""
 		if c.aim > 0 {
-			aim, met = fmt.Sprintf("%.2f or more", c.aim), yes(1/ratio >= c.aim)
+			aim, met = fmt.Sprintf("%.2f or more", c.aim), yesNo(1/ratio >= c.aim)
 		}
 		s.rows = append(
 			s.rows,
@@ -99,8 +99,9 @@ func (memory) Bytes(p cuda.Ptr, n int64) []byte {
 
 func address(x []float32) cuda.Ptr { return cuda.Ptr(uintptr(unsafe.Pointer(unsafe.SliceData(x)))) }
 
-// product returns a function that multiplies m rows with all matrices of the model, on one core.
-func product(m int) func() error {
+// multiplyAll returns a function that multiplies m rows with all matrices of the model, on one
+// core.
+func multiplyAll(m int) func() error {
 	const widest = 1024
 	in, out := make([]float32, m*widest), make([]float32, m*widest)
 	var weights [][]float32

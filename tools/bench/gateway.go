@@ -68,13 +68,13 @@ func nodeWith(change func(*node.Config)) (*node.Node, func(), error) {
 	return n, stop, nil
 }
 
-// direct opens the engine without a node.
-func direct() (engine.Engine, error) {
+// openEngine opens the engine without a node.
+func openEngine() (engine.Engine, error) {
 	d, err := host.Open(host.Config{MemoryBytes: 4 << 30})
 	if err != nil {
 		return nil, err
 	}
-	h := residency.NewHolder(d, llama.Format{})
+	h := residency.NewStore(d, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: 16, KVBlocks: 2048,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
@@ -120,7 +120,7 @@ func gatewayPath() (section, error) {
 		return s, err
 	}
 	defer stop()
-	e, err := direct()
+	e, err := openEngine()
 	if err != nil {
 		return s, err
 	}
@@ -141,26 +141,26 @@ func gatewayPath() (section, error) {
 			fmt.Sprintf("%d µs (%d µs over HTTP, %d µs direct)", (with - without).Microseconds(),
 				with.Microseconds(), without.Microseconds()),
 			"under 150 µs",
-			yes(with-without < 150*time.Microsecond),
+			yesNo(with-without < 150*time.Microsecond),
 		},
 	)
 	floor, alone, err := bareServer(e)
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what an HTTP server adds that does nothing but that " +
+	s.rows = append(s.rows, row{"for scale: latency added by an HTTP server that only runs that " +
 		"step", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(floor - alone).Microseconds(), floor.Microseconds(), alone.Microseconds()), "", ""})
 	viaProxy, straight, err := proxy()
 	if err != nil {
 		return s, err
 	}
-	s.rows = append(s.rows, row{"for scale: what httputil.ReverseProxy adds before a trivial " +
+	s.rows = append(s.rows, row{"for scale: latency added by httputil.ReverseProxy before a trivial " +
 		"server", fmt.Sprintf("%d µs (%d µs through it, %d µs without)",
 		(viaProxy - straight).Microseconds(), viaProxy.Microseconds(), straight.Microseconds()), "", ""})
-	all := func() error { return together(url) }
+	all := func() error { return streamTogether(url) }
 	batch := func() error { return stepTogether(e) }
-	if err := all(); err != nil { // warm
+	if err := all(); err != nil { // warm up
 		return s, err
 	}
 	with, without, ratio, err := paired(9, all, batch)
@@ -171,19 +171,13 @@ func gatewayPath() (section, error) {
 		s.rows,
 		row{
 			"time per token at 16 streams, over the engine alone",
-			fmt.Sprintf(
-				"%.3f (%.0f µs against %.0f µs a step)",
-				ratio,
-				float64(
-					with.Microseconds(),
-				)/tokens,
-				float64(without.Microseconds())/tokens,
-			),
+			fmt.Sprintf("%.3f (%.0f µs against %.0f µs per step)", ratio,
+				float64(with.Microseconds())/tokens, float64(without.Microseconds())/tokens),
 			"1.05 or less",
-			yes(ratio <= 1.05),
+			yesNo(ratio <= 1.05),
 		},
-		row{"tokens a second at 16 streams", fmt.Sprintf("%.0f", streams*tokens/with.Seconds()), "", ""},
-		row{"requests of 64 tokens a second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""},
+		row{"tokens per second at 16 streams", fmt.Sprintf("%.0f", streams*tokens/with.Seconds()), "", ""},
+		row{"requests of 64 tokens per second with 16 clients", fmt.Sprintf("%.0f", streams/with.Seconds()), "", ""},
 	)
 	return s, nil
 }
@@ -219,8 +213,8 @@ func fill(e engine.Engine, prompt []uint32) error {
 	return err
 }
 
-// together runs 16 concurrent streams.
-func together(url string) error {
+// streamTogether runs 16 concurrent streams.
+func streamTogether(url string) error {
 	var wait sync.WaitGroup
 	errs := make([]error, streams)
 	for i := range streams {

@@ -27,18 +27,18 @@ var (
 	begun = hop{"http", "begin"}
 	ended = hop{"http", "end"}
 	done  = hop{"client", "done"}
-	// legs are the legs of a request, in order.
-	legs = []leg{
+	// requestPath is the legs of a request, in order.
+	requestPath = []leg{
 		{begun, "client and HTTP server, to the handler"},
-		{hop{"gateway", "*messages.OpenSession"}, "body to sequence; session asked for"},
+		{hop{"gateway", "*messages.OpenSession"}, "body to sequence; session requested"},
 		{hop{"session", "*actor.Started"}, "session spawned"},
-		{hop{"router", "*messages.RouteSequence"}, "route asked for"},
+		{hop{"router", "*messages.RouteSequence"}, "route requested"},
 		{hop{"session", "*messages.RouteSequenceResult"}, "routed"},
 		{hop{"replica", "*messages.SubmitSequence"}, "submitted"},
-		{hop{"engine", "*messages.RunStep"}, "admitted, and a step planned"},
-		{hop{"engine", "*replica.stepped"}, "the step"},
+		{hop{"engine", "*messages.RunStep"}, "admitted, step planned"},
+		{hop{"engine", "*replica.stepDone"}, "the step"},
 		{hop{"replica", "*messages.RunStepResult"}, "result to the replica"},
-		{hop{"session", "*messages.TokensEmitted"}, "token taken up"},
+		{hop{"session", "*messages.TokensEmitted"}, "token delivered"},
 		{ended, "token to text, answer written"},
 		{done, "HTTP server and client, to the end of the answer"},
 	}
@@ -101,7 +101,7 @@ func requestLegs() (section, error) {
 		return s, err
 	}
 	defer stop()
-	e, err := direct()
+	e, err := openEngine()
 	if err != nil {
 		return s, err
 	}
@@ -112,9 +112,9 @@ func requestLegs() (section, error) {
 	if err := errors.Join(over(), fill(e, prompt())); err != nil {
 		return s, err
 	}
-	spent := make([][]time.Duration, len(legs))
+	spent := make([][]time.Duration, len(requestPath))
 	_, _, _, err = paired(1000, func() error { return t.trace(over, spent) }, bare)
-	for i, l := range legs {
+	for i, l := range requestPath {
 		s.rows = append(s.rows, row{l.what, fmt.Sprintf("%d µs", median(spent[i]).Microseconds()), "", ""})
 	}
 	return s, err
@@ -129,7 +129,7 @@ func (t *tracer) trace(request func() error, spent [][]time.Duration) error {
 	}
 	t.note(done)
 	seen := t.take()
-	for i, l := range legs {
+	for i, l := range requestPath {
 		at, ok := seen[l.to]
 		if !ok {
 			return fmt.Errorf("a request did not reach %v", l.to)

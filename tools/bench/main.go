@@ -47,7 +47,7 @@ func run() error {
 		run  func() (section, error)
 	}{
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
-		{"forms of adapters", adapterForms}, {"bookkeeping of the tree", bookkeeping},
+		{"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
 		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
 		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
@@ -83,7 +83,7 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 			&b,
 			"\n## %s\n\n%s\n\n| what | measured | aim | met |\n| --- | --- | --- | --- |\n",
 			s.title,
-			s.how,
+			wrap(s.how),
 		)
 		for _, r := range s.rows {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.what, r.figure, r.aim, r.met)
@@ -92,8 +92,8 @@ which client, gateway, actors and kernels share. Model: the shipped kjv-2m.
 	return b.String()
 }
 
-// yes formats whether an aim was met.
-func yes(met bool) string {
+// yesNo formats whether an aim was met.
+func yesNo(met bool) string {
 	if met {
 		return "yes"
 	}

@@ -24,7 +24,7 @@ func outages() (section, error) {
 		how: fmt.Sprintf("Two nodes, each a process with one replica, and an external nats-server. %d streams run "+
 			"through the gateway of one; the other is killed, or stopped by SIGSTOP, %d times. Every "+
 			"stream must have exactly the tokens of an undisturbed run. Detected: time until the node is "+
-			"not a member any more. Pause: the longest time between two chunks of each open stream.",
+			"no longer a member. Pause: the longest time between two chunks of each open stream.",
 			outageStreams, outageRounds),
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -47,13 +47,14 @@ func outages() (section, error) {
 		s.rows = append(
 			s.rows,
 			row{
-				"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s", yes(detected <= 2*time.Second),
+				"a node is " + f.what + ": detected", spread(o.Detection), "within 2 s",
+				yesNo(detected <= 2*time.Second),
 			},
 			row{
 				"a node is " + f.what + ": pause of a stream",
 				spread(o.Pauses),
 				"p99 under 3 s",
-				yes(p99 < 3*time.Second),
+				yesNo(p99 < 3*time.Second),
 			},
 		)
 	}
@@ -99,13 +100,13 @@ func lostLeaders() (section, error) {
 		s.rows,
 		row{
 			"the leader is killed (kill -9): detected", spread(all.Detection), "within 2 s",
-			yes(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second),
+			yesNo(cluster.Quantile(all.Detection, 0.99) <= 2*time.Second),
 		},
 		row{
 			"the leader is killed (kill -9): pause of a stream",
 			spread(all.Pauses),
 			"p99 under 3 s",
-			yes(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second),
+			yesNo(cluster.Quantile(all.Pauses, 0.99) < 3*time.Second),
 		},
 	)
 	return s, nil
@@ -188,7 +189,7 @@ func migrations(ctx context.Context, c *cluster.Cluster, load cluster.Load) (row
 		return row{}, fmt.Errorf("no sequence was moved")
 	}
 	return row{
-		what:   "a running sequence moves to the other node, under that load: its pause",
+		what:   "a running sequence migrates to the other node, under that load: its pause",
 		figure: fmt.Sprintf("%s moves, %.0f KiB of KV each", spread(pauses), float64(bytes)/float64(moves)/1024),
 	}, nil
 }

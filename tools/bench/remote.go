@@ -51,7 +51,7 @@ func remoteTier() (section, error) {
 			what: "fetch from another node's DRAM over bare TCP, " + way.name,
 			figure: fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.2f s of CPU per GB against %.2f)",
 				r.Ratio, r.Bulk/1e9, r.Bare/1e9, r.BulkCPU, r.BareCPU),
-			aim: "0.85 or more", met: yes(r.Ratio >= 0.85),
+			aim: "0.85 or more", met: yesNo(r.Ratio >= 0.85),
 		})
 	}
 	return s, nil

@@ -83,7 +83,7 @@ func restoreModel(dir string) error {
 // overlapped compares first tokens whose step overlaps with the restore of its prefix with those
 // whose step waits for it.
 func overlapped(dir string) (rows []row, err error) {
-	path := filepath.Join(dir, "rising")
+	path := filepath.Join(dir, "overlap")
 	if err := errors.Join(os.Mkdir(path, 0o700), restoreModel(path)); err != nil {
 		return nil, err
 	}
@@ -92,20 +92,20 @@ func overlapped(dir string) (rows []row, err error) {
 		return nil, err
 	}
 	defer device.Close()
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	spec := engine.LoadSpec{
-		Lease: "rising", Path: path, BlockTokens: 16, KVBlocks: restoreBlocks + 1,
+		Lease: "overlap", Path: path, BlockTokens: 16, KVBlocks: restoreBlocks + 1,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 1},
 	}
 	if _, err := holder.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	blocks, err := holder.Blocks("rising")
+	blocks, err := holder.OpenBlocks("overlap")
 	if err != nil {
 		return nil, err
 	}
 	defer blocks.Close()
-	e, err := holder.Open("rising")
+	e, err := holder.Open("overlap")
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func overlapped(dir string) (rows []row, err error) {
 	}
 	file, err := kvstore.OpenFile(
 		kvstore.FileConfig{
-			Path: filepath.Join(dir, "rises"), Slabs: kv.Slabs{Count: restoreBlocks/8 + 1, Bytes: slab},
+			Path: filepath.Join(dir, "overlap.kv"), Slabs: kv.Slabs{Count: restoreBlocks/8 + 1, Bytes: slab},
 			Depth: tierDepth, AllocHost: device.AllocHost,
 		},
 	)
@@ -148,7 +148,7 @@ func overlap(
 	name string,
 	store kvstore.Store,
 	lent bool,
-	blocks *residency.Blocks,
+	blocks *residency.BlockCopier,
 	e engine.Engine,
 	many int,
 ) (row, error) {
@@ -175,7 +175,7 @@ func overlap(
 		return err
 	}
 	parts := kvstore.Parts(blocks.BlockBytes(), blocks.Layers(), 256<<10)
-	rise := func(parts int) *kvstore.LayerRestore {
+	newRestore := func(parts int) *kvstore.LayerRestore {
 		all := make([]kvstore.BlockRestore, many)
 		for i, w := range ways {
 			all[i] = kvstore.BlockRestore{Move: kvstore.Move{Block: w.Block, Slot: w.Slot, Hash: w.Hash}}
@@ -210,7 +210,7 @@ func overlap(
 	var restores, steps []time.Duration
 	apart := func() error {
 		began := time.Now()
-		err := run(rise(1))
+		err := run(newRestore(1))
 		restores = append(restores, time.Since(began))
 		began = time.Now()
 		err = errors.Join(err, step(nil))
@@ -218,9 +218,9 @@ func overlap(
 		return err
 	}
 	together := func() error {
-		up, done := rise(parts), make(chan error)
-		go func() { done <- run(up) }()
-		return errors.Join(step(up), <-done)
+		restore, done := newRestore(parts), make(chan error)
+		go func() { done <- run(restore) }()
+		return errors.Join(step(restore), <-done)
 	}
 	if err := errors.Join(apart(), together()); err != nil {
 		return row{}, err

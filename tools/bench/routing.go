@@ -22,11 +22,11 @@ func routing() (section, error) {
 	}
 	for _, replicas := range []int{5, 25, 100} {
 		for _, each := range []bool{false, true} {
-			held, of := 10_000/replicas, "10,000 blocks in all"
+			held, of := 10_000/replicas, "10,000 blocks in total"
 			if each {
 				held, of = 10_000, "10,000 blocks each"
 			}
-			routes, prompts := crowd(replicas, held)
+			routes, prompts := randomRoutes(replicas, held)
 			took := testing.Benchmark(func(b *testing.B) {
 				for i := 0; b.Loop(); i++ {
 					routes.Route(route.Request{ID: "a request", Hashes: prompts[i%len(prompts)], Tokens: 2048})
@@ -34,10 +34,10 @@ func routing() (section, error) {
 			}).NsPerOp()
 			r := row{
 				what:   fmt.Sprintf("%d replicas, %s", replicas, of),
-				figure: fmt.Sprintf("%.1f µs, %.0f decisions a second", float64(took)/1000, 1e9/float64(took)),
+				figure: fmt.Sprintf("%.1f µs, %.0f decisions per second", float64(took)/1000, 1e9/float64(took)),
 			}
 			if replicas == 100 {
-				r.aim, r.met = "under 20 µs", yes(took < 20_000)
+				r.aim, r.met = "under 20 µs", yesNo(took < 20_000)
 			}
 			s.rows = append(s.rows, r)
 		}
@@ -45,9 +45,9 @@ func routing() (section, error) {
 	return s, nil
 }
 
-// crowd returns a table of replicas that each hold a number of blocks, and the prompts of these
-// blocks in random order.
-func crowd(replicas, held int) (*route.Routes, [][]uint64) {
+// randomRoutes returns a table of replicas that each hold a number of blocks, and the prompts of
+// these blocks in random order.
+func randomRoutes(replicas, held int) (*route.Routes, [][]uint64) {
 	const shared, prompt = 32, 128
 	rnd := rand.New(rand.NewPCG(1, 2))
 	chain := func(n int) (hashes []uint64) {
@@ -64,10 +64,10 @@ func crowd(replicas, held int) (*route.Routes, [][]uint64) {
 			Name: name, State: route.Serving, Running: rnd.IntN(16), MaxSequences: 64, StepTokens: 512, BlockTokens: 16,
 			KVBlocks: held, KVBlocksFree: held / 2,
 		})
-		routes.Blocks(name, nil, system)
+		routes.UpdateBlocks(name, nil, system)
 		for n := shared; n < held; n += prompt - shared {
 			own := chain(min(prompt-shared, held-n))
-			routes.Blocks(name, nil, own)
+			routes.UpdateBlocks(name, nil, own)
 			prompts = append(prompts, append(append([]uint64(nil), system...), own...))
 		}
 	}
@@ -95,7 +95,7 @@ func dataPlane() (section, error) {
 			what: fmt.Sprintf("throughput over bare TCP, chunks of %d KiB", chunk>>10),
 			figure: fmt.Sprintf("%.2f (%.2f GB/s against %.2f; %.2f s of CPU per GB against %.2f)",
 				r.Ratio, r.Bulk/1e9, r.Bare/1e9, r.BulkCPU, r.BareCPU),
-			aim: "0.90 or more", met: yes(r.Ratio >= 0.9),
+			aim: "0.90 or more", met: yesNo(r.Ratio >= 0.9),
 		})
 	}
 	return s, nil

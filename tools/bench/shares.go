@@ -34,7 +34,7 @@ const (
 // sharesPage measures the time to first token of one tenant while another floods, and returns the
 // page.
 func sharesPage(only string) (string, error) {
-	nodes, stop, err := twoNodes()
+	nodes, stop, err := startTwoNodes()
 	if err != nil {
 		return "", err
 	}
@@ -75,19 +75,10 @@ func sharesPage(only string) (string, error) {
 			flooded += "; one without an answer: " + during.failure.Error()
 		}
 		rows = append(rows, row{f.name, fmt.Sprintf(
-			"%.2f × (p99 %s, alone %s; p50 %s, alone %s; answered %d of %d; "+
-				"%s)",
-			ratio,
-			round(
-				during.p99(),
-			),
-			round(before.p99()),
-			round(during.p50()),
-			round(before.p50()),
-			len(during.first),
-			during.sent,
-			flooded,
-		), "1.5 ×", yes(ratio <= 1.5)})
+			"%.2f × (p99 %s, alone %s; p50 %s, alone %s; answered %d of %d; %s)",
+			ratio, round(during.p99()), round(before.p99()), round(during.p50()), round(before.p50()),
+			len(during.first), during.sent, flooded,
+		), "1.5 ×", yesNo(ratio <= 1.5)})
 		time.Sleep(2 * time.Second)
 	}
 	return sharesText(rate, capacity, rows), nil
@@ -125,8 +116,8 @@ one replica of the shipped kjv-2m on a software device.
 	return b.String()
 }
 
-// twoNodes starts two nodes with a file of keys, and one replica.
-func twoNodes() (addresses []string, stop func(), err error) {
+// startTwoNodes starts two nodes with a file of keys, and one replica.
+func startTwoNodes() (addresses []string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "troupe-bench")
 	if err != nil {
 		return nil, nil, err

@@ -153,7 +153,7 @@ var floods = []flood{
 		return sockets(
 			ctx, nodes, 4100,
 			"POST /v1/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+
-				""+floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
+				floodKey+"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n",
 		)
 	}},
 	{"24 × n = 128 × 900 tokens, max_priority: standard", func(ctx context.Context, nodes []string) func() string {
@@ -173,7 +173,7 @@ var floods = []flood{
 			"Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			floodKey, len(body), body))
 	}},
-	{"64 prompts of some 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
+	{"64 prompts of about 900 tokens at a time", func(ctx context.Context, nodes []string) func() string {
 		return repeated(ctx, tenant{nodes, floodKey, func(i int) string {
 			return fmt.Sprintf(
 				`{"model":"kjv","prompt":"%d %s","max_tokens":1}`, i,

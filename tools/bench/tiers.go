@@ -40,7 +40,7 @@ func kvTiers() (section, error) {
 			"offload checksums data that is still in the CPU cache. If other work uses one of two cores, "+
 			"the checksums add to the time of the copies; the CPU time shows how much. A restore from "+
 			"NVMe has a limit of its own, which is shown too: on a disk that uses CPU time, even a bare "+
-			"read is slower once its bytes are summed. The step decodes %d sequences on a device that "+
+			"read is slower if its bytes are checksummed. The step decodes %d sequences on a device that "+
 			"leaves one core to others. Time to first token is that of a request over HTTP. Where a step "+
 			"overlaps with a restore, it is that of restore and step alone, for a synthetic model that is "+
 			"nearly all KV, on a device whose computation uses the same cores as the copies and "+
@@ -61,39 +61,39 @@ func kvTiers() (section, error) {
 	return s, nil
 }
 
-// shelf is a device with KV blocks, and page-locked memory of the same size.
-type shelf struct {
+// kvDevice is a device with KV blocks, and page-locked memory of the same size.
+type kvDevice struct {
 	device cuda.Device
-	holder *residency.Holder
-	blocks *residency.Blocks
+	store  *residency.Store
+	blocks *residency.BlockCopier
 	memory cuda.HostMemory
 }
 
-func newShelf(workers, blockTokens, blocks int) (s *shelf, err error) {
-	s = &shelf{}
+func newKVDevice(workers, blockTokens, blocks int) (s *kvDevice, err error) {
+	s = &kvDevice{}
 	if s.device, err = host.Open(host.Config{MemoryBytes: 1 << 30, Workers: workers}); err != nil {
 		return nil, err
 	}
-	s.holder = residency.NewHolder(s.device, llama.Format{})
+	s.store = residency.NewStore(s.device, llama.Loader{})
 	spec := engine.LoadSpec{
 		Lease: "bench", Path: model, BlockTokens: blockTokens, KVBlocks: blocks,
 		Limits: engine.Limits{StepTokens: 512, MaxSequences: 64},
 	}
-	if _, err = s.holder.Load(context.Background(), spec); err != nil {
+	if _, err = s.store.Load(context.Background(), spec); err != nil {
 		return nil, err
 	}
-	if s.blocks, err = s.holder.Blocks("bench"); err != nil {
+	if s.blocks, err = s.store.OpenBlocks("bench"); err != nil {
 		return nil, err
 	}
 	s.memory, err = s.device.AllocHost(int64(blocks * s.blocks.BlockBytes()))
 	return s, err
 }
 
-func (s *shelf) close() error { return errors.Join(s.blocks.Close(), s.device.Close()) }
+func (s *kvDevice) close() error { return errors.Join(s.blocks.Close(), s.device.Close()) }
 
 // fill writes to all of the page-locked memory and to all blocks. Reads of unwritten memory would
 // hit the cached zero page.
-func (s *shelf) fill() error {
+func (s *kvDevice) fill() error {
 	all, size := s.memory.Bytes(), s.blocks.BlockBytes()
 	noise(all)
 	for i := range len(all) / size {
@@ -121,7 +121,7 @@ func moves(first, many int) []kvstore.Move {
 }
 
 func tierCopies(dir string) ([]row, error) {
-	s, err := newShelf(0, tierTokens, tierBlocks)
+	s, err := newKVDevice(0, tierTokens, tierBlocks)
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func tierCopies(dir string) ([]row, error) {
 		rows = append(rows, more...)
 	}
 	summed, err := bandwidth(
-		"a bare O_DIRECT read whose bytes are summed: bandwidth over bare O_DIRECT", size,
+		"a bare O_DIRECT read with checksums: bandwidth over bare O_DIRECT", size,
 		func() error { return disk.each(disk.readAndSum) }, stores[1].in,
 	)
 	summed.aim, summed.met = "", ""
@@ -210,7 +210,7 @@ type storeCopies struct {
 	out, in func() error
 }
 
-func (c *storeCopies) rows(blocks *residency.Blocks) ([]row, error) {
+func (c *storeCopies) rows(blocks *residency.BlockCopier) ([]row, error) {
 	down := func() error { return kvstore.Offload(context.Background(), blocks, c.store, moves(0, tierBlocks)) }
 	up := func() error { return kvstore.Restore(context.Background(), c.store, blocks, moves(0, tierBlocks)) }
 	if err := errors.Join(down(), c.out()); err != nil {
@@ -240,14 +240,10 @@ func bandwidth(what string, size int, over, bare func() error) (row, error) {
 	}
 	gigabytes := float64(tierBlocks*size) / 1e9
 	return row{what, fmt.Sprintf(
-		"%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against "+
-			"%.3f)",
-		1/ratio,
-		gigabytes/with.Seconds(),
-		gigabytes/without.Seconds(),
-		worked.Seconds()/gigabytes/tierRounds,
-		bareWorked.Seconds()/gigabytes/tierRounds,
-	), "0.9 or more", yes(1/ratio >= 0.9)}, nil
+		"%.2f (%.2f GB/s against %.2f; %.3f s of CPU per GB against %.3f)",
+		1/ratio, gigabytes/with.Seconds(), gigabytes/without.Seconds(),
+		worked.Seconds()/gigabytes/tierRounds, bareWorked.Seconds()/gigabytes/tierRounds,
+	), "0.9 or more", yesNo(1/ratio >= 0.9)}, nil
 }
 
 // working adds the CPU time of f to sum.

@@ -14,12 +14,13 @@ import (
 	"troupe/testkit"
 )
 
-// TestConformance is cuda/cudatest: memory, streams, order, faults, and each kernel against float64; with products by whoever can.
+// TestConformance runs cuda/cudatest for each GEMM backend: memory, streams, order, faults, and
+// each kernel against float64.
 func TestConformance(t *testing.T) {
-	for name, value := range multipliers(t) {
+	for name, value := range gemmBackends(t) {
 		t.Run(name, func(t *testing.T) {
 			cudatest.Run(t, func(t *testing.T) cuda.Device { return openAt(t, 0, value) })
-			row(t, "- Conformance, and kernels against float64, with products by %s: %s", name, outcome(t))
+			row(t, "- Conformance, and kernels against float64, GEMM by %s: %s", name, outcome(t))
 		})
 	}
 }
@@ -38,14 +39,14 @@ var limits = engine.Limits{StepTokens: 512, MaxSequences: 64}
 // load opens an engine with the shipped model.
 func load(t *testing.T) engine.Engine {
 	t.Helper()
-	e, _ := loadWithFacts(t)
+	e, _ := loadWithInfo(t)
 	return e
 }
 
-func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
+func loadWithInfo(t *testing.T) (engine.Engine, engine.ModelInfo) {
 	t.Helper()
 	device := open(t)
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	loaded, err := holder.Load(t.Context(), engine.LoadSpec{
 		Lease: "check", Path: *model, BlockTokens: blockTokens, KVBlocks: blocks, Limits: limits,
 	})
@@ -65,10 +66,10 @@ func loadWithFacts(t *testing.T) (engine.Engine, engine.Facts) {
 			t.Error(err)
 		}
 	})
-	return e, loaded.Facts
+	return e, loaded.Info
 }
 
-// generate runs prompts together, each for so many tokens, and returns what came out.
+// generate runs prompts together, each for the given number of tokens, and returns their outputs.
 func generate(t *testing.T, e engine.Engine, prompts [][]uint32, tokens []int) [][]sample.Token {
 	t.Helper()
 	outputs, computed := make([][]sample.Token, len(prompts)), make([]int, len(prompts))
@@ -89,8 +90,10 @@ func generate(t *testing.T, e engine.Engine, prompts [][]uint32, tokens []int) [
 				end := min(len(all[i]), computed[i]+room)
 				room -= end - computed[i]
 				batch = append(batch, engine.Sequence{
-					Tokens: all[i][computed[i]:end], Position: computed[i], Blocks: tables[i], Sample: end == len(all[i]),
-					Sampling: sample.Params{Logprobs: true, TopLogprobs: 1}, Prompt: prompts[i], Output: all[i][len(prompts[i]):],
+					Tokens: all[i][computed[i]:end], Position: computed[i], Blocks: tables[i],
+					Sample:   end == len(all[i]),
+					Sampling: sample.Params{Logprobs: true, TopLogprobs: 1}, Prompt: prompts[i],
+					Output: all[i][len(prompts[i]):],
 				})
 				who = append(who, i)
 			}
@@ -112,7 +115,8 @@ func generate(t *testing.T, e engine.Engine, prompts [][]uint32, tokens []int) [
 	}
 }
 
-// TestModel: the shipped model's golden outputs, token by token, alone; and all of them at once, bit by bit the same.
+// TestModel checks the golden outputs of the shipped model alone, and that all of them in one batch
+// are bit-identical.
 func TestModel(t *testing.T) {
 	wants := testkit.JSONLines[testkit.Golden](t, filepath.Join(*model, "golden_greedy.jsonl"))
 	e := load(t)
@@ -139,5 +143,8 @@ func TestModel(t *testing.T) {
 			}
 		}
 	}
-	row(t, "- The shipped model, %d outputs, %d tokens, each against its golden, and in one batch against alone: %s", len(wants), count, outcome(t))
+	row(
+		t, "- Shipped model, %d outputs, %d tokens, alone against golden outputs and batched against alone: %s",
+		len(wants), count, outcome(t),
+	)
 }

@@ -1,5 +1,6 @@
-// Package gpucheck is what `make gpu-check` packs for a machine that has a GPU and no Go: conformance, kernels against float64,
-// the engine on the shipped model, and measurements, with a file of results.
+// Package gpucheck checks and measures a GPU: conformance, kernels against float64, and the engine
+// on the shipped model. `make gpu-check` packs it, with a results file, for a machine that has a
+// GPU but no Go.
 //
-// Where there is no GPU it runs on the software device, and its results say so in their first lines.
+// Without a GPU it runs on the software device, and the first lines of the results say so.
 package gpucheck

@@ -16,12 +16,14 @@ import (
 )
 
 var (
-	model    = flag.String("model", "", "folder of the model; default the shipped one")
-	products = flag.String("products", driver.AnyBLAS, "who multiplies matrices on a GPU: auto, off, or the path of a cuBLAS")
-	results  = flag.String("results", "", "file to write results to; default none")
+	model    = flag.String("model", "", "folder of the model (default: the shipped model)")
+	products = flag.String(
+		"products", driver.AnyBLAS, "GEMM backend: auto, off, or the path of a cuBLAS library",
+	)
+	results = flag.String("results", "", "file for the results (default: none)")
 )
 
-// report is the file of results as it grows. Tests of this package run one after the other.
+// report is the content of the results file. Tests of this package run one after the other.
 var report strings.Builder
 
 func TestMain(m *testing.M) {
@@ -29,11 +31,11 @@ func TestMain(m *testing.M) {
 	if *model == "" {
 		*model = testkit.Model()
 	}
-	fmt.Fprintf(&report, "# GPU check\n\n%s\n\n", where())
+	fmt.Fprintf(&report, "# GPU check\n\n%s\n\n", deviceDescription())
 	code := m.Run()
 	outcome := "All checks passed."
 	if code != 0 {
-		outcome = "SOME CHECKS FAILED: the log beside this file says which."
+		outcome = "SOME CHECKS FAILED; see the log beside this file."
 	}
 	fmt.Fprintf(&report, "\n%s\n", outcome)
 	if *results != "" {
@@ -45,28 +47,34 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// where says what the results are of.
-func where() string {
+// deviceDescription describes the device of the results.
+func deviceDescription() string {
 	machine := fmt.Sprintf("Built with %s for %s/%s.", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	found, why, err := driver.Probe()
 	switch {
 	case err != nil:
-		return fmt.Sprintf("**The driver of this machine does not work: %v.** The software device was used: no figure here is of a GPU. %s", err, machine)
+		return fmt.Sprintf(
+			"**The driver of this machine does not work: %v.** The figures are of the software device, not of a "+
+				"GPU. %s",
+			err, machine,
+		)
 	case len(found) == 0:
-		return fmt.Sprintf("**No GPU: %s.** The software device was used: no figure here is of a GPU. %s", why, machine)
+		return fmt.Sprintf("**No GPU: %s.** The figures are of the software device, not of a GPU. %s", why, machine)
 	case found[0].Simulated:
-		return fmt.Sprintf("**A fake driver, not NVIDIA's: %s.** No figure here is of a GPU. %s", found[0].Name, machine)
+		return fmt.Sprintf(
+			"**A fake driver, not NVIDIA's: %s.** The figures are not of a GPU. %s", found[0].Name, machine,
+		)
 	}
 	return fmt.Sprintf("On %s, %d MiB, %s. %s", found[0].Name, found[0].MemoryBytes>>20, found[0].UUID, machine)
 }
 
-// open opens the first GPU, or the software device where there is none.
+// open opens the first GPU, or the software device if there is none.
 func open(t *testing.T) cuda.Device {
 	t.Helper()
 	return openAt(t, 0, *products)
 }
 
-// openAt opens a GPU by its number, or a software device.
+// openAt opens a GPU by its index, or a software device.
 func openAt(t *testing.T, index int, products string) cuda.Device {
 	t.Helper()
 	found, _, err := driver.Probe()
@@ -85,8 +93,8 @@ func openAt(t *testing.T, index int, products string) cuda.Device {
 	return d
 }
 
-// multipliers are those who can multiply matrices on the device: a value of the flag for each, by what it is called.
-func multipliers(t *testing.T) map[string]string {
+// gemmBackends returns the GEMM backends of the device: the flag's value by the backend's name.
+func gemmBackends(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, value := range []string{driver.NoBLAS, *products} {
@@ -102,7 +110,7 @@ func multipliers(t *testing.T) map[string]string {
 	return all
 }
 
-// row adds a line to the report.
+// row appends a line to the report.
 func row(t *testing.T, format string, values ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, values...)

@@ -17,7 +17,8 @@ type meter struct {
 	*testing.T
 	d cuda.Device
 	s cuda.Stream
-	// full is for a GPU: sizes of a model of eight billion parameters. Otherwise they are small, and say nothing but that all of it runs.
+	// full selects the sizes of a model with eight billion parameters, for a GPU. Otherwise sizes
+	// are small and only check that everything runs.
 	full bool
 }
 
@@ -26,7 +27,7 @@ func newMeter(t *testing.T) *meter {
 	return meterOf(t, open(t))
 }
 
-// meterOf closes the device at the end.
+// meterOf returns a meter on a device. It closes the device after the test.
 func meterOf(t *testing.T, d cuda.Device) *meter {
 	t.Helper()
 	s, err := d.NewStream("measure")
@@ -60,7 +61,7 @@ func (m *meter) host(bytes int64) []byte {
 	return h.Bytes()
 }
 
-func put[E any](m *meter, values []E) cuda.Ptr {
+func upload[E any](m *meter, values []E) cuda.Ptr {
 	m.Helper()
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), len(values)*int(unsafe.Sizeof(values[0])))
 	staging, at := m.host(int64(len(raw))), m.alloc(int64(len(raw)))
@@ -71,7 +72,7 @@ func put[E any](m *meter, values []E) cuda.Ptr {
 	return at
 }
 
-// time is the median of rounds, of one of several calls of work that are given at once.
+// time returns the median over several rounds of the time per call of work.
 func (m *meter) time(work func() error) time.Duration {
 	m.Helper()
 	rounds, calls := 3, 2
@@ -79,7 +80,7 @@ func (m *meter) time(work func() error) time.Duration {
 		rounds, calls = 21, 20
 	}
 	var times []time.Duration
-	for range rounds + 1 { // the first warms up
+	for range rounds + 1 { // the first round warms up
 		start := time.Now()
 		var err error
 		for range calls {
@@ -97,7 +98,7 @@ func (m *meter) time(work func() error) time.Duration {
 
 func rate(amount float64, d time.Duration) float64 { return amount / d.Seconds() / 1e9 }
 
-// pick is big on a GPU.
+// pick returns big on a GPU and small otherwise.
 func (m *meter) pick(big, small int) int {
 	if m.full {
 		return big
@@ -107,7 +108,11 @@ func (m *meter) pick(big, small int) int {
 
 func TestMeasureCopies(t *testing.T) {
 	m := newMeter(t)
-	row(t, "\n## Copies, GB/s\n\n| bytes | to the device | from it | within it (read and written) |\n| --- | --- | --- | --- |")
+	row(
+		t,
+		"\n## Copies, GB/s\n\n| bytes | to the device | from it | within it (read and write) |\n| --- | --- | --- "+
+			"| --- |",
+	)
 	for _, size := range []int{64 << 10, 1280 << 10, m.pick(256<<20, 8<<20)} {
 		n := int64(size)
 		at, to, memory := m.alloc(n), m.alloc(n), m.host(n)
@@ -131,7 +136,7 @@ func TestMeasurePeers(t *testing.T) {
 	direct := "through the host"
 	if p, err := cuda.As[cuda.Peers](m.d); err == nil && p.Reaches(there.d) {
 		if direct = "directly"; p.EnablePeer(there.d) != nil {
-			t.Error("a peer that is reached is not enabled")
+			t.Error("a reachable peer could not be enabled")
 		}
 	}
 	row(t, "\n## Copies from the second GPU to the first, %s, GB/s\n\n| bytes | |\n| --- | --- |", direct)
@@ -142,17 +147,22 @@ func TestMeasurePeers(t *testing.T) {
 	}
 }
 
-// TestMeasureCrossing: what it costs to hand the driver a command.
+// TestMeasureCrossing measures the cost of giving a command to the driver.
 func TestMeasureCrossing(t *testing.T) {
 	cost, err := driver.CrossingCost()
 	if err != nil {
 		t.Skip(err)
 	}
-	row(t, "\n## Crossing into the driver\n\nA command in a list of 64, the driver's part of the cheapest one included: %d ns (aim: under 20).", cost.Nanoseconds())
+	row(
+		t,
+		"\n## Crossing into the driver\n\nA command in a list of 64, including the driver's part of the cheapest one: "+
+			"%d ns (aim: under 20).",
+		cost.Nanoseconds(),
+	)
 }
 
 func TestMeasureMatMul(t *testing.T) {
-	for name, value := range multipliers(t) {
+	for name, value := range gemmBackends(t) {
 		t.Run(name, func(t *testing.T) { measureMatMul(meterOf(t, openAt(t, 0, value)), name) })
 	}
 }
@@ -160,7 +170,12 @@ func TestMeasureMatMul(t *testing.T) {
 func measureMatMul(m *meter, by string) {
 	n := m.pick(4096, 256)
 	k := n
-	row(m.T, "\n## Products with %d x %d weights of BF16, by %s\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| --- | --- | --- | --- |", n, k, by)
+	row(
+		m.T,
+		"\n## GEMM with %d x %d weights of BF16, by %s\n\n| rows | microseconds | GB/s of weights | TFLOP/s |\n| "+
+			"--- | --- | --- | --- |",
+		n, k, by,
+	)
 	weights := m.alloc(int64(2 * n * k))
 	for _, rows := range []int{1, 8, 16, 32, 64, 256, m.pick(2048, 256)} {
 		op := kernels.MatMul{
@@ -168,7 +183,10 @@ func measureMatMul(m *meter, by string) {
 			M: int32(rows), N: int32(n), K: int32(k), DType: cuda.BF16,
 		}
 		d := m.time(func() error { return m.s.Launch(op) })
-		row(m.T, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d), rate(2*float64(rows)*float64(n)*float64(k), d)/1e3)
+		row(
+			m.T, "| %d | %.1f | %.1f | %.3f |", rows, d.Seconds()*1e6, rate(float64(2*n*k), d),
+			rate(2*float64(rows)*float64(n)*float64(k), d)/1e3,
+		)
 	}
 }
 
@@ -178,7 +196,11 @@ func TestMeasureAttention(t *testing.T) {
 	half := 4 * int64(kv.BlockTokens) * int64(kv.KVHeads*kv.HeadDim)
 	kv.BlockBytes, kv.ValueOffset = 2*half, half
 	kv.Arena = m.alloc(int64(kv.Blocks) * kv.BlockBytes)
-	row(t, "\n## Attention of one layer, decode: 32 heads of 128, 8 of them in KV\n\n| sequences | positions | microseconds | GB/s of keys and values |\n| --- | --- | --- | --- |")
+	row(
+		t,
+		"\n## Attention of one layer, decode: 32 heads of 128, 8 of them in KV\n\n| sequences | positions | "+
+			"microseconds | GB/s of keys and values |\n| --- | --- | --- | --- |",
+	)
 	for _, c := range [][2]int{{1, m.pick(4096, 256)}, {32, m.pick(4096, 64)}} {
 		rows, positions, width := make([]int32, c[0]), make([]int32, c[0]), c[1]/16
 		tables := make([]int32, c[0]*width)
@@ -189,11 +211,15 @@ func TestMeasureAttention(t *testing.T) {
 			tables[i] = int32(i) % kv.Blocks
 		}
 		op := kernels.Attention{
-			Out: m.alloc(int64(4 * c[0] * 4096)), Q: m.alloc(int64(4 * c[0] * 4096)), Rows: put(m, rows), Positions: put(m, positions),
-			Tables: put(m, tables), TableWidth: int32(width), N: int32(c[0]), Heads: 32, Scale: 0.1, KV: kv,
+			Out: m.alloc(int64(4 * c[0] * 4096)), Q: m.alloc(int64(4 * c[0] * 4096)), Rows: upload(m, rows),
+			Positions: upload(m, positions),
+			Tables:    upload(m, tables), TableWidth: int32(width), N: int32(c[0]), Heads: 32, Scale: 0.1, KV: kv,
 		}
 		d := m.time(func() error { return m.s.Launch(op) })
-		row(t, "| %d | %d | %.1f | %.1f |", c[0], c[1], d.Seconds()*1e6, rate(float64(c[0]*width)*float64(kv.BlockBytes), d))
+		row(
+			t, "| %d | %d | %.1f | %.1f |", c[0], c[1], d.Seconds()*1e6,
+			rate(float64(c[0]*width)*float64(kv.BlockBytes), d),
+		)
 	}
 }
 
@@ -201,16 +227,18 @@ func TestMeasureAdapters(t *testing.T) {
 	m := newMeter(t)
 	rows, count, rank, dim := 128, 40, 16, m.pick(4096, 1024)
 	matrix := int64(rank*dim) * cuda.BF16.Bytes()
-	pages, offsets, ranks, scales, of := make([]cuda.Ptr, count), make([]int64, count), make([]int32, count), make([]float32, count), make([]int32, rows)
+	pages, offsets, ranks := make([]cuda.Ptr, count), make([]int64, count), make([]int32, count)
+	scales, of := make([]float32, count), make([]int32, rows)
 	arena := m.alloc(int64(count) * kernels.PageBytes)
 	for i := range count {
 		pages[i], ranks[i], scales[i] = arena.Offset(int64(i)*kernels.PageBytes), int32(rank), 1
 	}
 	for i := range of {
-		of[i] = int32(i * count / rows) // those of one adapter side by side, as the scheduler has them
+		of[i] = int32(i * count / rows) // rows of one adapter are adjacent, as in the scheduler's batches
 	}
 	l := kernels.LoRA{
-		Rows: put(m, of), Pages: put(m, pages), Offsets: put(m, offsets), Ranks: put(m, ranks), Scales: put(m, scales),
+		Rows: upload(m, of), Pages: upload(m, pages), Offsets: upload(m, offsets), Ranks: upload(m, ranks),
+		Scales:   upload(m, scales),
 		Adapters: int32(count), PageWidth: 1, MaxRank: int32(rank), DType: cuda.BF16,
 	}
 	mid, in, out := m.alloc(int64(4*rows*rank)), m.alloc(int64(4*rows*dim)), m.alloc(int64(4*rows*dim))
@@ -221,20 +249,29 @@ func TestMeasureAdapters(t *testing.T) {
 	})
 	size := matrix * int64(count)
 	from, to := m.alloc(size), m.alloc(size)
-	floor := m.time(func() error { return m.s.Copy(to, from, size) }) // reading and writing as many bytes as all A have moves as many as reading all A and B
-	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their bytes, moved by a copy: %.1f µs; ratio %.2f (aim: 1.3).",
+	// A copy of all A reads and writes as many bytes as reading all A and B.
+	floor := m.time(func() error { return m.s.Copy(to, from, size) })
+	row(t, "\n## Adapters\n\n%d adapters of rank %d in a batch of %d, one projection of %d by %d: %.1f µs; their "+
+		"bytes, moved by a copy: %.1f µs; ratio %.2f (aim: 1.3).",
 		count, rank, rows, dim, dim, d.Seconds()*1e6, floor.Seconds()*1e6, d.Seconds()/floor.Seconds())
 }
 
-// TestMeasureModel also compares with reading all weights once for each step, at the bandwidth of a copy within the device.
+// TestMeasureModel compares decode steps with reading all weights once per step, at the bandwidth
+// of a copy within the device.
 func TestMeasureModel(t *testing.T) {
 	m := newMeter(t)
 	size := int64(m.pick(256<<20, 8<<20))
 	from, to := m.alloc(size), m.alloc(size)
 	bandwidth := rate(float64(2*size), m.time(func() error { return m.s.Copy(to, from, size) }))
-	e, facts := loadWithFacts(t)
-	row(t, "\n## Decode of the shipped model\n\nIts weights are %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
-		"| sequences | tokens a second | weights read, over that bandwidth (aim for a large model: 0.8) |\n| --- | --- | --- |", facts.WeightBytes, bandwidth)
+	e, facts := loadWithInfo(t)
+	row(
+		t,
+		"\n## Decode of the shipped model\n\nThe weights have %d bytes; a copy within the device moves %.1f GB/s.\n\n"+
+			"| sequences | tokens per second | weights read, over that bandwidth (aim for a large model: 0.8) |\n"+
+			"| --- | --- | --- |",
+		facts.WeightBytes,
+		bandwidth,
+	)
 	for _, n := range []int{1, 16} {
 		const tokens = 64
 		prompts, counts := make([][]uint32, n), make([]int, n)
@@ -245,6 +282,9 @@ func TestMeasureModel(t *testing.T) {
 		start := time.Now()
 		generate(t, e, prompts, counts)
 		took := time.Since(start)
-		row(t, "| %d | %.0f | %.2f |", n, float64(n*tokens)/took.Seconds(), rate(float64(facts.WeightBytes)*tokens, took)/bandwidth)
+		row(
+			t, "| %d | %.0f | %.2f |", n, float64(n*tokens)/took.Seconds(),
+			rate(float64(facts.WeightBytes)*tokens, took)/bandwidth,
+		)
 	}
 }

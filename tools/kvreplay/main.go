@@ -38,7 +38,7 @@ func run(docs string) error {
 		return err
 	}
 	for _, slots := range []int{1024, 4096, 16_384, 65_536} {
-		s, err := share(prompts, slots)
+		s, err := replayShared(prompts, slots)
 		if err != nil {
 			return err
 		}

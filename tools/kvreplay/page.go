@@ -27,11 +27,11 @@ type result struct {
 	bound                     float64 // hit rate with room for everything
 	slots                     []int
 	curves                    []curve // the optimum first
-	shared                    []sharing
+	shared                    []sharedRates
 }
 
-// share returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
-func (r result) share(c curve) float64 {
+// relative returns the mean, over all capacities, of a policy's hit rate relative to the optimum.
+func (r result) relative(c curve) float64 {
 	var sum float64
 	for i, rate := range c.rates {
 		sum += rate / r.curves[0].rates[i]
@@ -41,11 +41,11 @@ func (r result) share(c curve) float64 {
 
 // best returns the policy closest to the optimum over all capacities.
 func (r result) best() curve {
-	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.share(a), r.share(b)) })
+	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(r.relative(a), r.relative(b)) })
 }
 
-// ahead returns the policy with the most hits at a capacity.
-func (r result) ahead(i int) string {
+// leader returns the policy with the most hits at a capacity.
+func (r result) leader(i int) string {
 	return slices.MaxFunc(r.curves[1:], func(a, b curve) int { return cmp.Compare(a.rates[i], b.rates[i]) }).name
 }
 
@@ -65,32 +65,32 @@ With unlimited capacity %.1f %% of the blocks are hits. The optimum is Belady's,
 	for _, c := range r.curves {
 		fmt.Fprintf(&b, " %s |", c.name)
 	}
-	b.WriteString(" ahead |\n| ---: | ---: |" + strings.Repeat(" ---: |", len(r.curves)) + " --- |\n")
+	b.WriteString(" best |\n| ---: | ---: |" + strings.Repeat(" ---: |", len(r.curves)) + " --- |\n")
 	for i, slots := range r.slots {
 		fmt.Fprintf(&b, "| %d | %.1f %% |", slots, 100*float64(slots)/float64(r.distinct))
 		for _, c := range r.curves {
 			fmt.Fprintf(&b, " %.2f %% |", 100*c.rates[i])
 		}
-		fmt.Fprintf(&b, " %s |\n", r.ahead(i))
+		fmt.Fprintf(&b, " %s |\n", r.leader(i))
 	}
 	b.WriteString("\nOf the optimum, on average over these capacities:\n\n| policy | reaches |\n| --- | ---: |\n")
 	for _, c := range r.curves[1:] {
-		fmt.Fprintf(&b, "| %s | %.1f %% |\n", c.name, 100*r.share(c))
+		fmt.Fprintf(&b, "| %s | %.1f %% |\n", c.name, 100*r.relative(c))
 	}
 	fmt.Fprintf(&b, `
-**%s** is closest to the optimum; the default of the tiers, %s, is **%s**. Small capacities matter most:
-there, blocks that are used only once must not evict those of continuing conversations.
+**%s** is closest to the optimum; the default of the tiers, %s, is **%s**.
+Small capacities matter most: there, blocks that are used only once must not evict those of continuing conversations.
 If most blocks fit, plain LRU is slightly better.
 
 s3-fifo counts a block as reused after one hit. This was chosen among three variants on this same trace, which favours
 its figure a little; it was not tested on another trace.
 `, best.name, "`kv.DefaultPolicy`", kv.DefaultPolicy)
-	r.sharing(&b)
+	r.writeSharing(&b)
 	return b.String()
 }
 
-// sharing writes the part about two models.
-func (r result) sharing(b *strings.Builder) {
+// writeSharing writes the part about two models.
+func (r result) writeSharing(b *strings.Builder) {
 	fmt.Fprintf(b, `
 ## Two models in one tier
 
@@ -98,11 +98,11 @@ Here each conversation belongs to one of two models, with policy %s. Blocks of t
 The sizes differ by one byte, so a difference to one size is due to the slabs only.
 A size takes a slab from the other if all blocks in that slab were used before any block of its own.
 
-| slots | one size | a half each |`, kv.DefaultPolicy)
-	for _, cut := range cuts {
+| slots | one size | half each |`, kv.DefaultPolicy)
+	for _, cut := range slabCounts {
 		fmt.Fprintf(b, " two sizes, %d slabs |", cut)
 	}
-	b.WriteString("\n| ---: | ---: | ---: |" + strings.Repeat(" ---: |", len(cuts)) + "\n")
+	b.WriteString("\n| ---: | ---: | ---: |" + strings.Repeat(" ---: |", len(slabCounts)) + "\n")
 	for _, s := range r.shared {
 		fmt.Fprintf(b, "| %d | %.2f %% | %.2f %% |", s.slots, 100*s.one, 100*s.halves)
 		for _, rate := range s.slabs {

@@ -39,26 +39,26 @@ func visit(tier *kv.Tier, blocks []kv.Hash, bytes int) (hits int) {
 // never is the next use of a block that is not used again.
 const never = math.MaxInt
 
-// held is a block in the optimum's tier, next used by prompt next, as its block number depth.
-type held struct {
+// entry is a block in the optimum's tier. Its next use is block number depth of prompt next.
+type entry struct {
 	hash        kv.Hash
 	next, depth int
 }
 
-// furthest is a heap of blocks, with the one used last first; among those of one prompt, the end
-// first.
-type furthest []held
+// furthestFirst is a heap of blocks, with the one used last first; among those of one prompt, the
+// end first.
+type furthestFirst []entry
 
-func (f furthest) Len() int { return len(f) }
-func (f furthest) Less(i, j int) bool {
+func (f furthestFirst) Len() int { return len(f) }
+func (f furthestFirst) Less(i, j int) bool {
 	if f[i].next != f[j].next {
 		return f[i].next > f[j].next
 	}
 	return f[i].depth > f[j].depth
 }
-func (f furthest) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
-func (f *furthest) Push(x any)   { *f = append(*f, x.(held)) }
-func (f *furthest) Pop() any {
+func (f furthestFirst) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f *furthestFirst) Push(x any)   { *f = append(*f, x.(entry)) }
+func (f *furthestFirst) Pop() any {
 	last := (*f)[len(*f)-1]
 	*f = (*f)[:len(*f)-1]
 	return last
@@ -70,7 +70,7 @@ func (f *furthest) Pop() any {
 func optimum(prompts [][]kv.Hash, slots int) int {
 	next := nextUses(prompts)
 	holds := make(map[kv.Hash]int) // block -> the prompt that uses it next
-	var order furthest             // of all blocks held; may contain outdated entries
+	var order furthestFirst        // of all blocks held; may contain outdated entries
 	hits := 0
 	for p, blocks := range prompts {
 		leading := true
@@ -85,10 +85,10 @@ func optimum(prompts [][]kv.Hash, slots int) int {
 				continue
 			}
 			holds[h] = next[p][i]
-			heap.Push(&order, held{h, next[p][i], i})
+			heap.Push(&order, entry{h, next[p][i], i})
 		}
 		for len(holds) > slots {
-			if worst := heap.Pop(&order).(held); holds[worst.hash] == worst.next {
+			if worst := heap.Pop(&order).(entry); holds[worst.hash] == worst.next {
 				delete(holds, worst.hash)
 			}
 		}

@@ -11,8 +11,9 @@ import (
 	"troupe/testkit"
 )
 
-// tree draws prompts like those of the trace: a prompt that uses a block uses all blocks before it.
-func tree(t *rapid.T) (prompts [][]kv.Hash) {
+// randomPrompts draws prompts like those of the trace: a prompt that uses a block uses all blocks
+// before it.
+func randomPrompts(t *rapid.T) (prompts [][]kv.Hash) {
 	for range rapid.IntRange(1, 7).Draw(t, "prompts") {
 		var blocks []kv.Hash
 		path := "p"
@@ -65,7 +66,7 @@ func exhaustive(prompts [][]kv.Hash, held []kv.Hash, slots int) int {
 
 func TestOptimumIsOptimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		prompts, slots := tree(t), rapid.IntRange(1, 3).Draw(t, "slots")
+		prompts, slots := randomPrompts(t), rapid.IntRange(1, 3).Draw(t, "slots")
 		want := exhaustive(prompts, nil, slots)
 		if got := optimum(prompts, slots); got != want {
 			t.Fatalf("%d hits, want %d", got, want)
@@ -78,9 +79,9 @@ func TestOptimumIsOptimal(t *testing.T) {
 	})
 }
 
-// TestTraceIsReplayed: no policy beats the optimum, and the optimum does not beat an unlimited
-// tier.
-func TestTraceIsReplayed(t *testing.T) {
+// TestTraceRatesWithinBounds checks that no policy beats the optimum, and that the optimum does not
+// beat an unlimited tier.
+func TestTraceRatesWithinBounds(t *testing.T) {
 	prompts, err := readTrace(testkit.Shared(t, "data/traces/mooncake/conversation_first30min.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,9 +105,9 @@ func TestTraceIsReplayed(t *testing.T) {
 	}
 }
 
-// TestSharing: with enough room, the way of sharing does not matter; with less, a model can use the
-// other's room only if they share the tier.
-func TestSharing(t *testing.T) {
+// TestSharedTierRates checks that the way of sharing does not matter with enough room. With less, a
+// model can use the other's room only if they share the tier.
+func TestSharedTierRates(t *testing.T) {
 	var prompts [][]kv.Hash
 	for round := range 3 {
 		for conversation := range 40 {
@@ -118,7 +119,7 @@ func TestSharing(t *testing.T) {
 		}
 	}
 	models := [2]int{}
-	for _, a := range between(prompts) {
+	for _, a := range assignModels(prompts) {
 		models[a.model]++
 	}
 	if models[0] == 0 || models[1] == 0 || models[0]%3 != 0 {
@@ -126,7 +127,7 @@ func TestSharing(t *testing.T) {
 	}
 	// the first block hits for all but the first prompt of each model
 	const blocks, found = 40 * (4 + 5 + 6), 40*(4+5) + 38
-	ample, err := share(prompts, 1024)
+	ample, err := replayShared(prompts, 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestSharing(t *testing.T) {
 		}
 	}
 	again := slices.Repeat(prompts[80:81], 2) // six blocks; the other model is idle
-	scarce, err := share(again, 6)
+	scarce, err := replayShared(again, 6)
 	if err != nil || scarce.one != 0.5 || scarce.halves > 0.25 {
 		t.Errorf("%+v, %v", scarce, err)
 	}

@@ -6,18 +6,18 @@ import (
 	"troupe/core/kv"
 )
 
-// ask is a prompt of one of two models.
-type ask struct {
+// modelPrompt is a prompt of one of two models.
+type modelPrompt struct {
 	blocks []kv.Hash
 	model  int
 }
 
-// between assigns each conversation to one of two models. A prompt's second block identifies its
-// conversation. The models share no blocks.
-func between(prompts [][]kv.Hash) []ask {
-	asks := make([]ask, len(prompts))
+// assignModels assigns each conversation to one of two models. A prompt's second block identifies
+// its conversation. The models share no blocks.
+func assignModels(prompts [][]kv.Hash) []modelPrompt {
+	asks := make([]modelPrompt, len(prompts))
 	for i, blocks := range prompts {
-		a := ask{make([]kv.Hash, len(blocks)), int(blocks[min(1, len(blocks)-1)][0]) % 2}
+		a := modelPrompt{make([]kv.Hash, len(blocks)), int(blocks[min(1, len(blocks)-1)][0]) % 2}
 		for n, h := range blocks {
 			a.blocks[n] = h.Namespaced(kv.Root("model", strconv.Itoa(a.model), nil))
 		}
@@ -26,42 +26,42 @@ func between(prompts [][]kv.Hash) []ask {
 	return asks
 }
 
-// cuts are the numbers of slabs that a tier is split into.
-var cuts = []int{8, 64}
+// slabCounts are the numbers of slabs that a tier is split into.
+var slabCounts = []int{8, 64}
 
-// sharing is the hit rate of two models that share a tier with the given number of slots.
-type sharing struct {
+// sharedRates is the hit rate of two models that share a tier with the given number of slots.
+type sharedRates struct {
 	slots  int
 	one    float64   // with blocks of one size
 	halves float64   // with half of the slots each
 	slabs  []float64 // with blocks of two sizes; by cuts
 }
 
-// share makes two models share a tier with the default policy. If their block sizes differ, they
-// differ by one byte, so both fill the tier about equally.
-func share(prompts [][]kv.Hash, slots int) (sharing, error) {
-	asks, half := between(prompts), slots/2
-	one, err := serve(asks, 1, slots, false, kv.SlotUnit)
+// replayShared makes two models share a tier with the default policy. If their block sizes differ,
+// they differ by one byte, so both fill the tier about equally.
+func replayShared(prompts [][]kv.Hash, slots int) (sharedRates, error) {
+	asks, half := assignModels(prompts), slots/2
+	one, err := hitRate(asks, 1, slots, false, kv.SlotUnit)
 	if err != nil {
-		return sharing{}, err
+		return sharedRates{}, err
 	}
-	s := sharing{slots: slots, one: one}
-	if s.halves, err = serve(asks, 1, half, true, kv.SlotUnit); err != nil {
-		return sharing{}, err
+	s := sharedRates{slots: slots, one: one}
+	if s.halves, err = hitRate(asks, 1, half, true, kv.SlotUnit); err != nil {
+		return sharedRates{}, err
 	}
-	for _, cut := range cuts {
-		rate, err := serve(asks, cut, slots, false, kv.SlotUnit-1)
+	for _, cut := range slabCounts {
+		rate, err := hitRate(asks, cut, slots, false, kv.SlotUnit-1)
 		if err != nil {
-			return sharing{}, err
+			return sharedRates{}, err
 		}
 		s.slabs = append(s.slabs, rate)
 	}
 	return s, nil
 }
 
-// serve returns the share of blocks found if the models share a tier with the given number of
+// hitRate returns the share of blocks found if the models share a tier with the given number of
 // slots, or if they have one each. second is the block size of the second model.
-func serve(asks []ask, slabs, slots int, apart bool, second int) (float64, error) {
+func hitRate(asks []modelPrompt, slabs, slots int, apart bool, second int) (float64, error) {
 	var tiers [2]*kv.Tier
 	for i := range tiers {
 		var err error

@@ -1,6 +1,6 @@
-// Command soak drives a cluster of two real nodes with a mix of requests, faults of clients and control changes, and
-// samples what the processes hold: live heap, resident memory, goroutines and descriptors. It writes the samples as CSV
-// and as a plot, and its exit status is 1 where one of them grows.
+// Command soak drives a cluster of two real nodes with a mix of requests, client faults and control
+// changes. It samples the live heap, resident memory, goroutines and descriptors of the processes,
+// and writes the samples as CSV and as a plot. The exit status is 1 if one of them grows.
 package main
 
 import (
@@ -18,18 +18,20 @@ import (
 )
 
 type command struct {
-	Length  time.Duration `default:"30m" help:"How long to sample (default: ${default})."`
-	WarmUp  time.Duration `default:"1m" help:"How long the mix runs before (default: ${default})."`
-	Every   time.Duration `default:"5s" help:"Time between two samples (default: ${default})."`
-	Clients int           `default:"6" help:"Clients at once (default: ${default})."`
-	Seed    uint64        `help:"Decides which client sends what (default: the time)."`
-	Out     string        `default:"docs" type:"path" help:"Folder of soak.csv and soak.svg (default: ${default})."`
-	Keep    string        `placeholder:"DIR" help:"Keep data and logs there (default: a temporary folder, kept after a failure)."`
+	Length  time.Duration `default:"30m"  help:"Duration of sampling (default: ${default})."`
+	WarmUp  time.Duration `default:"1m"   help:"Duration of the load before sampling (default: ${default})."`
+	Every   time.Duration `default:"5s"   help:"Time between two samples (default: ${default})."`
+	Clients int           `default:"6"    help:"Concurrent clients (default: ${default})."`
+	Seed    uint64        `               help:"Seed of the clients' requests (default: the time)."`
+	Out     string        `default:"docs" help:"Folder of soak.csv and soak.svg (default: ${default})." type:"path"`
+	Keep    string        `help:"Folder for data and logs (default: temporary, kept on failure)." placeholder:"DIR"`
 }
 
 func main() {
 	var c command
-	kong.Parse(&c, kong.Name("soak"), kong.Description("A mix of everything for a long time; fails where a node grows."))
+	kong.Parse(
+		&c, kong.Name("soak"), kong.Description("Runs a long mixed load; fails if the memory of a node grows."),
+	)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if err := c.run(ctx); err != nil {
@@ -53,7 +55,7 @@ func (c command) run(ctx context.Context) (err error) {
 		}
 		defer func() {
 			if err == nil {
-				_ = os.RemoveAll(dir) // a temporary folder
+				_ = os.RemoveAll(dir) // the temporary folder
 				return
 			}
 			err = fmt.Errorf("%w\ndata and logs are in %s", err, dir)
@@ -88,12 +90,12 @@ func (c command) run(ctx context.Context) (err error) {
 	if err := draw(filepath.Join(c.Out, "soak.svg"), samples); err != nil {
 		return err
 	}
-	text, flat := verdictOf(samples)
+	text, flat := judge(samples)
 	fmt.Print(text)
-	return errors.Join(flat, tally.complete())
+	return errors.Join(flat, tally.check())
 }
 
-// soak runs the mix, and returns what was sampled and what was done.
+// soak runs the mix and returns the samples and the tally.
 func (c command) soak(ctx context.Context, nodes *cluster.Cluster) ([]sample, *tally, error) {
 	m := newMix(nodes, c.Seed)
 	if err := m.prepare(ctx); err != nil {
@@ -109,11 +111,11 @@ func (c command) soak(ctx context.Context, nodes *cluster.Cluster) ([]sample, *t
 	if err := pause(ctx, c.WarmUp); err != nil {
 		return nil, nil, err
 	}
-	samples, err := take(ctx, nodes.Nodes, c.Length, c.Every)
+	samples, err := sampleNodes(ctx, nodes.Nodes, c.Length, c.Every)
 	return samples, m.tally, err
 }
 
-// pause waits, unless ctx ends before.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -9,7 +9,7 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// mix is what is done to a cluster, by several clients and one operator.
+// mix is the load of several clients and one operator on a cluster.
 type mix struct {
 	*cluster.Cluster
 	*tally
@@ -20,7 +20,7 @@ func newMix(c *cluster.Cluster, seed uint64) *mix {
 	return &mix{Cluster: c, tally: newTally(), seed: seed}
 }
 
-// prepare deploys the model with an own replica on each node, and its adapters.
+// prepare deploys the model with one replica per node, and its adapters.
 func (m *mix) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -33,7 +33,7 @@ func (m *mix) prepare(ctx context.Context) error {
 	return m.RegisterAdapters(ctx)
 }
 
-// start begins clients and operator. The channel is closed when they have ended, after ctx.
+// start starts clients and operator, which end with ctx. It closes the channel when all have ended.
 func (m *mix) start(ctx context.Context, clients int) <-chan struct{} {
 	var all sync.WaitGroup
 	for i := range clients {
@@ -48,7 +48,7 @@ func (m *mix) start(ctx context.Context, clients int) <-chan struct{} {
 	return done
 }
 
-// client sends one request after the other.
+// client sends one request after another.
 func (m *mix) client(ctx context.Context, random *rand.Rand) {
 	c := newClient(m, random)
 	defer c.close()
@@ -60,7 +60,7 @@ func (m *mix) client(ctx context.Context, random *rand.Rand) {
 		}
 		m.count(r.kind, err)
 		if err != nil {
-			_ = pause(ctx, 100*time.Millisecond) // a node that refuses is not flooded
+			_ = pause(ctx, 100*time.Millisecond) // do not flood a node that refuses
 		}
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// changeWithin is how long a control change may take until the cluster is as it says.
-const changeWithin = time.Minute
+// changeTimeout bounds the time until the cluster reflects a control change.
+const changeTimeout = time.Minute
 
-// changes are what the operator does in turn, for ever. Each leaves the cluster as it was.
+// changes are made by the operator in turn, forever. Each leaves the cluster as before.
 var changes = []struct {
 	kind string
 	do   func(context.Context, *client) error
 }{
 	{"change: scale up and down", scale},
-	{"change: adapter of its own", ownAdapter},
+	{"change: temporary adapter", temporaryAdapter},
 	{"change: second model", secondModel},
 	{"change: KV flush", func(ctx context.Context, c *client) error {
 		return c.Call(ctx, "kv.flush", &messages.KvFlushRequest{}, &messages.KvFlushResponse{})
@@ -32,13 +32,13 @@ var changes = []struct {
 	{"change: node drained", drain},
 }
 
-// operate makes the changes, until ctx ends.
+// operate makes the changes until ctx ends.
 func (m *mix) operate(ctx context.Context) {
 	c := newClient(m, nil)
 	defer c.close()
 	for i := 0; ; i++ {
 		change := changes[i%len(changes)]
-		within, cancel := context.WithTimeout(ctx, changeWithin)
+		within, cancel := context.WithTimeout(ctx, changeTimeout)
 		err := change.do(within, c)
 		cancel()
 		if ctx.Err() != nil {
@@ -51,7 +51,7 @@ func (m *mix) operate(ctx context.Context) {
 	}
 }
 
-// until polls a few times a second, which is not much beside the load.
+// until retries a few times per second, which is little beside the load.
 func until(ctx context.Context, try func() error) error {
 	for {
 		err := try()
@@ -59,13 +59,13 @@ func until(ctx context.Context, try func() error) error {
 			return nil
 		}
 		if pause(ctx, 250*time.Millisecond) != nil {
-			return fmt.Errorf("not in time: %w", err)
+			return fmt.Errorf("timed out: %w", err)
 		}
 	}
 }
 
-// serving waits until a model has so many replicas, no more and no fewer.
-func (m *mix) serving(ctx context.Context, model string, replicas int) error {
+// waitServing waits until a model has exactly the given number of replicas and all serve.
+func (m *mix) waitServing(ctx context.Context, model string, replicas int) error {
 	return until(ctx, func() error {
 		d, err := m.Model(ctx, model)
 		if err != nil {
@@ -90,15 +90,15 @@ func scale(ctx context.Context, c *client) error {
 		if err := c.Call(ctx, "models.scale", req, &messages.ScaleModelResponse{}); err != nil {
 			return err
 		}
-		if err := c.serving(ctx, cluster.ModelName, n); err != nil {
+		if err := c.waitServing(ctx, cluster.ModelName, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ownAdapter registers an adapter, uses it on every node, and deletes it.
-func ownAdapter(ctx context.Context, c *client) error {
+// temporaryAdapter registers an adapter, uses it on every node, and deletes it.
+func temporaryAdapter(ctx context.Context, c *client) error {
 	const name = "passing"
 	req := &messages.RegisterAdapterRequest{AnyBase: true, Adapter: &messages.AdapterSpec{
 		Name: name, Model: cluster.ModelName, Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
@@ -106,21 +106,21 @@ func ownAdapter(ctx context.Context, c *client) error {
 	if err := c.Call(ctx, "adapters.register", req, &messages.RegisterAdapterResponse{}); err != nil {
 		return err
 	}
-	if err := c.everywhere(ctx, name, http.StatusOK); err != nil {
+	if err := c.expectEverywhere(ctx, name, http.StatusOK); err != nil {
 		return err
 	}
 	deletion := &messages.AdapterRequest{Name: name}
 	if err := c.Call(ctx, "adapters.delete", deletion, &messages.AdapterResponse{}); err != nil {
 		return err
 	}
-	return c.everywhere(ctx, name, http.StatusNotFound)
+	return c.expectEverywhere(ctx, name, http.StatusNotFound)
 }
 
-// everywhere waits until every node answers a completion of a model with a status.
-func (c *client) everywhere(ctx context.Context, model string, status int) error {
+// expectEverywhere waits until every node answers a completion with the given status.
+func (c *client) expectEverywhere(ctx context.Context, model string, status int) error {
 	for _, n := range c.Nodes {
 		body := fmt.Sprintf(`{"model":%q,"prompt":"In the","max_tokens":4}`, model)
-		if err := until(ctx, func() error { return c.expectOf(ctx, n, completions, body, status) }); err != nil {
+		if err := until(ctx, func() error { return c.expectFrom(ctx, n, completions, body, status) }); err != nil {
 			return fmt.Errorf("%s on %s: %w", model, n.Name, err)
 		}
 	}
@@ -135,20 +135,20 @@ func secondModel(ctx context.Context, c *client) error {
 	if err := c.change(ctx, "models.deploy", deploy, &messages.DeployModelResponse{}); err != nil {
 		return err
 	}
-	if err := c.serving(ctx, spec.GetName(), 1); err != nil {
+	if err := c.waitServing(ctx, spec.GetName(), 1); err != nil {
 		return err
 	}
-	if err := c.everywhere(ctx, spec.GetName(), http.StatusOK); err != nil {
+	if err := c.expectEverywhere(ctx, spec.GetName(), http.StatusOK); err != nil {
 		return err
 	}
 	deletion := &messages.DeleteModelRequest{Name: spec.GetName()}
 	if err := c.change(ctx, "models.delete", deletion, &messages.DeleteModelResponse{}); err != nil {
 		return err
 	}
-	return c.everywhere(ctx, spec.GetName(), http.StatusNotFound)
+	return c.expectEverywhere(ctx, spec.GetName(), http.StatusNotFound)
 }
 
-// change makes a control call again while it is refused: the change before may still be under way.
+// change retries a refused control request: the previous change may still be in progress.
 func (m *mix) change(ctx context.Context, subject string, req, res proto.Message) error {
 	return until(ctx, func() error { return m.Call(ctx, subject, req, res) })
 }
@@ -161,10 +161,10 @@ func restart(ctx context.Context, c *client) error {
 	if err := c.RestartReplica(ctx, names[0]); err != nil {
 		return err
 	}
-	return c.serving(ctx, cluster.ModelName, 2)
+	return c.waitServing(ctx, cluster.ModelName, 2)
 }
 
-// drain empties the second node and takes it back. The first one goes on serving.
+// drain drains and undrains the second node. The first node continues to serve.
 func drain(ctx context.Context, c *client) error {
 	name := c.Nodes[1].Name
 	if err := c.Call(ctx, "nodes.drain", &messages.DrainNodeRequest{Name: name},
@@ -183,7 +183,7 @@ func drain(ctx context.Context, c *client) error {
 		}
 		return nil
 	})
-	// It is taken back in any case: the other changes need it.
+	// Undrain in any case: the other changes need the node.
 	back := &messages.UndrainNodeRequest{Name: name}
 	if failed := c.change(ctx, "nodes.undrain", back, &messages.UndrainNodeResponse{}); err == nil {
 		err = failed

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// panels are the plots, in rows: one of each series, with a line of each node.
+// panels returns the plots in rows: one plot per series, with a line per node.
 func panels(samples []sample) ([][]*plot.Plot, error) {
 	var rows [][]*plot.Plot
 	for i, name := range series {
@@ -44,7 +44,7 @@ func panels(samples []sample) ([][]*plot.Plot, error) {
 	return rows, nil
 }
 
-// draw writes the plot, as SVG.
+// draw writes the plot as SVG.
 func draw(path string, samples []sample) error {
 	rows, err := panels(samples)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 const completions = "/v1/completions"
 
-// requests are what clients send, each as often as the others.
+// requests are the requests of clients, equally frequent.
 var requests = []struct {
 	kind string
 	send func(context.Context, *client) error
@@ -47,11 +47,17 @@ var requests = []struct {
 		return c.expect(ctx, completions, `{"model":`, http.StatusBadRequest)
 	}},
 	{"error: unknown model", func(ctx context.Context, c *client) error {
-		return c.expect(ctx, completions, fmt.Sprintf(`{"model":"m%d","prompt":"a"}`, c.random.Uint32()), http.StatusNotFound)
+		return c.expect(
+			ctx, completions, fmt.Sprintf(`{"model":"m%d","prompt":"a"}`, c.random.Uint32()), http.StatusNotFound,
+		)
 	}},
 	{"error: prompt too long", func(ctx context.Context, c *client) error {
-		return c.expect(ctx, completions, `{"model":"`+cluster.ModelName+`","prompt":"`+strings.Repeat("light ", 4000)+`"}`,
-			http.StatusBadRequest)
+		return c.expect(
+			ctx,
+			completions,
+			`{"model":"`+cluster.ModelName+`","prompt":"`+strings.Repeat("light ", 4000)+`"}`,
+			http.StatusBadRequest,
+		)
 	}},
 	{"error: unsupported parameter", func(ctx context.Context, c *client) error {
 		return c.expect(ctx, completions, `{"model":"`+cluster.ModelName+`","prompt":"a","use_beam_search":true}`,
@@ -62,7 +68,7 @@ var requests = []struct {
 	}},
 }
 
-// client is a program that keeps its connections.
+// client is a client program that keeps its connections.
 type client struct {
 	*mix
 	random *rand.Rand
@@ -86,12 +92,12 @@ func (c *client) post(ctx context.Context, n *cluster.Node, path, body string) (
 	return c.web.Do(req)
 }
 
-// expect sends a request to one of the nodes and reads the answer, which must have a status.
+// expect sends a request to a random node and checks the status of the answer.
 func (c *client) expect(ctx context.Context, path, body string, status int) error {
-	return c.expectOf(ctx, c.anyNode(), path, body, status)
+	return c.expectFrom(ctx, c.anyNode(), path, body, status)
 }
 
-func (c *client) expectOf(ctx context.Context, n *cluster.Node, path, body string, status int) error {
+func (c *client) expectFrom(ctx context.Context, n *cluster.Node, path, body string, status int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	res, err := c.post(ctx, n, path, body)
@@ -101,15 +107,15 @@ func (c *client) expectOf(ctx context.Context, n *cluster.Node, path, body strin
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err == nil && res.StatusCode != status {
-		err = fmt.Errorf("%s, not %d: %.200s", res.Status, status, text)
+		err = fmt.Errorf("status %s, want %d: %.200s", res.Status, status, text)
 	}
 	return err
 }
 
-// stream reads a stream to its end, or leaves after so many chunks.
+// stream reads a stream to its end, or disconnects after the given number of chunks.
 func (c *client) stream(ctx context.Context, model string, chunks int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel() // cuts the connection where the stream goes on
+	defer cancel() // disconnects from a stream that continues
 	body := fmt.Sprintf(`{"model":%q,"prompt":"%d. In the beginning","max_tokens":64,"ignore_eos":true,"stream":true}`,
 		model, c.random.IntN(1000))
 	res, err := c.post(ctx, c.anyNode(), completions, body)
@@ -118,7 +124,7 @@ func (c *client) stream(ctx context.Context, model string, chunks int) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(res.Body) // of an error, for people
+		text, _ := io.ReadAll(res.Body) // best effort, for the error text
 		return fmt.Errorf("%s: %.200s", res.Status, text)
 	}
 	last := []byte(nil)
@@ -138,7 +144,7 @@ func (c *client) stream(ctx context.Context, model string, chunks int) error {
 	}
 }
 
-// infer asks over NATS and reads the answer to its end.
+// infer sends a request over NATS and reads the answer to its end.
 func (c *client) infer(ctx context.Context, body string, fails bool) error {
 	conn, err := c.NATS()
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// series are the names of what is sampled.
+// series names the sampled values.
 var series = []string{"live heap", "resident memory", "goroutines", "descriptors"}
 
-// sample is what a node's process holds at a moment.
+// sample is the resources of a node's process at one moment.
 type sample struct {
 	node   string
-	at     time.Duration // since the first one
-	values [4]float64    // of series; memory in MiB
+	at     time.Duration // since the first sample
+	values [4]float64    // by series; memory in MiB
 }
 
 const mebibyte = 1 << 20
 
-// take samples the nodes until the length is over.
-func take(ctx context.Context, nodes []*cluster.Node, length, every time.Duration) (all []sample, err error) {
+// sampleNodes samples the nodes for the given length.
+func sampleNodes(ctx context.Context, nodes []*cluster.Node, length, every time.Duration) (all []sample, err error) {
 	began := time.Now()
 	for next := began; time.Since(began) < length; next = next.Add(every) {
 		if err := pause(ctx, time.Until(next)); err != nil {
@@ -43,7 +43,7 @@ func take(ctx context.Context, nodes []*cluster.Node, length, every time.Duratio
 	return all, nil
 }
 
-// measure reads the live heap as the last garbage collection found it, and the rest as it is now.
+// measure reads the live heap as of the last garbage collection, and the current other values.
 func measure(ctx context.Context, n *cluster.Node) (v [4]float64, err error) {
 	heap, err := n.Gauge(ctx, "go_gc_heap_live_bytes")
 	if err != nil {
@@ -62,7 +62,9 @@ func measure(ctx context.Context, n *cluster.Node) (v [4]float64, err error) {
 	if err != nil {
 		return v, err
 	}
-	return [4]float64{float64(heap) / mebibyte, float64(resident) / mebibyte, float64(goroutines), float64(len(open))}, nil
+	return [4]float64{
+		float64(heap) / mebibyte, float64(resident) / mebibyte, float64(goroutines), float64(len(open)),
+	}, nil
 }
 
 func residentBytes(statm string) (int, error) {
@@ -81,13 +83,14 @@ func residentBytes(statm string) (int, error) {
 func writeCSV(path string, samples []sample) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	_ = w.Write([]string{"node", "seconds", "live_heap_mib", "resident_mib", "goroutines", "descriptors"}) // see Error
+	header := []string{"node", "seconds", "live_heap_mib", "resident_mib", "goroutines", "descriptors"}
+	_ = w.Write(header) // see w.Error
 	for _, s := range samples {
 		row := []string{s.node, strconv.FormatFloat(s.at.Seconds(), 'f', 1, 64)}
 		for i, v := range s.values {
 			row = append(row, strconv.FormatFloat(v, 'f', []int{2, 1, 0, 0}[i], 64))
 		}
-		_ = w.Write(row) // likewise
+		_ = w.Write(row) // see w.Error
 	}
 	w.Flush()
 	if err := w.Error(); err != nil {

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// tally counts what was done, by kind, and keeps some of what went wrong.
+// tally counts actions by kind, and keeps the last error of each kind.
 type tally struct {
 	mu     sync.Mutex
 	done   map[string]int
 	failed map[string]int
-	errs   map[string]error // the last one
+	errs   map[string]error // last error
 }
 
 func newTally() *tally {
@@ -52,8 +52,9 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// complete reports kinds of which fewer than nine in ten were done: such a run says nothing about them.
-func (t *tally) complete() error {
+// check returns an error for kinds of which fewer than nine in ten succeeded: the run does not
+// cover these.
+func (t *tally) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var wrong []error

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// bounds are how much each of series may grow over the second half of a run, in its unit. A run of 30 minutes in which
-// every request leaks 1 KiB is far beyond.
+// bounds are the limits of each series' growth over the second half of a run, in its unit. A leak
+// of 1 KiB per request exceeds them within a run of 30 minutes.
 var bounds = [4]float64{4, 24, 20, 10}
 
 var units = [4]string{"MiB", "MiB", "", ""}
 
-// verdictOf describes each series of each node over the second half of the run. The error names those that grow.
-func verdictOf(samples []sample) (text string, err error) {
+// judge describes each series of each node over the second half of the run. It returns an error
+// that names those that grow.
+func judge(samples []sample) (text string, err error) {
 	var b strings.Builder
 	var grown []error
 	for _, node := range nodesOf(samples) {
@@ -44,7 +45,7 @@ func nodesOf(samples []sample) (names []string) {
 	return names
 }
 
-// secondHalf returns the times in seconds and the values of a series.
+// secondHalf returns the times in seconds and the values of a series in the second half of the run.
 func secondHalf(samples []sample, node string, series int) (x, y []float64) {
 	middle := samples[len(samples)-1].at / 2
 	for _, s := range samples {
@@ -55,7 +56,7 @@ func secondHalf(samples []sample, node string, series int) (x, y []float64) {
 	return x, y
 }
 
-// theilSen is the median of the slopes of all pairs of points: a few outliers do not change it.
+// theilSen returns the median slope of all pairs of points, which a few outliers do not change.
 func theilSen(x, y []float64) float64 {
 	var slopes []float64
 	for i := range x {
@@ -68,7 +69,7 @@ func theilSen(x, y []float64) float64 {
 	return median(slopes)
 }
 
-// median is 0 of nothing.
+// median returns the median, or 0 for no values.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// history samples two nodes for half an hour, with noise, spikes, and in one series of one node a leak.
+// history returns half an hour of samples of two nodes, with noise, spikes, and a leak in one
+// series of one node.
 func history(leaking int, perMinute float64) (all []sample) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for at := time.Duration(0); at < 30*time.Minute; at += 5 * time.Second {
@@ -16,7 +17,7 @@ func history(leaking int, perMinute float64) (all []sample) {
 			for i := range s.values {
 				s.values[i] *= 1 + 0.05*random.NormFloat64()
 				if random.IntN(10) == 0 {
-					s.values[i] *= 2 // a model is loaded
+					s.values[i] *= 2 // a model is loading
 				}
 			}
 			if node == "n2" && leaking >= 0 {
@@ -29,18 +30,18 @@ func history(leaking int, perMinute float64) (all []sample) {
 }
 
 func TestVerdict(t *testing.T) {
-	if text, err := verdictOf(history(-1, 0)); err != nil {
+	if text, err := judge(history(-1, 0)); err != nil {
 		t.Errorf("nothing grows: %v\n%s", err, text)
 	}
 	for i, name := range series {
-		_, err := verdictOf(history(i, 2*bounds[i]/15))
+		_, err := judge(history(i, 2*bounds[i]/15))
 		if err == nil || !strings.HasPrefix(err.Error(), name+" of n2 grows") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s leaks: %v", name, err)
 		}
 	}
 }
 
-// TestTheilSen: a third of the points are elsewhere.
+// TestTheilSen checks the slope with a quarter of the points as outliers.
 func TestTheilSen(t *testing.T) {
 	var x, y []float64
 	for i := range 100 {

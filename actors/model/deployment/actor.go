@@ -24,7 +24,7 @@ type Config struct {
 	Replicas func(m *messages.Member) *actor.PID
 	GPU      func(m *messages.Member, gpu string) *actor.PID
 	Router   *actor.PID // of this node; announces the deployment's status
-	Inspect  func(path string) (engine.Facts, error)
+	Inspect  func(path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error

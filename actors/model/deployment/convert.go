@@ -92,17 +92,12 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 	b := s.GetBudget()
 	g := core.GPU{
 		At: core.Location{Node: s.GetNode(), GPU: s.GetName()}, Residents: b.GetReplicas(),
+		Quarantined: s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED,
 		Memory: hbm.Budget{
 			Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
-			Min: int64(b.GetKvLeast()), Replicas: len(b.GetReplicas()),
+			Min: int64(b.GetKvMinBytes()), Replicas: len(b.GetReplicas()),
 		},
 		Leases: make(map[string]hbm.Need),
-	}
-	switch s.GetState() {
-	case messages.GpuState_GPU_STATE_DRAINING:
-		g.State = core.GPUDraining
-	case messages.GpuState_GPU_STATE_QUARANTINED:
-		g.State = core.GPUQuarantined
 	}
 	for _, l := range s.GetLeases() {
 		need, bytes := g.Leases[l.GetOwner()], int64(l.GetPages())*hbm.PageBytes

@@ -88,8 +88,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onLeaseAttempt(ctx, msg)
 	case *removed:
 		g.onRemoved(ctx, msg)
-	case *messages.GetDesired:
-		g.onGetDesired(ctx, msg)
+	case *messages.GetDeploymentSpec:
+		g.onGetDeploymentSpec(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	default:

@@ -64,7 +64,7 @@ func (o *groupStage) child(name string, term uint64) *actor.Props {
 		case *actor.Started:
 			o.live[name]++
 			o.terms[name] = term
-			ctx.Request(ctx.Parent(), &messages.GetDesired{Name: name})
+			ctx.Request(ctx.Parent(), &messages.GetDeploymentSpec{Name: name})
 		case *actor.Stopped:
 			o.live[name]--
 		case *messages.ApplyDeployment:

@@ -20,7 +20,7 @@ type (
 	inspected struct {
 		incarnation uint64
 		path        string
-		facts       engine.Facts
+		facts       engine.ModelInfo
 		err         error
 	}
 	recorded struct {
@@ -32,7 +32,7 @@ type (
 // model is an inspected model.
 type model struct {
 	path  string
-	facts engine.Facts
+	facts engine.ModelInfo
 }
 
 // need returns the memory that a replica needs on a GPU, or zero if another model was inspected.
@@ -41,7 +41,7 @@ func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
 		return hbm.Need{}
 	}
 	return m.facts.Need(engine.LoadSpec{
-		BlockTokens: int(s.GetBlockTokens()), AskedBlocks: int(s.GetKvBlocks()), AdapterPages: int(s.GetAdapterPages()),
+		BlockTokens: int(s.GetBlockTokens()), RequestedBlocks: int(s.GetKvBlocks()), AdapterPages: int(s.GetAdapterPages()),
 		Limits: engine.Limits{
 			StepTokens: int(s.GetStepTokens()), MaxSequences: int(s.GetMaxSequences()),
 			MaxAdapters: int(s.GetMaxAdapters()), MaxRank: int(s.GetMaxAdapterRank()),
@@ -53,8 +53,8 @@ func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
 func (d *deployment) inspect(ctx actor.Context, path string) {
 	inspect, incarnation := d.Inspect, d.incarnation
 	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (engine.Facts, error) { return inspect(path) },
-		func(f engine.Facts, err error) any { return &inspected{incarnation, path, f, err} })
+		func(context.Context) (engine.ModelInfo, error) { return inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, path, f, err} })
 }
 
 func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {

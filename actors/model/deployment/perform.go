@@ -15,7 +15,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.AskSpec:
-			ctx.Request(ctx.Parent(), &messages.GetDesired{Name: d.Name})
+			ctx.Request(ctx.Parent(), &messages.GetDeploymentSpec{Name: d.Name})
 		case core.ListReplicas:
 			ctx.Request(d.Replicas(d.members[e.Node]), &messages.ListReplicas{
 				RequestId: d.Name, Model: d.Name, Term: d.Term, Deployment: selfRef(ctx),

@@ -37,7 +37,7 @@ func TestRejoinedNodeGetsShare(t *testing.T) {
 			t.Errorf("%v", s.lastStatus())
 		}
 		if m := testkit.Got[*messages.MigrateSequences](moved); len(m) == 0 || m[0].GetTerm() != 1 ||
-			m[0].GetCause() != "m-2 leaves: it moves to a better place, and its substitute serves" {
+			m[0].GetCause() != "m-2 leaves: it moves to a better GPU, and its substitute serves" {
 			t.Errorf("the sequences did not migrate: %v", m)
 		}
 		s.pass(10 * time.Minute)

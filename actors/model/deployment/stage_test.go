@@ -141,8 +141,8 @@ func (s *stage) start(term uint64, mw ...actor.ReceiverMiddleware) {
 				}
 				return s.record(deploy, weights, revision)
 			},
-			Inspect: func(string) (engine.Facts, error) {
-				return engine.Facts{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
+			Inspect: func(string) (engine.ModelInfo, error) {
+				return engine.ModelInfo{WeightBytes: needed, KVTokenBytes: 0}, s.inspect
 			},
 		}), mw...)
 }

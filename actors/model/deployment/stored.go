@@ -123,8 +123,8 @@ func (g *group) storedNames() *messages.ListDeploymentsResult {
 	return all
 }
 
-// onGetDesired answers a child with its spec, or the router with all of them.
-func (g *group) onGetDesired(ctx actor.Context, msg *messages.GetDesired) {
+// onGetDeploymentSpec answers a child with its spec, or the router with all of them.
+func (g *group) onGetDeploymentSpec(ctx actor.Context, msg *messages.GetDeploymentSpec) {
 	if msg.GetName() == "" {
 		for _, s := range g.stored {
 			ctx.Send(ctx.Sender(), s.apply)

@@ -14,113 +14,116 @@ import (
 	"troupe/messages"
 )
 
-// Config is fixed for the life of the actor and shared by its restarts.
+// Config configures a replica. It is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Spec       *messages.ReplicaSpec
 	GPU        *actor.PID // holds the weights and the KV memory
-	HBM        *actor.PID // remembers what is in the blocks
-	Deployment *actor.PID // told of every change
-	Router     *actor.PID // told likewise, and of the blocks; nil: nobody is
-	Bulk       Bulk       // nil: no sequence is moved
-	Tiers      Tiers      // where blocks go that are not needed now
-	// Pins are the prefixes of the model that are to be kept, and a number that changes with them. Nil: none are.
+	HBM        *actor.PID // records which KV blocks hold which hashes
+	Deployment *actor.PID // receives every state change
+	Router     *actor.PID // receives the same, and the changed blocks; nil: no router
+	Bulk       Bulk       // nil: sequences are not migrated
+	Tiers      Tiers      // the KV tiers below HBM
+	// Pins returns the model's pinned prefixes and a version that changes with them. Nil: none are
+	// pinned.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// Blocks opens the KV blocks of a lease, to move them.
-	Blocks func(lease string) (Blocks, error)
-	// Folder says why the files of a revision could not be loaded again from the replica's folder; empty: they
-	// could. It may block. Nil: nobody looks.
-	Folder func(revision string) string
-	// Engine is the recipe of the child that runs steps over a lease; gate is of EngineConfig.
+	// OpenBlocks opens the KV blocks of a lease for copies.
+	OpenBlocks func(lease string) (Blocks, error)
+	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
+	// folder, or "" if they could. It may block. Nil: the folder is not checked.
+	CheckFolder func(revision string) string
+	// Engine returns the props of the child that runs steps over a lease. For gate, see
+	// EngineConfig.Gate.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
-	// Adapters is the recipe of the child that keeps adapters on the device of a lease; nil: sequences with adapters are refused.
+	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
+	// sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }
 
-// Props returns the recipe for a replica.
+// Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
 	var incarnation, loads uint64
 	var revision string
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, revision: &revision,
+		return &replica{Config: cfg, incarnation: incarnation, loads: &loads, confirmedRevision: &revision,
 			gates: gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 const (
-	askAgainAfter = time.Second            // for what was asked at the start and not answered
-	reportEvery   = 100 * time.Millisecond // load reports to the deployment, at most
-	folderEvery   = 5 * time.Second        // between two looks at the folder
-	retryAfter    = 20 * time.Millisecond  // when an interrupted session may ask for a route
+	requestRetryAfter = time.Second            // after an unanswered request of the startup
+	reportEvery       = 100 * time.Millisecond // minimum time between two load reports to the deployment
+	checkFolderEvery  = 5 * time.Second        // between two checks of the model folder
+	retryAfter        = 20 * time.Millisecond  // RetryAfter of refusals that end soon
 )
 
 type replica struct {
 	Config
 	incarnation uint64
-	loads       *uint64 // times the weights were really read; over all incarnations
+	loads       *uint64 // loads of the weights, without adoptions; over all incarnations
 
-	revision *string // that the deployment has confirmed; over all incarnations
+	confirmedRevision *string // by the deployment; over all incarnations
 
-	state   messages.ReplicaState
-	failure *messages.Refused     // with state FAILED
-	found   string                // with state FAILED: the revision that was found instead
-	model   *messages.ModelLoaded // nil until the gpu answered
-	engine  *actor.PID            // nil until there are blocks to run on
-	ready   bool                  // the engine has said so
-	ending  bool                  // this life is over; the engine ends with it
+	state         messages.ReplicaState
+	failure       *messages.Refused     // in state FAILED
+	foundRevision string                // in state FAILED: the revision in the folder, if it is not the requested one
+	model         *messages.ModelLoaded // nil until the gpu actor answers
+	engine        *actor.PID            // nil until the blocks are adopted
+	ready         bool                  // EngineReady was received
+	stopping      bool                  // the actor is stopping or restarting, and the engine with it
 
-	batch   *batch.Scheduler // nil until the blocks are adopted
-	pool    *kv.Pool
-	calls   map[string]*call // request id -> who gets the tokens
-	step    *flight          // the step in flight
-	solo    []batch.Entry    // entries of a step that crashed twice, to be run one by one
-	steps   uint64
-	stepped time.Time // when the last one began
-	shrink  *shrink   // nil: the KV memory is not to shrink
-	totals  totals
-	numeric string // the last sequence that ended with logits that are not finite: of which model or adapter
+	batch         *batch.Scheduler // nil until the blocks are adopted
+	pool          *kv.Pool
+	sequences     map[string]*activeSequence // by request id
+	step          *inflightStep              // nil: no step is in flight
+	isolated      []batch.Entry              // entries of a step that crashed too often, to be run one by one
+	steps         uint64
+	lastStepAt    time.Time // start of the last step
+	shrink        *shrink   // nil: the KV memory is not shrinking
+	totals        totals
+	lastNotFinite string // model or adapter of the last sequence with non-finite logits, and when
 
-	fault     string     // of the folder; empty: none is known
-	drained   *actor.PID // who waits for the drain
-	reporting bool       // a report note is pending
+	folderFault    string     // of the model folder; empty: none
+	drainRequester *actor.PID // receives ReplicaDrained
+	reportPending  bool       // a reportTick is pending
 
-	news      *kv.Announcer // what routers have not been told of the blocks yet; nil until they are known
-	announced time.Time     // to the router, the last time
+	announcer *kv.Announcer // block changes that routers have not received; nil until the blocks are adopted
+	announced time.Time     // last announcement to the router
 
-	life       context.Context // cancelled when this incarnation ends
-	end        context.CancelFunc
-	blocks     Blocks // nil: no sequence is moved
-	context    int    // tokens of the longest sequence
-	term       uint64 // the newest that commanded a move
-	attempt    uint64 // of the last departure; unique over all lives
-	orders     []*order
-	departures map[string]*departure // request id -> on its way to another replica
-	arrivals   map[string]*arrival   // request id -> on its way here, or just arrived
-	offers     []offered             // to be answered at the end of the step in flight
+	life          context.Context // cancelled when this incarnation ends
+	cancel        context.CancelFunc
+	blocks        Blocks // nil: sequences are not migrated
+	context       int    // context limit in tokens
+	maxTerm       uint64 // highest term of a migration command
+	lastAttempt   uint64 // of the last outgoing migration; unique over all incarnations
+	migrations    []*migration
+	outgoing      map[string]*outgoing // by request id: sequences migrating to another replica
+	incoming      map[string]*incoming // by request id: sequences migrating here, or that have just arrived
+	pendingOffers []pendingOffer       // to be answered after the step in flight
 
-	gates gates  // of restores that steps wait for
-	lower *lower // nil: there is no tier below HBM, and none elsewhere
-	pins  pins
+	gates   gates    // of restores that steps wait for
+	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
+	kvPins  kvPins
 
-	lora *adapters // nil: it takes no adapters
+	lora *adapterState // nil: the replica takes no adapters
 }
 
-// call is one sequence and the session that it belongs to.
-type call struct {
-	session  *actor.PID
-	sequence *messages.SequenceSpec
-	logprobs []*messages.TokenLogprobs // of the output from index base on, where asked for
-	base     int                       // length of the output that the session brought along
-	cached   uint32                    // prompt tokens found in KV blocks
+// activeSequence is a sequence and the session it belongs to.
+type activeSequence struct {
+	session    *actor.PID
+	spec       *messages.SequenceSpec
+	logprobs   []*messages.TokenLogprobs // of the output from index outputBase on, if requested
+	outputBase int                       // tokens of output that the session submitted
+	cached     uint32                    // prompt tokens found in KV blocks
 }
 
-// flight is a step that the engine runs.
-type flight struct {
+// inflightStep is a step that the engine runs.
+type inflightStep struct {
 	entries []batch.Entry
 	command *messages.RunStep
-	prompt  uint64 // tokens of prompts
+	prompt  uint64 // number of prompt tokens
 	crashes int
 	began   time.Time
 }
@@ -129,10 +132,10 @@ type totals struct {
 	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut, notFinite uint64
 }
 
-// askAgain and report are notes to self.
+// retryLoad and reportTick are notes to self.
 type (
-	askAgain struct{ incarnation uint64 }
-	report   struct{ incarnation uint64 }
+	retryLoad  struct{ incarnation uint64 }
+	reportTick struct{ incarnation uint64 }
 )
 
 func (r *replica) Receive(ctx actor.Context) {
@@ -140,17 +143,17 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *actor.Started:
 		r.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		r.onEnding(ctx)
-	case *askAgain:
-		r.onAskAgain(ctx, msg)
+		r.onStop(ctx)
+	case *retryLoad:
+		r.onRetryLoad(ctx, msg)
 	case *messages.LoadModelResult:
 		r.onLoaded(ctx, msg)
 	case *messages.AdoptBlocksResult:
-		r.onAdopted(ctx, msg)
-	case *folderNow:
-		r.onFolderNow(ctx, msg)
-	case *folderSeen:
-		r.onFolderSeen(ctx, msg)
+		r.onBlocksAdopted(ctx, msg)
+	case *checkFolder:
+		r.onCheckFolder(ctx, msg)
+	case *folderChecked:
+		r.onFolderChecked(ctx, msg)
 	case *messages.ConfirmRevision:
 		r.onConfirm(ctx, msg)
 	case *messages.EngineReady:
@@ -166,64 +169,67 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.GetSequence:
 		r.onGetSequence(ctx, msg)
 	case *messages.RunStepResult:
-		r.onStepped(ctx, msg)
+		r.onStepResult(ctx, msg)
 	case *messages.DrainReplica:
 		r.onDrain(ctx)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
-	case *report:
-		r.onReport(ctx, msg)
-	case *beat:
-		r.onBeat(ctx, msg)
+	case *reportTick:
+		r.onReportTick(ctx, msg)
+	case *announceTick:
+		r.onAnnounceTick(ctx, msg)
 	default:
-		if !r.receiveTiers(ctx) && !r.receiveOrders(ctx) && !r.receiveAdapters(ctx) {
+		if !r.receiveTiers(ctx) && !r.receiveKVCommands(ctx) && !r.receiveAdapters(ctx) {
 			r.receiveResize(ctx)
 		}
 	}
 }
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.calls, r.departures, r.arrivals = make(map[string]*call), make(map[string]*departure), make(map[string]*arrival)
-	r.life, r.end = context.WithCancel(context.Background())
-	r.attempt = uint64(time.Now().UnixNano())
+	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
+		make(map[string]*incoming)
+	r.life, r.cancel = context.WithCancel(context.Background())
+	r.lastAttempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
-		supervise.After(ctx, announceEvery, &beat{r.incarnation})
+		supervise.After(ctx, announceEvery, &announceTick{r.incarnation})
 	}
-	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
-	r.ask(ctx)
+	r.setState(ctx, messages.ReplicaState_REPLICA_STATE_LOADING)
+	r.requestNext(ctx)
 }
 
-// onEnding tells every session that this life of the replica is over. What still comes, while the engine ends, is refused.
-func (r *replica) onEnding(ctx actor.Context) {
-	r.ending, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
-	r.endMigrations(ctx)
+// onStop interrupts all sequences. Requests that arrive while the engine stops are refused.
+func (r *replica) onStop(ctx actor.Context) {
+	r.stopping, r.ready, r.state = true, false, messages.ReplicaState_REPLICA_STATE_LOADING
+	r.abortMigrations(ctx)
 	r.closeTiers()
-	for id := range r.calls {
-		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" restarts or moves", retryAfter))
+	for id := range r.sequences {
+		r.interrupt(ctx, id, refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+r.Spec.GetName()+" is stopping or restarting", retryAfter))
 	}
-	clear(r.calls)
+	clear(r.sequences)
 }
 
-// onTerminated: the engine crashed too often, or its device is lost. So does the replica, for its own supervisor to judge. Else it is another
-// replica that was watched.
+// onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
+// crashes, or a lost device. The replica's supervisor then decides. Any other actor is a replica
+// that was watched for a migration.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
-	case r.ending:
+	case r.stopping:
 	case r.engine != nil && msg.GetWho().Equal(r.engine):
-		panic("replica: the engine of " + r.Spec.GetName() + " crashed too often, or its device is lost")
+		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
-		panic("replica: the adapter pool of " + r.Spec.GetName() + " crashed too often")
+		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
 	default:
-		r.onLost(ctx, msg.GetWho())
+		r.onPeerLost(ctx, msg.GetWho())
 	}
 }
 
-// onDeadLetter: whoever a message was for is gone. A sequence whose session is gone is of use to nobody.
+// onDeadLetter drops the sequences of a session that no longer exists.
 func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
-	for id, c := range r.calls {
+	for id, c := range r.sequences {
 		if c.session.Equal(msg.GetTarget()) {
-			r.drop(ctx, id, "its session is gone")
+			r.drop(ctx, id, "its session has ended")
 		}
 	}
-	r.onLost(ctx, msg.GetTarget())
+	r.onPeerLost(ctx, msg.GetTarget())
 }

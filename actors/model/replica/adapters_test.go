@@ -13,15 +13,16 @@ import (
 	"troupe/testkit"
 )
 
-// with gives a sequence one of the shipped model's adapters.
-func with(name string, seq *messages.SequenceSpec) *messages.SequenceSpec {
+// withAdapter gives a sequence one of the shipped model's adapters.
+func withAdapter(name string, seq *messages.SequenceSpec) *messages.SequenceSpec {
 	seq.Adapter = name
-	seq.AdapterSpec = &messages.AdapterSpec{Name: name, Model: "m", Revision: 3, Path: filepath.Join(testkit.Model(), "adapters", name)}
+	seq.AdapterSpec = &messages.AdapterSpec{Name: name, Model: "m", Revision: 3,
+		Path: filepath.Join(testkit.Model(), "adapters", name)}
 	return seq
 }
 
-// adapters are those that a replica says it holds, by key.
-func (c *cluster) adapters(n *node) map[string]*messages.AdapterHeld {
+// adapters returns the adapters in a replica's status, by key.
+func (c *cluster) adapters(n *testNode) map[string]*messages.AdapterHeld {
 	all := map[string]*messages.AdapterHeld{}
 	for _, a := range c.status(n).GetAdapters() {
 		all[(&messages.AdapterSpec{Name: a.GetName(), Revision: a.GetRevision()}).Key()] = a
@@ -29,55 +30,60 @@ func (c *cluster) adapters(n *node) map[string]*messages.AdapterHeld {
 	return all
 }
 
-// TestAdapterMovesWithItsSequence: the target has it before it takes the sequence over, and the tokens are those of a run in one place.
-func TestAdapterMovesWithItsSequence(t *testing.T) {
+// TestMigrateLoadsAdapterFirst checks that the target loads the adapter before it resumes the
+// sequence, and that the tokens are those of an undisturbed run.
+func TestMigrateLoadsAdapterFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
-		want := c.alone(with("psalms", sampled(1, 30, 60)))
-		plain := c.alone(sampled(1, 30, 60))
+		want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
+		plain := c.reference(sampled(1, 30, 60))
 		if slices.Equal(want.Output(), plain.Output()) {
-			t.Fatal("the adapter changes nothing")
+			t.Fatal("the adapter does not change the output")
 		}
-		got, beside := c.call(with("psalms", sampled(1, 30, 60))), c.call(sampled(1, 30, 60))
-		c.until("tokens", func() bool { return len(got.Output()) > 20 })
+		got, companion := c.open(withAdapter("psalms", sampled(1, 30, 60))), c.open(sampled(1, 30, 60))
+		c.waitFor("tokens", func() bool { return len(got.Output()) > 20 })
 		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
 			t.Fatalf("not moved: %s", r[0].GetDetail())
 		}
-		if a := c.adapters(c.b)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_ACTIVE || a.GetSequences() != 1 {
+		if a := c.adapters(c.b)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_ACTIVE ||
+			a.GetSequences() != 1 {
 			t.Errorf("on the target: %v", a)
 		}
-		c.finished(got, want)
-		c.finished(beside, plain)
-		c.empty()
-		for _, n := range []*node{c.a, c.b} {
-			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE || a.GetSequences() != 0 {
-				t.Errorf("%s, in the end: %v", n.name, a)
+		c.checkOutcome(got, want)
+		c.checkOutcome(companion, plain)
+		c.checkEmpty()
+		for _, n := range []*testNode{c.a, c.b} {
+			if a := c.adapters(n)["psalms@3"]; a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE ||
+				a.GetSequences() != 0 {
+				t.Errorf("%s, at the end: %v", n.name, a)
 			}
 		}
 	})
 }
 
-// TestWaitingMovesWithItsAdapter: a sequence that has no tokens yet is told to the target with its adapter, too.
-func TestWaitingMovesWithItsAdapter(t *testing.T) {
+// TestMigrateWaitingSequenceWithAdapter checks that a sequence without tokens migrates with its
+// adapter, too.
+func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 1}, size{40, 4})
-		want := c.alone(with("psalms", sampled(1, 30, 60)))
-		ahead := c.call(sampled(2, 30, 60))
-		got := c.call(with("psalms", sampled(1, 30, 60)))
+		want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
+		ahead := c.open(sampled(2, 30, 60))
+		got := c.open(withAdapter("psalms", sampled(1, 30, 60)))
 		if s := c.status(c.a); s.GetWaiting() != 1 {
-			t.Fatalf("it does not wait: %v", s)
+			t.Fatalf("the sequence is not waiting: %v", s)
 		}
 		if r := c.move(c.a, c.b, got.id).GetSequences(); !r[0].GetMoved() {
 			t.Fatalf("not moved: %s", r[0].GetDetail())
 		}
-		c.finished(got, want)
-		c.until("the other one ends", ahead.done)
-		c.empty()
+		c.checkOutcome(got, want)
+		c.waitFor("the end of the other sequence", ahead.done)
+		c.checkEmpty()
 	})
 }
 
-// TestStaysWhereItsAdapterIs: a target that can not have the adapter, or not soon, is none, and the sequence goes on at its source.
-func TestStaysWhereItsAdapterIs(t *testing.T) {
+// TestMigrateRefusedWithoutAdapter checks that a target that cannot load the adapter, or not soon,
+// refuses the sequence, which continues at its source.
+func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 	for name, loads := range map[string]func(context.Context) error{
 		"damaged": func(context.Context) error { return errors.New("the file is damaged") },
 		"slow": func(ctx context.Context) error {
@@ -91,15 +97,15 @@ func TestStaysWhereItsAdapterIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, size{40, 4}, size{40, 4})
-				want := c.alone(with("psalms", sampled(1, 30, 60)))
-				c.b.loads = loads
-				got := c.call(with("psalms", sampled(1, 30, 60)))
-				c.until("tokens", func() bool { return len(got.Output()) > 20 })
+				want := c.reference(withAdapter("psalms", sampled(1, 30, 60)))
+				c.b.onAdapterLoad = loads
+				got := c.open(withAdapter("psalms", sampled(1, 30, 60)))
+				c.waitFor("tokens", func() bool { return len(got.Output()) > 20 })
 				if r := c.move(c.a, c.b, got.id).GetSequences(); r[0].GetMoved() || r[0].GetDetail() == "" {
 					t.Errorf("moved: %v", r[0])
 				}
-				c.finished(got, want)
-				c.empty()
+				c.checkOutcome(got, want)
+				c.checkEmpty()
 				if a := c.adapters(c.b)["psalms@3"]; a.GetSequences() != 0 {
 					t.Errorf("on the target: %v", a)
 				}
@@ -108,84 +114,90 @@ func TestStaysWhereItsAdapterIs(t *testing.T) {
 	}
 }
 
-// TestPinnedByOperator: it is loaded for nobody, stays until it is told otherwise, and what is forgotten goes.
-func TestPinnedByOperator(t *testing.T) {
+// TestOperatorPinLoadsAdapter checks that a pinned adapter is loaded without a sequence and stays
+// until it is unpinned, and that a forgotten one is removed.
+func TestOperatorPinLoadsAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
-		spec := with("shout", greedy(1, 4, 4)).GetAdapterSpec()
+		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		apply := func(pinned bool) {
-			told := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(), Path: spec.GetPath(), Pinned: pinned}
-			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: told})
+			update := &messages.AdapterSpec{Name: spec.GetName(), Model: "m", Revision: spec.GetRevision(),
+				Path: spec.GetPath(), Pinned: pinned}
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: update})
 		}
 		apply(true)
-		c.until("it is there", func() bool {
+		c.waitFor("the adapter on the device", func() bool {
 			return c.adapters(c.a)["shout@3"].GetLocation() == messages.AdapterLocation_ADAPTER_LOCATION_GPU
 		})
-		for i, name := range []string{"psalms", "proverbs", "psalms"} { // there are two pages
-			seq := with(name, greedy(uint32(i), 10, 5))
-			c.until(name, c.call(seq).done)
+		for i, name := range []string{"psalms", "proverbs", "psalms"} { // the replica has two pages
+			seq := withAdapter(name, greedy(uint32(i), 10, 5))
+			c.waitFor(name, c.open(seq).done)
 		}
 		a := c.adapters(c.a)["shout@3"]
 		if a.GetState() != messages.AdapterState_ADAPTER_STATE_ACTIVE || !a.GetPinned() || a.GetSequences() != 0 {
 			t.Errorf("pinned: %v", a)
 		}
 		apply(false)
-		c.until("it is idle", func() bool { return c.adapters(c.a)["shout@3"].GetState() == messages.AdapterState_ADAPTER_STATE_IDLE })
+		c.waitFor("the adapter to be idle", func() bool {
+			return c.adapters(c.a)["shout@3"].GetState() == messages.AdapterState_ADAPTER_STATE_IDLE
+		})
 		apply(true)
 		c.operator.Send(c.a.PID, &messages.ForgetAdapter{Adapter: spec})
-		c.until("it is gone", func() bool { return c.adapters(c.a)["shout@3"] == nil })
+		c.waitFor("the adapter to be removed", func() bool { return c.adapters(c.a)["shout@3"] == nil })
 	})
 }
 
-// TestPinnedOnceThereIsRoom: while all pages are in use it waits, and for no sequence's sake.
-func TestPinnedOnceThereIsRoom(t *testing.T) {
+// TestOperatorPinWaitsForPages checks that a pin waits while sequences use all pages.
+func TestOperatorPinWaitsForPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
-		one, two := c.call(with("psalms", greedy(1, 10, 60))), c.call(with("proverbs", greedy(2, 10, 60)))
-		c.until("both run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
-		spec := with("shout", greedy(1, 4, 4)).GetAdapterSpec()
+		one, two := c.open(withAdapter("psalms", greedy(1, 10, 60))), c.open(withAdapter("proverbs", greedy(2, 10, 60)))
+		c.waitFor("both sequences to run", func() bool { return len(one.Output()) > 0 && len(two.Output()) > 0 })
+		spec := withAdapter("shout", greedy(1, 4, 4)).GetAdapterSpec()
 		spec.Pinned = true
-		c.until("they end", func() bool {
-			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does, until it is so
+		c.waitFor("their end", func() bool {
+			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec}) // as a router does until it is pinned
 			if a := c.adapters(c.a)["shout@3"]; !one.done() && !two.done() && a.GetPinned() {
-				t.Fatalf("with two pages, and two others in use: %v", a)
+				t.Fatalf("pinned while two other adapters use both pages: %v", a)
 			}
 			return one.done() && two.done()
 		})
-		c.until("it is pinned", func() bool {
+		c.waitFor("the pin", func() bool {
 			c.operator.Send(c.a.PID, &messages.ApplyAdapter{Adapter: spec})
 			return c.adapters(c.a)["shout@3"].GetPinned()
 		})
 	})
 }
 
-// TestBlocksAreOfOneAdapter: what was computed of a prompt with one adapter, or none, is not taken for that with another; with the same one it is.
-func TestBlocksAreOfOneAdapter(t *testing.T) {
+// TestBlocksAreSharedPerAdapter checks that blocks computed with one adapter, or none, are reused
+// only with the same one.
+func TestBlocksAreSharedPerAdapter(t *testing.T) {
 	var want, base []uint32
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
-		got := c.call(with("psalms", greedy(1, 40, 20)))
-		c.until("it ends", got.done)
+		got := c.open(withAdapter("psalms", greedy(1, 40, 20)))
+		c.waitFor("its end", got.done)
 		want = got.Output()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})
 		run := func(seq *messages.SequenceSpec) []uint32 {
-			got := c.call(seq)
-			c.until("it ends", got.done)
+			got := c.open(seq)
+			c.waitFor("its end", got.done)
 			return got.Output()
 		}
 		base = run(greedy(1, 40, 20))
-		older := with("psalms", greedy(1, 40, 20))
+		older := withAdapter("psalms", greedy(1, 40, 20))
 		older.AdapterSpec.Revision, older.AdapterSpec.Path = 2, filepath.Join(testkit.Model(), "adapters", "shout")
 		run(older)
-		if got := run(with("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || slices.Equal(got, base) {
+		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || slices.Equal(got, base) {
 			t.Errorf("got %v, in a fresh replica %v, without adapter %v", got, want, base)
 		}
 		if n := c.status(c.a).GetTokensCached(); n != 0 {
-			t.Errorf("%d tokens were taken from others' blocks", n)
+			t.Errorf("%d tokens were reused from blocks of another adapter", n)
 		}
-		if got := run(with("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) || c.status(c.a).GetTokensCached() == 0 {
+		if got := run(withAdapter("psalms", greedy(1, 40, 20))); !slices.Equal(got, want) ||
+			c.status(c.a).GetTokensCached() == 0 {
 			t.Errorf("again: got %v, want %v, %d tokens cached", got, want, c.status(c.a).GetTokensCached())
 		}
 	})

@@ -10,34 +10,35 @@ import (
 )
 
 const (
-	announceEvery = 300 * time.Millisecond
-	announceBytes = 4 << 10 // of blocks in one announcement; the others come with the next ones
-	shortBytes    = 8       // of a block in an announcement
+	announceEvery    = 300 * time.Millisecond
+	announceBytes    = 4 << 10 // of block changes in one announcement; the others follow in the next ones
+	fingerprintBytes = 8       // of one block in an announcement
 )
 
-// beat is a note to self.
-type beat struct{ incarnation uint64 }
+// announceTick is a note to self.
+type announceTick struct{ incarnation uint64 }
 
-func (r *replica) onBeat(ctx actor.Context, msg *beat) {
+func (r *replica) onAnnounceTick(ctx actor.Context, msg *announceTick) {
 	if msg.incarnation != r.incarnation {
 		return
 	}
 	if time.Since(r.announced) >= announceEvery {
-		r.announceTo(ctx, false)
+		r.announceToRouter(ctx, false)
 	}
 	supervise.After(ctx, announceEvery, msg)
 }
 
-// announceTo tells the router how the replica is, and what changed in its blocks or everything.
-func (r *replica) announceTo(ctx actor.Context, everything bool) {
+// announceToRouter sends the router the replica's status and either the changes of its blocks or a
+// snapshot of all.
+func (r *replica) announceToRouter(ctx actor.Context, everything bool) {
 	if r.Router == nil {
 		return
 	}
-	msg := &messages.ReplicaAnnounced{Status: r.status(ctx), Snapshot: r.news == nil}
-	if r.news != nil {
-		n, _ := r.news.Next()
+	msg := &messages.ReplicaAnnounced{Status: r.status(ctx), Snapshot: r.announcer == nil}
+	if r.announcer != nil {
+		n, _ := r.announcer.Next()
 		if everything && !n.Snapshot {
-			n = r.news.Snapshot()
+			n = r.announcer.Snapshot()
 		}
 		msg.Evicted, msg.Committed, msg.Snapshot = n.Evicted, n.Committed, n.Snapshot
 	}
@@ -45,37 +46,38 @@ func (r *replica) announceTo(ctx actor.Context, everything bool) {
 	ctx.Request(r.Router, msg)
 }
 
-// onGetReplica answers anyone, and the router with everything.
+// onGetReplica answers with the status. The router also gets a snapshot of the blocks.
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
-		r.announceTo(ctx, true)
+		r.announceToRouter(ctx, true)
 	}
 }
 
-// enter changes the state and tells the deployment and the router.
-func (r *replica) enter(ctx actor.Context, state messages.ReplicaState) {
+// setState changes the state and publishes the status.
+func (r *replica) setState(ctx actor.Context, state messages.ReplicaState) {
 	r.state = state
-	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).Msg("replica changed")
-	r.inform(ctx)
+	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", state).Uint64("incarnation", r.incarnation).
+		Msg("replica state changed")
+	r.publishStatus(ctx)
 }
 
-func (r *replica) inform(ctx actor.Context) {
+func (r *replica) publishStatus(ctx actor.Context) {
 	ctx.Request(r.Deployment, &messages.ReplicaChanged{Status: r.status(ctx), Failure: r.failure})
-	r.announceTo(ctx, false)
+	r.announceToRouter(ctx, false)
 }
 
-// changed sees to it that the deployment learns of the load soon.
-func (r *replica) changed(ctx actor.Context) {
-	if !r.reporting {
-		r.reporting = true
-		supervise.After(ctx, reportEvery, &report{r.incarnation})
+// scheduleReport publishes the status soon, at most once per reportEvery.
+func (r *replica) scheduleReport(ctx actor.Context) {
+	if !r.reportPending {
+		r.reportPending = true
+		supervise.After(ctx, reportEvery, &reportTick{r.incarnation})
 	}
 }
 
-func (r *replica) onReport(ctx actor.Context, msg *report) {
+func (r *replica) onReportTick(ctx actor.Context, msg *reportTick) {
 	if msg.incarnation == r.incarnation {
-		r.reporting = false
-		r.inform(ctx)
+		r.reportPending = false
+		r.publishStatus(ctx)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"troupe/messages"
 )
 
-// bulk is a data plane from memory to memory. What each transfer is for is known by its token.
+// bulk is an in-memory data plane. The token of a ticket identifies the transfer.
 type bulk struct {
 	chunkTime time.Duration
 	mu        sync.Mutex
 	open      map[string]*transfer
 	opened    int
 	sent      int
-	fail      func(n int) error // what happens to chunk n, counted over all transfers; it may block
+	fail      func(n int) error // called for each chunk, numbered over all transfers; may block
 	damage    func(n int, chunk []byte)
 }
 
@@ -38,7 +38,8 @@ func (b *bulk) Expect(size int, chunks uint32, put func(uint32, []byte) error) (
 	return &messages.BulkTicket{Transfer: name, Token: []byte(name), Bytes: uint64(size) * uint64(chunks)}, nil
 }
 
-func (b *bulk) ExpectSealed(size int, chunks uint32, seal func(uint32, int) hash.Hash64, put func(uint32, []byte) error) (*messages.BulkTicket, error) {
+func (b *bulk) ExpectSealed(size int, chunks uint32, seal func(uint32, int) hash.Hash64,
+	put func(uint32, []byte) error) (*messages.BulkTicket, error) {
 	return b.Expect(size, chunks, func(index uint32, sealed []byte) error {
 		end := len(sealed) - 8
 		sum := seal(index, end)
@@ -55,7 +56,8 @@ func (b *bulk) Drop(t *messages.BulkTicket) {
 	delete(b.open, t.GetTransfer())
 }
 
-func (b *bulk) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(uint32, []byte) (int, error)) error {
+func (b *bulk) Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
+	read func(uint32, []byte) (int, error)) error {
 	for _, i := range indices {
 		b.mu.Lock()
 		t, fail := b.open[string(to.GetToken())], b.fail

@@ -28,127 +28,144 @@ import (
 	"troupe/testkit"
 )
 
-// sameRevision is the digest of the files of replicas that have the same.
+// sameRevision is the default revision of all replicas.
 const sameRevision = "one"
 
 const stepTime = 10 * time.Millisecond
 
-// slow is an engine whose steps take time in a synctest bubble.
-type slow struct {
+// slowEngine is an engine whose steps take time in a synctest bubble.
+type slowEngine struct {
 	engine.Engine
-	time   time.Duration
-	before func(batch []engine.Sequence) // nil: nothing happens
+	time    time.Duration
+	prefill time.Duration                 // added to steps that prefill without a gate
+	before  func(batch []engine.Sequence) // called before each step; nil: no calls
 }
 
-func (s slow) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+// slowPrefill is a prefill time from which a replica measures a rate so low that a sequence starts
+// as soon as the first part of its blocks is restored.
+const slowPrefill = time.Second
+
+func prefills(s engine.Sequence) bool { return len(s.Tokens) > 1 }
+
+func gated(s engine.Sequence) bool { return s.Gate != nil }
+
+func (s slowEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	time.Sleep(s.time)
+	if slices.ContainsFunc(batch, prefills) && !slices.ContainsFunc(batch, gated) {
+		time.Sleep(s.prefill)
+	}
 	if s.before != nil {
 		s.before(batch)
 	}
 	return s.Engine.Step(ctx, batch)
 }
 
-// node is a replica with its device.
-type node struct {
+// testNode is a replica with its own device.
+type testNode struct {
 	*actor.PID
 	name  string
 	gone  bool
 	gpu   *testkit.Peer
 	hbm   *testkit.Peer
-	known map[uint32][]byte // what the tier knows
+	known map[uint32][]byte // blocks that the HBM tier knows
 
-	loads      func(ctx context.Context) error // what becomes of the load of an adapter; nil: it is loaded
-	reads      func(block int32)               // before each block is read; nil: nothing happens
-	layout     string                          // of its blocks
-	blockBytes int
+	onAdapterLoad func(ctx context.Context) error // returns the error of an adapter's load; nil: none
+	onRead        func(block int32)               // called before each read of a block; nil: no calls
+	layout        string                          // of its blocks
+	blockBytes    int
 }
 
-// shelf is where a node has its adapters.
-type shelf struct {
-	*residency.AdapterStore
-	node *node
+// adapterShelf is an adapter store with injected failures.
+type adapterShelf struct {
+	*residency.AdapterCache
+	node *testNode
 }
 
-func (s shelf) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
-	if s.node.loads != nil {
-		if err := s.node.loads(ctx); err != nil {
+func (s adapterShelf) Load(ctx context.Context, key string, file engine.AdapterFile, pages []uint32, keep bool) error {
+	if s.node.onAdapterLoad != nil {
+		if err := s.node.onAdapterLoad(ctx); err != nil {
 			return err
 		}
 	}
-	return s.AdapterStore.Load(ctx, key, file, pages, keep)
+	return s.AdapterCache.Load(ctx, key, file, pages, keep)
 }
 
-// watched are blocks whose reads the test sees.
-type watched struct {
+// watchedBlocks reports reads to the test.
+type watchedBlocks struct {
 	replica.Blocks
-	node *node
+	node *testNode
 }
 
-func (w watched) Read(ctx context.Context, block int32, into []byte) error {
-	if w.node.reads != nil {
-		w.node.reads(block)
+func (w watchedBlocks) Read(ctx context.Context, block int32, into []byte) error {
+	if w.node.onRead != nil {
+		w.node.onRead(block)
 	}
 	return w.Blocks.Read(ctx, block, into)
 }
 
-// cluster is two replicas of the real model on devices of their own, and sessions that are routed to the first.
+// cluster is two replicas of the real model, each on its own device, and sessions that are routed
+// to the first.
 type cluster struct {
-	t         testing.TB
-	settle    func()        // waits until nothing happens any more
-	stepTime  time.Duration // beside the computation
-	before    func(batch []engine.Sequence)
-	sys       *actor.ActorSystem
-	bulk      *bulk
-	a, b      *node
-	to        *node                                    // where sessions are routed to; nil: a
-	tiers     func(name string) replica.Tiers          // of each replica; nil: it has none
-	find      func(*messages.FindBlocks) proto.Message // the router's answer
-	folder    func(revision string) string             // looks at the folder of each replica; nil: nobody does
-	revisions map[string]string                        // of the replicas' files; else sameRevision
-	operator  *testkit.Peer
-	router    *testkit.Peer
-	orders    int
-	requests  int
+	t           testing.TB
+	settle      func()        // waits until all actors are idle
+	stepTime    time.Duration // added to the computation
+	prefillTime time.Duration // added to the prefill, without a gate
+	beforeStep  func(batch []engine.Sequence)
+	sys         *actor.ActorSystem
+	bulk        *bulk
+	a, b        *testNode
+	routeTo     *testNode                                // replica of new sessions; nil: a
+	tiers       func(name string) replica.Tiers          // by replica; nil: no tiers
+	findBlocks  func(*messages.FindBlocks) proto.Message // the router's answer
+	checkFolder func(revision string) string             // of each replica; nil: none
+	revisions   map[string]string                        // by replica; default sameRevision
+	operator    *testkit.Peer
+	router      *testkit.Peer
+	orders      int
+	requests    int
 }
 
-// small replicas have few blocks and places.
+// size is the number of KV blocks and of places in the batch.
 type size struct{ blocks, sequences uint32 }
 
-// newCluster is one in a synctest bubble.
+// newCluster returns a cluster in a synctest bubble.
 func newCluster(t *testing.T, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
-	return build(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
+	return buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
+		bulk: &bulk{chunkTime: 4 * time.Millisecond}}, a, b, mw...)
 }
 
-func build(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
+func buildCluster(c *cluster, a, b size, mw ...actor.ReceiverMiddleware) *cluster {
 	c.sys, c.bulk.open = testkit.System(c.t), map[string]*transfer{}
 	c.operator = testkit.NewPeer(c.t, c.sys, "operator", nil)
 	c.router = testkit.NewPeer(c.t, c.sys, "router", func(m proto.Message) proto.Message {
-		if q, ok := m.(*messages.FindBlocks); ok && c.find != nil {
-			return c.find(q)
+		if q, ok := m.(*messages.FindBlocks); ok && c.findBlocks != nil {
+			return c.findBlocks(q)
 		}
 		if _, ok := m.(*messages.RouteSequence); !ok {
 			return nil
 		}
 		to := c.a
-		if c.to != nil {
-			to = c.to
+		if c.routeTo != nil {
+			to = c.routeTo
 		}
-		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: to.name, Actor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
-		}}}
+		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{
+			Routed: &messages.SequenceRouted{
+				Replica: to.name, Actor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
+			},
+		}}
 	})
 	c.a, c.b = c.start("m-0", a, mw...), c.start("m-1", b, mw...)
 	c.settle()
 	return c
 }
 
-func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *node {
+func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *testNode {
 	c.t.Helper()
 	device, err := host.Open(host.Config{MemoryBytes: 1 << 28, Workers: 1})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	holder := residency.NewHolder(device, llama.Format{})
+	holder := residency.NewStore(device, llama.Loader{})
 	c.t.Cleanup(func() {
 		if _, err := holder.Unload(name); err != nil {
 			c.t.Error(err)
@@ -157,16 +174,17 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			c.t.Error(err)
 		}
 	})
-	n := &node{name: name, known: map[uint32][]byte{}}
+	n := &testNode{name: name, known: map[uint32][]byte{}}
 	n.gpu = testkit.NewPeer(c.t, c.sys, name+"-gpu", func(m proto.Message) proto.Message {
 		if lease, ok := m.(*messages.LeaseAdapters); ok {
 			l, err := holder.LeaseAdapters(name, 2)
 			if err != nil {
 				c.t.Error(err)
 			}
-			return &messages.LeaseAdaptersResult{RequestId: lease.GetRequestId(), Outcome: &messages.LeaseAdaptersResult_Leased{
-				Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
-			}}
+			return &messages.LeaseAdaptersResult{RequestId: lease.GetRequestId(),
+				Outcome: &messages.LeaseAdaptersResult_Leased{
+					Leased: &messages.AdaptersLeased{Lease: name, Pages: uint32(l.AdapterPages)},
+				}}
 		}
 		load, asks := m.(*messages.LoadModel)
 		if !asks {
@@ -183,32 +201,35 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			c.t.Error(err)
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes), ContextTokens: uint32(l.Facts.ContextTokens), Eos: l.Facts.EOS,
-			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name], sameRevision),
+			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes),
+			ContextTokens: uint32(l.Info.ContextTokens), Eos: l.Info.EOS,
+			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name],
+				sameRevision),
 		}}}
 	})
 	var tiers replica.Tiers
 	if c.tiers != nil {
 		tiers = c.tiers(name)
 	}
-	tier := &stage{blocks: n.known}
-	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.tier)
+	tier := &harness{blocks: n.known}
+	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.answerHBM)
 	n.PID = testkit.Spawn(c.t, c.sys, name, supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{
 			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name,
 			BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
-		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID, Strategy: supervise.Strategy(nil),
-		Bulk: c.bulk, Tiers: tiers, Folder: c.folder, Log: zerolog.Nop(),
-		Blocks: func(lease string) (replica.Blocks, error) {
-			b, err := holder.Blocks(lease)
+		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID,
+		Strategy: supervise.Strategy(nil),
+		Bulk:     c.bulk, Tiers: tiers, CheckFolder: c.checkFolder, Log: zerolog.Nop(),
+		OpenBlocks: func(lease string) (replica.Blocks, error) {
+			b, err := holder.OpenBlocks(lease)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
-			return watched{b, n}, err
+			return watchedBlocks{b, n}, err
 		},
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return replica.EngineProps(replica.EngineConfig{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
-				return slow{e, c.stepTime, c.before}, err
+				return slowEngine{e, c.stepTime, c.prefillTime, c.beforeStep}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {
 				store, err := holder.Adapters(lease)
 				if err != nil {
@@ -225,7 +246,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 			return adapter.Props(adapter.Config{
 				Open: func() (adapter.Store, error) {
 					store, err := holder.Adapters(lease)
-					return shelf{store, n}, err
+					return adapterShelf{store, n}, err
 				},
 				Slot: adapter.SlotProps, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 			})
@@ -234,8 +255,8 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *n
 	return n
 }
 
-// until lets time pass until a condition holds.
-func (c *cluster) until(what string, ok func() bool) {
+// waitFor lets time pass until a condition holds.
+func (c *cluster) waitFor(what string, ok func() bool) {
 	c.t.Helper()
 	for range 10000 {
 		if c.settle(); ok() {
@@ -246,19 +267,20 @@ func (c *cluster) until(what string, ok func() bool) {
 	c.t.Fatalf("not within %v: %s", 5000*stepTime, what)
 }
 
-// move has a replica move sequences, and returns its answer.
-func (c *cluster) move(from, to *node, ids ...string) *messages.MigrateSequencesResult {
+// move migrates sequences and returns the replica's answer.
+func (c *cluster) move(from, to *testNode, ids ...string) *messages.MigrateSequencesResult {
 	c.t.Helper()
-	id := c.order(from, to, ids...)
-	c.until("an answer to "+id, func() bool { return c.answer(id) != nil })
+	id := c.migrate(from, to, ids...)
+	c.waitFor("an answer to "+id, func() bool { return c.answer(id) != nil })
 	return c.answer(id)
 }
 
-func (c *cluster) order(from, to *node, ids ...string) string {
+func (c *cluster) migrate(from, to *testNode, ids ...string) string {
 	c.orders++
 	id := fmt.Sprint("order-", c.orders)
 	c.operator.Send(from.PID, &messages.MigrateSequences{
-		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()}, RequestIds: ids, Cause: "the test's " + id,
+		RequestId: id, Target: to.name, TargetActor: &messages.ActorRef{Address: to.GetAddress(), Id: to.GetId()},
+		RequestIds: ids, Cause: "the test's " + id,
 	})
 	return id
 }
@@ -272,44 +294,46 @@ func (c *cluster) answer(id string) *messages.MigrateSequencesResult {
 	return nil
 }
 
-func (c *cluster) status(n *node) *messages.ReplicaStatus {
+func (c *cluster) status(n *testNode) *messages.ReplicaStatus {
 	c.t.Helper()
 	got := len(testkit.Got[*messages.ReplicaStatus](c.operator))
 	c.operator.Send(n.PID, &messages.GetReplica{})
-	c.until("status of "+n.name, func() bool { return len(testkit.Got[*messages.ReplicaStatus](c.operator)) > got })
+	c.waitFor("status of "+n.name, func() bool { return len(testkit.Got[*messages.ReplicaStatus](c.operator)) > got })
 	return testkit.Got[*messages.ReplicaStatus](c.operator)[got]
 }
 
-func (c *cluster) stop(n *node) {
+func (c *cluster) stop(n *testNode) {
 	n.gone = true
 	c.sys.Root.Stop(n.PID)
 }
 
-// empty checks that nothing is left of all that ran, once what expires has expired.
-func (c *cluster) empty() {
+// checkEmpty checks that all resources are released once all timeouts have passed.
+func (c *cluster) checkEmpty() {
 	c.t.Helper()
 	time.Sleep(20 * time.Second)
-	for _, n := range []*node{c.a, c.b} {
+	for _, n := range []*testNode{c.a, c.b} {
 		if n.gone {
 			continue
 		}
 		if s := c.status(n); s.GetRunning() != 0 || s.GetWaiting() != 0 || s.GetKvBlocksFree() != s.GetKvBlocks() {
-			c.t.Errorf("%s: %d run, %d wait, %d of %d blocks are free", n.name, s.GetRunning(), s.GetWaiting(), s.GetKvBlocksFree(), s.GetKvBlocks())
+			c.t.Errorf("%s: %d running, %d waiting, %d of %d blocks free", n.name, s.GetRunning(), s.GetWaiting(),
+				s.GetKvBlocksFree(), s.GetKvBlocks())
 		}
 	}
 	c.bulk.mu.Lock()
 	defer c.bulk.mu.Unlock()
 	if len(c.bulk.open) != 0 {
-		c.t.Errorf("%d transfers are open", len(c.bulk.open))
+		c.t.Errorf("%d open transfers", len(c.bulk.open))
 	}
 }
 
-// finished waits for a caller and compares what it saw.
-func (c *cluster) finished(got, want *caller) {
+// checkOutcome waits for the end of a sequence and compares its output with that of another run.
+func (c *cluster) checkOutcome(got, want *testClient) {
 	c.t.Helper()
-	c.until(got.id+" ends", got.done)
-	if got.ended != want.ended || !slices.Equal(got.output, want.output) {
-		c.t.Errorf("%s: %s with %v,\nundisturbed %s with %v", got.id, got.ended, got.output, want.ended, want.output)
+	c.waitFor(got.id+" to end", got.done)
+	if got.outcome != want.outcome || !slices.Equal(got.output, want.output) {
+		c.t.Errorf("%s: %s with %v,\nundisturbed %s with %v", got.id, got.outcome, got.output, want.outcome,
+			want.output)
 	}
 	if len(got.logprobs) != len(want.logprobs) {
 		c.t.Fatalf("%s: %d log-probabilities, undisturbed %d", got.id, len(got.logprobs), len(want.logprobs))
@@ -321,36 +345,38 @@ func (c *cluster) finished(got, want *caller) {
 	}
 }
 
-// undisturbed are the outcomes of sequences that ran once, by sequence: what an engine computes does not depend on who else is there.
-var undisturbed sync.Map
+// references caches the outcomes of undisturbed runs, by sequence. An outcome does not depend on
+// other sequences.
+var references sync.Map
 
-// alone runs a sequence undisturbed, unless one of its kind has run already.
-func (c *cluster) alone(seq *messages.SequenceSpec) *caller {
+// reference returns the outcome of an undisturbed run of a sequence.
+func (c *cluster) reference(seq *messages.SequenceSpec) *testClient {
 	c.t.Helper()
 	key, err := proto.MarshalOptions{Deterministic: true}.Marshal(seq)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if w, ok := undisturbed.Load(string(key)); ok {
-		return w.(*caller)
+	if w, ok := references.Load(string(key)); ok {
+		return w.(*testClient)
 	}
-	w := c.call(seq)
-	c.until(w.id+" ends", w.done)
-	undisturbed.Store(string(key), w)
+	w := c.open(seq)
+	c.waitFor(w.id+" to end", w.done)
+	references.Store(string(key), w)
 	return w
 }
 
-// fault loses or doubles messages of a type on their way in, from the one numbered After on, Times times.
-type fault struct {
-	on           string
+// messageFault drops or duplicates received messages of a type. It skips the first ones, as many as
+// after says, and affects the next ones, as many as times says.
+type messageFault struct {
+	messageType  string
 	after, times int64
 	double       bool
 	seen         atomic.Int64
 }
 
-func (f *fault) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
+func (f *messageFault) middleware(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-		if fmt.Sprintf("%T", env.Message) == f.on {
+		if fmt.Sprintf("%T", env.Message) == f.messageType {
 			if n := f.seen.Add(1); n > f.after && n <= f.after+f.times {
 				if !f.double {
 					return

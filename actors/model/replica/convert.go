@@ -7,8 +7,9 @@ import (
 	"troupe/messages"
 )
 
-// batchOf is a step as an engine takes it. Adapters are found by key, gates by number.
-func batchOf(msg *messages.RunStep, find func(key string) (*engine.Adapter, error), gate func(uint64) (engine.Gate, error)) (_ []engine.Sequence, err error) {
+// engineBatch converts a step for the engine. It looks up adapters by key and gates by number.
+func engineBatch(msg *messages.RunStep, find func(key string) (*engine.Adapter, error),
+	gate func(uint64) (engine.Gate, error)) (_ []engine.Sequence, err error) {
 	batch := make([]engine.Sequence, len(msg.GetSequences()))
 	for i, s := range msg.GetSequences() {
 		batch[i] = engine.Sequence{
@@ -42,13 +43,13 @@ func samplingOf(p *messages.SamplingParams, banned []uint32) sample.Params {
 	}
 }
 
-// needsHistory reports whether choosing a token depends on the tokens before it.
+// needsHistory reports whether the choice of a token depends on the tokens before it.
 func needsHistory(p *messages.SamplingParams) bool {
 	r := p.GetRepetitionPenalty()
 	return r != 0 && r != 1 || p.GetPresencePenalty() != 0 || p.GetFrequencyPenalty() != 0
 }
 
-// sampledOf translates what a step returned: one token for each sequence of the batch that asked for one.
+// sampledOf converts the tokens of a step: one for each sequence of the batch with Sample set.
 func sampledOf(batch []engine.Sequence, tokens []sample.Token) []*messages.SampledToken {
 	out := make([]*messages.SampledToken, 0, len(tokens))
 	for _, s := range batch {

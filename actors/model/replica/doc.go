@@ -1,47 +1,60 @@
-// Package replica holds the actors of a placed copy of a model: the replica, the engine below it, and the group
-// that supervises a node's replicas.
+// Package replica provides the actors of a placed copy of a model: the replica, and the engine
+// below it.
 //
 // # Replica
 //
-// Parent: the replicas group. Children: engine; adapters, once a sequence has one.
-// Speaks with: the gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), sessions.
-// Speaks also with: its node's router (ReplicaAnnounced), other replicas of the model (protocol Migrate).
-// Accepts: SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences,
-// OfferSequence, ResumeSequence, AbandonSequence, ShrinkKV, GrowKV, ApplyAdapter, ForgetAdapter.
+// Parent: the replicas group. Children: engine; adapters, once a sequence has one. Speaks with: the
+// gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
+// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas
+// of the model (protocol Migrate). Accepts: SubmitSequence, CancelSequence, GetSequence,
+// DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences, OfferSequence,
+// ResumeSequence, AbandonSequence, OffloadBlocks, RestoreBlocks, FlushBlocks, LeaseBlocks,
+// ReleaseBlocks, ShrinkKV, GrowKV, ConfirmRevision, ApplyAdapter, ForgetAdapter.
 //
-// Which sequences enter a step, and which blocks they get, is decided by core/batch over core/kv. The replica carries
-// that out: one step is in flight at a time, and every token goes to its session the moment the step ends.
+// core/batch decides over core/kv which sequences enter a step and which blocks they get. The
+// replica executes these decisions. One step is in flight at a time, and every token is sent to its
+// session when the step ends.
 //
-// State: the ReplicaSpec is desired. Weights, KV memory and what is in the blocks are observed: asked for by lease at
-// Started, so a successor does not load anything again. The queue and the running sequences are in flight: a crash
-// interrupts them, which each session is told, and they come back with prompt and output. Their KV blocks are still
-// there, so that little is computed twice.
+// The ReplicaSpec is desired state. Weights, KV memory and the content of the blocks are observed
+// state: the replica requests them by lease when it starts, so a successor loads nothing again. The
+// queue and the running sequences are in flight. A crash interrupts them, and their sessions submit
+// them again with prompt and output. Their KV blocks are still there, so little is recomputed.
 //
 // # Adapters
 //
-// Sequences with adapters run in one batch with the others (adapters.go). Which are on the device is the pool's to decide, an actor below; which sequences hold
-// which is on record at a lora.Desk, and in flight as they are. A pin ends between two steps alone: until then the step in flight may read what it
-// kept. Where the pool begins a new life it is told first of all what must stay. A sequence that moves here is held up until its adapter is there.
+// Sequences with adapters run in one batch with the others (adapters.go). The adapter pool, a child
+// actor, decides which adapters are on the device. A lora.PinClient records which sequence pins
+// which adapter, and is lost in a crash together with the sequences. A pin ends only between two
+// steps, since the step in flight may read the adapter. When the pool restarts, it first receives
+// the pins that hold. A migrating sequence is accepted only once its adapter is loaded here.
 //
 // # Migration
 //
-// A sequence that leaves (source.go) is the source's until ResumeSequenceResult: until then it goes on here whatever fails, and it keeps
-// decoding while its full blocks are sent. It is paused between two steps, and only for the last blocks. One that comes
-// (target.go) has room reserved between two steps, its blocks are written by the data plane through an inlet that is
-// shut before the room is given to anybody else, and the room is freed when nothing is heard of it or its source is gone. A
-// crash of either side loses the move, not the sequence: its session submits it again.
+// An outgoing sequence (migrate_out.go) belongs to the source until ResumeSequenceResult, and
+// continues there after any failure. It keeps decoding while its full blocks are sent. It is paused
+// between two steps, and only for the last blocks.
+//
+// For an incoming sequence (migrate_in.go) the target reserves blocks between two steps. The data
+// plane writes them through a transferSink, which is closed before the blocks are used otherwise.
+// The reservation ends if nothing arrives for some time or the source is lost. A crash of either
+// side loses the migration but not the sequence: its session submits it again.
 //
 // # Restores
 //
-// A sequence that is next is held while what it begins with is looked for (look.go, search.go) and restored (restore.go, climb.go, fetch.go), if that is faster than
-// computing it; others that need the same blocks wait for it. Large blocks come up in parts, from tiers and from other nodes, and the sequence begins
-// before the last one is there (rising.go): its first step passes a gate at each. Until that step is done its blocks are its own alone, and no other actor is
-// told of them, so that a crash of anybody leaves none that is taken for whole. A gate that does not open makes the step void: it is planned anew without
-// the sequence, which waits for the end of the restore.
+// A sequence that is about to be admitted is held while its first blocks are looked up
+// (restore_queue.go, tier_lookup.go) and restored (restore.go, restore_copy.go, remote_restore.go),
+// if that is faster than recomputing them. Other sequences that need the same blocks wait for it.
+//
+// Large blocks arrive in parts, from tiers and from other nodes, and the sequence starts before the
+// last part (restore_overlap.go). Its first step passes a gate at each part. Until that step is
+// done, the blocks belong to the sequence alone and no other actor knows of them. A crash therefore
+// leaves no block that is incomplete but counts as valid. A gate that fails aborts the step: it is
+// planned again without the sequence, which waits for the end of the restore.
 //
 // # Engine
 //
-// Parent: the replica. Accepts RunStep, answers RunStepResult. It owns the engine.Engine, which keeps nothing between
-// steps. A crash loses the step in flight; the replica runs it again when EngineReady comes. Stopping waits for a step that
-// still runs, so that two engines never write to the same KV memory.
+// Parent: the replica. Accepts: RunStep. Answers: RunStepResult. It owns the engine.Engine, which
+// keeps nothing between steps. A crash loses the step in flight, and the replica runs it again
+// after EngineReady. The actor stops only after a running step has ended, so that two engines never
+// write to the same KV memory.
 package replica

@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// ask asks for what is still missing: the model, then the blocks.
-func (r *replica) ask(ctx actor.Context) {
+// requestNext requests what the startup still lacks: first the model, then the blocks.
+func (r *replica) requestNext(ctx actor.Context) {
 	name := r.Spec.GetName()
 	switch {
 	case r.model == nil:
@@ -29,28 +29,28 @@ func (r *replica) ask(ctx actor.Context) {
 			RequestId: name, Lease: name, Blocks: r.model.GetKvBlocks(), BlockTokens: r.Spec.GetBlockTokens(),
 			BlockBytes: r.model.GetKvBlockBytes(),
 		})
-	case r.confirmed():
+	case r.revisionConfirmed():
 		return
-	default: // the deployment has not seen yet what was found
-		r.inform(ctx)
+	default: // the deployment has not confirmed the revision yet
+		r.publishStatus(ctx)
 	}
-	supervise.After(ctx, askAgainAfter, &askAgain{r.incarnation})
+	supervise.After(ctx, requestRetryAfter, &retryLoad{r.incarnation})
 }
 
-func (r *replica) onAskAgain(ctx actor.Context, msg *askAgain) {
+func (r *replica) onRetryLoad(ctx actor.Context, msg *retryLoad) {
 	if msg.incarnation == r.incarnation && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
-		r.ask(ctx)
+		r.requestNext(ctx)
 	}
 }
 
 func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	if r.model != nil {
-		return // asked twice
+		return // repeated request
 	}
 	if refused := msg.GetRefused(); refused != nil {
-		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // else askAgain comes
-			r.failure, r.found = refused, msg.GetFoundRevision()
-			r.enter(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
+		if refused.GetReason() != messages.Reason_REASON_NOT_READY { // otherwise retryLoad repeats the request
+			r.failure, r.foundRevision = refused, msg.GetFoundRevision()
+			r.setState(ctx, messages.ReplicaState_REPLICA_STATE_FAILED)
 		}
 		return
 	}
@@ -58,32 +58,33 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	if !r.model.GetAdopted() {
 		*r.loads++
 	}
-	if !r.confirmed() {
-		r.inform(ctx)
+	if !r.revisionConfirmed() {
+		r.publishStatus(ctx)
 	}
-	r.ask(ctx)
+	r.requestNext(ctx)
 }
 
-// onAdopted: the blocks are known. Start the engine over them.
-func (r *replica) onAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) {
+// onBlocksAdopted starts the engine over the adopted blocks.
+func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksResult) {
 	if r.engine != nil {
-		return // asked twice
+		return // repeated request
 	}
 	blocks, blockTokens := int(r.model.GetKvBlocks()), int(r.Spec.GetBlockTokens())
 	r.pool = kv.NewPool(blocks, blockTokens)
-	r.news = kv.NewAnnouncer(announceBytes, blocks*shortBytes)
+	r.announcer = kv.NewAnnouncer(announceBytes, blocks*fingerprintBytes)
 	for _, b := range msg.GetAdopted().GetResident() {
 		if h := kv.Hash(b.GetHash()); r.pool.Recover(int32(b.GetIndex()), h) {
-			r.news.Apply(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
+			r.announcer.Apply(nil, []kv.Committed{{Block: int32(b.GetIndex()), Hash: h}})
 		}
 	}
-	r.context = r.longest(blocks)
+	r.context = r.contextLimit(blocks)
 	r.batch = batch.New(batch.Limits{
-		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()), StepTokens: int(r.Spec.GetStepTokens()),
+		MaxSequences: int(r.Spec.GetMaxSequences()), MaxWaiting: int(r.Spec.GetMaxWaiting()),
+		StepTokens:    int(r.Spec.GetStepTokens()),
 		ContextTokens: r.context,
 	}, r.pool)
 	if r.Bulk != nil {
-		open, err := r.Blocks(r.model.GetLease())
+		open, err := r.OpenBlocks(r.model.GetLease())
 		if err != nil {
 			panic(err)
 		}

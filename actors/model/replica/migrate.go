@@ -3,6 +3,7 @@ package replica
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"hash"
 	"slices"
 	"time"
@@ -14,44 +15,52 @@ import (
 	"troupe/messages"
 )
 
-// Blocks are the KV blocks of the replica's lease, read and written beside the engine's steps; see engine.Blocks.
+// Blocks gives access to the KV blocks of the replica's lease while steps run; see engine.Blocks.
 type Blocks interface {
 	kvstore.LayeredBlocks
 	Layout() string // blocks of equal layouts are interchangeable
 	Close() error
 }
 
-// Bulk is the node's data plane. A transfer is a number of chunks; here chunk i is block i of a sequence.
+// Bulk is the node's data plane. A transfer consists of chunks; chunk i of a migration is block i
+// of the sequence.
 type Bulk interface {
-	// Expect makes ready for a transfer. Put is called with each chunk that comes, from any goroutine, until Drop.
+	// Expect opens a transfer for receiving. It calls put with each chunk that arrives, from any
+	// goroutine, until Drop.
 	Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
-	// ExpectSealed likewise, of chunks that end with their seal: 8 bytes, big-endian, the sum of those before. Put gets none whose seal is another.
-	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
+	// ExpectSealed is Expect for chunks that end with a seal: 8 bytes, big-endian, the sum of the
+	// bytes before. Chunks with a wrong seal are not passed to put.
+	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64,
+		put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	Drop(*messages.BulkTicket)
-	// Send returns when the other side has put all of the chunks, or the context ends. It may be called for a ticket again.
-	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32, read func(index uint32, into []byte) (int, error)) error
+	// Send returns when the receiver has stored all chunks or the context ends. It may be called
+	// more than once for a ticket.
+	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
+		read func(index uint32, into []byte) (int, error)) error
 }
 
 const (
-	maxDepartures = 4                       // sequences that leave at once; the others of a command wait
-	maxArrivals   = 8                       // sequences that come at once; further offers are refused
-	maxOrders     = 16                      // commands whose answers are remembered
-	repeatEvery   = 250 * time.Millisecond  // a message to the target that is not answered
-	repeatMost    = 8                       // times; then the target is taken for lost
-	moveWithin    = 2 * time.Minute         // from the offer on, and
-	pauseWithin   = 2 * time.Second         // from the pause on; then the sequence goes on here
-	adapterWithin = 1500 * time.Millisecond // of an offer, its adapter must be there; before the source takes this replica for lost
-	keepFor       = 5 * time.Second         // room for a sequence of which nothing was heard
+	maxOutgoing    = 4                      // concurrent outgoing sequences; the others of a command wait
+	maxIncoming    = 8                      // concurrent incoming sequences; further offers are refused
+	maxMigrations  = 16                     // commands whose results are kept
+	resendEvery    = 250 * time.Millisecond // between two sends of an unanswered message to the target
+	maxResends     = 8                      // then the target counts as lost
+	migrateTimeout = 2 * time.Minute        // from the offer; then the sequence continues here
+	pauseTimeout   = 2 * time.Second        // from the pause; likewise
+	// adapterTimeout is the maximum time that an offer waits for its adapter. It is shorter than
+	// the time after which the source gives up.
+	adapterTimeout  = 1500 * time.Millisecond
+	incomingTimeout = 5 * time.Second // of a reservation, after the last message or block
 )
 
-// order is a MigrateSequences command: being carried out, or done.
-type order struct {
-	command *messages.MigrateSequences
-	asker   *actor.PID
-	waiting []string // sequences whose turn has not come
-	leaving int
-	result  *messages.MigrateSequencesResult
-	done    bool
+// migration is a MigrateSequences command, in progress or done.
+type migration struct {
+	command   *messages.MigrateSequences
+	requester *actor.PID
+	waiting   []string // sequences that have not started to migrate
+	active    int
+	result    *messages.MigrateSequencesResult
+	done      bool
 }
 
 func (r *replica) receiveMigration(ctx actor.Context) {
@@ -68,160 +77,171 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 		r.onResumed(ctx, msg)
 	case *messages.AbandonSequence:
 		r.onAbandon(ctx, msg)
-	case *sent:
-		r.onSent(ctx, msg)
-	case *repeat:
-		r.onRepeat(ctx, msg)
-	case *expire:
+	case *sendDone:
+		r.onSendDone(ctx, msg)
+	case *resendTick:
+		r.onResendTick(ctx, msg)
+	case *expireIncoming:
 		r.onExpire(ctx, msg)
 	}
 }
 
-// betweenSteps does what waited for the end of a step.
+// betweenSteps does the work that waited for the end of a step.
 func (r *replica) betweenSteps(ctx actor.Context) {
-	for _, d := range r.departures {
-		if d.stage == pausing {
-			r.paused(ctx, d)
+	for _, out := range r.outgoing {
+		if out.stage == pausing {
+			r.sendLast(ctx, out)
 		}
 	}
-	r.depart(ctx)
-	if len(r.solo) > 0 {
+	r.startMigrations(ctx)
+	if len(r.isolated) > 0 {
 		return
 	}
-	r.takeOffers(ctx)
+	r.answerOffers(ctx)
 }
 
-// inFlight reports whether a step computes a sequence, or is going to.
+// inFlight reports whether a sequence is in the step in flight or in an isolated one to come.
 func (r *replica) inFlight(id string) bool {
 	holds := func(entries []batch.Entry) bool {
 		return slices.ContainsFunc(entries, func(e batch.Entry) bool { return e.ID == id })
 	}
-	return r.step != nil && holds(r.step.entries) || holds(r.solo)
+	return r.step != nil && holds(r.step.entries) || holds(r.isolated)
 }
 
 func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {
-	for _, o := range r.orders {
-		if o.command.GetRequestId() == msg.GetRequestId() {
-			if o.asker = ctx.Sender(); o.done {
-				ctx.Respond(o.result)
+	for _, m := range r.migrations {
+		if m.command.GetRequestId() == msg.GetRequestId() {
+			if m.requester = ctx.Sender(); m.done {
+				ctx.Respond(m.result)
 			}
 			return
 		}
 	}
-	if refused := r.refuseMigrate(ctx, msg); refused != nil {
+	if refused := r.checkMigrate(ctx, msg); refused != nil {
 		ctx.Respond(&messages.MigrateSequencesResult{RequestId: msg.GetRequestId(), Refused: refused})
 		return
 	}
-	r.term = max(r.term, msg.GetTerm())
-	o := &order{command: msg, asker: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()), result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
-	if len(o.waiting) == 0 {
-		for id := range r.calls {
-			o.waiting = append(o.waiting, id)
+	r.maxTerm = max(r.maxTerm, msg.GetTerm())
+	m := &migration{command: msg, requester: ctx.Sender(), waiting: slices.Clone(msg.GetRequestIds()),
+		result: &messages.MigrateSequencesResult{RequestId: msg.GetRequestId()}}
+	if len(m.waiting) == 0 {
+		for id := range r.sequences {
+			m.waiting = append(m.waiting, id)
 		}
-		slices.Sort(o.waiting)
+		slices.Sort(m.waiting)
 	}
-	if len(r.orders) == maxOrders {
-		r.orders = r.orders[1:]
+	if len(r.migrations) == maxMigrations {
+		r.migrations = r.migrations[1:]
 	}
-	r.orders = append(r.orders, o)
-	r.depart(ctx)
+	r.migrations = append(r.migrations, m)
+	r.startMigrations(ctx)
 	r.advance(ctx)
 }
 
-func (r *replica) refuseMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
-	full := func(o *order) bool { return !o.done }
+func (r *replica) checkMigrate(ctx actor.Context, msg *messages.MigrateSequences) *messages.Refused {
 	switch {
 	case r.batch == nil:
 		return refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case r.blocks == nil:
-		return refusal(messages.Reason_REASON_UNSUPPORTED, "replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
-	case msg.GetTerm() != 0 && msg.GetTerm() < r.term:
-		return refusal(messages.Reason_REASON_STALE_TERM, "a newer reign has spoken to replica "+r.Spec.GetName(), 0)
+		return refusal(messages.Reason_REASON_UNSUPPORTED,
+			"replica "+r.Spec.GetName()+" has no data plane to move KV blocks over", 0)
+	case msg.GetTerm() != 0 && msg.GetTerm() < r.maxTerm:
+		return refusal(messages.Reason_REASON_STALE_TERM, fmt.Sprintf("stale term %d for replica %s (current %d)",
+			msg.GetTerm(), r.Spec.GetName(), r.maxTerm), 0)
 	case msg.GetTarget() == "" || msg.GetTargetActor() == nil || pidOf(msg.GetTargetActor()).Equal(ctx.Self()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, "name another replica of the model as the target", 0)
-	case len(r.orders) == maxOrders && full(r.orders[0]):
-		return refusal(messages.Reason_REASON_QUEUE_FULL, "replica "+r.Spec.GetName()+" carries out as many moves as it can", retryFull)
+	case len(r.migrations) == maxMigrations && !r.migrations[0].done:
+		return refusal(messages.Reason_REASON_QUEUE_FULL,
+			"replica "+r.Spec.GetName()+" has the maximum number of migrations in progress", retryQueueFull)
 	}
 	return nil
 }
 
-// depart lets the next sequences leave, as many as may at once, and answers the commands that are carried out.
-func (r *replica) depart(ctx actor.Context) {
-	for _, o := range r.orders {
-		o.waiting = slices.DeleteFunc(o.waiting, func(id string) bool {
-			switch _, here := r.calls[id]; {
+// startMigrations starts as many outgoing migrations as the limit allows, and answers the commands
+// that are done.
+func (r *replica) startMigrations(ctx actor.Context) {
+	for _, m := range r.migrations {
+		m.waiting = slices.DeleteFunc(m.waiting, func(id string) bool {
+			switch _, here := r.sequences[id]; {
 			case !here:
-				o.report(&messages.SequenceMigration{RequestId: id, Detail: "it is not on this replica, or has finished"})
-			case r.departures[id] != nil:
-				o.report(&messages.SequenceMigration{RequestId: id, Detail: "it is being moved already"})
-			case len(r.departures) >= maxDepartures || !r.offer(ctx, o, id):
+				m.addReport(&messages.SequenceMigration{RequestId: id,
+					Detail: "not on this replica, or finished"})
+			case r.outgoing[id] != nil:
+				m.addReport(&messages.SequenceMigration{RequestId: id, Detail: "already migrating"})
+			case len(r.outgoing) >= maxOutgoing || !r.offerSequence(ctx, m, id):
 				return false
 			}
 			return true
 		})
-		if !o.done && len(o.waiting) == 0 && o.leaving == 0 {
-			o.done = true
-			slices.SortFunc(o.result.GetSequences(), func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
-			if o.asker != nil {
-				ctx.Send(o.asker, o.result)
+		if !m.done && len(m.waiting) == 0 && m.active == 0 {
+			m.done = true
+			slices.SortFunc(m.result.GetSequences(),
+				func(a, b *messages.SequenceMigration) int { return cmp.Compare(a.GetRequestId(), b.GetRequestId()) })
+			if m.requester != nil {
+				ctx.Send(m.requester, m.result)
 			}
 		}
 	}
 }
 
-// report adds how one sequence fared. The result is sent once all are there, and never changed after that.
-func (o *order) report(m *messages.SequenceMigration) {
-	o.result.Sequences = append(o.result.Sequences, m)
+// addReport adds the result of one sequence. The command's result is sent once it is complete, and
+// does not change afterwards.
+func (m *migration) addReport(seq *messages.SequenceMigration) {
+	m.result.Sequences = append(m.result.Sequences, seq)
 }
 
-// endMigrations leaves nothing behind that this life began: no write to its blocks is under way when it returns.
-func (r *replica) endMigrations(ctx actor.Context) {
-	r.end()
-	for _, d := range r.departures {
-		ctx.Send(d.to, &messages.AbandonSequence{RequestId: d.id, Attempt: d.attempt})
-		ctx.Unwatch(d.to)
+// abortMigrations ends everything that this incarnation has started. When it returns, no write to
+// its blocks is in progress.
+func (r *replica) abortMigrations(ctx actor.Context) {
+	r.cancel()
+	for _, out := range r.outgoing {
+		ctx.Send(out.target, &messages.AbandonSequence{RequestId: out.id, Attempt: out.attempt})
+		ctx.Unwatch(out.target)
 	}
-	for _, a := range r.arrivals {
-		r.shut(a)
-		ctx.Unwatch(a.source)
+	for _, in := range r.incoming {
+		r.closeSink(in)
+		ctx.Unwatch(in.source)
 	}
 	if r.blocks != nil {
-		_ = r.blocks.Close() // what is in the blocks is kept by lease
+		_ = r.blocks.Close() // the content of the blocks belongs to the lease
 	}
-	r.orders, r.offers, r.blocks = nil, nil, nil
-	clear(r.departures)
-	clear(r.arrivals)
+	r.migrations, r.pendingOffers, r.blocks = nil, nil, nil
+	clear(r.outgoing)
+	clear(r.incoming)
 }
 
-// onLost: another replica is gone. What was on its way there goes on here; what was to come from there will not.
-func (r *replica) onLost(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.departures {
-		if d.to.Equal(who) {
-			r.stay(ctx, d, "replica "+d.order.command.GetTarget()+" is gone")
+// onPeerLost handles the loss of another replica: sequences that were migrating to it continue
+// here, and reservations for sequences from it are released.
+func (r *replica) onPeerLost(ctx actor.Context, peer *actor.PID) {
+	for _, out := range r.outgoing {
+		if out.target.Equal(peer) {
+			r.abortMigration(ctx, out, "replica "+out.migration.command.GetTarget()+" has stopped")
 		}
 	}
-	for _, a := range r.arrivals {
-		if a.source.Equal(who) && !a.adopted() {
-			r.release(ctx, a)
+	for _, in := range r.incoming {
+		if in.source.Equal(peer) && !in.adopted() {
+			r.releaseIncoming(ctx, in)
 		}
 	}
 	r.advance(ctx)
 }
 
-// unwatch forgets another replica that nothing moves to or from any more.
-func (r *replica) unwatch(ctx actor.Context, who *actor.PID) {
-	for _, d := range r.departures {
-		if d.to.Equal(who) {
+// unwatchUnused stops watching a replica that takes part in no migration.
+func (r *replica) unwatchUnused(ctx actor.Context, peer *actor.PID) {
+	for _, out := range r.outgoing {
+		if out.target.Equal(peer) {
 			return
 		}
 	}
-	for _, a := range r.arrivals {
-		if a.source.Equal(who) {
+	for _, in := range r.incoming {
+		if in.source.Equal(peer) {
 			return
 		}
 	}
-	ctx.Unwatch(who)
+	ctx.Unwatch(peer)
 }
+
+func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
 
 func refOf(pid *actor.PID) *messages.ActorRef {
 	return &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}

@@ -16,74 +16,85 @@ import (
 
 var roomy = size{blocks: 40, sequences: 6}
 
-// TestMovedAtEveryStep: after whatever token a sequence moves, its client sees what it would have seen.
-func TestMovedAtEveryStep(t *testing.T) {
-	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy, "sampled": sampled, "salted": salted} {
+// TestMigrateAfterEveryToken migrates a sequence after each of its tokens. Its client must receive
+// the output of an undisturbed run.
+func TestMigrateAfterEveryToken(t *testing.T) {
+	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy,
+		"sampled": sampled, "salted": salted} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, roomy, roomy)
 				const tokens = 20
 				for at := range tokens - 4 {
 					seq := spec(uint32(at), 27, tokens)
-					want := c.alone(seq)
-					got := c.call(seq)
-					c.until("tokens", func() bool { return len(got.Output()) >= at })
+					want := c.reference(seq)
+					got := c.open(seq)
+					c.waitFor("tokens", func() bool { return len(got.Output()) >= at })
 					m := c.move(c.a, c.b, got.id).GetSequences()
 					if len(m) != 1 || !m[0].GetMoved() || m[0].GetReusedBlocks() != 0 || m[0].GetBytes() == 0 {
 						t.Fatalf("after %d tokens: %v", at, m)
 					}
-					// One step at the most, and one chunk for each block that a step can fill, the partial one too.
+					// At most one step, and one chunk for each block that a step can fill,
+					// including the partial one.
 					if most := (stepTime + 2*c.bulk.chunkTime).Seconds(); m[0].GetPauseSeconds() > most {
-						t.Errorf("after %d tokens: a pause of %v s, of %v", at, m[0].GetPauseSeconds(), most)
+						t.Errorf("after %d tokens: a pause of %v s, want at most %v s", at, m[0].GetPauseSeconds(),
+							most)
 					}
-					c.finished(got, want)
-					told := testkit.Got[*messages.SequenceMoved](c.router)
-					if last := told[len(told)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" || last.GetReplica() != "m-1" ||
-						last.GetCause() != fmt.Sprint("the test's order-", len(told)) || last.GetReport().GetBytes() != m[0].GetBytes() || last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
-						t.Errorf("the router was told %v", last)
+					c.checkOutcome(got, want)
+					received := testkit.Got[*messages.SequenceMoved](c.router)
+					if last := received[len(received)-1]; last.GetRequestId() != got.id || last.GetFrom() != "m-0" ||
+						last.GetReplica() != "m-1" ||
+						last.GetCause() != fmt.Sprint("the test's order-", len(received)) ||
+						last.GetReport().GetBytes() != m[0].GetBytes() ||
+						last.GetReport().GetPauseSeconds() != m[0].GetPauseSeconds() {
+						t.Errorf("the router received %v", last)
 					}
 				}
-				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 || b.GetMigratedIn() != tokens-4 || b.GetNode() != "node-m-1" {
+				if a, b := c.status(c.a), c.status(c.b); a.GetMigratedOut() != tokens-4 ||
+					b.GetMigratedIn() != tokens-4 || b.GetNode() != "node-m-1" {
 					t.Errorf("%v\n%v", a, b)
 				}
-				c.empty()
+				c.checkEmpty()
 			})
 		})
 	}
 }
 
-// disturbed moves a sequence while something goes wrong, and checks that its client does not see it, and that nothing is left.
-func disturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *caller), mw ...actor.ReceiverMiddleware) {
+// checkDisturbed migrates a sequence during a fault. Its client must receive the same output, and
+// all resources must be released.
+func checkDisturbed(t *testing.T, a, b size, moved bool, during func(*cluster, *testClient),
+	mw ...actor.ReceiverMiddleware) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, a, b, mw...)
 		seq := sampled(5, 60, 60)
-		want := c.alone(seq)
-		got := c.call(seq)
-		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
-		id := c.order(c.a, c.b, got.id)
+		want := c.reference(seq)
+		got := c.open(seq)
+		c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+		id := c.migrate(c.a, c.b, got.id)
 		if during != nil {
 			during(c, got)
 		}
-		c.finished(got, want)
-		c.until("an answer", func() bool { return c.answer(id) != nil })
+		c.checkOutcome(got, want)
+		c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 		if m := c.answer(id).GetSequences()[0]; m.GetMoved() != moved || moved == (m.GetDetail() != "") {
 			t.Errorf("%v", m)
 		}
-		c.empty()
+		c.checkEmpty()
 	})
 }
 
-// TestDataPlaneFails at each chunk: the sequence stays where it is.
-func TestDataPlaneFails(t *testing.T) {
+// TestDataPlaneFailureKeepsSequence checks that a failure at any chunk leaves the sequence at the
+// source.
+func TestDataPlaneFailureKeepsSequence(t *testing.T) {
 	for name, err := range map[string]error{"error": errors.New("connection reset"), "stall": errStall} {
 		for n := 1; n <= 9; n += 2 {
 			t.Run(fmt.Sprint(name, " at chunk ", n), func(t *testing.T) {
-				disturbed(t, roomy, roomy, false, func(c *cluster, _ *caller) {
+				checkDisturbed(t, roomy, roomy, false, func(c *cluster, _ *testClient) {
 					c.bulk.mu.Lock()
 					defer c.bulk.mu.Unlock()
 					c.bulk.fail = func(at int) error {
-						if at >= n { // the first ones may have been sent already
+						if at >= n { // earlier chunks may be sent already
 							return err
 						}
 						return nil
@@ -94,35 +105,43 @@ func TestDataPlaneFails(t *testing.T) {
 	}
 }
 
-// TestLostAndRepeatedMessages: one that is lost is sent again; one that comes twice has its effect once.
-func TestLostAndRepeatedMessages(t *testing.T) {
+// TestMigrateLostAndDuplicateMessages checks that lost messages are repeated and duplicates have no
+// effect.
+func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 	for _, message := range []string{"OfferSequence", "OfferSequenceResult", "ResumeSequence", "ResumeSequenceResult"} {
 		on := "*messages." + message
 		t.Run(message+" lost", func(t *testing.T) {
-			disturbed(t, roomy, roomy, true, nil, (&fault{on: on, times: 1}).middleware)
+			checkDisturbed(t, roomy, roomy, true, nil, (&messageFault{messageType: on, times: 1}).middleware)
 		})
 		t.Run(message+" twice", func(t *testing.T) {
-			disturbed(t, roomy, roomy, true, nil, (&fault{on: on, times: 9, double: true}).middleware)
+			checkDisturbed(t, roomy, roomy, true, nil,
+				(&messageFault{messageType: on, times: 9, double: true}).middleware)
 		})
-		t.Run(message+" never comes", func(t *testing.T) { // after ResumeSequence both may decode it for a while
-			disturbed(t, roomy, roomy, false, nil, (&fault{on: on, times: 1 << 40}).middleware)
+		// After ResumeSequence both replicas may decode the sequence for a while.
+		t.Run(message+" always lost", func(t *testing.T) {
+			checkDisturbed(t, roomy, roomy, false, nil, (&messageFault{messageType: on, times: 1 << 40}).middleware)
 		})
 	}
-	t.Run("ResumeSequenceResult and AbandonSequence never come", func(t *testing.T) {
-		disturbed(t, roomy, roomy, false, nil, (&fault{on: "*messages.ResumeSequenceResult", times: 1 << 40}).middleware, (&fault{on: "*messages.AbandonSequence", times: 1 << 40}).middleware)
+	t.Run("ResumeSequenceResult and AbandonSequence always lost", func(t *testing.T) {
+		checkDisturbed(t, roomy, roomy, false, nil,
+			(&messageFault{messageType: "*messages.ResumeSequenceResult", times: 1 << 40}).middleware,
+			(&messageFault{messageType: "*messages.AbandonSequence", times: 1 << 40}).middleware)
 	})
 	t.Run("MigrateSequences twice", func(t *testing.T) {
-		disturbed(t, roomy, roomy, true, nil, (&fault{on: "*messages.MigrateSequences", times: 1, double: true}).middleware)
+		checkDisturbed(t, roomy, roomy, true, nil,
+			(&messageFault{messageType: "*messages.MigrateSequences", times: 1, double: true}).middleware)
 	})
 }
 
-// TestReplicaCrashesWhileMoving: whichever of the two, at whichever message, the sequence goes on somewhere.
-func TestReplicaCrashesWhileMoving(t *testing.T) {
+// TestMigrateReplicaCrash crashes the source or the target at each message. The sequence must
+// continue.
+func TestMigrateReplicaCrash(t *testing.T) {
 	for _, message := range []string{
-		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult", "*replica.sent", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
+		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult",
+		"*replica.sendDone", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
 	} {
 		for after := range int64(2) {
-			if after > 0 && message != "*replica.sent" {
+			if after > 0 && message != "*replica.sendDone" {
 				continue
 			}
 			t.Run(fmt.Sprint(message, " ", after), func(t *testing.T) {
@@ -130,80 +149,83 @@ func TestReplicaCrashesWhileMoving(t *testing.T) {
 					crash := &testkit.Crash{On: message, After: after, Times: 1}
 					c := newCluster(t, roomy, roomy, crash.Middleware)
 					seq := sampled(5, 60, 60)
-					want := c.alone(seq)
-					got := c.call(seq)
-					c.until("tokens", func() bool { return len(got.Output()) >= 3 })
-					c.order(c.a, c.b, got.id)
-					c.finished(got, want)
+					want := c.reference(seq)
+					got := c.open(seq)
+					c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+					c.migrate(c.a, c.b, got.id)
+					c.checkOutcome(got, want)
 					if crash.Crashed() == 0 {
-						t.Error("nothing crashed")
+						t.Error("no actor crashed")
 					}
-					c.empty()
+					c.checkEmpty()
 				})
 			})
 		}
 	}
 }
 
-func TestRefusedMoves(t *testing.T) {
-	t.Run("target has too few blocks", func(t *testing.T) { disturbed(t, roomy, size{8, 6}, false, nil) })
+func TestMigrateRefused(t *testing.T) {
+	t.Run("target has too few blocks", func(t *testing.T) { checkDisturbed(t, roomy, size{8, 6}, false, nil) })
 	t.Run("target drains", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newCluster(t, roomy, roomy)
-			want := c.alone(greedy(1, 20, 20))
-			got := c.call(greedy(1, 20, 20))
+			want := c.reference(greedy(1, 20, 20))
+			got := c.open(greedy(1, 20, 20))
 			c.operator.Send(c.b.PID, &messages.DrainReplica{})
-			if m := c.move(c.a, c.b).GetSequences(); len(m) != 1 || m[0].GetMoved() || m[0].GetDetail() != "replica m-1 is draining" {
+			if m := c.move(c.a, c.b).GetSequences(); len(m) != 1 || m[0].GetMoved() ||
+				m[0].GetDetail() != "replica m-1 is draining" {
 				t.Errorf("%v", m)
 			}
-			c.finished(got, want)
+			c.checkOutcome(got, want)
 			if m := c.move(c.a, c.b, got.id).GetSequences(); m[0].GetMoved() || m[0].GetDetail() == "" {
-				t.Errorf("one that has finished: %v", m)
+				t.Errorf("finished sequence: %v", m)
 			}
 			if r := c.move(c.a, c.a).GetRefused(); r.GetReason() != messages.Reason_REASON_INVALID_ARGUMENT {
 				t.Errorf("to itself: %v", r)
 			}
-			c.empty()
+			c.checkEmpty()
 		})
 	})
-	t.Run("target is gone", func(t *testing.T) {
-		disturbed(t, roomy, roomy, false, func(c *cluster, _ *caller) { c.stop(c.b) })
+	t.Run("target stopped", func(t *testing.T) {
+		checkDisturbed(t, roomy, roomy, false, func(c *cluster, _ *testClient) { c.stop(c.b) })
 	})
 }
 
-// TestSessionLeaves while its sequence moves: nobody is left with it.
-func TestSessionLeaves(t *testing.T) {
-	for _, how := range []string{"closes", "is gone"} {
-		for wait := 0; wait < 12; wait += 2 { // chunk times: each stage of a move
+// TestMigrateSessionEnds checks that a sequence whose session ends during its migration is removed
+// from both replicas.
+func TestMigrateSessionEnds(t *testing.T) {
+	for _, how := range []string{"closes", "stops"} {
+		for wait := 0; wait < 12; wait += 2 { // in chunk times, so that each stage is hit
 			t.Run(fmt.Sprint(how, " after ", wait), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := newCluster(t, roomy, roomy)
-					got := c.call(sampled(5, 60, 60))
-					c.until("tokens", func() bool { return len(got.Output()) >= 3 })
-					id := c.order(c.a, c.b, got.id)
+					got := c.open(sampled(5, 60, 60))
+					c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+					id := c.migrate(c.a, c.b, got.id)
 					time.Sleep(time.Duration(wait) * c.bulk.chunkTime)
 					if how == "closes" {
 						c.operator.Send(got.session, &messages.CloseSession{RequestId: got.id})
 					} else {
 						c.sys.Root.Stop(got.session)
 					}
-					c.until("an answer", func() bool { return c.answer(id) != nil })
+					c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 					time.Sleep(5 * stepTime)
 					if a, b := c.status(c.a), c.status(c.b); a.GetRunning()+b.GetRunning() != 0 {
-						t.Errorf("%d run at the source, %d at the target", a.GetRunning(), b.GetRunning())
+						t.Errorf("%d running at the source, %d at the target", a.GetRunning(), b.GetRunning())
 					}
-					c.empty()
+					c.checkEmpty()
 				})
 			})
 		}
 	}
 }
 
-// TestManyMoveBackAndForth: all that runs and all that waits, several at once, and back before they end.
-func TestManyMoveBackAndForth(t *testing.T) {
+// TestMigrateManyBackAndForth migrates all running and waiting sequences back and forth until they
+// end.
+func TestMigrateManyBackAndForth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{60, 6}, size{60, 6})
-		var want, got []*caller
+		var want, got []*testClient
 		var specs []*messages.SequenceSpec
 		for i := range uint32(9) {
 			seq := greedy(i, 20+i, 50)
@@ -211,10 +233,10 @@ func TestManyMoveBackAndForth(t *testing.T) {
 				seq = sampled(i, 20+i, 50)
 			}
 			specs = append(specs, seq)
-			want = append(want, c.alone(seq))
+			want = append(want, c.reference(seq))
 		}
 		for _, seq := range specs {
-			got = append(got, c.call(seq))
+			got = append(got, c.open(seq))
 		}
 		from, to := c.a, c.b
 		moved := 0
@@ -228,22 +250,23 @@ func TestManyMoveBackAndForth(t *testing.T) {
 			from, to = to, from
 		}
 		for i := range got {
-			c.finished(got[i], want[i])
+			c.checkOutcome(got[i], want[i])
 		}
 		if moved < 30 {
 			t.Errorf("%d moves", moved)
 		}
-		c.empty()
+		c.checkEmpty()
 	})
 }
 
-// TestOthersGoOn: while a sequence moves, and while it is paused, the others of its replica get a token in each step.
-func TestOthersGoOn(t *testing.T) {
+// TestMigrateDoesNotDelayOthers checks that the other sequences of the source get a token in each
+// step while a sequence migrates and is paused.
+func TestMigrateDoesNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
 		c.bulk.chunkTime = 2 * stepTime
-		moves, other := c.call(sampled(1, 60, 90)), c.call(greedy(2, 10, 90))
-		c.until("tokens", func() bool { return len(moves.Output()) >= 3 })
+		moves, other := c.open(sampled(1, 60, 90)), c.open(greedy(2, 10, 90))
+		c.waitFor("tokens", func() bool { return len(moves.Output()) >= 3 })
 		before, mine, begun := len(other.Output()), len(moves.Output()), time.Now()
 		m := c.move(c.a, c.b, moves.id).GetSequences()[0]
 		steps := int(time.Since(begun) / stepTime)
@@ -251,34 +274,35 @@ func TestOthersGoOn(t *testing.T) {
 			t.Errorf("%d tokens in %d steps: %v", n, steps, m)
 		}
 		if n := len(moves.Output()) - mine; n < steps-2*2-2 {
-			t.Errorf("%d of its own tokens in %d steps, of which it was paused for two chunks", n, steps)
+			t.Errorf("%d tokens of the migrating sequence in %d steps, with a pause of two chunks", n, steps)
 		}
 	})
 }
 
-// TestRouterKnowsTheBlocks: what the router was told by increments is what a snapshot says, through evictions and a crash.
-func TestRouterKnowsTheBlocks(t *testing.T) {
+// TestAnnouncedIncrementsMatchSnapshot checks that the announced increments add up to the snapshot,
+// across evictions and a crash.
+func TestAnnouncedIncrementsMatchSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.RunStepResult", After: 70, Times: 1}
 		c := newCluster(t, size{20, 6}, roomy, crash.Middleware)
-		for i := range uint32(6) { // 48 blocks, of which 20 fit
-			w := c.call(greedy(i, 40, 24))
-			c.until(w.id+" ends", w.done)
+		for i := range uint32(6) { // 48 blocks; 20 fit
+			w := c.open(greedy(i, 40, 24))
+			c.waitFor(w.id+" to end", w.done)
 		}
 		time.Sleep(time.Second)
 		c.router.Send(c.a.PID, &messages.GetReplica{})
 		synctest.Wait()
 		known, lives := map[uint64]bool{}, map[uint64]bool{}
-		var told []*messages.ReplicaAnnounced
+		var received []*messages.ReplicaAnnounced
 		for _, m := range testkit.Got[*messages.ReplicaAnnounced](c.router) {
 			if m.GetStatus().GetName() == c.a.name {
-				told = append(told, m)
+				received = append(received, m)
 				lives[m.GetStatus().GetIncarnation()] = true
 			}
 		}
-		last := told[len(told)-1]
+		last := received[len(received)-1]
 		evictions := 0
-		for _, m := range told[:len(told)-1] {
+		for _, m := range received[:len(received)-1] {
 			if m.GetSnapshot() {
 				clear(known)
 			}
@@ -294,16 +318,18 @@ func TestRouterKnowsTheBlocks(t *testing.T) {
 		for _, h := range last.GetCommitted() {
 			snapshot[h] = true
 		}
-		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 || len(lives) != 2 {
-			t.Errorf("increments tell of %d blocks, the snapshot of %d; %d evictions, %d lives", len(known), len(snapshot), evictions, len(lives))
+		if !last.GetSnapshot() || len(snapshot) < 15 || !maps.Equal(known, snapshot) || evictions == 0 ||
+			len(lives) != 2 {
+			t.Errorf("increments have %d blocks, the snapshot %d; %d evictions, %d incarnations", len(known),
+				len(snapshot), evictions, len(lives))
 		}
-		if told[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
+		if received[0].GetStatus().GetNode() != "node-m-0" || last.GetStatus().GetBlockTokens() != 8 {
 			t.Errorf("%v", last.GetStatus())
 		}
 	})
 }
 
-// TestIdleReplicaAnnounces: silence is at most 300 ms long.
+// TestIdleReplicaAnnounces checks that an idle replica announces its status every 300 ms.
 func TestIdleReplicaAnnounces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
@@ -311,7 +337,7 @@ func TestIdleReplicaAnnounces(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if n := len(testkit.Got[*messages.ReplicaAnnounced](c.router)) - before; n < 2*9 || n > 2*11 {
-			t.Errorf("%d announcements of two replicas in 3 s", n)
+			t.Errorf("%d announcements by two replicas in 3 s", n)
 		}
 	})
 }

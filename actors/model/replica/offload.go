@@ -12,55 +12,59 @@ import (
 	"troupe/messages"
 )
 
-// burst is how many blocks leave at once.
+// burst returns the maximum number of blocks in one offload.
 func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 
-// offload has blocks copied down.
+// offload starts to copy blocks to the first tier below HBM.
 func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
-	l := r.lower
+	l := r.kvTiers
 	if len(blocks) == 0 {
 		return
 	}
 	l.offloading = true
-	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0], blocks: blocks, space: l.space, copied: l.Copied}
+	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0],
+		blocks: blocks, namespace: l.namespace, copied: l.OnCopied}
 	incarnation := r.incarnation
-	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any { return &offloaded{incarnation, blocks, below, err} })
+	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any {
+		return &offloadDone{incarnation, blocks, below, err}
+	})
 }
 
-func (r *replica) onOffloaded(ctx actor.Context, msg *offloaded) {
-	if r.lower == nil || msg.incarnation != r.incarnation {
+func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
+	if r.kvTiers == nil || msg.incarnation != r.incarnation {
 		return
 	}
 	took := 0
-	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest becomes the oldest again
+	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest last, so that it is evicted first
 		below := i < len(msg.below) && msg.below[i]
 		if r.pool.OffloadDone(msg.blocks[i].Block, below); below {
 			took++
 		}
 	}
 	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Msg("blocks not offloaded")
+		r.Log.Warn().Err(msg.err).Msg("offload failed")
 	}
-	if r.lower.offloading = msg.err != nil || took == 0; r.lower.offloading { // it would be the same again at once
-		supervise.After(ctx, tierRest, &tiersRested{r.incarnation})
+	// An immediate retry would fail the same way.
+	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading {
+		supervise.After(ctx, offloadBackoff, &offloadRetry{r.incarnation})
 	}
-	r.lower.totals.offloaded += uint64(took)
-	r.offloadedSome(ctx, took, msg.err)
+	r.kvTiers.totals.offloaded += uint64(took)
+	r.offloadAllProgress(ctx, took, msg.err)
 	r.advance(ctx)
 }
 
-// offload copies blocks down to a tier: reserve, copy, commit.
+// offload copies blocks to a tier: it reserves slots, copies, and commits.
 type offload struct {
-	request string
-	root    *actor.RootContext
-	from    Blocks
-	to      Tier
-	blocks  []kv.Committed
-	space   kv.Hash
-	copied  kvstore.Report
+	request   string
+	root      *actor.RootContext
+	from      Blocks
+	to        Tier
+	blocks    []kv.Committed
+	namespace kv.Hash
+	copied    kvstore.Report
 }
 
-// run returns which of the blocks the tier has now.
+// run reports for each block whether the tier has it now.
 func (o offload) run(ctx context.Context) (below []bool, err error) {
 	commit := &messages.CommitBlocks{RequestId: o.request}
 	defer func() { o.root.Send(o.to.Actor, commit) }()
@@ -68,12 +72,12 @@ func (o offload) run(ctx context.Context) (below []bool, err error) {
 	at := make(map[kv.Hash]int, len(o.blocks))
 	hashes := make([][]byte, len(o.blocks))
 	for i, b := range o.blocks {
-		h := b.Hash.Namespaced(o.space)
+		h := b.Hash.Namespaced(o.namespace)
 		at[h], hashes[i] = i, h[:]
 	}
 	answer, err := o.root.RequestFuture(o.to.Actor, &messages.ReserveSlots{
 		RequestId: o.request, Hashes: hashes, BlockBytes: uint64(o.from.BlockBytes()),
-	}, tierWithin).Result()
+	}, tierTimeout).Result()
 	if err != nil {
 		return below, fmt.Errorf("tier %s: %w", o.to.Name, err)
 	}

@@ -20,30 +20,31 @@ const (
 	draining = messages.ReplicaState_REPLICA_STATE_DRAINING
 )
 
-func TestServes(t *testing.T) {
+func TestServesSequences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: time.Millisecond}, loaded)
 		for i := range uint32(4) {
 			s.submit(fmt.Sprint(i), spec(3+i, 10))
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for i := range uint32(4) {
-			s.served(fmt.Sprint(i), 3+i, 10)
+			s.checkServed(fmt.Sprint(i), 3+i, 10)
 		}
 		if got := s.states(); !slices.Equal(got, []messages.ReplicaState{loading, serving}) {
 			t.Errorf("states %v", got)
 		}
 		answer, err := s.root.RequestFuture(s.replica, &messages.GetReplica{}, time.Second).Result()
-		if r, ok := answer.(*messages.ReplicaStatus); !ok || r.GetTokensIn()+r.GetTokensCached() != 3+4+5+6 || r.GetTokensOut() != 40 {
+		if r, ok := answer.(*messages.ReplicaStatus); !ok || r.GetTokensIn()+r.GetTokensCached() != 3+4+5+6 ||
+			r.GetTokensOut() != 40 {
 			t.Errorf("counted: %v, %v", answer, err)
 		}
 	})
 }
 
-func TestRefusals(t *testing.T) {
+func TestSubmitRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: time.Second}, loaded)
+		s := newHarness(t, &positionEngine{delay: time.Second}, loaded)
 		for i := range uint32(8) {
 			s.submit(fmt.Sprint(i), spec(3, 10))
 		}
@@ -54,40 +55,42 @@ func TestRefusals(t *testing.T) {
 				reasons = append(reasons, r.GetRefused().GetReason())
 			}
 		}
-		want := []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_TOO_LONG}
+		want := []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_QUEUE_FULL,
+			messages.Reason_REASON_TOO_LONG}
 		if !slices.Equal(reasons, want) {
 			t.Errorf("refused with %v, want %v", reasons, want)
 		}
 	})
 }
 
-// TestSubmittedTwice: the sequence runs once, and the asker gets what it has not seen.
-func TestSubmittedTwice(t *testing.T) {
+// TestSubmitTwiceRunsOnce checks that a sequence submitted twice runs once, and that the second
+// requester gets the tokens that it has not seen.
+func TestSubmitTwiceRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: 10 * time.Millisecond}
-		s := play(t, c, loaded)
+		c := &positionEngine{delay: 10 * time.Millisecond}
+		s := newHarness(t, c, loaded)
 		s.submit("r", spec(3, 10))
 		time.Sleep(55 * time.Millisecond)
 		synctest.Wait()
 		s.submit("r", spec(3, 10), 3, 4)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		s.served("r", 3, 10)
+		s.checkServed("r", 3, 10)
 		if c.steps != 10 {
 			t.Errorf("%d steps for 10 tokens", c.steps)
 		}
 	})
 }
 
-func TestGoesOnFromOutput(t *testing.T) {
+func TestSubmitContinuesFromOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: time.Millisecond}, loaded)
 		s.submit("r", spec(3, 10), 3, 4, 5)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		first := testkit.Got[*messages.TokensEmitted](s.client)[0]
 		if first.GetFirstIndex() != 3 || first.GetTokens()[0] != 6 {
-			t.Errorf("goes on with %v", first)
+			t.Errorf("continued with %v", first)
 		}
 		s.submit("whole", spec(3, 2), 3, 4)
 		if _, done := s.output("whole"); !done {
@@ -96,31 +99,31 @@ func TestGoesOnFromOutput(t *testing.T) {
 	})
 }
 
-func TestEngineCrashIsNotSeen(t *testing.T) {
+func TestEngineCrashIsInvisible(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: time.Millisecond, crash: func(step int, _ []engine.Sequence) error {
+		c := &positionEngine{delay: time.Millisecond, crash: func(step int, _ []engine.Sequence) error {
 			if step == 4 {
 				return errors.New("illegal address")
 			}
 			return nil
 		}}
-		s := play(t, c, loaded)
+		s := newHarness(t, c, loaded)
 		s.submit("a", spec(3, 10))
 		s.submit("b", spec(5, 10))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		s.served("a", 3, 10)
-		s.served("b", 5, 10)
-		if c.overlap {
-			t.Error("two engines were open at once")
+		s.checkServed("a", 3, 10)
+		s.checkServed("b", 5, 10)
+		if c.overlapped {
+			t.Error("two engines were open at the same time")
 		}
 	})
 }
 
-// TestPoison: the sequence that crashes the engine is told so; the others do not notice.
-func TestPoison(t *testing.T) {
+// TestPoisonSequenceIsDropped checks that only the sequence that crashes the engine is interrupted.
+func TestPoisonSequenceIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: time.Millisecond, crash: func(_ int, batch []engine.Sequence) error {
+		c := &positionEngine{delay: time.Millisecond, crash: func(_ int, batch []engine.Sequence) error {
 			for _, s := range batch {
 				if s.Tokens[0] == 66 {
 					return errors.New("poison")
@@ -128,7 +131,7 @@ func TestPoison(t *testing.T) {
 			}
 			return nil
 		}}
-		s := play(t, c, loaded)
+		s := newHarness(t, c, loaded)
 		bad := spec(3, 10)
 		bad.Prompt[0] = 66
 		s.submit("a", spec(3, 10))
@@ -136,21 +139,23 @@ func TestPoison(t *testing.T) {
 		s.submit("b", spec(5, 10))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		s.served("a", 3, 10)
-		s.served("b", 5, 10)
+		s.checkServed("a", 3, 10)
+		s.checkServed("b", 5, 10)
 		lost := testkit.Got[*messages.SequenceInterrupted](s.client)
-		if len(lost) != 1 || lost[0].GetRequestId() != "bad" || lost[0].GetRefused().GetReason() != messages.Reason_REASON_ENGINE_FAILED {
+		if len(lost) != 1 || lost[0].GetRequestId() != "bad" ||
+			lost[0].GetRefused().GetReason() != messages.Reason_REASON_ENGINE_FAILED {
 			t.Errorf("interrupted: %v", lost)
 		}
 	})
 }
 
-// TestReplicaCrash: sessions are told at once; the next life adopts weights and blocks.
-func TestReplicaCrash(t *testing.T) {
+// TestReplicaCrashKeepsWeightsAndBlocks checks that sessions are interrupted immediately and that
+// the successor adopts weights and blocks.
+func TestReplicaCrashKeepsWeightsAndBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: 10 * time.Millisecond}
+		c := &positionEngine{delay: 10 * time.Millisecond}
 		crash := &testkit.Crash{On: "*messages.RunStepResult", After: 5, Times: 1}
-		s := play(t, c, loaded, crash.Middleware)
+		s := newHarness(t, c, loaded, crash.Middleware)
 		s.submit("r", spec(9, 20))
 		time.Sleep(70 * time.Millisecond)
 		synctest.Wait()
@@ -162,23 +167,23 @@ func TestReplicaCrash(t *testing.T) {
 		s.submit("r", spec(9, 20), seen...)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		s.served("r", 9, 20)
-		if c.overlap {
-			t.Error("two engines were open at once")
+		s.checkServed("r", 9, 20)
+		if c.overlapped {
+			t.Error("two engines were open at the same time")
 		}
 		cached := uint32(0)
 		for _, m := range testkit.Got[*messages.TokensEmitted](s.client) {
 			cached = max(cached, m.GetCachedTokens())
 		}
 		if cached < 8 {
-			t.Errorf("%d prompt tokens were found in the blocks of the life before", cached)
+			t.Errorf("%d prompt tokens were found in the previous incarnation's blocks", cached)
 		}
 	})
 }
 
-func TestDrain(t *testing.T) {
+func TestDrainFinishesRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)
 		s.submit("r", spec(3, 10))
 		s.deploy.Send(s.replica, &messages.DrainReplica{})
 		s.submit("late", spec(3, 10))
@@ -187,7 +192,7 @@ func TestDrain(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		s.served("r", 3, 10)
+		s.checkServed("r", 3, 10)
 		results := testkit.Got[*messages.SubmitSequenceResult](s.client)
 		if got := results[len(results)-1].GetRefused().GetReason(); got != messages.Reason_REASON_DRAINING {
 			t.Errorf("a late sequence was answered with %v", got)
@@ -198,9 +203,9 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func TestCancelFreesItsPlace(t *testing.T) {
+func TestCancelFreesBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)
 		s.submit("r", spec(3, 50))
 		time.Sleep(35 * time.Millisecond)
 		synctest.Wait()
@@ -213,27 +218,31 @@ func TestCancelFreesItsPlace(t *testing.T) {
 			t.Errorf("%d tokens came after the cancellation", len(after)-len(before))
 		}
 		status := testkit.Got[*messages.ReplicaChanged](s.deploy)
-		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 || last.GetKvBlocksFree() != last.GetKvBlocks() {
-			t.Errorf("%d run, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
+		if last := status[len(status)-1].GetStatus(); last.GetRunning() != 0 ||
+			last.GetKvBlocksFree() != last.GetKvBlocks() {
+			t.Errorf("%d running, %d of %d blocks free", last.GetRunning(), last.GetKvBlocksFree(), last.GetKvBlocks())
 		}
 	})
 }
 
-func TestLoadRefused(t *testing.T) {
+func TestLoadRefusedFailsReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{}, func(int) *messages.LoadModelResult {
-			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"}}}
+		s := newHarness(t, &positionEngine{}, func(int) *messages.LoadModelResult {
+			return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Refused{
+				Refused: &messages.Refused{Reason: messages.Reason_REASON_NO_MEMORY, Detail: "short"},
+			}}
 		})
 		changes := testkit.Got[*messages.ReplicaChanged](s.deploy)
-		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed || last.GetFailure().GetDetail() != "short" {
+		if last := changes[len(changes)-1]; last.GetStatus().GetState() != failed ||
+			last.GetFailure().GetDetail() != "short" {
 			t.Errorf("%v", last)
 		}
 	})
 }
 
-func TestAsksASilentGPUAgain(t *testing.T) {
+func TestLoadIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{}, func(n int) *messages.LoadModelResult {
+		s := newHarness(t, &positionEngine{}, func(n int) *messages.LoadModelResult {
 			if n < 4 {
 				return nil
 			}

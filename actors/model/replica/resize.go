@@ -11,23 +11,23 @@ import (
 	"troupe/messages"
 )
 
-// kvEvery is how often the gpu actor hears what the KV memory is used for. It is told whether or not that changed, since it may have lost
-// what it knew.
-const kvEvery = time.Second
+// kvReportEvery is the time between two KVReports to the gpu actor. Unchanged values are repeated,
+// since the gpu actor may have lost them in a crash.
+const kvReportEvery = time.Second
 
-// kvBeat is a note to self.
-type kvBeat struct{ incarnation uint64 }
+// kvReportTick is a note to self.
+type kvReportTick struct{ incarnation uint64 }
 
-// shrink is KV memory on its way back to the device.
+// shrink is a ShrinkKV in progress: KV memory that returns to the device.
 type shrink struct {
 	command *messages.ShrinkKV
-	shrunk  bool // nobody uses it any more, and no step may run
+	done    bool // the memory is unused and no step may run until GrowKV
 }
 
 func (r *replica) receiveResize(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
-	case *kvBeat:
-		if msg.incarnation == r.incarnation && !r.ending {
+	case *kvReportTick:
+		if msg.incarnation == r.incarnation && !r.stopping {
 			r.reportKV(ctx)
 		}
 	case *messages.ShrinkKV:
@@ -39,37 +39,40 @@ func (r *replica) receiveResize(ctx actor.Context) {
 	}
 }
 
-// reportKV tells the gpu actor, now and again every second.
+// reportKV sends a KVReport and repeats that every kvReportEvery.
 func (r *replica) reportKV(ctx actor.Context) {
 	msg := &messages.KVReport{
-		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), Least: uint32(r.leastBlocks()), Wants: uint32(r.wantedBlocks()),
-		Priority: r.Spec.GetPriority(),
+		Lease: r.model.GetLease(), Blocks: uint32(r.pool.Stats().Blocks), MinBlocks: uint32(r.minBlocks()),
+		WantedBlocks: uint32(r.wantedBlocks()),
+		Priority:     r.Spec.GetPriority(),
 	}
-	if !r.stepped.IsZero() {
-		msg.LastUsed = timestamppb.New(r.stepped)
+	if !r.lastStepAt.IsZero() {
+		msg.LastUsed = timestamppb.New(r.lastStepAt)
 	}
 	ctx.Request(r.GPU, msg)
-	if r.shrink != nil && r.shrink.shrunk {
+	if r.shrink != nil && r.shrink.done {
 		r.answerShrink(ctx)
 	}
-	r.keepPins(ctx)
-	supervise.After(ctx, kvEvery, &kvBeat{r.incarnation})
+	r.syncKVPins(ctx)
+	supervise.After(ctx, kvReportEvery, &kvReportTick{r.incarnation})
 }
 
-// leastBlocks is what one sequence of full length takes, or what the operator asked for.
-func (r *replica) leastBlocks() int {
+// minBlocks returns the number of blocks for one sequence of full length, or the number that the
+// operator configured if that is larger.
+func (r *replica) minBlocks() int {
 	size := int(r.Spec.GetBlockTokens())
 	return max((r.context+size-1)/size, int(r.Spec.GetKvBlocks()))
 }
 
-// longest is how many tokens a sequence can have with so many blocks.
-func (r *replica) longest(blocks int) int {
+// contextLimit returns the maximum number of tokens of a sequence with the given number of blocks.
+func (r *replica) contextLimit(blocks int) int {
 	return min(int(r.model.GetContextTokens()), blocks*int(r.Spec.GetBlockTokens()))
 }
 
-// wantedBlocks is what the sequences that wait for blocks, not for a place, could use at full length.
+// wantedBlocks returns the number of blocks that waiting sequences could use at full length, if
+// they wait for blocks rather than for a place in the batch.
 func (r *replica) wantedBlocks() int {
-	one := r.leastBlocks()
+	one := r.minBlocks()
 	places := int(r.Spec.GetMaxSequences()) - r.batch.Running()
 	if r.Spec.GetKvBlocks() > 0 || r.pool.Free() >= one {
 		return 0
@@ -77,33 +80,34 @@ func (r *replica) wantedBlocks() int {
 	return max(0, min(r.batch.Waiting(), places)) * one
 }
 
-// onShrink: what is asked for before the blocks are known is asked for again.
+// onShrink starts to shrink the KV memory, or repeats the answer. Before the blocks are adopted it
+// ignores the command, which the gpu actor repeats.
 func (r *replica) onShrink(ctx actor.Context, msg *messages.ShrinkKV) {
 	switch {
-	case r.pool == nil || r.ending || msg.GetLease() != r.model.GetLease():
-	case int(msg.GetBlocks()) < r.leastBlocks():
-		ctx.Request(r.GPU, &messages.KVShrunk{Lease: msg.GetLease(), Attempt: msg.GetAttempt(), Refused: refusal(
-			messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" can not do with so few KV blocks", 0)})
+	case r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease():
+	case int(msg.GetBlocks()) < r.minBlocks():
+		ctx.Request(r.GPU, &messages.KVShrunk{Lease: msg.GetLease(), Attempt: msg.GetAttempt(),
+			Refused: refusal(messages.Reason_REASON_NO_MEMORY, "replica "+r.Spec.GetName()+" needs more KV blocks", 0)})
 	case r.shrink == nil || r.shrink.command.GetAttempt() != msg.GetAttempt():
 		r.shrink = &shrink{command: msg}
 		r.pool.Resize(int(msg.GetBlocks()))
 		r.advance(ctx)
-	case r.shrink.shrunk:
+	case r.shrink.done:
 		r.answerShrink(ctx)
 	}
 }
 
-// shrinking carries a shrink on between two steps. It reports whether none may run.
-func (r *replica) shrinking(ctx actor.Context) bool {
-	if r.shrink == nil || r.shrink.shrunk {
+// advanceShrink continues a shrink between two steps. It reports whether no step may run.
+func (r *replica) advanceShrink(ctx actor.Context) bool {
+	if r.shrink == nil || r.shrink.done {
 		return r.shrink != nil
 	}
-	r.preempted(ctx, r.batch.PreemptBeyond(int(r.shrink.command.GetBlocks())))
+	r.onPreempted(ctx, r.batch.PreemptBeyond(int(r.shrink.command.GetBlocks())))
 	if reading, _ := r.pool.Draining(); reading > 0 {
 		return false
 	}
-	r.announce(ctx)
-	r.shrink.shrunk = true
+	r.publishBlocks(ctx)
+	r.shrink.done = true
 	r.answerShrink(ctx)
 	return true
 }
@@ -112,31 +116,31 @@ func (r *replica) answerShrink(ctx actor.Context) {
 	ctx.Request(r.GPU, &messages.KVShrunk{Lease: r.model.GetLease(), Attempt: r.shrink.command.GetAttempt()})
 }
 
-// onGrow: so many blocks are there now.
+// onGrow sets the number of blocks and ends a shrink.
 func (r *replica) onGrow(ctx actor.Context, msg *messages.GrowKV) {
-	if r.pool == nil || r.ending || msg.GetLease() != r.model.GetLease() {
+	if r.pool == nil || r.stopping || msg.GetLease() != r.model.GetLease() {
 		return
 	}
 	had, blocks := r.pool.Stats().Blocks, int(msg.GetBlocks())
 	if blocks < had {
-		panic("replica: memory of KV blocks that are in use is gone")
+		panic("replica: GrowKV takes away KV blocks in use")
 	}
 	r.shrink = nil
 	r.pool.Resize(blocks)
-	r.news.Grow(blocks * shortBytes)
-	r.context = max(r.context, r.longest(blocks))
+	r.announcer.Grow(blocks * fingerprintBytes)
+	r.context = max(r.context, r.contextLimit(blocks))
 	r.batch.RaiseContextLimit(r.context)
 	r.Log.Info().Str("replica", r.Spec.GetName()).Int("from", had).Int("blocks", blocks).Msg("KV memory resized")
-	r.changed(ctx)
+	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-// preempted notes who had to give way.
-func (r *replica) preempted(ctx actor.Context, all []batch.Preemption) {
+// onPreempted handles sequences that the scheduler has preempted.
+func (r *replica) onPreempted(ctx actor.Context, all []batch.Preemption) {
 	for _, p := range all {
 		r.totals.preemptions++
 		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
-		r.keep(ctx, p.ID, "it was preempted: "+p.Why)
-		r.want(p.ID)
+		r.abortIfMigrating(ctx, p.ID, "preempted: "+p.Why)
+		r.markPending(p.ID)
 	}
 }

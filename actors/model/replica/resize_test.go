@@ -10,12 +10,14 @@ import (
 	"troupe/testkit"
 )
 
-// TestShrinks: no step runs from the answer until the memory is resized; the answer is repeated.
-func TestShrinks(t *testing.T) {
+// TestShrinkStopsSteps checks that no step runs between the answer and GrowKV, and that the answer
+// is repeated.
+func TestShrinkStopsSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{delay: 10 * time.Millisecond}
-		s := play(t, c, loaded)
-		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 15, Attempt: 1}) // a sequence of full length takes 16
+		c := &positionEngine{delay: 10 * time.Millisecond}
+		s := newHarness(t, c, loaded)
+		// A sequence of full length takes 16 blocks.
+		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 15, Attempt: 1})
 		synctest.Wait()
 		if got := testkit.Got[*messages.KVShrunk](s.gpu); len(got) != 1 || got[0].GetRefused() == nil {
 			t.Fatalf("%v", got)
@@ -45,19 +47,21 @@ func TestShrinks(t *testing.T) {
 			tokens += len(e.GetTokens())
 		}
 		reports := testkit.Got[*messages.KVReport](s.gpu)
-		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetLeast() != 16 || len(reports) > 4 {
+		if last := reports[len(reports)-1]; tokens != 40 || last.GetBlocks() != 16 || last.GetMinBlocks() != 16 ||
+			len(reports) > 4 {
 			t.Errorf("%d tokens, %d reports: %v", tokens, len(reports), last)
 		}
 	})
 }
 
-// TestGivesBlocksUp: who has blocks beyond gives way at the end of the step, and goes on in those that are left.
-func TestGivesBlocksUp(t *testing.T) {
+// TestShrinkPreempts checks that sequences with blocks beyond the new limit are preempted after the
+// step and continue in the remaining blocks.
+func TestShrinkPreempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{delay: 10 * time.Millisecond}, loaded)
+		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)
 		other := spec(40, 20)
 		other.Prompt[0] = 50
-		s.submit("first", spec(40, 20)) // ten blocks, and five more in the end
+		s.submit("first", spec(40, 20)) // ten blocks, 15 at the end
 		s.submit("beyond", other)
 		time.Sleep(25 * time.Millisecond)
 		s.gpu.Send(s.replica, &messages.ShrinkKV{Lease: "m-0", Blocks: 16, Attempt: 1})
@@ -69,23 +73,25 @@ func TestGivesBlocksUp(t *testing.T) {
 		s.gpu.Send(s.replica, &messages.GrowKV{Lease: "m-0", Blocks: 16})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		s.served("first", 40, 20)
-		s.served("beyond", 40, 20)
+		s.checkServed("first", 40, 20)
+		s.checkServed("beyond", 40, 20)
 	})
 }
 
-// TestGrows: with more memory there is room for longer sequences, and for announcements of more blocks.
-func TestGrows(t *testing.T) {
+// TestGrowRaisesContextLimit checks that more memory allows longer sequences and announcements of
+// more blocks.
+func TestGrowRaisesContextLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		little := func(int) *messages.LoadModelResult {
 			r := loaded(1)
-			r.GetLoaded().KvBlocks = 8 // 32 tokens, of a context of 64
+			r.GetLoaded().KvBlocks = 8 // 32 of 64 context tokens
 			return r
 		}
-		s := play(t, &counter{}, little)
+		s := newHarness(t, &positionEngine{}, little)
 		whole := func(id string) (tokens int) {
 			s.client.Send(s.replica, &messages.SubmitSequence{RequestId: id, Sequence: &messages.SequenceSpec{
-				Model: "m", Prompt: []uint32{1, 2, 3, 4}, Sampling: &messages.SamplingParams{MaxTokens: 100, IgnoreEos: true},
+				Model: "m", Prompt: []uint32{1, 2, 3, 4}, Sampling: &messages.SamplingParams{MaxTokens: 100,
+					IgnoreEos: true},
 			}})
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -104,18 +110,18 @@ func TestGrows(t *testing.T) {
 			t.Errorf("%d tokens of 60", n)
 		}
 		reports := testkit.Got[*messages.KVReport](s.gpu)
-		if last := reports[len(reports)-1]; last.GetLeast() != 16 || last.GetBlocks() != 32 {
+		if last := reports[len(reports)-1]; last.GetMinBlocks() != 16 || last.GetBlocks() != 32 {
 			t.Errorf("%v", last)
 		}
 	})
 }
 
-// shrinkTo has a replica's gpu actor take blocks away, however often it must ask, and grant what is left.
-func (c *cluster) shrinkTo(n *node, blocks uint32) {
+// shrinkTo plays the gpu actor: it repeats ShrinkKV until the replica accepts, then sends GrowKV.
+func (c *cluster) shrinkTo(n *testNode, blocks uint32) {
 	c.t.Helper()
 	before := len(testkit.Got[*messages.KVShrunk](n.gpu))
 	attempt := uint64(1)
-	c.until("it shrinks", func() bool {
+	c.waitFor("the shrink", func() bool {
 		n.gpu.Send(n.PID, &messages.ShrinkKV{Lease: n.name, Blocks: blocks, Attempt: attempt})
 		all := testkit.Got[*messages.KVShrunk](n.gpu)
 		return len(all) > before && all[len(all)-1].GetRefused() == nil
@@ -123,82 +129,85 @@ func (c *cluster) shrinkTo(n *node, blocks uint32) {
 	n.gpu.Send(n.PID, &messages.GrowKV{Lease: n.name, Blocks: blocks})
 }
 
-// TestShrinksWhileMoving: whichever of the two shrinks while a sequence moves, it goes on with the tokens that it would have had, and no block
-// is lost.
-func TestShrinksWhileMoving(t *testing.T) {
-	for name, which := range map[string]func(*cluster) *node{
-		"source": func(c *cluster) *node { return c.a }, "target": func(c *cluster) *node { return c.b },
+// TestShrinkWhileMigrating checks that a migrating sequence gets its tokens if the source or the
+// target shrinks, and that no block leaks.
+func TestShrinkWhileMigrating(t *testing.T) {
+	for name, which := range map[string]func(*cluster) *testNode{
+		"source": func(c *cluster) *testNode { return c.a }, "target": func(c *cluster) *testNode { return c.b },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, size{140, 12}, size{140, 12}) // a sequence of full length takes 128
 				seq := sampled(5, 60, 60)
 				for i := range uint32(10) { // these take the first 130 blocks
-					c.call(greedy(10+i, 100, 20))
+					c.open(greedy(10+i, 100, 20))
 				}
-				got := c.call(seq)
-				c.until("tokens", func() bool { return len(got.Output()) >= 3 })
-				id := c.order(c.a, c.b, got.id)
-				time.Sleep(6 * time.Millisecond) // a chunk is on its way
+				got := c.open(seq)
+				c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+				id := c.migrate(c.a, c.b, got.id)
+				time.Sleep(6 * time.Millisecond) // a chunk is being sent
 				c.shrinkTo(which(c), 130)
-				c.until("its end", got.done)
-				c.finished(got, c.alone(seq)) // which would have left its prompt in the first blocks before
-				c.until("an answer", func() bool { return c.answer(id) != nil })
+				c.waitFor("its end", got.done)
+				// The reference runs last, since it leaves its prompt in the first blocks.
+				c.checkOutcome(got, c.reference(seq))
+				c.waitFor("an answer", func() bool { return c.answer(id) != nil })
 				if s := c.status(which(c)); s.GetKvBlocks() != 130 {
 					t.Errorf("%d blocks", s.GetKvBlocks())
 				}
-				c.empty()
+				c.checkEmpty()
 			})
 		})
 	}
 }
 
-// TestShrinksAfterReaders: no block is given up while the data plane reads it, though that is slow to notice that it is to end.
-func TestShrinksAfterReaders(t *testing.T) {
+// TestShrinkWaitsForReaders checks that no block is given up while the data plane reads it, even if
+// the read is slow to end.
+func TestShrinkWaitsForReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{140, 6}, size{140, 6})
-		c.alone(greedy(1, 800, 2)) // leaves its prompt in the first hundred blocks
+		c.reference(greedy(1, 800, 2)) // leaves its prompt in the first hundred blocks
 		seq := sampled(5, 400, 60)
 		var begun, late atomic.Int64
-		c.a.reads = func(block int32) {
+		c.a.onRead = func(block int32) {
 			if block >= 130 {
 				begun.Add(1)
 				time.Sleep(300 * time.Millisecond)
 				late.Add(int64(len(testkit.Got[*messages.KVShrunk](c.a.gpu))))
 			}
 		}
-		got := c.call(seq)
-		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
-		c.order(c.a, c.b, got.id)
-		c.until("a block is read that is to go", func() bool { return begun.Load() > 0 })
+		got := c.open(seq)
+		c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+		c.migrate(c.a, c.b, got.id)
+		c.waitFor("a read of a block beyond the limit", func() bool { return begun.Load() > 0 })
 		c.shrinkTo(c.a, 130)
 		time.Sleep(time.Second)
 		if late.Load() > 0 {
 			t.Error("a block was given up while it was read")
 		}
-		c.until("its end", got.done)
-		c.finished(got, c.alone(seq))
-		c.empty()
+		c.waitFor("its end", got.done)
+		c.checkOutcome(got, c.reference(seq))
+		c.checkEmpty()
 	})
 }
 
-// TestCrashWhileShrinking: a replica that crashes at any message of a shrink starts again over the blocks that there are.
-func TestCrashWhileShrinking(t *testing.T) {
+// TestShrinkReplicaCrash checks that a replica that crashes during a shrink restarts with the
+// remaining blocks.
+func TestShrinkReplicaCrash(t *testing.T) {
 	for _, on := range []string{"*messages.ShrinkKV", "*messages.GrowKV"} {
 		t.Run(on, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				crash := &testkit.Crash{On: on, Times: 1}
 				c := newCluster(t, size{140, 6}, roomy, crash.Middleware)
 				seq := sampled(5, 60, 60)
-				want := c.alone(seq)
-				got := c.call(seq)
-				c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+				want := c.reference(seq)
+				got := c.open(seq)
+				c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
 				c.shrinkTo(c.a, 130)
-				c.finished(got, want)
+				c.checkOutcome(got, want)
 				if crash.Crashed() == 0 {
-					t.Error("nothing crashed")
+					t.Error("no actor crashed")
 				}
-				c.empty()
+				c.checkEmpty()
 			})
 		})
 	}

@@ -8,30 +8,31 @@ import (
 	"troupe/core/kv"
 )
 
-// restore decides between restoring and recomputing, and has blocks restored to free ones.
-func (r *replica) restore(ctx actor.Context, found *located) {
-	l := r.lower
-	choice := r.choose(found)
+// restore decides whether to restore the found blocks or recompute them, and starts the restore.
+func (r *replica) restore(ctx actor.Context, found *lookupDone) {
+	l := r.kvTiers
+	choice := r.decideRestore(found)
 	if choice.Blocks == 0 {
 		found.claim()
-		found.search.unlock(nil)
-		if len(found.places) > 0 {
+		found.lookup.unlock(nil)
+		if len(found.locations) > 0 {
 			l.totals.avoided++
-			l.totals.recomputed += uint64(len(found.places))
-			l.doubt(found.places)
+			l.totals.recomputed += uint64(len(found.locations))
+			l.decayRates(found.locations)
 		}
-		found.order.answer(ctx, r, 0, choice.Why)
-		r.goOn(found.id)
-		if found.order == nil {
-			r.seekOn(found.hashes[found.have])
+		found.command.answer(ctx, r, 0, choice.Why)
+		r.unhold(found.id)
+		if found.command == nil {
+			r.wakeWaiters(found.hashes[found.have])
 		}
 		return
 	}
-	if found.order == nil {
+	if found.command == nil {
 		l.totals.restores++
 	}
-	begin := r.pool.Acquire(found.hashes[:found.have]) // so that it is not evicted for what follows it
-	c := climb{search: found.search, to: l.up, bulk: r.Bulk, findings: found.findings, within: max(choice.Recompute, restoreLeast), copied: l.Copied}
+	begin := r.pool.Acquire(found.hashes[:found.have]) // referenced, so that the restore does not evict them
+	c := restoreCopy{lookup: found.lookup, to: l.up, bulk: r.Bulk, lookupResult: found.lookupResult,
+		timeout: max(choice.Recompute, minRestoreTimeout), copied: l.OnCopied}
 	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
 		b, ok := r.pool.Allocate()
 		if !ok {
@@ -39,54 +40,59 @@ func (r *replica) restore(ctx actor.Context, found *located) {
 		}
 		c.blocks = append(c.blocks, b)
 	}
-	r.announce(ctx) // before what was evicted for them is overwritten
-	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("blocks are restored")
-	note := &restored{incarnation: r.incarnation, id: found.id, order: found.order, begin: begin, blocks: c.blocks, hashes: found.hashes[found.have:], places: found.places}
-	note.rising = r.raises(ctx, found, &c, begin)
-	supervise.Job(ctx, r.life, c.run, func(climbed climbed, err error) any {
-		note.climbed, note.err = climbed, err
+	r.publishBlocks(ctx) // before the evicted blocks are overwritten
+	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("restoring blocks")
+	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin,
+		blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
+	note.overlap = r.planRestore(ctx, found, &c, begin)
+	supervise.Job(ctx, r.life, c.run, func(result restoreResult, err error) any {
+		note.result, note.err = result, err
 		return note
 	})
 }
 
-// doubt is about the ways up that were too slow.
-func (l *lower) doubt(avoided []place) {
+// decayRates decays the rates of the tiers that a decision avoided as too slow, so that they are
+// tried again.
+func (l *kvTiers) decayRates(avoided []blockLocation) {
 	tiers := make(map[int]bool)
 	for _, p := range avoided {
-		if p.tier < len(l.paths) && !tiers[p.tier] {
+		if p.tier < len(l.pathRates) && !tiers[p.tier] {
 			tiers[p.tier] = true
-			l.paths[p.tier].Decay()
+			l.pathRates[p.tier].Decay()
 		}
 	}
 }
 
-// choose decides for a sequence that waits; for one that does not any more, against it. What was ordered is done.
-func (r *replica) choose(found *located) kv.RestoreDecision {
-	l := r.lower
-	all := kv.RestoreDecision{Blocks: len(found.places), Recompute: tierWithin, Why: "all that lies below is to be restored"}
-	if found.order != nil {
+// decideRestore decides how many of the found blocks to restore. Commands restore all. A sequence
+// that no longer waits needs none.
+func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
+	l := r.kvTiers
+	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,
+		Why: "all blocks in lower tiers are restored"}
+	if found.command != nil {
 		if all.Blocks == 0 {
-			all.Why = "no tier below has the next block"
+			all.Why = "no lower tier has the next block"
 		}
 		return all
 	}
 	if state, known := r.batch.State(found.id); !known || state == batch.Running {
-		return kv.RestoreDecision{Why: "it does not wait"}
+		return kv.RestoreDecision{Why: "the sequence no longer waits"}
 	}
-	if l.Always {
+	if l.Restore == kv.RestoreAlways {
 		return all
 	}
 	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(), Prefill: l.prefill, StepTokens: int(r.Spec.GetStepTokens()),
+	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(),
+		Prefill: l.prefillRate, StepTokens: int(r.Spec.GetStepTokens()),
 		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
 	for i, t := range l.Lower {
-		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.paths[i], Parts: l.parts()})
+		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.pathRates[i], Parts: l.parts()})
 	}
 	for _, h := range found.holders {
 		h.path.Parts = l.parts()
 		q.Paths = append(q.Paths, h.path)
 	}
-	for _, p := range found.places {
+	for _, p := range found.locations {
 		q.Sources = append(q.Sources, p.tier)
 	}
 	return q.Decide()

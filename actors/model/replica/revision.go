@@ -11,90 +11,95 @@ import (
 	"troupe/modelfile/digest"
 )
 
-// confirmed reports whether what is loaded is what its deployment serves: the files were asked for by their
-// digest, or the deployment has taken them for the revision's. Until then the replica does not serve.
-func (r *replica) confirmed() bool {
+// revisionConfirmed reports whether the loaded files are those that the deployment serves: they
+// were requested by digest, the deployment has confirmed them, or they have no digest. Until then
+// the replica does not serve.
+func (r *replica) revisionConfirmed() bool {
 	d := r.model.GetRevisionDigest()
-	return d == "" || d == r.Spec.GetRevisionDigest() || d == *r.revision
+	return d == "" || d == r.Spec.GetRevisionDigest() || d == *r.confirmedRevision
 }
 
-// onConfirm takes the deployment's word, which holds for later lives too: they adopt what is loaded.
+// onConfirm records the confirmed revision. It also holds for later incarnations, which adopt the
+// loaded weights.
 func (r *replica) onConfirm(ctx actor.Context, msg *messages.ConfirmRevision) {
-	*r.revision = msg.GetRevisionDigest()
-	if r.ready && !r.ending && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
+	*r.confirmedRevision = msg.GetRevisionDigest()
+	if r.ready && !r.stopping && r.state == messages.ReplicaState_REPLICA_STATE_LOADING {
 		r.serve(ctx)
 	}
 }
 
-// serve begins to take sequences.
+// serve starts to accept sequences.
 func (r *replica) serve(ctx actor.Context) {
-	if !r.confirmed() {
+	if !r.revisionConfirmed() {
 		return
 	}
-	r.enter(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
+	r.setState(ctx, messages.ReplicaState_REPLICA_STATE_SERVING)
 	r.advance(ctx)
-	if r.Folder != nil && r.model.GetRevisionDigest() != "" {
-		supervise.After(ctx, folderEvery, &folderNow{r.incarnation})
+	if r.CheckFolder != nil && r.model.GetRevisionDigest() != "" {
+		supervise.After(ctx, checkFolderEvery, &checkFolder{r.incarnation})
 	}
 }
 
-// folderNow and folderSeen are notes to self.
+// checkFolder and folderChecked are notes to self.
 type (
-	folderNow  struct{ incarnation uint64 }
-	folderSeen struct {
+	checkFolder   struct{ incarnation uint64 }
+	folderChecked struct {
 		incarnation uint64
 		fault       string
 	}
 )
 
-// onFolderNow looks at the folder: a replica goes on serving when its files are damaged or gone, and says so.
-func (r *replica) onFolderNow(ctx actor.Context, msg *folderNow) {
-	if msg.incarnation != r.incarnation || r.ending {
+// onCheckFolder checks the model folder. A replica whose files are damaged or missing continues to
+// serve and reports the fault.
+func (r *replica) onCheckFolder(ctx actor.Context, msg *checkFolder) {
+	if msg.incarnation != r.incarnation || r.stopping {
 		return
 	}
-	look, revision, incarnation := r.Folder, r.model.GetRevisionDigest(), r.incarnation
+	look, revision, incarnation := r.CheckFolder, r.model.GetRevisionDigest(), r.incarnation
 	supervise.Job(ctx, r.life,
 		func(context.Context) (string, error) { return look(revision), nil },
-		func(fault string, _ error) any { return &folderSeen{incarnation, fault} })
+		func(fault string, _ error) any { return &folderChecked{incarnation, fault} })
 }
 
-func (r *replica) onFolderSeen(ctx actor.Context, msg *folderSeen) {
-	if msg.incarnation != r.incarnation || r.ending {
+func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
+	if msg.incarnation != r.incarnation || r.stopping {
 		return
 	}
-	supervise.After(ctx, folderEvery, &folderNow{r.incarnation})
-	if msg.fault != r.fault {
-		r.fault = msg.fault
+	supervise.After(ctx, checkFolderEvery, &checkFolder{r.incarnation})
+	if msg.fault != r.folderFault {
+		r.folderFault = msg.fault
 		r.Log.Warn().Str("replica", r.Spec.GetName()).Str("fault", msg.fault).Msg("model folder changed")
-		r.changed(ctx)
+		r.scheduleReport(ctx)
 	}
 }
 
-// openSpace lets blocks travel where it is known of which files they are, and how they are laid out.
-func (r *replica) openSpace(l *lower) {
+// setNamespace enables offload if the revision is known. Blocks are valid only for the same files
+// and the same layout.
+func (r *replica) setNamespace(l *kvTiers) {
 	if d := r.model.GetRevisionDigest(); d != "" {
-		l.space, l.ready = kv.Root(l.down.Layout(), d, nil), true
+		l.namespace, l.ready = kv.Root(l.down.Layout(), d, nil), true
 	}
 }
 
-// otherRevision says why what was computed with files of a digest can not go on here. Files without a
-// digest are not compared.
-func (r *replica) otherRevision(computed string) *messages.Refused {
+// checkRevision returns a refusal if output computed by another revision cannot be continued here.
+// Revisions without a digest are not compared.
+func (r *replica) checkRevision(computed string) *messages.Refused {
 	own := r.model.GetRevisionDigest()
 	if computed == "" || own == "" || computed == own {
 		return nil
 	}
 	return refusal(messages.Reason_REASON_WEIGHTS_DIFFER,
 		"replica "+r.Spec.GetName()+" serves revision "+digest.Short(own)+
-			", and the sequence was begun with revision "+digest.Short(computed), retryAfter)
+			", but the sequence was started with revision "+digest.Short(computed), retryAfter)
 }
 
-// otherBase says why an adapter is not for the weights that are loaded here.
-func (r *replica) otherBase(spec *messages.AdapterSpec) *messages.Refused {
+// checkBase returns a refusal if an adapter was registered for other weights than those loaded.
+func (r *replica) checkBase(spec *messages.AdapterSpec) *messages.Refused {
 	own := r.model.GetWeightsDigest()
 	if base := spec.GetBaseDigest(); base != "" && own != "" && base != own {
 		return refusal(messages.Reason_REASON_WEIGHTS_DIFFER, "adapter "+spec.GetName()+" was registered for weights "+
-			digest.Short(base)+" of model "+r.Spec.GetModel()+", which has "+digest.Short(own)+" now; register it again", 0)
+			digest.Short(base)+" of model "+r.Spec.GetModel()+", which now has "+digest.Short(own)+
+			"; register it again", 0)
 	}
 	return nil
 }

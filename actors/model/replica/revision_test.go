@@ -17,35 +17,36 @@ const (
 	differ       = messages.Reason_REASON_WEIGHTS_DIFFER
 )
 
-// twoRevisions is a cluster whose replicas have other files.
+// twoRevisions returns a cluster whose replicas serve different revisions.
 func twoRevisions(t *testing.T) *cluster {
-	return build(&cluster{
+	return buildCluster(&cluster{
 		t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
 		revisions: map[string]string{"m-0": "one", "m-1": "two"},
 	}, roomy, roomy)
 }
 
-// TestMovesToTheSameFilesOnly: a running sequence, and with it its KV blocks, stays where its weights are.
-func TestMovesToTheSameFilesOnly(t *testing.T) {
+// TestMigrateRefusedByOtherRevision checks that a running sequence does not migrate to a replica
+// with another revision.
+func TestMigrateRefusedByOtherRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := twoRevisions(t)
 		seq := sampled(5, 60, 60)
-		want := c.alone(seq)
-		got := c.call(seq)
-		c.until("tokens", func() bool { return len(got.Output()) >= 3 })
+		want := c.reference(seq)
+		got := c.open(seq)
+		c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
 		m := c.move(c.a, c.b, got.id).GetSequences()
 		if len(m) != 1 || m[0].GetMoved() || !strings.Contains(m[0].GetDetail(), "m-1 serves revision two") ||
 			!strings.Contains(m[0].GetDetail(), "revision one") {
 			t.Errorf("%v", m)
 		}
-		c.finished(got, want)
-		c.empty()
+		c.checkOutcome(got, want)
+		c.checkEmpty()
 	})
 }
 
-// TestGoesOnWithTheSameFilesOnly: a sequence that has output is not continued with other weights; one that
-// has none is begun.
-func TestGoesOnWithTheSameFilesOnly(t *testing.T) {
+// TestSubmitRefusedByOtherRevision checks that a sequence with output is not continued with another
+// revision, and that one without output is accepted.
+func TestSubmitRefusedByOtherRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := twoRevisions(t)
 		submit := func(id, revision string, output ...uint32) *messages.SubmitSequenceResult {
@@ -59,7 +60,8 @@ func TestGoesOnWithTheSameFilesOnly(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		for id, r := range map[string]*messages.SubmitSequenceResult{
-			"same": submit("same", "two", 1), "new": submit("new", "one"), "from an earlier version": submit("before", "", 1),
+			"same": submit("same", "two", 1), "new": submit("new", "one"),
+			"from an earlier version": submit("before", "", 1),
 		} {
 			if r.GetAccepted().GetRevisionDigest() != "two" {
 				t.Errorf("%s: %v", id, r)
@@ -68,13 +70,13 @@ func TestGoesOnWithTheSameFilesOnly(t *testing.T) {
 	})
 }
 
-// TestAdapterForOtherWeights: an adapter that was registered for other weights is refused, and not loaded
-// where it is pinned.
-func TestAdapterForOtherWeights(t *testing.T) {
+// TestAdapterForOtherWeightsIsRefused checks that an adapter registered for other weights is
+// refused, and not loaded if it is pinned.
+func TestAdapterForOtherWeightsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, roomy, roomy)
 		for base, refused := range map[string]bool{sameRevision: false, "": false, "two": true} {
-			seq := with("psalms", greedy(5, 8, 4))
+			seq := withAdapter("psalms", greedy(5, 8, 4))
 			seq.AdapterSpec.BaseDigest, seq.AdapterSpec.Pinned = base, true
 			c.operator.Send(c.a.PID, &messages.SubmitSequence{RequestId: "r" + base, Sequence: seq})
 			c.settle()
@@ -85,7 +87,7 @@ func TestAdapterForOtherWeights(t *testing.T) {
 				t.Errorf("base %q: %v", base, r)
 			}
 		}
-		spec := with("psalms", greedy(5, 8, 4)).GetAdapterSpec()
+		spec := withAdapter("psalms", greedy(5, 8, 4)).GetAdapterSpec()
 		spec.BaseDigest, spec.Pinned = "two", true
 		c.operator.Send(c.b.PID, &messages.ApplyAdapter{Adapter: spec})
 		time.Sleep(5 * time.Second)
@@ -95,13 +97,13 @@ func TestAdapterForOtherWeights(t *testing.T) {
 	})
 }
 
-// TestServesWhatIsConfirmed: a replica whose files nobody has asked for by their digest waits until its
-// deployment has confirmed them, says until then what it has, and serves at once after a crash.
-func TestServesWhatIsConfirmed(t *testing.T) {
+// TestServesOnlyConfirmedRevision checks that a replica whose revision was not requested by digest
+// reports it and waits for the deployment's confirmation. After a crash it serves immediately.
+func TestServesOnlyConfirmedRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{}
+		c := &positionEngine{}
 		crash := &testkit.Crash{On: "*messages.CancelSequence", Times: 1}
-		s := play(t, c, func(n int) *messages.LoadModelResult {
+		s := newHarness(t, c, func(n int) *messages.LoadModelResult {
 			r := loaded(n)
 			r.GetLoaded().WeightsDigest, r.GetLoaded().RevisionDigest = "w", "one"
 			return r
@@ -112,7 +114,8 @@ func TestServesWhatIsConfirmed(t *testing.T) {
 		}
 		before := len(testkit.Got[*messages.ReplicaChanged](s.deploy))
 		time.Sleep(3 * time.Second)
-		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 || last().GetState() != loadingState ||
+		if n := len(testkit.Got[*messages.ReplicaChanged](s.deploy)) - before; n < 2 ||
+			last().GetState() != loadingState ||
 			last().GetRevisionDigest() != "one" || last().GetWeightsDigest() != "w" {
 			t.Errorf("%d reports, the last %v", n, last())
 		}
@@ -133,14 +136,15 @@ func TestServesWhatIsConfirmed(t *testing.T) {
 		}
 		s.submit("r", spec(3, 4))
 		time.Sleep(time.Second)
-		s.served("r", 3, 4)
+		s.checkServed("r", 3, 4)
 	})
 }
 
-// TestSaysWhatWasFound: a replica that was refused other files says which.
-func TestSaysWhatWasFound(t *testing.T) {
+// TestStatusNamesFoundRevision checks that a replica whose load was refused reports the revision
+// that was found.
+func TestStatusNamesFoundRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(t, &counter{}, func(int) *messages.LoadModelResult {
+		s := newHarness(t, &positionEngine{}, func(int) *messages.LoadModelResult {
 			return &messages.LoadModelResult{FoundRevision: "two", Outcome: &messages.LoadModelResult_Refused{
 				Refused: &messages.Refused{Reason: differ, Detail: "so it is"},
 			}}
@@ -154,15 +158,17 @@ func TestSaysWhatWasFound(t *testing.T) {
 	})
 }
 
-// TestLooksAtItsFolder: a replica whose folder is damaged or gone serves on, and says what is wrong until it is mended.
-func TestLooksAtItsFolder(t *testing.T) {
+// TestReportsFolderFault checks that a replica whose model folder is damaged or missing continues
+// to serve, and reports the fault until it is repaired.
+func TestReportsFolderFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var fault atomic.Value
 		fault.Store("")
-		c := build(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime, bulk: &bulk{chunkTime: time.Millisecond},
-			folder: func(revision string) string {
+		c := buildCluster(&cluster{t: t, settle: synctest.Wait, stepTime: stepTime,
+			bulk: &bulk{chunkTime: time.Millisecond},
+			checkFolder: func(revision string) string {
 				if revision != sameRevision {
-					t.Errorf("asked about revision %q", revision)
+					t.Errorf("checked revision %q", revision)
 				}
 				return fault.Load().(string)
 			}}, roomy, roomy)

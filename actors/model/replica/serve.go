@@ -11,53 +11,56 @@ import (
 	"troupe/messages"
 )
 
-// retryFull is what a client is told that finds the queue full.
-const retryFull = time.Second
+// retryQueueFull is the RetryAfter of refusals because of a full queue.
+const retryQueueFull = time.Second
 
 func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	id := msg.GetRequestId()
 	switch {
 	case r.state == messages.ReplicaState_REPLICA_STATE_DRAINING:
-		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)))
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_DRAINING,
+			"replica "+r.Spec.GetName()+" is draining", retryAfter)))
 		return
 	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
-		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
+		ctx.Respond(r.refuse(id, refusal(messages.Reason_REASON_NOT_READY,
+			"replica "+r.Spec.GetName()+" is not serving yet", retryAfter)))
 		return
 	}
-	if c, ok := r.calls[id]; ok && r.repoint(ctx, id, c, len(msg.GetOutput())) {
+	if c, ok := r.sequences[id]; ok && r.reattach(ctx, id, c, len(msg.GetOutput())) {
 		return
 	}
 	seq := msg.GetSequence()
-	why := r.refuseAdapter(seq)
+	why := r.checkAdapter(seq)
 	if len(msg.GetOutput()) > 0 && why == nil {
-		why = r.otherRevision(msg.GetRevisionDigest())
+		why = r.checkRevision(msg.GetRevisionDigest())
 	}
 	if why != nil {
 		ctx.Respond(r.refuse(id, why))
 		return
 	}
-	ahead, refused := r.submit(ctx, r.request(id, seq, msg.GetOutput()))
+	ahead, refused := r.submit(ctx, r.batchRequest(id, seq, msg.GetOutput()))
 	switch {
-	case refused != nil && refused.Reason == batch.Finished: // the word that it is finished was lost
+	case refused != nil && refused.Reason == batch.Finished: // the message with its Finish was lost
 		ctx.Respond(r.accept(id, 0))
 		ctx.Request(ctx.Sender(), &messages.TokensEmitted{
-			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())), Finish: finishOf(batch.Length),
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(len(msg.GetOutput())),
+			Finish: finishOf(batch.Length),
 		})
 		return
 	case refused != nil:
 		ctx.Respond(r.refuse(id, refusedByBatch(refused)))
 		return
 	}
-	r.calls[id] = &call{session: ctx.Sender(), sequence: seq, base: len(msg.GetOutput())}
+	r.sequences[id] = &activeSequence{session: ctx.Sender(), spec: seq, outputBase: len(msg.GetOutput())}
 	ctx.Respond(r.accept(id, ahead))
-	r.want(id)
-	r.wantAdapter(ctx, seq)
-	r.lookAhead(ctx)
+	r.markPending(id)
+	r.requestAdapter(ctx, seq)
+	r.lookupAhead(ctx)
 	r.advance(ctx)
 }
 
-// submit queues a request. Where the queue is full, the client with the most in it gives up its newest sequence to a
-// client with fewer.
+// submit queues a request. If the queue is full, the client with the most requests in it loses its
+// newest one to a client with fewer.
 func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused *batch.Refusal) {
 	ahead, refused = r.batch.Submit(q)
 	if refused == nil || refused.Reason != batch.QueueFull {
@@ -67,50 +70,55 @@ func (r *replica) submit(ctx actor.Context, q batch.Request) (ahead int, refused
 	if surplus == "" {
 		return 0, refused
 	}
-	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull, Detail: "the queue is full, and this client has the most requests in it; send fewer at once"})
-	if _, ok := r.calls[surplus]; ok {
+	why := refusedByBatch(&batch.Refusal{Reason: batch.QueueFull,
+		Detail: "queue is full, and this client has the most requests in it; send fewer at once"})
+	if _, ok := r.sequences[surplus]; ok {
 		r.interrupt(ctx, surplus, why)
 	}
-	r.drop(ctx, surplus, "its client has the most in a full queue")
+	r.drop(ctx, surplus, "its client has the most requests in a full queue")
 	return r.batch.Submit(q)
 }
 
-// repoint gives a sequence that runs already to the sender, and repeats what the client has not seen. It reports
-// false where the session knows more than the replica, which then starts anew.
-func (r *replica) repoint(ctx actor.Context, id string, c *call, seen int) bool {
+// reattach assigns a running sequence to the sender and repeats the tokens that the client has not
+// seen. If the session has more output than the replica, or less than it submitted at first, reattach
+// drops the sequence and reports false.
+func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen int) bool {
 	_, output, _ := r.batch.Sequence(id)
-	if seen > len(output) || seen < c.base {
-		r.drop(ctx, id, "its session submitted it anew")
+	if seen > len(output) || seen < c.outputBase {
+		r.drop(ctx, id, "its session submitted it again")
 		return false
 	}
-	r.settle(id)
+	r.markClaimed(id)
 	c.session = ctx.Sender()
 	ctx.Respond(r.accept(id, 0))
 	if seen < len(output) {
 		again := &messages.TokensEmitted{
-			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(seen), Tokens: output[seen:], CachedTokens: c.cached,
+			RequestId: id, Incarnation: r.incarnation, FirstIndex: uint32(seen), Tokens: output[seen:],
+			CachedTokens: c.cached,
 		}
 		if c.logprobs != nil {
-			again.Logprobs = c.logprobs[seen-c.base:]
+			again.Logprobs = c.logprobs[seen-c.outputBase:]
 		}
 		ctx.Request(c.session, again)
 	}
 	return true
 }
 
-// request is a sequence as the batch wants it.
-func (r *replica) request(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
+// batchRequest converts a sequence to a request of the scheduler.
+func (r *replica) batchRequest(id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: time.Now(),
-		Adapter: seq.GetAdapterSpec().Key(), Root: kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
-		Prompt: seq.GetPrompt(), Output: output,
-		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()), Stops: r.stops(seq),
+		Adapter: seq.GetAdapterSpec().Key(),
+		Root:    kv.Root(r.Spec.GetModel(), seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
+		Prompt:  seq.GetPrompt(), Output: output,
+		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()),
+		Stops:  r.stopTokens(seq),
 		Client: seq.GetClient(), Weight: seq.GetWeight(),
 	}
 }
 
-// stops are the tokens that end a sequence.
-func (r *replica) stops(seq *messages.SequenceSpec) []uint32 {
+// stopTokens returns the tokens that end a sequence.
+func (r *replica) stopTokens(seq *messages.SequenceSpec) []uint32 {
 	stops := append([]uint32(nil), seq.GetSampling().GetStopTokenIds()...)
 	if !seq.GetSampling().GetIgnoreEos() {
 		stops = append(stops, r.model.GetEos()...)
@@ -118,55 +126,57 @@ func (r *replica) stops(seq *messages.SequenceSpec) []uint32 {
 	return stops
 }
 
-// onCancel frees a sequence's blocks at once, or at the end of the step that it is in.
+// onCancel frees the blocks of a sequence immediately, or at the end of the step that it is in.
 func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 	id := msg.GetRequestId()
-	if _, ok := r.calls[id]; !ok {
+	if _, ok := r.sequences[id]; !ok {
 		return
 	}
-	r.drop(ctx, id, "it was cancelled")
-	r.changed(ctx)
+	r.drop(ctx, id, "cancelled")
+	r.scheduleReport(ctx)
 	r.advance(ctx)
 }
 
-// drop forgets a sequence, and stops it from being moved.
+// drop removes a sequence and aborts its migration.
 func (r *replica) drop(ctx actor.Context, id, why string) {
 	r.batch.Drop(id)
-	delete(r.calls, id)
-	if r.lower != nil {
-		r.lower.forget(id)
+	delete(r.sequences, id)
+	if r.kvTiers != nil {
+		r.kvTiers.forget(id)
 	}
-	r.keep(ctx, id, why)
+	r.abortIfMigrating(ctx, id, why)
 }
 
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 	status := &messages.SequenceStatus{RequestId: msg.GetRequestId()}
-	if _, ok := r.calls[msg.GetRequestId()]; ok {
+	if _, ok := r.sequences[msg.GetRequestId()]; ok {
 		state, known := r.batch.State(msg.GetRequestId())
 		_, output, _ := r.batch.Sequence(msg.GetRequestId())
-		r.settle(msg.GetRequestId())
+		r.markClaimed(msg.GetRequestId())
 		status.Known, status.State, status.OutputTokens = known, state.String(), uint32(len(output))
 	}
 	ctx.Respond(status)
 }
 
 func (r *replica) onDrain(ctx actor.Context) {
-	r.drained = ctx.Sender()
+	r.drainRequester = ctx.Sender()
 	if r.state == messages.ReplicaState_REPLICA_STATE_SERVING {
-		r.enter(ctx, messages.ReplicaState_REPLICA_STATE_DRAINING)
+		r.setState(ctx, messages.ReplicaState_REPLICA_STATE_DRAINING)
 	}
 	r.advance(ctx)
 }
 
-// interrupt ends a sequence here; its session may go on elsewhere.
+// interrupt ends a sequence on this replica. Its session may continue it elsewhere.
 func (r *replica) interrupt(ctx actor.Context, id string, why *messages.Refused) {
-	ctx.Request(r.calls[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation, Refused: why})
+	ctx.Request(r.sequences[id].session, &messages.SequenceInterrupted{RequestId: id, Incarnation: r.incarnation,
+		Refused: why})
 }
 
 func (r *replica) accept(id string, ahead int) *messages.SubmitSequenceResult {
-	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation, Outcome: &messages.SubmitSequenceResult_Accepted{
-		Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
-	}}
+	return &messages.SubmitSequenceResult{RequestId: id, Incarnation: r.incarnation,
+		Outcome: &messages.SubmitSequenceResult_Accepted{
+			Accepted: &messages.SequenceAccepted{Waiting: uint32(ahead), RevisionDigest: r.model.GetRevisionDigest()},
+		}}
 }
 
 func (r *replica) refuse(id string, why *messages.Refused) *messages.SubmitSequenceResult {
@@ -181,28 +191,30 @@ func refusal(reason messages.Reason, detail string, after time.Duration) *messag
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := &messages.ReplicaStatus{
-		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(), State: r.state, Incarnation: r.incarnation,
+		Name: r.Spec.GetName(), Model: r.Spec.GetModel(), Gpu: r.Spec.GetGpu(), Node: r.Spec.GetNode(),
+		State: r.state, Incarnation: r.incarnation,
 		Actor: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
 		Steps: r.steps, TokensIn: r.totals.tokensIn, TokensOut: r.totals.tokensOut, TokensCached: r.totals.tokensCached,
 		Preemptions: r.totals.preemptions, Loads: *r.loads, Load: r.model.GetMetrics(),
-		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(), BlockTokens: r.Spec.GetBlockTokens(),
-		MigratedIn: r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
-		SequencesNotFinite: r.totals.notFinite, NotFinite: r.numeric,
-		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(), FoundRevision: r.found,
-		FolderFault: r.fault,
+		MaxSequences: r.Spec.GetMaxSequences(), StepTokens: r.Spec.GetStepTokens(),
+		BlockTokens: r.Spec.GetBlockTokens(),
+		MigratedIn:  r.totals.migratedIn, MigratedOut: r.totals.migratedOut,
+		SequencesNotFinite: r.totals.notFinite, NotFinite: r.lastNotFinite,
+		WeightsDigest: r.model.GetWeightsDigest(), RevisionDigest: r.model.GetRevisionDigest(),
+		FoundRevision: r.foundRevision,
+		FolderFault:   r.folderFault,
 	}
 	if r.lora != nil {
-		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.held(), r.lora.counts, uint32(r.lora.desk.Pending())
+		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.list(), r.lora.counts, uint32(r.lora.pins.Pending())
 	}
-	if r.lower != nil {
-		t := r.lower.totals
+	if r.kvTiers != nil {
+		t := r.kvTiers.totals
 		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
 		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
-		s.KvRestoresOverlapped, s.KvStepsVoid = t.overlapped, t.void
-		s.KvTravels = r.lower.ready
-		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.lent
+		s.KvRestoresOverlapped, s.KvStepsAborted = t.overlapped, t.aborted
+		s.KvOffloadReady = r.kvTiers.ready
+		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.exported
 	}
-	s.Requests = r.requests()
 	if r.batch != nil {
 		kv := r.pool.Stats()
 		s.Running, s.Waiting = uint32(r.batch.Running()), uint32(r.batch.Waiting())

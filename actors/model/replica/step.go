@@ -9,101 +9,103 @@ import (
 	"troupe/messages"
 )
 
-// crashesTogether is how often a step may crash before its sequences are run one by one, to find the one that
-// crashes it.
-const crashesTogether = 2
+// maxBatchCrashes is the number of times a step may crash before its sequences run one by one, to
+// find the one that crashes it.
+const maxBatchCrashes = 2
 
-// advance starts the next step, unless one is in flight or there is nothing to do.
+// advance starts the next step, unless one is in flight or nothing is to be done.
 func (r *replica) advance(ctx actor.Context) {
-	r.askPool(ctx)
+	r.syncPins(ctx)
 	if r.step != nil || !r.ready {
 		return
 	}
-	for len(r.solo) > 0 {
-		next := r.solo[0]
-		r.solo = r.solo[1:]
+	for len(r.isolated) > 0 {
+		next := r.isolated[0]
+		r.isolated = r.isolated[1:]
 		if p, _ := r.batch.Progress(next.ID); next.Restoring && !p.Restoring {
-			continue // it is gone, and so may be what fills its blocks
+			continue // the sequence may be gone, and with it the restore that fills its blocks
 		}
-		r.run(ctx, []batch.Entry{next})
-		r.step.crashes = crashesTogether
+		r.runStep(ctx, []batch.Entry{next})
+		r.step.crashes = maxBatchCrashes
 		return
 	}
-	r.settleRestores(ctx)
-	if r.shrinking(ctx) {
+	r.applyRestores(ctx)
+	if r.advanceShrink(ctx) {
 		return
 	}
-	r.tend(ctx)
+	r.tickTiers(ctx)
 	plan, ok := r.batch.Plan(time.Now())
-	r.rejected(ctx, plan.Rejected)
-	r.askPool(ctx)
+	r.interruptRejected(ctx, plan.Rejected)
+	r.syncPins(ctx)
 	if !ok {
 		r.onIdle(ctx)
 		return
 	}
-	r.preempted(ctx, plan.Preempted)
-	r.run(ctx, plan.Entries)
+	r.onPreempted(ctx, plan.Preempted)
+	r.runStep(ctx, plan.Entries)
 }
 
-// onIdle: no sequence is left. Whoever waits for the drain learns it.
+// onIdle answers a pending drain once no sequence is left.
 func (r *replica) onIdle(ctx actor.Context) {
-	r.announce(ctx)
-	if r.drained != nil && len(r.calls) == 0 {
-		ctx.Send(r.drained, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
-		r.drained = nil
+	r.publishBlocks(ctx)
+	if r.drainRequester != nil && len(r.sequences) == 0 {
+		ctx.Send(r.drainRequester, &messages.ReplicaDrained{Replica: r.Spec.GetName()})
+		r.drainRequester = nil
 	}
 }
 
-// run tells the tier what the step overwrites, then sends it to the engine.
-func (r *replica) run(ctx actor.Context, entries []batch.Entry) {
-	r.announce(ctx)
+// runStep sends a step to the engine, after it has published the block changes: the step
+// overwrites evicted blocks.
+func (r *replica) runStep(ctx actor.Context, entries []batch.Entry) {
+	r.publishBlocks(ctx)
 	r.steps++
 	r.pool.Tick()
-	r.stepped = time.Now()
-	step := &flight{entries: entries, began: time.Now()}
+	r.lastStepAt = time.Now()
+	step := &inflightStep{entries: entries, began: time.Now()}
 	step.command = &messages.RunStep{Step: r.steps, Sequences: make([]*messages.StepSequence, len(entries))}
 	for i, e := range entries {
-		step.command.Sequences[i] = r.share(e)
-		step.prompt += r.ofPrompt(e)
+		step.command.Sequences[i] = r.stepSequence(e)
+		step.prompt += r.promptTokens(e)
 	}
 	r.totals.tokensIn += step.prompt
 	r.step = step
 	ctx.Request(r.engine, step.command)
 }
 
-// ofPrompt is how many of an entry's tokens are of its prompt: the rest was generated.
-func (r *replica) ofPrompt(e batch.Entry) uint64 {
+// promptTokens returns how many of an entry's tokens belong to the prompt; the others were
+// generated.
+func (r *replica) promptTokens(e batch.Entry) uint64 {
 	prompt, _, _ := r.batch.Sequence(e.ID)
 	return uint64(max(0, min(len(prompt)-e.Position, len(e.Tokens))))
 }
 
-// share is one sequence's part of a step, as the engine wants it.
-func (r *replica) share(e batch.Entry) *messages.StepSequence {
-	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample, Adapter: e.Adapter, Gate: r.gateOf(e)}
-	c, ok := r.calls[e.ID]
-	if !e.Sample || !ok { // a cancelled one is computed to the end of the step, for nobody
-		s.Sample = e.Sample
+// stepSequence converts one entry of a step for the engine.
+func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
+	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample,
+		Adapter: e.Adapter, Gate: r.gateOf(e)}
+	c, ok := r.sequences[e.ID]
+	if !e.Sample || !ok { // a cancelled sequence is computed to the end of the step, without a session
 		return s
 	}
-	s.Sampling = c.sequence.GetSampling()
+	s.Sampling = c.spec.GetSampling()
 	if needsHistory(s.Sampling) {
 		s.Prompt, s.Output, _ = r.batch.Sequence(e.ID)
 	}
 	if least := s.Sampling.GetMinTokens(); least > 0 {
 		if _, output, _ := r.batch.Sequence(e.ID); uint32(len(output)) < least {
-			s.Banned = r.stops(c.sequence)
+			s.Banned = r.stopTokens(c.spec)
 		}
 	}
 	return s
 }
 
-// announce tells the tier what changed in the blocks since the last time.
-func (r *replica) announce(ctx actor.Context) {
+// publishBlocks reports the block changes since the last call to the HBM tier.
+func (r *replica) publishBlocks(ctx actor.Context) {
 	evicted, committed := r.pool.Changes()
 	if len(evicted) == 0 && len(committed) == 0 {
 		return
 	}
-	r.news.Apply(evicted, committed)
+	r.announcer.Apply(evicted, committed)
 	msg := &messages.BlocksChanged{Lease: r.model.GetLease(), Committed: make([]*messages.Block, len(committed))}
 	for _, b := range evicted {
 		msg.Evicted = append(msg.Evicted, uint32(b))
@@ -114,53 +116,54 @@ func (r *replica) announce(ctx actor.Context) {
 	ctx.Send(r.HBM, msg)
 }
 
-// onEngineReady: the engine's first life, or another one after a crash that lost the step in flight. A step
-// writes nothing but its own KV slots and samples as a function of seed and position, so it is simply run again.
+// onEngineReady handles the start of the engine, or its restart after a crash that lost the step in
+// flight. A step writes only its own KV slots, and it samples as a function of seed and position.
+// It can therefore be run again.
 func (r *replica) onEngineReady(ctx actor.Context) {
-	if !r.ready && !r.ending {
+	if !r.ready && !r.stopping {
 		r.ready = true
 		r.serve(ctx)
 		return
 	}
-	if r.step == nil || r.ending {
+	if r.step == nil || r.stopping {
 		return
 	}
 	r.step.crashes++
 	entries := r.step.entries
 	switch {
-	case r.step.crashes < crashesTogether:
+	case r.step.crashes < maxBatchCrashes:
 		ctx.Request(r.engine, r.step.command)
-	case r.step.crashes == crashesTogether:
-		r.solo, r.step = entries, nil
+	case r.step.crashes == maxBatchCrashes:
+		r.isolated, r.step = entries, nil
 		r.advance(ctx)
-	default: // it crashed alone
+	default: // it crashed with a single sequence
 		r.step = nil
-		r.expel(ctx, entries[0].ID)
+		r.dropPoison(ctx, entries[0].ID)
 		r.betweenSteps(ctx)
 		r.advance(ctx)
 	}
 }
 
-// expel drops the sequence that crashes the engine.
-func (r *replica) expel(ctx actor.Context, id string) {
-	r.Log.Error().Str("request", id).Msg("sequence expelled: the engine crashes on it")
-	if _, ok := r.calls[id]; ok {
+// dropPoison drops a sequence that crashes the engine.
+func (r *replica) dropPoison(ctx actor.Context, id string) {
+	r.Log.Error().Str("request", id).Msg("sequence dropped: the engine crashes on it")
+	if _, ok := r.sequences[id]; ok {
 		r.interrupt(ctx, id, refusal(messages.Reason_REASON_ENGINE_FAILED, "the engine crashes on this request", 0))
 	}
 	r.drop(ctx, id, "the engine crashes on it")
 }
 
-func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
+func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	if r.step == nil || msg.GetStep() != r.step.command.GetStep() {
 		return
 	}
-	if void := msg.GetVoid(); void != nil {
-		r.onVoid(ctx, void)
+	if aborted := msg.GetAborted(); aborted != nil {
+		r.onStepAborted(ctx, aborted)
 		return
 	}
 	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
-	r.measure(r.step)
-	r.land(entries)
+	r.measurePrefill(r.step)
+	r.finishOverlapped(entries)
 	r.step = nil
 	sampled := make([]uint32, len(tokens))
 	for i, t := range tokens {
@@ -171,12 +174,12 @@ func (r *replica) onStepped(ctx actor.Context, msg *messages.RunStepResult) {
 	for _, e := range r.batch.Done(entries, sampled) {
 		r.emit(ctx, e, logprobs[e.ID])
 	}
-	r.changed(ctx)
+	r.scheduleReport(ctx)
 	r.betweenSteps(ctx)
 	r.advance(ctx)
 }
 
-// logprobsByID is nil where no sequence asked for log-probabilities.
+// logprobsByID returns nil if no sequence requested log-probabilities.
 func logprobsByID(entries []batch.Entry, tokens []*messages.SampledToken) map[string]*messages.TokenLogprobs {
 	var byID map[string]*messages.TokenLogprobs
 	i := 0
@@ -195,14 +198,15 @@ func logprobsByID(entries []batch.Entry, tokens []*messages.SampledToken) map[st
 	return byID
 }
 
-// emit sends a token to its session. A stop token ends the sequence and is not part of it.
+// emit sends a token to its session. A stop token ends the sequence and is not part of the output.
 func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLogprobs) {
-	c, ok := r.calls[e.ID]
+	c, ok := r.sequences[e.ID]
 	if !ok {
 		return // cancelled while the step ran
 	}
 	msg := &messages.TokensEmitted{
-		RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.Index), Finish: finishOf(e.Finish), CachedTokens: uint32(e.Cached),
+		RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.Index), Finish: finishOf(e.Finish),
+		CachedTokens: uint32(e.Cached),
 	}
 	if e.Finish != batch.Stop {
 		r.totals.tokensOut++
@@ -218,7 +222,7 @@ func (r *replica) emit(ctx actor.Context, e batch.Emission, lp *messages.TokenLo
 	}
 	ctx.Request(c.session, msg)
 	if e.Finish != batch.None {
-		r.drop(ctx, e.ID, "it finished")
+		r.drop(ctx, e.ID, "finished")
 	}
 }
 
@@ -232,7 +236,7 @@ func finishOf(f batch.Finish) messages.FinishReason {
 	return messages.FinishReason_FINISH_REASON_UNSPECIFIED
 }
 
-var reasons = map[batch.Reason]messages.Reason{
+var batchReasons = map[batch.Reason]messages.Reason{
 	batch.QueueFull:      messages.Reason_REASON_QUEUE_FULL,
 	batch.TooLong:        messages.Reason_REASON_TOO_LONG,
 	batch.Duplicate:      messages.Reason_REASON_ALREADY_EXISTS,
@@ -244,9 +248,9 @@ var reasons = map[batch.Reason]messages.Reason{
 }
 
 func refusedByBatch(r *batch.Refusal) *messages.Refused {
-	m := &messages.Refused{Reason: reasons[r.Reason], Detail: r.Detail}
+	m := &messages.Refused{Reason: batchReasons[r.Reason], Detail: r.Detail}
 	if r.Reason == batch.QueueFull {
-		return refusal(m.GetReason(), m.GetDetail(), retryFull)
+		return refusal(m.GetReason(), m.GetDetail(), retryQueueFull)
 	}
 	return m
 }

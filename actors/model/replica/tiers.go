@@ -11,131 +11,137 @@ import (
 	"troupe/messages"
 )
 
-// Tiers are the places for KV blocks below HBM.
+// Tiers configures the KV tiers below HBM.
 type Tiers struct {
-	Lower     []Tier  // the fastest first; none: nothing is offloaded
-	Watermark float64 // share of the HBM blocks above which the others are copied down ahead of need; default kv.DefaultWatermark
-	IdleSteps uint64  // after so many a block that nobody reads is copied down; default 100
-	// Always restores what lies below, also where recomputing would be faster, and where it is long looked for. For tests and measurements.
-	Always bool
-	// Remote is the tier that fetches what other replicas and nodes hold; nil: nothing is. Elsewhere reports whether there are any.
-	Remote    *actor.PID
-	Elsewhere func() bool
-	// PartBytes is the least of a block that is copied at once, so that prefill can begin before the rest; default 256 KiB. Early begins it with the restore,
-	// whatever that takes, and waits for it: for tests.
+	Lower []Tier // fastest first; empty: no offload
+	// Watermark is the share of HBM blocks above which blocks are offloaded ahead of need; default
+	// kv.DefaultWatermark.
+	Watermark float64
+	IdleSteps uint64 // steps after which an unreferenced block is offloaded; default 100
+	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
+	// kv.RestoreAlways also waits up to tierTimeout for lookups and restores.
+	Restore kv.RestorePolicy
+	// Remote is the tier that fetches blocks from other replicas and nodes. Nil: no blocks are
+	// fetched. RemoteAvailable reports whether there are other replicas or nodes.
+	Remote          *actor.PID
+	RemoteAvailable func() bool
+	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
+	// can start before the rest; default 256 KiB.
 	PartBytes int
-	Early     bool
-	// Copied is told of each block that was to be copied between HBM and a tier. Nil: nobody is.
-	Copied kvstore.Report
+	// OnCopied is called for each copy of a block between HBM and a tier, failed ones included.
+	// Nil: no calls.
+	OnCopied kvstore.Report
 }
 
-// Tier is one of them.
+// Tier is a KV tier below HBM.
 type Tier struct {
-	Name  string // "dram"
+	Name  string // such as "dram"
 	Actor *actor.PID
 	Store kvstore.Store
 }
 
 const (
-	defaultIdle  = 100
-	burstShare   = 16                     // of the HBM blocks, one part leaves at once
-	maxLooks     = 8                      // sequences whose blocks are looked for, or restored, at once
-	tierWithin   = 2 * time.Second        // a tier may take to answer
-	lookWithin   = 100 * time.Millisecond // likewise, while a sequence is held for it
-	tierRest     = time.Second            // after blocks could not be offloaded
-	restoreLeast = 20 * time.Millisecond  // a restore may take, however fast recomputing is
-	stepsTold    = 32                     // steps between two StepsDone
+	defaultIdleSteps  = 100
+	burstShare        = 16                     // the HBM blocks divided by it are the maximum of one offload
+	maxLookups        = 8                      // maximum number of concurrent lookups and restores for sequences
+	tierTimeout       = 2 * time.Second        // of a tier's answer
+	lookupTimeout     = 100 * time.Millisecond // of a tier's answer while a sequence is held for it
+	offloadBackoff    = time.Second            // after an offload that the tier did not accept
+	minRestoreTimeout = 20 * time.Millisecond  // minimum timeout of a restore, however fast recomputing is
+	stepsPerReport    = 32                     // steps between two StepsDone
 )
 
-// lower is what a replica knows of the tiers below HBM.
-type lower struct {
+// kvTiers is the state of a replica's tiers below HBM.
+type kvTiers struct {
 	Tiers
-	down, up Blocks  // a stream of its own for each direction
-	space    kv.Hash // of the revision's files and the layout of the blocks: blocks of another one are other blocks
-	ready    bool    // space is known
+	down, up  Blocks  // one copy stream per direction
+	namespace kv.Hash // of the revision's files and the layout of the blocks
+	ready     bool    // namespace is set
 
-	offloading bool
-	all        *offloadAll          // nil: only what has to leave does
-	wanting    map[string]bool      // waiting sequences whose blocks were not looked for since they began to wait
-	looks      map[string]bool      // sequences that are held until their blocks are restored
-	sought     map[kv.Hash][]string // first blocks of these, and the sequences that are held until that is over
-	located    []*located           // to be acted on between two steps
-	ended      []*restored          // likewise
-	rising     map[uint64]*rising
-	gate       uint64 // the last one
-	requests   uint64
-	told       uint64 // the step of the last StepsDone
+	offloading    bool
+	offloadAll    *offloadCommand      // nil: no OffloadBlocks command
+	pendingLookup map[string]bool      // waiting sequences that have not been looked up since they were queued
+	held          map[string]bool      // sequences held for their own lookup and restore
+	waiters       map[kv.Hash][]string // by first missing block: sequences held for another one's lookup
+	lookupsDone   []*lookupDone        // to be applied between two steps
+	restoresDone  []*restoreDone       // to be applied between two steps
+	overlaps      map[uint64]*overlap
+	lastGate      uint64 // last number of a gate
+	lastRequest   uint64
+	stepsReported uint64 // step of the last StepsDone
 
-	needs   kv.BurstEstimator // places in HBM
-	prefill kv.Rate           // tokens
-	paths   []kv.Rate         // bytes, by tier
-	loans   map[string]*loan  // request id -> blocks being sent to another replica
-	totals  tierTotals
+	burst       kv.BurstEstimator  // of block allocations in HBM
+	prefillRate kv.Rate            // tokens per second
+	pathRates   []kv.Rate          // bytes per second, by tier
+	exports     map[string]*export // by request id: blocks being sent to another replica
+	totals      tierTotals
 }
 
-// tierTotals count blocks.
+// tierTotals counts blocks, if not stated otherwise.
 type tierTotals struct {
 	offloaded, restored, recomputed uint64
-	restores, avoided               uint64 // sequences
-	fetched, fetchFailed, lent      uint64
-	overlapped                      uint64 // sequences
-	void                            uint64 // steps
+	restores, avoided               uint64 // number of sequences
+	fetched, fetchFailed, exported  uint64
+	overlapped                      uint64 // number of sequences
+	aborted                         uint64 // number of steps
 }
 
-// openTiers makes ready to copy blocks of the lease.
+// openTiers prepares the copies between the lease's blocks and the tiers.
 func (r *replica) openTiers() {
 	tiers := r.Tiers
 	if r.Bulk == nil || r.Router == nil {
 		tiers.Remote = nil
 	}
-	if tiers.Lower = r.fitting(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
+	if tiers.Lower = r.tiersThatFit(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
-	l := &lower{Tiers: tiers, wanting: make(map[string]bool), looks: make(map[string]bool), sought: make(map[kv.Hash][]string),
-		paths: make([]kv.Rate, len(tiers.Lower)), loans: make(map[string]*loan), rising: make(map[uint64]*rising)}
-	l.PartBytes = cmp.Or(l.PartBytes, partBytes)
-	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdle)
-	if l.Copied == nil {
-		l.Copied = func(string, string, int, kvstore.Move) {}
+	l := &kvTiers{Tiers: tiers, pendingLookup: make(map[string]bool), held: make(map[string]bool),
+		waiters:   make(map[kv.Hash][]string),
+		pathRates: make([]kv.Rate, len(tiers.Lower)), exports: make(map[string]*export),
+		overlaps: make(map[uint64]*overlap)}
+	l.PartBytes = cmp.Or(l.PartBytes, defaultPartBytes)
+	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdleSteps)
+	if l.OnCopied == nil {
+		l.OnCopied = func(string, string, int, kvstore.Move) {}
 	}
 	for _, open := range []*Blocks{&l.down, &l.up} {
-		blocks, err := r.Blocks(r.model.GetLease())
+		blocks, err := r.OpenBlocks(r.model.GetLease())
 		if err != nil {
 			panic(err)
 		}
 		*open = blocks
 	}
-	r.lower = l
-	r.openSpace(l)
+	r.kvTiers = l
+	r.setNamespace(l)
 }
 
-// closeTiers ends all copies: when it returns, none of this life's is under way in the blocks.
+// closeTiers ends all copies. When it returns, no copy of this incarnation accesses the blocks.
 func (r *replica) closeTiers() {
-	if r.lower != nil {
-		_, _ = r.lower.down.Close(), r.lower.up.Close() // what is in the blocks is kept by lease
-		r.lower = nil
+	if r.kvTiers != nil {
+		_, _ = r.kvTiers.down.Close(), r.kvTiers.up.Close() // the content of the blocks belongs to the lease
+		r.kvTiers = nil
 	}
 }
 
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case *offloaded:
-		r.onOffloaded(ctx, msg)
-	case *located:
-		r.onLocated(ctx, msg)
-	case *restored:
-		r.onRestored(ctx, msg)
-	case *ripe:
-		r.onRipe(ctx, msg)
+	case *offloadDone:
+		r.onOffloadDone(ctx, msg)
+	case *lookupDone:
+		r.onLookupDone(ctx, msg)
+	case *restoreDone:
+		r.onRestoreDone(ctx, msg)
+	case *overlapReady:
+		r.onOverlapReady(ctx, msg)
 	case *messages.LeaseBlocks:
-		r.onLease(ctx, msg)
+		r.onLeaseBlocks(ctx, msg)
 	case *messages.ReleaseBlocks:
-		r.onReleaseLease(msg)
-	case *returned:
-		r.onReturned(ctx, msg)
-	case *tiersRested:
-		if r.lower != nil && msg.incarnation == r.incarnation {
-			r.lower.offloading = false
+		r.onReleaseBlocks(msg)
+	case *exportDone:
+		r.onExportDone(ctx, msg)
+	case *offloadRetry:
+		if r.kvTiers != nil && msg.incarnation == r.incarnation {
+			r.kvTiers.offloading = false
 			r.advance(ctx)
 		}
 	default:
@@ -144,51 +150,51 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 	return true
 }
 
-// want says that a sequence waits, and that what it needs may lie below.
-func (r *replica) want(id string) {
-	if r.lower != nil {
-		r.lower.wanting[id] = true
+// markPending marks a waiting sequence whose blocks may be in a lower tier.
+func (r *replica) markPending(id string) {
+	if r.kvTiers != nil {
+		r.kvTiers.pendingLookup[id] = true
 	}
 }
 
-// tend does what tiers need between two steps.
-func (r *replica) tend(ctx actor.Context) {
-	l := r.lower
+// tickTiers does the tiers' work between two steps.
+func (r *replica) tickTiers(ctx actor.Context) {
+	l := r.kvTiers
 	if l == nil || !l.ready {
 		return
 	}
-	all := l.located
-	l.located = nil
+	all := l.lookupsDone
+	l.lookupsDone = nil
 	for _, found := range all {
 		r.restore(ctx, found)
 	}
-	r.beginRipe()
-	r.look(ctx)
+	r.startReady()
+	r.lookupNext(ctx)
 	if len(l.Lower) == 0 {
 		return
 	}
 	blocks := r.pool.Stats()
-	if l.needs.Observe(r.steps, blocks.Allocations); !l.offloading {
-		r.offload(ctx, r.pool.SelectOffload(l.needs.Watermark(l.Watermark, blocks.Blocks), r.burst()))
+	if l.burst.Observe(r.steps, blocks.Allocations); !l.offloading {
+		r.offload(ctx, r.pool.SelectOffload(l.burst.Watermark(l.Watermark, blocks.Blocks), r.burst()))
 	}
-	if r.steps-l.told >= stepsTold {
+	if r.steps-l.stepsReported >= stepsPerReport {
 		for _, t := range l.Lower {
-			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.told)})
+			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.stepsReported)})
 		}
-		l.told = r.steps
+		l.stepsReported = r.steps
 		if !l.offloading {
 			r.offload(ctx, r.pool.SelectIdle(l.IdleSteps, r.burst()))
 		}
 	}
-	r.offloadMore(ctx)
+	r.continueOffloadAll(ctx)
 }
 
-// measure learns from a step that prefilled how fast that is.
-func (r *replica) measure(step *flight) {
+// measurePrefill updates the prefill rate from a step with a prefill.
+func (r *replica) measurePrefill(step *inflightStep) {
 	tokens, prefills := 0, false
 	for _, e := range step.entries {
 		if e.Restoring {
-			return // it may have waited
+			return // the step may have waited at a gate
 		}
 		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
 	}
@@ -197,7 +203,7 @@ func (r *replica) measure(step *flight) {
 	}
 	took := time.Since(step.began)
 	r.batch.Observe(tokens, took)
-	if r.lower != nil {
-		r.lower.prefill.Add(float64(tokens), took)
+	if r.kvTiers != nil {
+		r.kvTiers.prefillRate.Add(float64(tokens), took)
 	}
 }

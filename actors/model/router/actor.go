@@ -67,7 +67,7 @@ type router struct {
 	peers            map[string]*peer                      // the other nodes by name
 	leaving          map[string]bool                       // nodes that are shutting down
 	tiers            map[tierName]*messages.TierAnnounced  // last announcement of each, without its blocks
-	tierBlocks       *route.Holders                        // by tierName.String
+	tierBlocks       *route.BlockIndex                     // by tierName.String
 
 	sequence     uint64                    // of the last announcement
 	pendingDelta *messages.RoutesAnnounced // changes since the last announcement
@@ -92,7 +92,7 @@ type replica struct {
 type peer struct {
 	member            *messages.Member
 	pid               *actor.PID
-	deltas            route.Feed
+	deltas            route.DeltaStream
 	snapshotRequested time.Time // time of the last request
 	lastHeard         time.Time // zero: nothing since the connection broke
 	watched           bool      // until the connection breaks
@@ -138,7 +138,7 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onTierAnnounced(msg)
 	case *messages.FindBlocks:
 		r.onFindBlocks(ctx, msg)
-	case *messages.GetTable:
+	case *messages.GetClusterView:
 		ctx.Respond(r.clusterView())
 	case *messages.GetExplanation:
 		ctx.Respond(r.decisions.explain(msg.GetRequestId(), r.Node))
@@ -149,11 +149,11 @@ func (r *router) onStarted(ctx actor.Context) {
 	r.models = make(map[string]*modelRoutes)
 	r.deploymentStatus = make(map[string]*messages.DeploymentStatus)
 	r.peers = make(map[string]*peer)
-	r.tiers, r.tierBlocks = make(map[tierName]*messages.TierAnnounced), route.NewHolders()
+	r.tiers, r.tierBlocks = make(map[tierName]*messages.TierAnnounced), route.NewBlockIndex()
 	r.decisions = newDecisionLog(loggedRequests)
 	r.pendingDelta = r.newDelta(ctx)
 	ctx.Request(r.Replicas, &messages.ListReplicas{})
-	ctx.Request(r.Deployments, &messages.GetDesired{})
+	ctx.Request(r.Deployments, &messages.GetDeploymentSpec{})
 	for _, tier := range r.Tiers {
 		ctx.Request(tier, &messages.GetSlots{})
 	}

@@ -13,7 +13,7 @@ import (
 func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
 		n := w.start("n1", crash.Middleware)
 		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "other"}, Revision: 8})
 		w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "short"}, Revision: 9})
@@ -23,7 +23,7 @@ func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 			n.cache.Find("short") != nil {
 			t.Errorf("stored: %v, %v, %v", n.cache.Find("m"), n.cache.Find("other"), n.cache.Find("short"))
 		}
-		w.client.Send(n.PID, &messages.GetTable{})
+		w.client.Send(n.PID, &messages.GetClusterView{})
 		synctest.Wait()
 		if crash.Crashed() != 1 || n.cache.Find("m") == nil {
 			t.Error("no crash, or the cache is empty after it")

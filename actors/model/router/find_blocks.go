@@ -26,7 +26,7 @@ func (r *router) applyTier(node string, msg *messages.TierAnnounced) {
 	if msg.GetSnapshot() {
 		r.tierBlocks.Remove(name.String())
 	}
-	r.tierBlocks.Blocks(name.String(), msg.GetEvicted(), msg.GetCommitted())
+	r.tierBlocks.Update(name.String(), msg.GetEvicted(), msg.GetCommitted())
 }
 
 func (r *router) forgetTiers(node string) {
@@ -42,7 +42,7 @@ func (r *router) forgetTiers(node string) {
 func (r *router) localTiers() (all []*messages.TierAnnounced) {
 	for name, t := range r.tiers {
 		if name.node == r.Node {
-			held := r.tierBlocks.Held(name.String())
+			held := r.tierBlocks.BlocksOf(name.String())
 			all = append(all, &messages.TierAnnounced{
 				Name: t.GetName(), Actor: t.GetActor(), Committed: held[:min(len(held), snapshotBlocks)],
 				Snapshot: true,
@@ -63,13 +63,13 @@ func (r *router) onFindBlocks(ctx actor.Context, msg *messages.FindBlocks) {
 	blocks, inTiers := msg.GetBlocks()[:n], msg.GetInTiers()[:n]
 	for i := 0; len(result.GetHeld()) < maxRuns; {
 		run := &messages.BlocksHeld{First: uint32(i)}
-		name, n := r.tierBlocks.Longest(inTiers[i:], msg.GetRequestId(),
+		name, n := r.tierBlocks.LongestPrefix(inTiers[i:], msg.GetRequestId(),
 			func(name string) bool { return remote[name] != nil })
 		if n > 0 {
 			run.Name, run.Node, run.Holder, run.Blocks = name, remote[name].node, remote[name].actor, uint32(n)
 		}
 		if t != nil {
-			name, m := t.routes.Longest(blocks[i:], msg.GetRequestId(), func(name string) bool {
+			name, m := t.routes.LongestPrefix(blocks[i:], msg.GetRequestId(), func(name string) bool {
 				return name != msg.GetReplica() && !r.peers[t.replicas[name].node].isSilent()
 			})
 			if m > 0 && m >= n {

@@ -44,7 +44,7 @@ func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted 
 func TestFindBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
 		a, b := w.start("a", crash.Middleware), w.start("b")
 		w.setMembers(a, b)
 		w.announce(a, "m-0", nil)
@@ -90,7 +90,7 @@ func TestFindBlocks(t *testing.T) {
 			t.Error("no delta was dropped")
 		}
 
-		w.client.Send(a.PID, &messages.GetTable{})
+		w.client.Send(a.PID, &messages.GetClusterView{})
 		w.pass(2 * time.Second)
 		if expect(a, "m-0", 2, "0+2 dram on b (b-dram)"); crash.Crashed() == 0 {
 			t.Error("no crash")

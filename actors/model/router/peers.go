@@ -43,7 +43,7 @@ func (r *router) notifySynced() {
 		return
 	}
 	for _, p := range r.peers {
-		if !p.deltas.Known() {
+		if !p.deltas.Synced() {
 			return
 		}
 	}
@@ -100,10 +100,10 @@ func (r *router) onRoutesAnnounced(ctx actor.Context, msg *messages.RoutesAnnoun
 	}
 	p.lastHeard, p.watched = time.Now(), true
 	switch p.deltas.Apply(msg.GetIncarnation(), msg.GetSequence(), msg.GetSnapshot()) {
-	case route.FeedAsk:
+	case route.DeltaResync:
 		r.requestSnapshot(ctx, p)
 		return
-	case route.FeedIgnore:
+	case route.DeltaIgnore:
 		return
 	}
 	if msg.GetSnapshot() {
@@ -140,7 +140,7 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 	for _, t := range r.models {
 		for name, m := range t.replicas {
 			if m.node == r.Node {
-				held := t.routes.Held(name)
+				held := t.routes.BlocksOf(name)
 				all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
 					Status: m.status, Committed: held[:min(len(held), snapshotBlocks)], Snapshot: true,
 				})
@@ -181,10 +181,10 @@ func (r *router) applyReplica(node string, a *messages.ReplicaAnnounced) {
 		Adapters: residences(s.GetAdapters()),
 	})
 	if a.GetSnapshot() {
-		t.routes.Reset(name, a.GetCommitted())
+		t.routes.ResetBlocks(name, a.GetCommitted())
 		return
 	}
-	t.routes.Blocks(name, a.GetEvicted(), a.GetCommitted())
+	t.routes.UpdateBlocks(name, a.GetEvicted(), a.GetCommitted())
 }
 
 // residences returns the tiers in which a replica holds its adapters, without those on disk. An

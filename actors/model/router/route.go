@@ -58,7 +58,7 @@ func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence)
 func (r *router) weightsReplaced(msg *messages.RouteSequence, t *modelRoutes) bool {
 	outputRevision, stored := msg.GetRevisionDigest(), r.Cache.Find(msg.GetModel()).GetSpec()
 	return outputRevision != "" && stored.GetRevisionDigest() != "" && stored.GetRevisionDigest() != outputRevision &&
-		!t.routes.Has(outputRevision)
+		!t.routes.HasRevision(outputRevision)
 }
 
 // avoided returns the replicas that a request goes to only if no other one serves: those that its
@@ -159,8 +159,8 @@ func (r *router) status(name string) *messages.DeploymentStatus {
 func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
 // clusterView returns everything that the router knows.
-func (r *router) clusterView() *messages.Table {
-	all := &messages.Table{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
+func (r *router) clusterView() *messages.ClusterView {
+	all := &messages.ClusterView{Sessions: map[string]uint32{r.Node: uint32(r.Sessions())}}
 	names := make(map[string]bool)
 	for _, name := range r.Cache.names() {
 		names[name] = true

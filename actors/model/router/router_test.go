@@ -264,18 +264,18 @@ func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 func TestRestartRecoversRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
-		crash := &testkit.Crash{On: "*messages.GetTable", Times: 1}
+		crash := &testkit.Crash{On: "*messages.GetClusterView", Times: 1}
 		a, b := w.start("a", crash.Middleware), w.start("b")
 		w.setMembers(a, b)
 		w.announce(b, "m-0", nil)
 		w.announce(a, "m-1", nil)
-		w.client.Send(a.PID, &messages.GetTable{})
+		w.client.Send(a.PID, &messages.GetClusterView{})
 		w.pass(time.Second)
-		// the replies to GetDesired
+		// the replies to GetDeploymentSpec
 		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}})
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
-		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDesired](w.store)) < 3 ||
+		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDeploymentSpec](w.store)) < 3 ||
 			len(testkit.Got[*messages.ListReplicas](w.group)) < 3 {
 			t.Error("no crash, or no query after it")
 		}

@@ -13,34 +13,34 @@ import (
 	"troupe/testkit"
 )
 
-// least tries every eviction and returns the minimum number of loads.
-func least(trace []request, there []string, capacity int) int {
+// minLoads tries every eviction and returns the minimum number of loads.
+func minLoads(trace []request, there []string, capacity int) int {
 	if len(trace) == 0 {
 		return 0
 	}
 	if slices.Contains(there, trace[0].adapter) {
-		return least(trace[1:], there, capacity)
+		return minLoads(trace[1:], there, capacity)
 	}
 	if len(there) < capacity {
-		return 1 + least(trace[1:], append(slices.Clone(there), trace[0].adapter), capacity)
+		return 1 + minLoads(trace[1:], append(slices.Clone(there), trace[0].adapter), capacity)
 	}
 	best := math.MaxInt
 	for i := range there {
 		next := slices.Clone(there)
 		next[i] = trace[0].adapter
-		best = min(best, 1+least(trace[1:], next, capacity))
+		best = min(best, 1+minLoads(trace[1:], next, capacity))
 	}
 	return best
 }
 
-func TestOptimum(t *testing.T) {
+func TestOptimumIsMinimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var trace []request
 		for range 12 {
 			trace = append(trace, request{adapter: name(r.IntN(5))})
 		}
-		if got, want := optimum(trace, 2, 0), least(trace, nil, 2); got != want {
+		if got, want := optimum(trace, 2, 0), minLoads(trace, nil, 2); got != want {
 			t.Fatalf("%v: %d loads, want %d", trace, got, want)
 		}
 		if lru(trace, 2, 0) < optimum(trace, 2, 0) {
@@ -48,17 +48,17 @@ func TestOptimum(t *testing.T) {
 		}
 	}
 	abc := []request{
-		{
-			adapter: "a",
-		}, {adapter: "b"}, {adapter: "a"}, {adapter: "c"}, {adapter: "a"}, {adapter: "b", at: time.Second},
+		{adapter: "a"}, {adapter: "b"}, {adapter: "a"}, {adapter: "c"}, {adapter: "a"},
+		{adapter: "b", at: time.Second},
 	}
 	if lru(abc, 2, 0) != 4 || lru(abc, 2, time.Second) != 1 {
 		t.Errorf("LRU loads %d, %d of them late", lru(abc, 2, 0), lru(abc, 2, time.Second))
 	}
 }
 
-// TestOnline: the bound equals the load rate of a cache of the most popular adapters.
-func TestOnline(t *testing.T) {
+// TestOnlineBound checks that the bound equals the load rate of a cache of the most popular
+// adapters.
+func TestOnlineBound(t *testing.T) {
 	l := Load{Adapters: 50, PerSecond: 100, Zipf: 1.2, Prompt: 1, Output: 1, Length: 10 * time.Minute}
 	trace, loads, extra := l.trace(3), 0, ""
 	for _, r := range trace {
@@ -72,10 +72,11 @@ func TestOnline(t *testing.T) {
 	}
 }
 
-var small = Setting{Model: llama7B, Rank: 8, Resident: 4, Sequences: 16, StepTokens: 512, Waiting: 100}
+var smallSetting = Setting{Model: llama7B, Rank: 8, Resident: 4, Sequences: 16, StepTokens: 512, Waiting: 100}
 
-// TestRun: every strategy computes every token, and a run depends only on its trace.
-func TestRun(t *testing.T) {
+// TestStrategiesFinishEveryRequest checks that every strategy computes every token, and that a run
+// depends only on its trace.
+func TestStrategiesFinishEveryRequest(t *testing.T) {
 	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: 20 * time.Second}.trace(1)
 	tokens := 0
 	for _, r := range trace {
@@ -83,10 +84,10 @@ func TestRun(t *testing.T) {
 	}
 	var visible []float64
 	for _, strategy := range strategies {
-		s := small
+		s := smallSetting
 		s.Policy, s.Popular = strategy.policy, strategy.popular
 		r := newRun(s, trace)
-		r.toEnd()
+		r.finish()
 		o := r.outcome()
 		if r.tokens != tokens || len(o.first) != len(trace) || o.Refused != 0 {
 			t.Errorf(
@@ -119,10 +120,10 @@ func distinctOf(trace []request) map[string]bool {
 	return distinct(all)
 }
 
-// TestColdStart: if a request's adapter is on disk, its first token takes a load and a step. Beside
+// TestColdStart checks that a first token takes a load and a step if the adapter is on disk. Beside
 // other requests, the step in flight hides the load.
 func TestColdStart(t *testing.T) {
-	s := small
+	s := smallSetting
 	s.Policy = lora.Policy{Lookahead: 10}
 	l := s.Model.Layout(s.Rank)
 	cold := simulate(s, []request{{0, "a", 10, 1}, {time.Second, "a", 10, 1}})
@@ -130,22 +131,21 @@ func TestColdStart(t *testing.T) {
 	if want := []time.Duration{step, load + step}; !slices.Equal(cold.first, want) {
 		t.Errorf("first tokens after %v, want %v", cold.first, want)
 	}
-	if r := newRun(s, []request{{0, "a", 10, 1}}); r.toEnd() != 1 {
+	if r := newRun(s, []request{{0, "a", 10, 1}}); r.finish() != 1 {
 		t.Errorf("%d visible cold starts", r.visible)
 	}
 	beside := newRun(s, []request{{0, "a", 10, 100}, {100 * time.Millisecond, "b", 10, 1}})
-	if beside.toEnd() != 1 {
+	if beside.finish() != 1 {
 		t.Errorf("%d visible cold starts, though a step of %s hides a load of %s", beside.visible, step, load)
 	}
 }
 
-// TestFragmentation: pages never fail while enough bytes are free, and waste at most the last page
-// of each adapter.
+// TestFragmentation checks that pages never fail while enough bytes are free, and waste at most the
+// last page of each adapter.
 func TestFragmentation(t *testing.T) {
-	for i, s := range stores {
-		pages, whole := s.fragment(newPaged(s.memory), 1), s.fragment(
-			contiguous{lora.NewFirstFit(s.memory), s.memory}, 1,
-		)
+	for i, s := range memories {
+		pages := s.fragment(newPaged(s.memory), 1)
+		whole := s.fragment(contiguous{lora.NewFirstFit(s.memory), s.memory}, 1)
 		if pages.failures != 0 || pages.external != 0 || pages.internal <= 0 {
 			t.Errorf("%s %v, pages: %+v", s.Name, s.ranks, pages)
 		}
@@ -158,34 +158,23 @@ func TestFragmentation(t *testing.T) {
 	}
 }
 
-// TestOrders: knowing the future is best, and knowing the popularity is no worse than estimating
-// it.
-func TestOrders(t *testing.T) {
+// TestEvictionOrders checks that knowing the future is best, and that knowing the popularity is no
+// worse than estimating it.
+func TestEvictionOrders(t *testing.T) {
 	trace := Load{Adapters: 20, PerSecond: 20, Zipf: 1.1, Prompt: 50, Output: 20, Length: time.Minute}.trace(1)
-	s := small
+	s := smallSetting
 	s.Policy = strategies[2].policy
 	lru, lfu, known, future := s, s, s, s
 	lru.HalfLife, lfu.HalfLife, known.Order, future.Order = time.Second, time.Hour, byPopularity, byNextRequest
-	l, f, k, n := simulate(
-		lru,
-		trace,
-	).Loads, simulate(
-		lfu,
-		trace,
-	).Loads, simulate(
-		known,
-		trace,
-	).Loads, simulate(
-		future,
-		trace,
-	).Loads
+	l, f := simulate(lru, trace).Loads, simulate(lfu, trace).Loads
+	k, n := simulate(known, trace).Loads, simulate(future, trace).Loads
 	if n >= k || k > f || f >= l {
 		t.Errorf("loads per second: LRU %.2f, LFU %.2f, known popularity %.2f, known future %.2f", l, f, k, n)
 	}
 	early := s
 	early.Streamed = true
 	if a, b := simulate(early, trace), simulate(s, trace); a.Visible >= b.Visible || a.Mean >= b.Mean {
-		t.Errorf("when the first layer is there: %+v visible, %s; all: %+v, %s", a.Visible, a.Mean, b.Visible, b.Mean)
+		t.Errorf("after the first layer: %+v visible, %s; after all: %+v, %s", a.Visible, a.Mean, b.Visible, b.Mean)
 	}
 }
 

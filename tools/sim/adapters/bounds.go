@@ -45,11 +45,11 @@ func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 		seen[trace[i].adapter] = i
 	}
 	there := map[string]int{} // adapter → index of its next request
-	var order farthest        // may contain outdated entries
+	var order farthestFirst   // may contain outdated entries
 	for i, r := range trace {
 		if _, ok := there[r.adapter]; !ok {
 			for len(there) == capacity {
-				e := heap.Pop(&order).(need)
+				e := heap.Pop(&order).(nextUse)
 				if at, ok := there[e.adapter]; ok && at == e.at {
 					delete(there, e.adapter)
 				}
@@ -59,7 +59,7 @@ func optimum(trace []request, capacity int, from time.Duration) (loads int) {
 			}
 		}
 		there[r.adapter] = next[i]
-		heap.Push(&order, need{r.adapter, next[i]})
+		heap.Push(&order, nextUse{r.adapter, next[i]})
 	}
 	return loads
 }
@@ -79,19 +79,19 @@ func (l Load) online(capacity int) float64 {
 	return l.PerSecond * (rest - squares/rest) / all
 }
 
-type need struct {
+type nextUse struct {
 	adapter string
 	at      int
 }
 
-// farthest is a heap of needs, the farthest first.
-type farthest []need
+// farthestFirst is a heap of needs, the farthestFirst first.
+type farthestFirst []nextUse
 
-func (f farthest) Len() int           { return len(f) }
-func (f farthest) Less(i, j int) bool { return f[i].at > f[j].at }
-func (f farthest) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *farthest) Push(n any)        { *f = append(*f, n.(need)) }
-func (f *farthest) Pop() any {
+func (f farthestFirst) Len() int           { return len(f) }
+func (f farthestFirst) Less(i, j int) bool { return f[i].at > f[j].at }
+func (f farthestFirst) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *farthestFirst) Push(n any)        { *f = append(*f, n.(nextUse)) }
+func (f *farthestFirst) Pop() any {
 	old := *f
 	n := old[len(old)-1]
 	*f = old[:len(old)-1]

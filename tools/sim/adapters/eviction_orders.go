@@ -21,10 +21,12 @@ var orders = []struct {
 	{"popularity halves in 1 s: nearly LRU", func(s *Setting) { s.HalfLife = time.Second }},
 	{"… in 10 s", func(s *Setting) { s.HalfLife = 10 * time.Second }},
 	{"… in 10 min: nearly LFU", func(s *Setting) { s.HalfLife = 10 * time.Minute }},
-	{"it knows how popular each adapter is", func(s *Setting) { s.Order = byPopularity }},
-	{"it knows the future", func(s *Setting) { s.Order = byNextRequest }},
-	{"the pool's, and a step may begin when an adapter's first layer is there (not " +
-		"built)", func(s *Setting) { s.Streamed = true }},
+	{"known popularity of each adapter", func(s *Setting) { s.Order = byPopularity }},
+	{"known future", func(s *Setting) { s.Order = byNextRequest }},
+	{
+		"the pool's, and a step may begin after an adapter's first layer (not implemented)",
+		func(s *Setting) { s.Streamed = true },
+	},
 }
 
 // byPopularity evicts the adapter with the lowest request rate, by the true probabilities.
@@ -40,7 +42,7 @@ func byNextRequest(r *run) lora.Order {
 	}
 	next := func(adapter string) int {
 		all := requests[adapter]
-		if i := sort.SearchInts(all, r.coming); i < len(all) {
+		if i := sort.SearchInts(all, r.nextRequest); i < len(all) {
 			return all[i]
 		}
 		return len(r.trace)

@@ -21,14 +21,14 @@ type fragmentation struct {
 
 const cycles = 10_000
 
-// stores are the simulated memories and the adapters loaded into them.
-var stores = []store{
+// memories are the simulated memories and the adapters loaded into them.
+var memories = []adapterMemory{
 	{llama70B, []int{8, 16, 32, 64}, 12 << 30},
 	{llama8B, []int{8, 16, 32, 64}, 2 << 30},
 	{kjv, []int{4, 8, 16, 32}, 64 << 20},
 }
 
-type store struct {
+type adapterMemory struct {
 	Model
 	ranks  []int
 	memory int64
@@ -83,7 +83,7 @@ type resident struct {
 }
 
 // fragment loads adapters of mixed ranks, drawn uniformly, and evicts random ones to make room.
-func (s store) fragment(a allocator, seed uint64) (f fragmentation) {
+func (s adapterMemory) fragment(a allocator, seed uint64) (f fragmentation) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	var layouts []*lora.Layout
 	for _, rank := range s.ranks {
@@ -137,7 +137,7 @@ so pages meet the aim for adapters of more than fifty pages, and cannot for smal
 | adapters | memory | failures | with internal waste | external | internal | residents | aims |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 `, cycles, seeds)
-	for _, s := range stores {
+	for _, s := range memories {
 		for _, kind := range []struct {
 			name string
 			make func() allocator
@@ -158,21 +158,9 @@ so pages meet the aim for adapters of more than fifty pages, and cannot for smal
 			}
 			fmt.Fprintf(
 				&b,
-				"| %s, ranks %v, in %d MiB | %s | %s | %s | %s | %s | %s | %s "+
-					"|\n",
-				s.Name,
-				s.ranks,
-				s.memory>>20,
-				kind.name,
-				spread(failures, "%.0f"),
-				spread(
-					unused,
-					"%.0f",
-				),
-				spread(external, "%.1f %%"),
-				spread(internal, "%.2f %%"),
-				spread(residents, "%.1f"),
-				met,
+				"| %s, ranks %v, in %d MiB | %s | %s | %s | %s | %s | %s | %s |\n",
+				s.Name, s.ranks, s.memory>>20, kind.name, spread(failures, "%.0f"), spread(unused, "%.0f"),
+				spread(external, "%.1f %%"), spread(internal, "%.2f %%"), spread(residents, "%.1f"), met,
 			)
 		}
 	}

@@ -34,11 +34,11 @@ func Write(dir, arena string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	made, err := madeUp(dir)
+	made, err := generatedTable(dir)
 	if err != nil {
 		return err
 	}
-	real, err := fromTrace(arena)
+	real, err := traceTable(arena)
 	if err != nil {
 		return err
 	}
@@ -67,46 +67,34 @@ func describe(s Setting) string {
 	l := s.Model.Layout(s.Rank)
 	return fmt.Sprintf(
 		`
-%s: %.1f TB/s and %.0f TFLOP/s achieved per GPU, %s fixed per step; link %.0f GB/s, and %s per load.
+%s: %.1f TB/s and %.0f TFLOP/s achieved per GPU, %s fixed per step;
+link %.0f GB/s, and %s per load.
 Adapters of rank %d for q, k, v and o: %.1f MB, %d pages, %s to load; %d fit on the device.
 At most %d sequences and %d tokens per step, and %d waiting requests; age limit 500 ms.
 Popularity halves in 60 s; a request protects its adapter for 5 s from eviction for a prefetch.
 `,
-		s.Model.Name,
-		s.Model.Bandwidth/1e12,
-		s.Model.Arithmetic/1e12,
-		s.Model.Fixed,
-		s.Model.Link/1e9,
-		s.Model.PerLoad,
-		s.Rank,
-		float64(
-			l.Bytes(),
-		)/1e6,
-		l.Pages(),
-		s.Model.load(l.Bytes()).Round(10*time.Microsecond),
-		s.Resident,
-		s.Sequences,
-		s.StepTokens,
-		s.Waiting,
+		s.Model.Name, s.Model.Bandwidth/1e12, s.Model.Arithmetic/1e12, s.Model.Fixed, s.Model.Link/1e9, s.Model.PerLoad,
+		s.Rank, float64(l.Bytes())/1e6, l.Pages(), s.Model.load(l.Bytes()).Round(10*time.Microsecond), s.Resident,
+		s.Sequences, s.StepTokens, s.Waiting,
 	)
 }
 
-const tableHead = `
-| strategy | first token, mean | p99 | tokens/s | loads/s | of the optimum | cold starts/s | visible/s | ahead/s | refused |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
-`
+const tableHead = "\n| strategy | first token, mean | p99 | tokens/s | loads/s | of the optimum | " +
+	"cold starts/s | visible/s | ahead/s | refused |\n" +
+	"| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
 
-// madeUp returns the table of a thousand generated adapters.
-func madeUp(dir string) (string, error) {
+// generatedTable returns the table of a thousand generated adapters.
+func generatedTable(dir string) (string, error) {
 	s := Setting{
 		Model: llama70B, Rank: 16, Resident: 76, Sequences: 128, StepTokens: 2048, Waiting: 1000, From: time.Minute,
 	}
-	span := (thousand.Length - s.From).Seconds()
+	load := thousandAdapters
+	span := (load.Length - s.From).Seconds()
 	var least, recent []float64
 	var traces [][]request
 	outcomes := make([][]Outcome, len(strategies))
 	for seed := range uint64(seeds) {
-		trace := thousand.trace(seed + 1)
+		trace := load.trace(seed + 1)
 		traces = append(traces, trace)
 		least = append(least, float64(optimum(trace, s.Resident, s.From))/span)
 		recent = append(recent, float64(lru(trace, s.Resident, s.From))/span)
@@ -122,8 +110,7 @@ func madeUp(dir string) (string, error) {
 %s
 Load: %d adapters, %.0f requests per second (Poisson), Zipf %.1f, prompts of %.0f and outputs of %.0f tokens on average
 (exponential), %s, of which the first %s is not counted. %d seeds: means, with minimum and maximum in brackets.
-`, describe(s), thousand.Adapters, thousand.PerSecond, thousand.Zipf, thousand.Prompt, thousand.Output,
-		thousand.Length, s.From, seeds)
+`, describe(s), load.Adapters, load.PerSecond, load.Zipf, load.Prompt, load.Output, load.Length, s.From, seeds)
 	b.WriteString(tableHead)
 	var names []string
 	var first []Outcome
@@ -140,14 +127,14 @@ A cache that knows the popularity of each adapter, but not the future, needs at 
 ![distributions of the time to first token](adapters.svg)
 
 Seed 1.
-`, spread(recent, "%.1f"), spread(least, "%.1f"), thousand.online(s.Resident), thousand.online(s.Resident)/mean(least),
+`, spread(recent, "%.1f"), spread(least, "%.1f"), load.online(s.Resident), load.online(s.Resident)/mean(least),
 		aims(outcomes, least))
 	b.WriteString(orderTable(s, traces, least))
 	return b.String(), draw(filepath.Join(dir, "adapters.svg"), names, first)
 }
 
-// fromTrace returns the table of the arena trace.
-func fromTrace(path string) (string, error) {
+// traceTable returns the table of the arena trace.
+func traceTable(path string) (string, error) {
 	trace, err := readTrace(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "\n## A recorded trace\n\nLeft out: the trace is missing.\n", nil
@@ -162,7 +149,7 @@ func fromTrace(path string) (string, error) {
 	fmt.Fprintf(&b, `
 ## A recorded trace
 %s
-Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s, as it is; one run, since nothing in it is drawn.
+Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s; one run, since nothing is random.
 `, describe(s), len(trace), span)
 	b.WriteString(tableHead)
 	var outcomes [][]Outcome
@@ -172,7 +159,7 @@ Load: the trace arena-multilora, %d requests for 27 adapters in %.0f s, as it is
 		b.WriteString(line(strategy.name, outcomes[len(outcomes)-1], []float64{least}))
 	}
 	s.Policy, s.Popular, s.Order = strategies[2].policy, strategies[2].popular, byNextRequest
-	b.WriteString(line("… and prefetch, if it knew the future", []Outcome{simulate(s, trace)}, []float64{least}))
+	b.WriteString(line("… and prefetch, known future", []Outcome{simulate(s, trace)}, []float64{least}))
 	fmt.Fprintf(
 		&b, "\nLRU: %.3f loads per second. Optimum: %.3f.\n%s\n", float64(lru(trace, s.Resident, 0))/span, least,
 		aims(outcomes, []float64{least}),
@@ -196,11 +183,9 @@ func aims(outcomes [][]Outcome, least []float64) string {
 		return cmp.Or(strings.Join(names, "; "), "none")
 	}
 	return fmt.Sprintf(
-		"Aim: loads within 1.15 of the optimum. Met by: %s. Aim: fewer than 0.1 visible cold starts "+
+		"Aim: loads within 1.15 of the optimum. Met by: %s.\nAim: fewer than 0.1 visible cold starts\n"+
 			"per second. Met by: %s.",
-		meet(
-			func(i int, o Outcome) bool { return o.Loads <= 1.15*least[i] },
-		),
+		meet(func(i int, o Outcome) bool { return o.Loads <= 1.15*least[i] }),
 		meet(func(_ int, o Outcome) bool { return o.Visible < 0.1 }),
 	)
 }

@@ -26,7 +26,7 @@ type Setting struct {
 	Streamed bool                    // a step may start when an adapter's first layer is loaded
 }
 
-const every = 100 * time.Millisecond
+const tickInterval = 100 * time.Millisecond
 
 // Outcome is the result of a run; rates are per second.
 type Outcome struct {
@@ -46,12 +46,12 @@ type run struct {
 	layout    *lora.Layout
 
 	now, linkFree, stepEnd, tick time.Duration
-	coming                       int // index of the next request
-	copies                       []finished
+	nextRequest                  int // index of the next request
+	copies                       []pendingCopy
 	waiting                      []lora.Waiting
 	running                      []*sequence
 	stepping                     bool
-	held                         map[string]bool // requests whose cold start is visible
+	delayed                      map[string]bool // requests whose cold start is visible
 	out                          Outcome
 	tokens, loads, cold, visible int
 	refused                      int
@@ -63,8 +63,8 @@ type sequence struct {
 	output int // tokens so far
 }
 
-// finished is a copy that ends at a given time.
-type finished struct {
+// pendingCopy is a copy that ends at a given time.
+type pendingCopy struct {
 	at      time.Duration
 	adapter string
 }
@@ -76,12 +76,12 @@ const never = time.Duration(math.MaxInt64)
 // simulate runs a trace to its end.
 func simulate(s Setting, trace []request) Outcome {
 	r := newRun(s, trace)
-	r.toEnd()
+	r.finish()
 	return r.outcome()
 }
 
 func newRun(s Setting, trace []request) *run {
-	r := &run{Setting: s, trace: trace, layout: s.Model.Layout(s.Rank), held: map[string]bool{}}
+	r := &run{Setting: s, trace: trace, layout: s.Model.Layout(s.Rank), delayed: map[string]bool{}}
 	pages := make([]uint32, s.Resident*r.layout.Pages())
 	for i := range pages {
 		pages[i] = uint32(i)
@@ -98,19 +98,19 @@ func newRun(s Setting, trace []request) *run {
 	return r
 }
 
-// toEnd runs the simulation and returns the number of visible cold starts.
-func (r *run) toEnd() int {
-	for r.coming < len(r.trace) || len(r.waiting)+len(r.running) > 0 {
-		r.next()
+// finish runs the simulation and returns the number of visible cold starts.
+func (r *run) finish() int {
+	for r.nextRequest < len(r.trace) || len(r.waiting)+len(r.running) > 0 {
+		r.step()
 	}
 	return r.visible
 }
 
-// next processes the next event. Events at the same time are processed in the order of the cases.
-func (r *run) next() {
+// step processes the next event. Events at the same time are processed in the order of the cases.
+func (r *run) step() {
 	arrival, copied, step := never, never, never
-	if r.coming < len(r.trace) {
-		arrival = r.trace[r.coming].at
+	if r.nextRequest < len(r.trace) {
+		arrival = r.trace[r.nextRequest].at
 	}
 	if len(r.copies) > 0 {
 		copied = r.copies[0].at
@@ -126,21 +126,21 @@ func (r *run) next() {
 	case arrival:
 		r.arrive()
 	case r.tick:
-		r.tick += every
+		r.tick += tickInterval
 		r.pool.Prefetch(r.Popular, epoch.Add(r.now))
 	case step:
 		r.endStep()
 	}
-	r.carry()
+	r.execute()
 	if !r.stepping {
 		r.startStep()
 	}
 }
 
 func (r *run) arrive() {
-	q := r.trace[r.coming]
+	q := r.trace[r.nextRequest]
 	if len(r.waiting) == r.Waiting {
-		r.coming++
+		r.nextRequest++
 		r.refused++
 		return
 	}
@@ -148,16 +148,16 @@ func (r *run) arrive() {
 		r.cold++
 	}
 	r.waiting = append(
-		r.waiting, lora.Waiting{ID: strconv.Itoa(r.coming), Adapter: q.adapter, Arrived: epoch.Add(q.at)},
+		r.waiting, lora.Waiting{ID: strconv.Itoa(r.nextRequest), Adapter: q.adapter, Arrived: epoch.Add(q.at)},
 	)
-	r.coming++
+	r.nextRequest++
 	r.pool.Requested(q.adapter, epoch.Add(r.now))
 	r.admission.PrefetchAdapters(r.waiting)
 }
 
-// carry executes the pool's actions. The link copies one adapter at a time. An evicted adapter is
+// execute executes the pool's actions. The link copies one adapter at a time. An evicted adapter is
 // idle, so no step reads it.
-func (r *run) carry() {
+func (r *run) execute() {
 	for actions := r.pool.Actions(); len(actions) > 0; actions = r.pool.Actions() {
 		for _, action := range actions {
 			switch a := action.(type) {
@@ -168,7 +168,7 @@ func (r *run) carry() {
 				if r.Streamed {
 					there = begin + r.Model.load(r.layout.Bytes()/int64(r.Model.Layers))
 				}
-				r.copies = append(r.copies, finished{there, a.Adapter})
+				r.copies = append(r.copies, pendingCopy{there, a.Adapter})
 				if r.now >= r.From {
 					r.loads++
 				}
@@ -204,26 +204,26 @@ func (r *run) startStep() {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w lora.Waiting) bool { return entered[w.ID] })
 	r.admission.PrefetchAdapters(r.waiting)
 	different := distinct(inside)
-	r.look(different, full)
-	r.carry()
+	r.markVisible(different, full)
+	r.execute()
 	if len(r.running) > 0 {
 		r.stepping = true
 		r.stepEnd = r.now + r.Model.step(tokens, context, int64(len(different))*r.layout.Bytes())
 	}
 }
 
-// look marks the requests that only wait for their adapter: the step had room for them.
-func (r *run) look(inside map[string]bool, full bool) {
+// markVisible marks the requests that only wait for their adapter: the step had room for them.
+func (r *run) markVisible(inside map[string]bool, full bool) {
 	if full {
 		return
 	}
 	for _, w := range r.waiting {
 		state, _ := r.pool.State(w.Adapter)
 		place := inside[w.Adapter] || r.Policy.MaxAdapters == 0 || len(inside) < r.Policy.MaxAdapters
-		if state == lora.Idle || state == lora.Active || !place || r.held[w.ID] {
+		if state == lora.Idle || state == lora.Active || !place || r.delayed[w.ID] {
 			continue
 		}
-		r.held[w.ID] = true
+		r.delayed[w.ID] = true
 		if r.now >= r.From {
 			r.visible++
 		}

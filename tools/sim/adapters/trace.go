@@ -25,7 +25,7 @@ type Load struct {
 	Length         time.Duration
 }
 
-var thousand = Load{Adapters: 1000, PerSecond: 200, Zipf: 1.2, Prompt: 64, Output: 32, Length: 4 * time.Minute}
+var thousandAdapters = Load{Adapters: 1000, PerSecond: 200, Zipf: 1.2, Prompt: 64, Output: 32, Length: 4 * time.Minute}
 
 // trace generates a trace of the load.
 func (l Load) trace(seed uint64) []request {

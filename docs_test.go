@@ -1,0 +1,91 @@
+package troupe
+
+import (
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	markdownLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading      = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	testName     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*\b`)
+	testFunc     = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Za-z0-9]+)\(`)
+)
+
+// TestLinks checks that the relative links of all pages lead to a file, and to a heading where they name one.
+func TestLinks(t *testing.T) {
+	for _, page := range trackedFiles(t, ".md") {
+		for _, link := range markdownLink.FindAllStringSubmatch(withoutCode(readText(t, page)), -1) {
+			to, err := url.Parse(link[1])
+			if err != nil || to.Scheme != "" {
+				continue
+			}
+			target := page
+			if to.Path != "" {
+				target = path.Join(path.Dir(page), to.Path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: link to %s, which does not exist", page, link[1])
+				continue
+			}
+			if to.Fragment != "" && !anchors(t, target)[to.Fragment] {
+				t.Errorf("%s: link to %s, but %s has no such heading", page, link[1], target)
+			}
+		}
+	}
+}
+
+// TestNamedTests checks that tests that pages name exist.
+func TestNamedTests(t *testing.T) {
+	known := make(map[string]bool)
+	for _, file := range trackedFiles(t, "_test.go") {
+		for _, f := range testFunc.FindAllStringSubmatch(readText(t, file), -1) {
+			known[f[1]] = true
+		}
+	}
+	for _, page := range trackedFiles(t, ".md") {
+		for _, name := range testName.FindAllString(readText(t, page), -1) {
+			if !known[name] {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
+}
+
+// anchors returns the fragments under which the headings of a page can be linked to.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	for _, h := range heading.FindAllStringSubmatch(readText(t, page), -1) {
+		text := notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(h[1])), "")
+		found[strings.ReplaceAll(text, " ", "-")] = true
+	}
+	return found
+}
+
+// withoutCode removes blocks and spans of code from Markdown.
+func withoutCode(text string) string {
+	var kept []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if !strings.HasPrefix(line, "    ") {
+			kept = append(kept, codeSpan.ReplaceAllString(line, "``"))
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// trackedFiles returns the files of the repository whose names end in suffix.
+func trackedFiles(t *testing.T, suffix string) (names []string) {
+	t.Helper()
+	for _, name := range repositoryFiles(t) {
+		if strings.HasSuffix(name, suffix) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
