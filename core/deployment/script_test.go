@@ -17,7 +17,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
-//	apply [replicas=1] [digest=X] [deploy=N] [path=P], remove, stale
+//	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
@@ -154,6 +154,12 @@ func (s *scripted) apply(l line) {
 	}
 	if p, ok := l.named["path"]; ok {
 		s.spec.Path = p
+	}
+	if _, ok := l.named["priority"]; ok {
+		s.spec.Priority = int32(l.number("priority"))
+	}
+	if _, ok := l.named["sequences"]; ok {
+		s.spec.MaxSequences = uint32(l.number("sequences"))
 	}
 	if _, ok := l.named["deploy"]; ok {
 		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
