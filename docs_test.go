@@ -14,6 +14,7 @@ var (
 	heading      = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	testName     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*\b`)
+	testRun      = regexp.MustCompile(`\^((?:Test|Fuzz|Benchmark)\w+)\$`)
 	testFunc     = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Za-z0-9]+)\(`)
 )
 
@@ -40,7 +41,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestNamedTests checks that tests that pages name exist.
+// TestNamedTests checks that the tests that pages, the Makefile and commands name exist.
 func TestNamedTests(t *testing.T) {
 	known := make(map[string]bool)
 	for _, file := range trackedFiles(t, "_test.go") {
@@ -52,6 +53,13 @@ func TestNamedTests(t *testing.T) {
 		for _, name := range testName.FindAllString(readText(t, page), -1) {
 			if !known[name] {
 				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
+	for _, file := range append(trackedFiles(t, ".go"), "Makefile") {
+		for _, run := range testRun.FindAllStringSubmatch(readText(t, file), -1) {
+			if !known[run[1]] {
+				t.Errorf("%s runs %s, which does not exist", file, run[1])
 			}
 		}
 	}

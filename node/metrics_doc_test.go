@@ -33,6 +33,7 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_actor_", "Actors"},
 	{"troupe_kv_", "KV tiers"},
 	{"troupe_kv_remote_", "KV blocks of other nodes"},
+	{"troupe_actor_", "Actors"},
 }
 
 // TestMetricsAreDocumented checks that docs/reference/metrics.md lists each metric of a node with its

@@ -90,7 +90,7 @@ func TestWrongAnswer(t *testing.T) {
 	r.load.Answers[2].Text += "!"
 	if err := r.round(
 		t.Context(), time.Now().Add(time.Minute),
-	); err == nil || !strings.Contains(fmt.Sprint(err), "the answer is wrong") {
+	); err == nil || !strings.Contains(fmt.Sprint(err), "wrong answer") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func TestKilledHarnessLeavesNoNode(t *testing.T) {
 		fmt.Println(c.Nodes[0].Process().PID())
 		<-t.Context().Done()
 	}
-	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledHarness$")
+	self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	self.Env = append(os.Environ(), harnessEnv+"=1", cluster.BinariesEnv(), "TMPDIR="+t.TempDir())
 	out, err := self.StdoutPipe()
 	if err != nil {

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -23,16 +25,20 @@ import (
 type client struct {
 	mu      sync.Mutex
 	output  []uint32
+	scores  []float32 // logprobs of the output
 	finish  messages.FinishReason
 	refused *messages.Refused
 	ends    int
 }
 
 func (c *client) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
-func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
+func (c *client) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.output = append(c.output, tokens...)
+	for _, l := range logprobs {
+		c.scores = append(c.scores, l.GetLogprob())
+	}
 	if finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED {
 		c.finish = finish
 		c.ends++
@@ -47,19 +53,36 @@ type stage struct {
 	router  *testkit.Peer
 	replica *testkit.Peer
 	stateMu sync.Mutex
-	emitted uint32 // output tokens of the replica
-	silent  bool   // the replica does not answer GetSequence
-	next    string // replica that the router returns; empty: m-0
+	emitted uint32            // output tokens of the replica
+	silent  bool              // the replica does not answer GetSequence
+	next    string            // replica that the router returns; empty: m-0
+	refusal *messages.Refused // of the replica
 	session *actor.PID
+	log     bytes.Buffer
 }
 
 // play starts a session. Its replica accepts every sequence. route returns the refusal of the n-th
 // route request, or nil.
 func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverMiddleware) *stage {
+	return playSequence(t, &messages.SequenceSpec{Model: "m", Prompt: []uint32{1},
+		Deadline: timestamppb.New(time.Now().Add(time.Minute))}, route, mw...)
+}
+
+// playSequence is play for a given sequence.
+func playSequence(t *testing.T, sequence *messages.SequenceSpec, route func(int) *messages.Refused,
+	mw ...actor.ReceiverMiddleware,
+) *stage {
 	sys := testkit.System(t)
 	s := &stage{client: &client{}, t: t}
 	s.replica = testkit.NewPeer(t, sys, "replica", func(m proto.Message) proto.Message {
 		if m, ok := m.(*messages.SubmitSequence); ok {
+			s.stateMu.Lock()
+			defer s.stateMu.Unlock()
+			if s.refusal != nil {
+				return &messages.SubmitSequenceResult{
+					Outcome: &messages.SubmitSequenceResult_Refused{Refused: s.refusal},
+				}
+			}
 			return &messages.SubmitSequenceResult{RequestId: m.GetRequestId(), Incarnation: 1,
 				Outcome: &messages.SubmitSequenceResult_Accepted{
 					Accepted: &messages.SequenceAccepted{RevisionDigest: "one"},
@@ -87,9 +110,7 @@ func play(t *testing.T, route func(int) *messages.Refused, mw ...actor.ReceiverM
 		return &messages.RouteSequenceResult{Outcome: &messages.RouteSequenceResult_Routed{Routed: routed}}
 	})
 	s.session = testkit.Spawn(t, sys, "session", supervise.Strategy(nil), session.Props(session.Config{
-		RequestID: "r", Client: s.client, Router: s.router.PID,
-		Sequence: &messages.SequenceSpec{Model: "m", Prompt: []uint32{1},
-			Deadline: timestamppb.New(time.Now().Add(time.Minute))},
+		RequestID: "r", Client: s.client, Router: s.router.PID, Sequence: sequence, Log: zerolog.New(&s.log),
 	}), mw...)
 	synctest.Wait()
 	return s

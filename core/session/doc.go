@@ -1,0 +1,81 @@
+// Package session decides how one sequence that a client requested is served: which replica gets
+// it, what becomes of it when that replica refuses, interrupts, loses or migrates it or falls
+// silent, and when the session ends.
+//
+// A Machine is fed events with the time and returns Effects, which its caller carries out in order.
+// Tokens arrive by index. The machine counts those that the client has, drops repeated ones and
+// notices gaps. It never sees a token, a message or a clock.
+//
+// # Transitions
+//
+// The first row that fits an event applies; an event without a row is ignored. Every transition to
+// ended but the last one also cancels another sender of tokens and ends the actor. "The replica" is
+// the assigned one; a message without a sender counts as coming from it.
+//
+//	event           state               guard                          next       effects
+//	start           created                                            routing    ask the router
+//	routed          routing, delayed                                   submitted  abandon a silent one; watch, submit
+//	route-refused   routing, delayed    final                          ended      relay the refusal
+//	                routing, delayed    deadline passed                ended      fail: deadline
+//	                routing, delayed                                   delayed    set the timer
+//	accepted        submitted, serving                                 serving    keep the revision
+//	submit-refused  submitted, serving  final                          ended      relay the refusal
+//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
+//	                submitted, serving                                 delayed    unwatch; set the timer
+//	emitted         routing … serving   after a gap, from the replica  routing    unwatch; ask the router
+//	                routing … serving   after a gap                    same       note the other replica
+//	                routing … serving   last, from the replica         ended      deliver
+//	                routing … serving   last                           ended      deliver; cancel
+//	                submitted           from the replica               serving    deliver
+//	                routing … serving                                  same       deliver; note the other replica
+//	interrupted     submitted, serving  not from the replica           same       ignore
+//	                submitted, serving  of an earlier incarnation      same       ignore
+//	                submitted, serving  final                          ended      relay the refusal
+//	                submitted, serving  too many without a token       ended      fail: engine failed
+//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
+//	                submitted, serving                                 delayed    unwatch; set the timer
+//	status          submitted, serving  sequence or tokens lost        submitted  submit again
+//	                submitted, serving                                 serving    —
+//	moved           submitted, serving  to the replica                 same       ignore
+//	                submitted, serving  not from the replica           same       cancel there
+//	                routing … serving                                  submitted  tell the router; watch, query
+//	lost            submitted, serving  not from the replica           same       ignore
+//	                submitted, serving  deadline passed                ended      fail: deadline; cancel
+//	                submitted, serving                                 delayed    avoid it; unwatch; set the timer
+//	timer           routing … serving   of an earlier attempt          same       ignore
+//	                routing … serving   deadline passed                ended      fail: deadline; cancel
+//	                routing, delayed                                   routing    ask the router
+//	                submitted, serving  silent for 1.2 s               routing    unwatch; ask the router
+//	                submitted, serving  silent for 0.4 s               same       query; set the timer
+//	                submitted, serving                                 same       set the timer
+//	close           routing … serving                                  ended      cancel
+//	stop            any                                                ended      unwatch; stop the timer
+//
+// Any replica may also send tokens while another one is assigned: it is about to take over, or has
+// not heard that it was replaced. The machine remembers one such sender at a time and delivers its
+// tokens. It cancels that sender once the assigned replica still sends 0.4 s later, when a third
+// replica sends, and at the end.
+//
+// # Invariants
+//
+// Checked by name in TestInvariants:
+//
+//   - once: the client gets each token once, in order, without gaps
+//   - outcome: the client gets at most one outcome, a finish or a failure, and then the session is
+//     ended
+//   - ended: after the end nothing happens but the release of the replica and the timer
+//   - assigned: in submitted and serving one replica is assigned and watched, else none
+//   - timer: while the session lives, a timer of the current attempt is set; it never waits for a
+//     message alone
+//   - stale: a timer of an earlier attempt changes nothing
+//   - deadline: from the deadline on, no session waits for another try, or survives its next timer
+//   - silence: a replica is queried after 0.4 s of silence and abandoned after 1.2 s, no sooner; a
+//     stall of this process does not count
+//   - avoided: a route request avoids the replicas that were lost since the last new token
+//   - bounded: at most 8 interruptions without a new token
+//   - revision: output is continued only with the files that computed it, and their digest, once
+//     known, changes only while there is no output
+//   - loyal: the sequence is cancelled at the assigned replica only at the end
+//   - ignored: an ignored event changes nothing
+//   - released: after Stop no replica is watched and no timer is set
+package session

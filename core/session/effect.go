@@ -1,0 +1,109 @@
+package session
+
+import "time"
+
+// Effect is an effect for the caller to carry out. Effects are carried out in order.
+type Effect interface{ isEffect() }
+
+// AskRoute asks the router for a replica.
+type AskRoute struct {
+	Avoid    []string // replicas that were lost since the last new token
+	Cause    string   // what became of the replica before; empty at first
+	Revision string   // of the files that computed the output; empty if there is none
+}
+
+// Submit gives a replica the sequence and its output, also if it has it already.
+type Submit struct {
+	To       Actor
+	Revision string // as in AskRoute
+}
+
+// Query asks a replica whether it has the sequence.
+type Query struct{ To Actor }
+
+// Cancel tells a replica to drop the sequence.
+type Cancel struct {
+	At  Actor
+	Why CancelReason
+}
+
+// Abandon cancels the sequence at a silent replica, which may still run it, and logs that another
+// one serves it instead.
+type Abandon struct {
+	Replica Replica
+	Instead string
+}
+
+// Watch and Unwatch begin and end the watch of a replica.
+type (
+	Watch   struct{ Replica Actor }
+	Unwatch struct{ Replica Actor }
+)
+
+// SetTimer replaces the timer. When it fires, the caller reports Timer with the attempt.
+type SetTimer struct {
+	After   time.Duration
+	Attempt uint64
+}
+
+// StopTimer stops the timer.
+type StopTimer struct{}
+
+// Deliver gives the client the tokens of this event after the first Skip, and the finish.
+type Deliver struct{ Skip int }
+
+// Relay fails the call with the refusal of this event.
+type Relay struct{}
+
+// Fail fails the call with a refusal of the session itself.
+type Fail struct {
+	Reason Reason
+	Detail string
+}
+
+// KeepRevision stores, above the actor, the digest of the files that compute the output.
+type KeepRevision struct{ Digest string }
+
+// ReportMove tells the router of this event, a move.
+type ReportMove struct{}
+
+// End stops the actor.
+type End struct{}
+
+// Ignored reports an event that changed nothing.
+type Ignored struct {
+	State State
+	Event Event
+	Why   string
+}
+
+// CancelReason is why a replica is to drop the sequence.
+type CancelReason uint8
+
+// Reasons to cancel.
+const (
+	SessionEnded CancelReason = iota // the session ended
+	Duplicate                        // another replica decodes the sequence too
+	Stray                            // a replica that is not assigned moved it there
+)
+
+func (r CancelReason) String() string {
+	return [...]string{"session ended", "duplicate", "stray"}[r]
+}
+
+func (AskRoute) isEffect()     {}
+func (Submit) isEffect()       {}
+func (Query) isEffect()        {}
+func (Cancel) isEffect()       {}
+func (Abandon) isEffect()      {}
+func (Watch) isEffect()        {}
+func (Unwatch) isEffect()      {}
+func (SetTimer) isEffect()     {}
+func (StopTimer) isEffect()    {}
+func (Deliver) isEffect()      {}
+func (Relay) isEffect()        {}
+func (Fail) isEffect()         {}
+func (KeepRevision) isEffect() {}
+func (ReportMove) isEffect()   {}
+func (End) isEffect()          {}
+func (Ignored) isEffect()      {}

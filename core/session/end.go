@@ -1,0 +1,39 @@
+package session
+
+func (m *Machine) expired(e event) bool {
+	return !m.cfg.Deadline.IsZero() && !e.now.Before(m.cfg.Deadline)
+}
+
+// relay ends the session with the refusal that it received.
+func (m *Machine) relay(event) {
+	m.emit(Relay{})
+	m.end()
+}
+
+func (m *Machine) expire(e event) {
+	m.emit(Fail{DeadlinePassed, "the request's time is up; raise its timeout, or lower max_tokens"})
+	m.closed(e)
+}
+
+func (m *Machine) failRepeated(e event) {
+	m.emit(Fail{EngineFailed, "the replica failed repeatedly while it served this request: " + e.refusal.Detail})
+	m.end()
+}
+
+// closed ends the session while the replica may still run the sequence.
+func (m *Machine) closed(event) {
+	if m.replica != (Replica{}) {
+		m.emit(Cancel{m.replica.Actor, SessionEnded})
+	}
+	m.end()
+}
+
+func (m *Machine) end() {
+	m.cancelOther()
+	m.emit(End{})
+}
+
+func (m *Machine) release(event) {
+	m.detach()
+	m.emit(StopTimer{})
+}

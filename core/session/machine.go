@@ -1,0 +1,129 @@
+package session
+
+import "time"
+
+const (
+	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
+	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
+	minRetryDelay  = 20 * time.Millisecond   // before the next route request
+	// maxInterruptions is the number of interruptions without a new token in between that a
+	// sequence survives. After more, it is assumed to crash its replicas.
+	maxInterruptions = 8
+)
+
+// Config is fixed for the life of a machine.
+type Config struct {
+	Adapter  bool      // the sequence has an adapter
+	Deadline time.Time // of the request; zero: none
+}
+
+// Machine decides what a session does. It is not safe for concurrent use.
+type Machine struct {
+	cfg   Config
+	state State
+
+	seen     int    // output tokens that the client has
+	revision string // digest of the files that computed the output
+
+	replica    Replica   // assigned; zero while routing
+	other      Actor     // also sends tokens, or is about to take over; zero: none
+	otherSince time.Time // when other was set
+	abandoned  Replica   // silent, and may still run the sequence; zero: none
+
+	avoid         []string // replicas lost since the last new token
+	interruptions int      // since the last new token
+	cause         string   // of the next route request, for its explanation
+
+	attempt uint64    // counts routes and submissions; stale timers have a lower one
+	heard   time.Time // when a replica was last heard from
+	due     time.Time // when the timer fires
+
+	effects []Effect
+}
+
+// event is one event. Only the fields of its kind are set.
+type event struct {
+	kind        Event
+	now         time.Time
+	from        Actor // sender, or the lost actor
+	to          Replica
+	refusal     Refusal
+	tokens      Tokens
+	incarnation uint64
+	digest      string
+	known       bool
+	output      int
+	attempt     uint64
+}
+
+// New returns a machine in state Created.
+func New(cfg Config) *Machine { return &Machine{cfg: cfg} }
+
+// State returns the current state.
+func (m *Machine) State() State { return m.state }
+
+// Start starts the session with the output that the client has and the digest of the files that
+// computed it.
+func (m *Machine) Start(output int, digest string, now time.Time) []Effect {
+	return m.on(event{kind: Start, output: output, digest: digest, now: now})
+}
+
+// Routed reports the replica that the router returned.
+func (m *Machine) Routed(to Replica, now time.Time) []Effect {
+	return m.on(event{kind: Routed, to: to, now: now})
+}
+
+// RouteRefused reports the router's refusal.
+func (m *Machine) RouteRefused(why Refusal, now time.Time) []Effect {
+	return m.on(event{kind: RouteRefused, refusal: why, now: now})
+}
+
+// Accepted reports that an incarnation of the replica accepted the sequence, and the digest of its
+// files.
+func (m *Machine) Accepted(incarnation uint64, digest string, now time.Time) []Effect {
+	return m.on(event{kind: Accepted, incarnation: incarnation, digest: digest, now: now})
+}
+
+// SubmitRefused reports that the replica refused the sequence.
+func (m *Machine) SubmitRefused(why Refusal, now time.Time) []Effect {
+	return m.on(event{kind: SubmitRefused, refusal: why, now: now})
+}
+
+// Emitted reports tokens.
+func (m *Machine) Emitted(t Tokens, now time.Time) []Effect {
+	return m.on(event{kind: Emitted, from: t.From, tokens: t, now: now})
+}
+
+// Interrupted reports that an incarnation of a replica no longer has the sequence.
+func (m *Machine) Interrupted(from Actor, incarnation uint64, why Refusal, now time.Time) []Effect {
+	return m.on(event{kind: Interrupted, from: from, incarnation: incarnation, refusal: why, now: now})
+}
+
+// Status reports a replica's answer to a query: whether it knows the sequence, and how many output
+// tokens it has computed.
+func (m *Machine) Status(known bool, output int, now time.Time) []Effect {
+	return m.on(event{kind: Status, known: known, output: output, now: now})
+}
+
+// Moved reports that a replica migrated the sequence to another one.
+func (m *Machine) Moved(from Actor, to Replica, now time.Time) []Effect {
+	return m.on(event{kind: Moved, from: from, to: to, now: now})
+}
+
+// Lost reports an actor that stopped, whose node left, or that did not receive a message.
+func (m *Machine) Lost(who Actor, now time.Time) []Effect {
+	return m.on(event{kind: Lost, from: who, now: now})
+}
+
+// Timer reports that the timer of an attempt fired.
+func (m *Machine) Timer(attempt uint64, now time.Time) []Effect {
+	return m.on(event{kind: Timer, attempt: attempt, now: now})
+}
+
+// Close ends the session when the client left or has all its output.
+func (m *Machine) Close(now time.Time) []Effect { return m.on(event{kind: Close, now: now}) }
+
+// Stop releases what the actor holds before it stops or restarts.
+func (m *Machine) Stop(now time.Time) []Effect { return m.on(event{kind: Stop, now: now}) }
+
+func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestInvariants checks the invariants of doc.go with random events.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &world{}
+		w.begin(t, epoch)
+		actions := map[string]func(*rapid.T){
+			"routed": w.routed,
+			"route refused": func(*rapid.T) {
+				why := w.refusal()
+				w.do(Tokens{}, func() []Effect { return w.m.RouteRefused(why, w.now) })
+			},
+			"accepted": func(*rapid.T) {
+				life, was := w.life(), w.m.State()
+				digest := rapid.SampledFrom([]string{"r-1", "r-2"}).Draw(w.T, "digest")
+				w.do(Tokens{}, func() []Effect { return w.m.Accepted(life, digest, w.now) })
+				w.hearIn(was, Submitted, Serving)
+			},
+			"submit refused": func(*rapid.T) {
+				why := w.refusal()
+				w.do(Tokens{}, func() []Effect { return w.m.SubmitRefused(why, w.now) })
+			},
+			"emitted":       w.emitted,
+			"emitted again": w.emitted,
+			"emitted more":  w.emitted,
+			"interrupted":   w.interrupted,
+			"status": func(*rapid.T) {
+				known, output := rapid.Bool().Draw(w.T, "known"), rapid.IntRange(0, 4).Draw(w.T, "output")
+				was := w.m.State()
+				w.do(Tokens{}, func() []Effect { return w.m.Status(known, output, w.now) })
+				w.hearIn(was, Submitted, Serving)
+			},
+			"moved": func(*rapid.T) {
+				from, to, had := w.actor(), w.replica(), w.m.attempt
+				if w.do(Tokens{}, func() []Effect { return w.m.Moved(from, to, w.now) }); w.m.attempt != had {
+					w.heard = w.now
+				}
+			},
+			"lost":  w.lose,
+			"timer": w.fire,
+			"timers": func(*rapid.T) {
+				for range rapid.IntRange(2, 4).Draw(w.T, "timers") {
+					w.fire(nil)
+				}
+			},
+			"crash loop": func(*rapid.T) {
+				for range rapid.IntRange(1, 10).Draw(w.T, "crashes") {
+					w.routed(nil)
+					w.interrupted(nil)
+				}
+			},
+			"late": func(*rapid.T) {
+				before := w.m.attempt
+				effects := w.m.Timer(before-1, w.now)
+				if _, ok := effects[0].(Ignored); !ok {
+					t.Fatalf("stale: a timer of an earlier attempt had effects %v", effects)
+				}
+			},
+			"close": func(*rapid.T) {
+				if rapid.IntRange(0, 9).Draw(w.T, "really") > 0 {
+					return
+				}
+				w.do(Tokens{}, func() []Effect { return w.m.Close(w.now) })
+			},
+			"another": func(*rapid.T) { // session, after the end of this one
+				if w.ended {
+					w.stop()
+					w.begin(w.T, w.now)
+				}
+			},
+			"": func(*rapid.T) { w.checkState() },
+		}
+		for range 6 { // one is too short for rare sequences of events
+			t.Repeat(actions)
+		}
+		w.stop()
+	})
+}
+
+func (w *world) routed(*rapid.T) {
+	to, was := w.replica(), w.m.State()
+	w.do(Tokens{}, func() []Effect { return w.m.Routed(to, w.now) })
+	w.hearIn(was, Routing, Delayed)
+}
+
+func (w *world) emitted(*rapid.T) {
+	tokens := Tokens{
+		From: w.actor(), First: max(0, w.delivered+rapid.IntRange(-3, 2).Draw(w.T, "first")),
+		Count: rapid.IntRange(0, 4).Draw(w.T, "count"), Finished: rapid.IntRange(0, 9).Draw(w.T, "last") == 0,
+	}
+	was, had := w.m.State(), w.delivered
+	effects := w.do(tokens, func() []Effect { return w.m.Emitted(tokens, w.now) })
+	w.hearIn(was, live...)
+	if w.delivered == had {
+		return
+	}
+	if w.failures, w.lost = 0, nil; len(effects) == 0 {
+		w.Fatal("once: new tokens had no effect")
+	}
+}
+
+func (w *world) interrupted(*rapid.T) {
+	from, life, why := w.actor(), w.life(), w.refusal()
+	stale := !slices.Contains(assigned, w.m.State()) || life < w.m.replica.Incarnation ||
+		from != Actor{} && from != w.m.replica.Actor
+	w.do(Tokens{}, func() []Effect { return w.m.Interrupted(from, life, why, w.now) })
+	if stale {
+		return
+	}
+	if w.failures++; w.failures > maxInterruptions && !w.ended {
+		w.Fatalf("bounded: alive after %d interruptions without a new token", w.failures)
+	}
+}
+
+func (w *world) lose(*rapid.T) {
+	who := w.actor()
+	if slices.Contains(assigned, w.m.State()) && (who == Actor{} || who == w.m.replica.Actor) &&
+		!slices.Contains(w.lost, w.m.replica.Name) {
+		w.lost = append(w.lost, w.m.replica.Name)
+	}
+	w.do(Tokens{}, func() []Effect { return w.m.Lost(who, w.now) })
+}
+
+// fire lets the timer fire, sometimes late.
+func (w *world) fire(*rapid.T) {
+	if w.timer == nil {
+		return
+	}
+	late := time.Duration(rapid.SampledFrom([]int{0, 0, 0, 5000}).Draw(w.T, "late")) * time.Millisecond
+	if at := w.due.Add(late); at.After(w.now) {
+		w.now = at
+	}
+	silence, was, timer := w.due.Sub(w.heard), w.m.State(), w.timer
+	w.timer = nil
+	effects := w.do(Tokens{}, func() []Effect { return w.m.Timer(timer.Attempt, w.now) })
+	if w.expired() && !w.ended {
+		w.Fatal("deadline: the timer fired after the deadline and the session goes on")
+	}
+	if slices.Contains(assigned, was) && !w.ended {
+		w.checkSilence(silence, effects)
+	}
+}

@@ -1,0 +1,125 @@
+package session
+
+import (
+	"slices"
+	"time"
+)
+
+func (m *Machine) start(e event) {
+	m.seen, m.revision = e.output, e.digest
+	m.route(e)
+}
+
+// route asks the router for a replica, and again after checkInterval, in case the request is lost.
+func (m *Machine) route(e event) {
+	m.detach()
+	m.attempt++
+	m.emit(AskRoute{Avoid: slices.Clone(m.avoid), Cause: m.cause, Revision: m.outputRevision()})
+	m.setTimer(e, checkInterval)
+}
+
+// delay asks the router after a delay.
+func (m *Machine) delay(e event, d time.Duration) {
+	m.detach()
+	m.attempt++
+	m.setTimer(e, max(d, minRetryDelay))
+}
+
+func (m *Machine) delayRoute(e event) { m.delay(e, e.refusal.RetryAfter) }
+
+// submitTo submits the sequence to a routed replica. If the router returned the silent replica
+// again, that one is only busy and still has the sequence.
+func (m *Machine) submitTo(e event) {
+	if m.abandoned != (Replica{}) && m.abandoned.Name != e.to.Name {
+		m.emit(Abandon{Replica: m.abandoned, Instead: e.to.Name})
+	}
+	m.abandoned = Replica{}
+	m.assign(e.to)
+	m.resubmit(e)
+}
+
+// assign makes a replica the assigned one. It may have sent tokens before.
+func (m *Machine) assign(r Replica) {
+	m.replica = r
+	if r.Actor == m.other {
+		m.other = Actor{}
+	}
+}
+
+// resubmit submits the sequence to the assigned replica.
+func (m *Machine) resubmit(e event) {
+	m.attempt++
+	m.hear(e)
+	m.emit(Watch{m.replica.Actor})
+	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision()})
+	m.setTimer(e, checkInterval)
+}
+
+func (m *Machine) accepted(e event) {
+	m.hear(e)
+	m.replica.Incarnation = e.incarnation
+	if m.outputRevision() == "" {
+		m.revision = e.digest
+		m.emit(KeepRevision{e.digest})
+	}
+}
+
+func (m *Machine) submitRefused(e event) {
+	m.cause = m.replica.Name + " refused the request: " + e.refusal.Detail
+	m.delay(e, e.refusal.RetryAfter)
+}
+
+func (m *Machine) interrupted(e event) {
+	m.interruptions++
+	m.cause = m.replica.Name + " interrupted the request: " + e.refusal.Detail
+	m.delay(e, e.refusal.RetryAfter)
+}
+
+func (m *Machine) lost(e event) {
+	if !slices.Contains(m.avoid, m.replica.Name) {
+		m.avoid = append(m.avoid, m.replica.Name)
+	}
+	m.cause = m.replica.Name + " is unreachable: it or its node stopped, or the connection broke"
+	m.delay(e, minRetryDelay)
+}
+
+// detach drops the replica. It must unwatch: a replica keeps its watchers until then, even after
+// they stopped.
+func (m *Machine) detach() {
+	if m.replica != (Replica{}) {
+		m.emit(Unwatch{m.replica.Actor})
+		m.replica = Replica{}
+	}
+}
+
+// outputRevision returns the digest of the files that computed the output. Only replicas with the
+// same files may continue it. It is empty while there is no output, or no replica has named its
+// files.
+func (m *Machine) outputRevision() string {
+	if m.seen == 0 {
+		return ""
+	}
+	return m.revision
+}
+
+// setTimer replaces the timer by one for the current attempt.
+func (m *Machine) setTimer(e event, d time.Duration) {
+	m.due = e.now.Add(d)
+	m.emit(SetTimer{After: d, Attempt: m.attempt})
+}
+
+func (m *Machine) staleTimer(e event) bool { return e.attempt != m.attempt }
+
+// own reports whether an event is from the assigned replica.
+func (m *Machine) own(e event) bool { return m.isReplica(e.from) }
+
+func (m *Machine) notOwn(e event) bool { return !m.own(e) }
+
+// isReplica reports whether an actor is the assigned replica. An unknown one counts as that.
+func (m *Machine) isReplica(a Actor) bool {
+	return a == Actor{} || m.replica != (Replica{}) && a == m.replica.Actor
+}
+
+func (m *Machine) older(e event) bool { return e.incarnation < m.replica.Incarnation }
+
+func (m *Machine) tooMany(event) bool { return m.interruptions >= maxInterruptions }
