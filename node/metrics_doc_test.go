@@ -30,7 +30,6 @@ var metricSections = []struct{ prefix, title string }{
 	{"troupe_audit_", "Audit log"},
 	{"troupe_sequences_", "Sequences"},
 	{"troupe_adapter_", "Adapters"},
-	{"troupe_actor_", "Actors"},
 	{"troupe_kv_", "KV tiers"},
 	{"troupe_kv_remote_", "KV blocks of other nodes"},
 	{"troupe_actor_", "Actors"},

@@ -133,7 +133,8 @@ func (d *Deployment) onReplicaList(e ReplicaList, now time.Time) {
 func (d *Deployment) stopOrphans() {
 	for _, name := range sorted(d.nodes) {
 		for _, o := range d.orphansOf(name) {
-			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: Location{o.node, d.orphans[o].GPU}})
+			at := Location{o.node, d.orphans[o].GPU}
+			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at})
 		}
 	}
 }

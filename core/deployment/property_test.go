@@ -27,7 +27,9 @@ func TestInvariants(t *testing.T) {
 				}
 			},
 			"tick": func(*rapid.T) { c.tick(time.Second) },
-			"wait": func(t *rapid.T) { c.tick(rapid.SampledFrom([]time.Duration{11, 40, 400}).Draw(t, "s") * time.Second) },
+			"wait": func(t *rapid.T) {
+				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 400}).Draw(t, "s") * time.Second)
+			},
 			"spec": func(t *rapid.T) {
 				c.spec.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
 				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
@@ -144,14 +146,18 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	switch rapid.IntRange(0, 3).Draw(t, "how") {
 	case 0:
 		for m, at := range c.d.nodes {
-			if c.nodes[m] == n && at.reported && slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping {
+			known := slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping
+			if c.nodes[m] == n && at.reported && known {
 				c.listed[m] = c.now
 			}
 		}
 		c.handle(Unreachable{r.actor, "cut off"})
 	case 1:
 		r.state = ReplicaFailed
-		c.handle(Reported{Report: Report{Replica: name, Actor: r.actor, State: ReplicaFailed}, Failure: &Failure{Reason: Quarantined}})
+		c.handle(Reported{
+			Report:  Report{Replica: name, Actor: r.actor, State: ReplicaFailed},
+			Failure: &Failure{Reason: Quarantined},
+		})
 	default:
 		// A repeated StartReplica that arrives after the exit would start the replica once more. The
 		// deployment would not know of that one before it asks the node again. Not played here.
@@ -237,13 +243,15 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		}
 	case StartReplica:
 		c.expectMember(e.Spec.At.Node, effect)
-		if at := e.Spec.At; before.phases[e.Spec.Name] != Starting && (!c.d.schedulable(at.Node) || c.d.quarantined[at]) {
+		at := e.Spec.At
+		if bad := !c.d.schedulable(at.Node) || c.d.quarantined[at]; bad && before.phases[e.Spec.Name] != Starting {
 			c.t.Fatalf("placed: %s is started on %v", e.Spec.Name, at)
 		}
 	case Retiring:
 		c.checkRetiring(e, before)
 	case ConfirmRevision:
-		if r := c.d.replicas[c.d.named(e.Actor)[0]]; r.report.Revision != e.Digest || e.Digest != c.d.spec.Revision.Digest {
+		r := c.d.replicas[c.d.named(e.Actor)[0]]
+		if r.report.Revision != e.Digest || e.Digest != c.d.spec.Revision.Digest {
 			c.t.Fatalf("revision: %s found %s, is confirmed with %s", r.spec.Name, r.report.Revision, e.Digest)
 		}
 	case Record:
@@ -336,7 +344,8 @@ func (c *cluster) converge() {
 	for _, name := range c.up {
 		for _, r := range c.nodes[name].replicas {
 			running++
-			if at := c.d.replicas[r.spec.Name]; at == nil || !at.serving() || !c.d.current(at) || at.actor != r.actor {
+			at := c.d.replicas[r.spec.Name]
+			if at == nil || !at.serving() || !c.d.current(at) || at.actor != r.actor {
 				c.t.Fatalf("converges: %+v on %s is %+v", r, name, at)
 			}
 		}

@@ -113,7 +113,8 @@ func (s *scripted) event(l line) Event {
 	case "list":
 		list := ReplicaList{Node: first}
 		for _, name := range l.words[1:] {
-			spec := ReplicaSpec{Settings: s.spec.Settings, Name: name, Model: "m", At: Location{first, "gpu-0"}, Revision: s.spec.Revision}
+			spec := ReplicaSpec{Settings: s.spec.Settings, Name: name, Model: "m", Revision: s.spec.Revision}
+			spec.At = Location{first, "gpu-0"}
 			list.Replicas = append(list.Replicas, Running{name, spec, Ref{ID: name}})
 		}
 		return list
@@ -138,8 +139,9 @@ func (s *scripted) event(l line) Event {
 		return Recorded{}
 	}
 	events := map[string]Event{
-		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first}, "migrated": Migrated{first},
-		"freed": Freed{first}, "exited": Exited{Ref{ID: first}, "crashed"}, "unreachable": Unreachable{Ref{ID: first}, "cut off"},
+		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
+		"migrated": Migrated{first}, "freed": Freed{first}, "exited": Exited{Ref{ID: first}, "crashed"},
+		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
 	}
 	e := events[l.name]
 	if e == nil {

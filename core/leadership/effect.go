@@ -25,7 +25,7 @@ type Start struct {
 type Stop struct {
 	Deployment string
 	Why        StopCause
-	Holder     string // of the lease, with LeaseLost; empty: nobody
+	Holder     string // of the lease, with LeaseLost; empty: none
 }
 
 // RetryAfter tells the caller to call Sync after this time, when it is this node's turn.

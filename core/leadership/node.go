@@ -114,8 +114,8 @@ func (r *role) noteLease(l Lease, self string, now time.Time) {
 	}
 }
 
-// forget forgets a deployment with which this node has nothing to do any more, and reports whether
-// it did.
+// forget forgets a deployment that this node no longer runs or may acquire, and reports whether it
+// did.
 func (n *Node) forget(name string, r *role, seen Seen) bool {
 	over := r.state == Follower && !seen.Stored && (!seen.Leased || seen.Holder != "" && seen.Holder != n.name)
 	if over {
@@ -154,7 +154,7 @@ func (n *Node) Ended(deployment string, l Lease, now time.Time) []Effect {
 	if len(effects) > 0 || r.state != Releasing {
 		return effects
 	}
-	if from == Leading { // it was not told to stop
+	if from == Leading { // it crashed
 		r.notBefore = now.Add(CrashCooldown)
 	}
 	return []Effect{Release{deployment, r.term}}

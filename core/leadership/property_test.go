@@ -27,7 +27,8 @@ type world struct {
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{
-			t: t, n: New("a"), now: time.Unix(1000, 0), view: View{Deployments: map[string]Seen{}, Up: []string{"a", "b"}},
+			t: t, n: New("a"), now: time.Unix(1000, 0),
+			view: View{Deployments: map[string]Seen{}, Up: []string{"a", "b"}},
 			children: map[string]uint64{}, attempts: map[string]Effect{}, crashed: map[string]time.Time{},
 			freeFrom: map[string]time.Time{},
 		}
@@ -37,7 +38,8 @@ func TestInvariants(t *testing.T) {
 			"sync":  func(*rapid.T) { w.sync() },
 			"sync2": func(*rapid.T) { w.sync() },
 			"wait": func(t *rapid.T) {
-				w.now = w.now.Add(time.Duration(rapid.SampledFrom([]int{50, 200, 10_000}).Draw(t, "ms")) * time.Millisecond)
+				ms := rapid.SampledFrom([]int{50, 200, 10_000}).Draw(t, "ms")
+				w.now = w.now.Add(time.Duration(ms) * time.Millisecond)
 			},
 			"up": func(t *rapid.T) {
 				w.view.Up = rapid.SampledFrom([][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"b"}}).Draw(t, "up")
@@ -157,8 +159,8 @@ func (w *world) perform(effects []Effect) {
 		case Acquire:
 			w.attempt(e.Deployment, e)
 			rank, _ := rankOf("a", e.Deployment, w.view.Up)
-			from := w.freeFrom[e.Deployment]
-			if w.now.Before(from.Add(time.Duration(rank)*TakeoverDelay)) || w.view.Deployments[e.Deployment].Holder != "" {
+			from, holder := w.freeFrom[e.Deployment], w.view.Deployments[e.Deployment].Holder
+			if w.now.Before(from.Add(time.Duration(rank)*TakeoverDelay)) || holder != "" {
 				w.t.Fatalf("rank: %v at rank %d, free since %v", e, rank, w.now.Sub(from))
 			}
 			if crash, ok := w.crashed[e.Deployment]; ok && w.now.Before(crash.Add(CrashCooldown)) {

@@ -115,7 +115,9 @@ func failureOf(r *messages.Refused) *core.Failure {
 	if r == nil {
 		return nil
 	}
-	f := &core.Failure{Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration()}
+	f := &core.Failure{
+		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
+	}
 	if m := r.GetMemory(); m != nil {
 		f.Memory = core.Memory{
 			Model: m.GetModel(), Bytes: int64(m.GetBytes()), Used: int64(m.GetUsed()), Total: int64(m.GetTotal()),
@@ -135,7 +137,8 @@ func refused(f *core.Failure) *messages.Refused {
 	}
 	if m := f.Memory; m != (core.Memory{}) {
 		r.Memory = &messages.MemoryShortage{
-			Model: m.Model, Bytes: uint64(m.Bytes), Used: uint64(m.Used), Total: uint64(m.Total), Reserve: uint64(m.Reserve),
+			Model: m.Model, Bytes: uint64(m.Bytes), Used: uint64(m.Used), Total: uint64(m.Total),
+			Reserve: uint64(m.Reserve),
 		}
 	}
 	return r

@@ -45,11 +45,13 @@ func TestFailuresPassThrough(t *testing.T) {
 func TestReplicaSpecPassesThrough(t *testing.T) {
 	spec := specOf(&messages.DeploymentSpec{
 		Path: "p", BlockTokens: proto.Uint32(16), KvBlocks: proto.Uint32(1), MaxSequences: proto.Uint32(2),
-		MaxWaiting: proto.Uint32(3), StepTokens: proto.Uint32(4), Priority: messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
+		MaxWaiting: proto.Uint32(3), StepTokens: proto.Uint32(4),
+		Priority:     messages.PriorityClass_PRIORITY_CLASS_BATCH.Enum(),
 		AdapterPages: proto.Uint32(5), RevisionDigest: "d", Deploy: 6,
 	})
 	want := core.ReplicaSpec{
-		Settings: spec.Settings, Name: "m-0", Model: "m", At: core.Location{Node: "a", GPU: "gpu-0"}, Revision: spec.Revision,
+		Settings: spec.Settings, Name: "m-0", Model: "m", At: core.Location{Node: "a", GPU: "gpu-0"},
+		Revision: spec.Revision,
 	}
 	sent := replicaSpec(want)
 	if got := replicaSpecOf(sent); got != want {

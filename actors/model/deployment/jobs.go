@@ -41,7 +41,8 @@ func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
 		return hbm.Need{}
 	}
 	return m.facts.Need(engine.LoadSpec{
-		BlockTokens: int(s.GetBlockTokens()), RequestedBlocks: int(s.GetKvBlocks()), AdapterPages: int(s.GetAdapterPages()),
+		BlockTokens: int(s.GetBlockTokens()), RequestedBlocks: int(s.GetKvBlocks()),
+		AdapterPages: int(s.GetAdapterPages()),
 		Limits: engine.Limits{
 			StepTokens: int(s.GetStepTokens()), MaxSequences: int(s.GetMaxSequences()),
 			MaxAdapters: int(s.GetMaxAdapters()), MaxRank: int(s.GetMaxAdapterRank()),

@@ -46,7 +46,8 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			})
 		case core.MigrateSequences:
 			ctx.Request(pidOf(e.Actor), &messages.MigrateSequences{
-				RequestId: e.Replica, Target: e.Target, TargetActor: actorRef(e.TargetActor), Term: d.Term, Cause: e.Cause,
+				RequestId: e.Replica, Target: e.Target, TargetActor: actorRef(e.TargetActor), Term: d.Term,
+				Cause: e.Cause,
 			})
 		case core.StopReplica:
 			ctx.Request(d.Replicas(d.members[e.At.Node]), &messages.StopReplica{
