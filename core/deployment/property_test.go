@@ -351,8 +351,8 @@ func (c *cluster) converge() {
 		}
 	}
 	if running != want || len(c.d.replicas) != want || len(c.d.orphans) > 0 || c.stored != (c.d.state == Active) {
-		c.t.Fatalf("converges: %d replicas run, %d are known, want %d; %d orphans; %v", running, len(c.d.replicas), want,
-			len(c.d.orphans), c.d.state)
+		c.t.Fatalf("converges: %d replicas run, %d are known, want %d; %d orphans; %v",
+			running, len(c.d.replicas), want, len(c.d.orphans), c.d.state)
 	}
 	for _, r := range c.d.replicas {
 		if r.memory == (hbm.Need{}) {

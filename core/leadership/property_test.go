@@ -28,7 +28,7 @@ func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{
 			t: t, n: New("a"), now: time.Unix(1000, 0),
-			view: View{Deployments: map[string]Seen{}, Up: []string{"a", "b"}},
+			view:     View{Deployments: map[string]Seen{}, Up: []string{"a", "b"}},
 			children: map[string]uint64{}, attempts: map[string]Effect{}, crashed: map[string]time.Time{},
 			freeFrom: map[string]time.Time{},
 		}
