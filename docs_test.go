@@ -1,6 +1,9 @@
 package troupe
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"net/url"
 	"os"
 	"path"
@@ -16,6 +19,9 @@ var (
 	testName     = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*\b`)
 	testRun      = regexp.MustCompile(`\^((?:Test|Fuzz|Benchmark)\w+)\$`)
 	testFunc     = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Za-z0-9]+)\(`)
+	findSection  = regexp.MustCompile(`(?ms)^## Where to find it$(.*?)(?:^## |\z)`)
+	goFile       = regexp.MustCompile(`^[a-z0-9_/]+/[a-z0-9_]+\.go$`)
+	identifier   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
 // TestLinks checks that the relative links of all pages lead to a file, and to a heading where they name one.
@@ -63,6 +69,56 @@ func TestNamedTests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNamedFiles checks that the folders and files that docs/architecture.md names exist, and that each
+// function behind the name of a file is declared in it.
+func TestNamedFiles(t *testing.T) {
+	section := findSection.FindString(readText(t, "docs/architecture.md"))
+	checked := 0
+	for line := range strings.SplitSeq(section, "\n") {
+		var file string
+		var declared map[string]bool
+		for _, span := range codeSpan.FindAllString(line, -1) {
+			name := strings.Trim(span, "`")
+			switch info, err := os.Stat(name); {
+			case goFile.MatchString(name) && err != nil:
+				t.Errorf("%s does not exist", name)
+				file, declared = name, nil
+			case goFile.MatchString(name):
+				file, declared = name, declaredFunctions(t, name)
+			case err == nil && info.IsDir():
+				file = ""
+			case strings.Contains(name, "/"):
+				t.Errorf("folder %s does not exist", name)
+			case file == "" && identifier.MatchString(name):
+				t.Errorf("%s is neither a folder nor behind the file that declares it", name)
+			case file != "":
+				if checked++; declared != nil && !declared[name] {
+					t.Errorf("%s declares no function %s", file, name)
+				}
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("the section names no function")
+	}
+}
+
+// declaredFunctions returns the names of the functions and methods that a file declares.
+func declaredFunctions(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(map[string]bool)
+	for _, decl := range parsed.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			names[f.Name.Name] = true
+		}
+	}
+	return names
 }
 
 // anchors returns the fragments under which the headings of a page can be linked to.

@@ -100,6 +100,8 @@ func (c *control) Receive(ctx actor.Context) {
 		c.onLeaving(msg)
 	case *actor.Restarting, *actor.Stopping:
 		c.onStopping()
+	default:
+		supervise.Unknown(ctx, "control")
 	}
 }
 

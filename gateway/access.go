@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -102,26 +101,6 @@ func (c caller) mayUseAdapter(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// deployment returns the status of a model for a caller. A model that its key may not use is
-// refused before the lookup, so that neither the error nor the time reveals whether it exists.
-func (g *Gateway) deployment(ctx context.Context, model string) (*messages.DeploymentStatus, error) {
-	c := callerFrom(ctx)
-	if !c.mayUse(model) {
-		return nil, modelNotFound(model)
-	}
-	d, err := g.cfg.Directory.Deployment(ctx, model)
-	if c.key != nil && isNotFound(err) {
-		// The directory's own error may name other models.
-		return nil, modelNotFound(model)
-	}
-	return d, err
-}
-
-func modelNotFound(model string) *openai.Error {
-	return openai.Refusal(messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("model %q is not deployed, or this API key may not use it; see /v1/models", model))
-}
-
 // requestInfo is the information under which a request is counted and logged. The model exists, so
 // that the number of label values is bounded.
 type requestInfo struct {
@@ -133,42 +112,4 @@ type requestInfo struct {
 
 func newRequestInfo(r *http.Request, endpoint string) requestInfo {
 	return requestInfo{caller: callerFrom(r.Context()), endpoint: endpoint}
-}
-
-// Limits of log lines about requests without a valid key. The metrics count all of them.
-const (
-	refusalLogRate  = 2 // per second
-	refusalLogBurst = 10
-)
-
-// recordResponse counts and logs a response. Requests with a key are logged at level info, so that
-// operators see the use of each key.
-func (g *Gateway) recordResponse(info requestInfo, status int) {
-	g.metrics.countResponse(info, status)
-	g.audit(info, status)
-	line := g.cfg.Log.Debug()
-	if info.key != nil {
-		line = g.cfg.Log.Info()
-	} else if status == http.StatusUnauthorized {
-		ok, leftOut := g.refusals.Allow()
-		if !ok {
-			return
-		}
-		line = g.cfg.Log.Info().Uint64("left_out", leftOut)
-	}
-	if info.key != nil {
-		line.Str("key", info.key.Name)
-	}
-	if info.account != "" {
-		line.Str("account", info.account)
-	}
-	if info.adapter != "" {
-		line.Str("adapter", info.adapter)
-	}
-	line.Str("endpoint", info.endpoint).
-		Str("model", info.model).
-		Int("status", status).
-		Str("request", info.id).
-		Str("remote", info.remote).
-		Msg("answered")
 }

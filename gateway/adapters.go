@@ -3,11 +3,9 @@ package gateway
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"troupe/gateway/openai"
@@ -24,38 +22,6 @@ type Adapters interface {
 	Adapters(model string) []*messages.AdapterSpec
 	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
 	DeleteAdapter(ctx context.Context, name string) (*messages.AdapterSpec, error)
-}
-
-// resolve returns the deployment that a request is for, and the adapter if the name refers to one.
-func (g *Gateway) resolve(
-	ctx context.Context, model string,
-) (*messages.DeploymentStatus, *messages.AdapterSpec, error) {
-	c := callerFrom(ctx)
-	adapter, err := g.cfg.Adapters.FindAdapter(model, c.mayUseAdapter)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case adapter != nil:
-		d, err := g.cfg.Directory.Deployment(ctx, adapter.GetModel())
-		// The directory's own error may name other models.
-		if err != nil && isNotFound(err) {
-			err = openai.Refusal(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf(
-				"adapter %q belongs to model %q, which is not deployed", adapter.GetName(), adapter.GetModel()))
-		}
-		return d, adapter, err
-	case !strings.Contains(model, ":"):
-		d, err := g.deployment(ctx, model)
-		return d, nil, err
-	case c.key != nil:
-		return nil, nil, modelNotFound(model)
-	}
-	return nil, nil, openai.Refusal(messages.Reason_REASON_NOT_FOUND,
-		fmt.Sprintf("adapter %q is not registered; /v1/models lists all adapters", model))
-}
-
-func isNotFound(err error) bool {
-	var refused interface{ GetReason() messages.Reason }
-	return errors.As(err, &refused) && refused.GetReason() == messages.Reason_REASON_NOT_FOUND
 }
 
 // adapterObjects returns the adapters of deployed models that a caller may use. An adapter whose

@@ -49,18 +49,18 @@ type token struct {
 	logprobs *messages.TokenLogprobs
 }
 
-func newChoice(index int, t *tokenizer.Tokenizer, r *openai.Request, prompt []uint32) *choice {
+func newChoice(index int, t *tokenizer.Tokenizer, req *openai.Request, prompt []uint32) *choice {
 	c := &choice{
 		index:   index,
 		prompt:  prompt,
-		decoder: t.NewStream(!r.KeepSpecial),
-		stopper: tokenizer.NewStopper(r.Stop),
+		decoder: t.NewStream(!req.KeepSpecial),
+		stopper: tokenizer.NewStopper(req.Stop),
 	}
-	if slices.ContainsFunc(prompt, func(id uint32) bool { return r.KeepSpecial || !t.Special(id) }) {
+	if slices.ContainsFunc(prompt, func(id uint32) bool { return req.KeepSpecial || !t.Special(id) }) {
 		// The output continues the prompt, so it keeps its leading space.
 		c.decoder.Continue()
 	}
-	if r.IncludeStop {
+	if req.IncludeStop {
 		c.stopper.Include()
 	}
 	return c

@@ -4,6 +4,29 @@
 // actor that may crash, so a Call is the record of what the client has received. The goroutine
 // decodes tokens, finds stop strings and writes the response; it knows nothing of replicas.
 //
+// # The life of a request
+//
+// A request over HTTP enters at [Gateway.ServeHTTP], which checks its origin and its key. One over
+// NATS enters at [Gateway.Infer]. From there both take the same steps, listed in [Gateway.serve]:
+//
+//	HTTP ─ serveCompletion ─┐
+//	                        ├─ serve ─ read ─ admit ─ resolve ─ encode ─ submit ─ deliver ─ account
+//	NATS ─ Infer ───────────┘
+//
+// Each step is a function in a file of its name. It fills in its part of the [generation] and returns
+// to the list. After an error, only account follows.
+//
+//  1. [Gateway.read] reads and parses the body, within the memory for bodies.
+//  2. [Gateway.admit] takes one of the client's places, and starts the request's time.
+//  3. [Gateway.resolve] finds the deployment, adapter, tokenizer, salt and priority class.
+//  4. [Gateway.encode] renders the chat template, tokenizes, and creates a choice per sequence.
+//  5. [Gateway.submit] reserves tokens of the client's limits, and opens the calls.
+//  6. [Gateway.deliver] decodes tokens, finds stop strings, and writes the response.
+//  7. [Gateway.account] closes open calls, returns what was reserved, and counts and logs.
+//
+// The protocols differ in how a request is read and its response written. The steps leave that to an
+// [exchange]: an [httpExchange] or a [natsExchange].
+//
 // # The gateway actor
 //
 // Parent: node. Children: one session per open Call. Accepts OpenSession and CloseSession. It owns

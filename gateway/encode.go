@@ -3,44 +3,104 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/gateway/openai"
 	"troupe/messages"
 	"troupe/modelfile/chat"
 )
 
-// encode tokenizes the prompts of a request and drops text that is no longer needed.
-func (g *Gateway) encode(ctx context.Context, m *model, r *openai.Request) ([][]uint32, error) {
-	for id := range r.Sampling.GetLogitBias() {
+// encode tokenizes the prompts of a request and creates its choices, one per sequence.
+func (g *Gateway) encode(ctx context.Context, gen *generation) error {
+	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
+	defer cancel()
+	prompts, err := g.encodePrompts(ctx, gen.model, gen.req)
+	if err != nil {
+		return err
+	}
+	return gen.newChoices(prompts)
+}
+
+// newChoices creates the choices of each prompt. If a prompt fills KV blocks, its first choice
+// leads: the others start when its blocks can be reused.
+func (gen *generation) newChoices(prompts [][]uint32) error {
+	seed := rand.Uint64()
+	if gen.req.Seed != nil {
+		seed = *gen.req.Seed
+	}
+	for i, tokens := range prompts {
+		limit, err := gen.model.maxOutput(gen.req, tokens)
+		if err != nil {
+			return err
+		}
+		lead := gen.addChoice(i, tokens, seed, limit)
+		for n := 1; n < gen.req.N; n++ {
+			c := gen.addChoice(i, tokens, seed+uint64(n), limit)
+			if len(tokens) > gen.blockTokens {
+				c.isFollower, lead.followers = true, append(lead.followers, c)
+			}
+		}
+	}
+	gen.unfinished = len(gen.choices)
+	return nil
+}
+
+// addChoice adds a choice of a prompt.
+func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
+	req, sampling := gen.req, gen.req.Sampling
+	if len(gen.choices) > 0 { // the first choice uses the request's own copy
+		sampling = proto.Clone(sampling).(*messages.SamplingParams)
+	}
+	sampling.Seed, sampling.MaxTokens = seed, limit
+	c := newChoice(len(gen.choices), gen.model.tokenizer, req, tokens)
+	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
+		Model: gen.deployment, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
+		Prompt: tokens, Sampling: sampling, Priority: req.Priority,
+		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
+		Client: gen.client.Name, Weight: gen.weight,
+	}}
+	if req.Echo {
+		c.echo(req.Prompts[prompt], gen.model.tokenizer, !req.KeepSpecial)
+	}
+	gen.choices = append(gen.choices, c)
+	return c
+}
+
+// encodePrompts tokenizes the prompts of a request and drops text that is no longer needed.
+func (g *Gateway) encodePrompts(ctx context.Context, m *model, req *openai.Request) ([][]uint32, error) {
+	for id := range req.Sampling.GetLogitBias() {
 		if int(id) >= m.vocab {
 			return nil, openai.Invalid("logit_bias", m.unknownToken(id))
 		}
 	}
-	for _, id := range r.Sampling.GetAllowedTokenIds() {
+	for _, id := range req.Sampling.GetAllowedTokenIds() {
 		if int(id) >= m.vocab {
 			return nil, openai.Invalid("allowed_token_ids", m.unknownToken(id))
 		}
 	}
-	opts, err := m.promptOptions(r)
+	opts, err := m.promptOptions(req)
 	if err != nil {
 		return nil, err
 	}
-	if r.Chat {
-		tokens, err := g.encodeTurns(ctx, m, r.Messages, r.Template, opts)
-		r.Messages = nil
+	if req.Chat {
+		tokens, err := g.encodeTurns(ctx, m, req.Messages, req.Template, opts)
+		req.Messages = nil
 		return [][]uint32{tokens}, err
 	}
-	all := make([][]uint32, len(r.Prompts))
-	for i := range r.Prompts {
+	all := make([][]uint32, len(req.Prompts))
+	for i := range req.Prompts {
 		var err error
-		if all[i], err = g.encodePrompt(ctx, m, &r.Prompts[i], opts); err != nil {
+		if all[i], err = g.encodePrompt(ctx, m, &req.Prompts[i], opts); err != nil {
 			return nil, err
 		}
-		if r.Echo && opts.keepLast > 0 {
-			r.Prompts[i].Tokens = all[i] // truncated tokens are not echoed
+		if req.Echo && opts.keepLast > 0 {
+			req.Prompts[i].Tokens = all[i] // truncated tokens are not echoed
 		}
-		if !r.Echo {
-			r.Prompts[i].Text = ""
+		if !req.Echo {
+			req.Prompts[i].Text = ""
 		}
 		if len(all[i]) == 0 {
 			return nil, openai.Invalid("prompt",
@@ -147,22 +207,22 @@ func (m *model) render(turns []openai.Message, o openai.ChatOptions) (string, er
 }
 
 // maxOutput returns the maximum number of tokens to generate after a prompt.
-func (m *model) maxOutput(r *openai.Request, prompt []uint32) (uint32, error) {
+func (m *model) maxOutput(req *openai.Request, prompt []uint32) (uint32, error) {
 	room := m.context - len(prompt)
-	if room < 1 || int64(r.MaxTokens) > int64(room) {
+	if room < 1 || int64(req.MaxTokens) > int64(room) {
 		return 0, openai.Refusal(messages.Reason_REASON_TOO_LONG, fmt.Sprintf(
 			"the model's context is %d tokens; the prompt has %d and max_tokens is %d; reduce one of them",
-			m.context, len(prompt), r.MaxTokens))
+			m.context, len(prompt), req.MaxTokens))
 	}
-	limit := r.MaxTokens
+	limit := req.MaxTokens
 	switch {
 	case limit > 0:
-	case r.Chat:
+	case req.Chat:
 		limit = uint32(room)
 	default:
 		limit = uint32(min(room, openai.CompletionTokens))
 	}
-	if minTokens := r.Sampling.GetMinTokens(); minTokens > limit {
+	if minTokens := req.Sampling.GetMinTokens(); minTokens > limit {
 		return 0, openai.Invalid("min_tokens",
 			fmt.Sprintf("min_tokens is %d, and the context has room for %d; shorten the prompt", minTokens, limit))
 	}

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,11 +12,13 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/engine"
 	"troupe/gateway"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // TestRequestEndsAtDeadline checks that a request whose session delivers nothing, or stops
@@ -284,4 +287,184 @@ func TestRepeatedSessionCrashFailsCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSlowFolderCountsTowardsDeadline checks that a request whose model is still being read ends at
+// its deadline and when its client disconnects, whether it started the load or waits for it.
+func TestSlowFolderCountsTowardsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
+			c.Inspect = func(path string) (engine.ModelInfo, error) {
+				time.Sleep(time.Minute)
+				return inspectModel(path)
+			}
+		})
+		for range 2 {
+			began := time.Now()
+			rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a","timeout":2}`)
+			if took := time.Since(began); rec.Code != http.StatusGatewayTimeout || took > 3*time.Second {
+				t.Errorf("%d %s after %v", rec.Code, rec.Body, took)
+			}
+		}
+		ctx, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/completions",
+			strings.NewReader(`{"model":"kjv","prompt":"a"}`))
+		began := time.Now()
+		w.serve(httptest.NewRecorder(), r)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the request ended %v after its client disconnected", took)
+		}
+		if rec := w.post("/v1/completions", `{"model":"kjv","prompt":"a"}`); rec.Code != http.StatusOK {
+			t.Errorf("a patient request: %d %s", rec.Code, rec.Body)
+		}
+	})
+}
+
+// brokenWriter is a response whose client has disconnected: flushing it fails.
+type brokenWriter struct{ *httptest.ResponseRecorder }
+
+func (brokenWriter) FlushError() error { return errors.New("test: broken pipe") }
+
+// TestFailedFlushIsDisconnect checks that a stream that cannot be flushed is counted as cancelled by
+// its client.
+func TestFailedFlushIsDisconnect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestGateway(t, generate("God did.", finishStop))
+		aborted := w.serve(brokenWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodPost,
+			"/v1/completions", strings.NewReader(`{"model":"kjv","prompt":"a","stream":true}`)))
+		for status, want := range map[string]string{"499": "1", "500": ""} {
+			series := `troupe_gateway_requests_total{endpoint="completions",model="kjv",status="` + status + `"}`
+			if got := w.metric(series); got != want || !aborted {
+				t.Errorf("%s is %q, want %q; aborted %v", series, got, want, aborted)
+			}
+		}
+	})
+}
+
+// panickingRequest is a request over NATS that panics when it is read, or when its response is sent.
+type panickingRequest struct {
+	*recordedRequest
+	read, sent bool // what panics
+}
+
+func (r *panickingRequest) Headers() micro.Headers {
+	if r.read {
+		panic("test: the headers are poison")
+	}
+	return nil
+}
+
+func (r *panickingRequest) Respond(data []byte, opts ...micro.RespondOpt) error {
+	if r.sent && len(opts) == 0 {
+		panic("test: the response is poison")
+	}
+	return r.recordedRequest.Respond(data, opts...)
+}
+
+// TestPanicFailsOneNATSRequest checks that a panic fails only its own request over NATS: while the
+// request is read, while its response is written, and while its error is.
+func TestPanicFailsOneNATSRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestGateway(t, generate("a", finishStop))
+		for name, poison := range map[string]panickingRequest{"read": {read: true}, "sent": {sent: true}} {
+			for _, stream := range []string{"true", "false"} {
+				poison.recordedRequest = &recordedRequest{
+					subject: "troupe.v1.infer.kjv", reply: "_INBOX.a",
+					data: []byte(`{"prompt":"a","stream":` + stream + `}`),
+				}
+				w.Infer(&poison)
+				time.Sleep(time.Minute)
+				if got := poison.errors(); got != "500 " {
+					t.Errorf("%s, stream %s: %q, want an error 500", name, stream, got)
+				}
+			}
+		}
+		if got := w.metric("troupe_gateway_requests_in_flight"); got != "0" || w.calls.Open() != 0 {
+			t.Errorf("%s requests in flight, %d calls are open", got, w.calls.Open())
+		}
+		if n := w.Wait(t.Context()); n != 0 {
+			t.Errorf("%d requests hold the gate", n)
+		}
+	})
+}
+
+// TestDeletedDeploymentIsForgotten checks that a deployment that was deleted leaves neither its
+// model nor its metrics behind, once the deployments are listed or another model is loaded.
+func TestDeletedDeploymentIsForgotten(t *testing.T) {
+	for name, notice := range map[string]func(w *testGateway){
+		"list":  func(w *testGateway) { w.get("/v1/models") },
+		"ready": func(w *testGateway) { w.get("/ready") },
+		"load": func(w *testGateway) {
+			w.post("/v1/completions", `{"model":"kjv","prompt":"a"}`)
+			synctest.Wait()
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			loads := 0
+			w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) {
+				c.Inspect = func(path string) (engine.ModelInfo, error) { loads++; return inspectModel(path) }
+			})
+			kept := w.directory.all
+			w.directory.add(&messages.DeploymentStatus{Spec: &messages.DeploymentSpec{
+				Name: "brief", Path: testkit.Model(), BlockTokens: new(uint32(16)),
+			}})
+			const body = `{"model":"brief","prompt":"a"}`
+			series := []string{
+				`troupe_gateway_requests_total{endpoint="completions",model="brief",status="200"}`,
+				`troupe_gateway_prompt_tokens_total{model="brief"}`,
+				`troupe_gateway_request_duration_seconds_count{model="brief"}`,
+			}
+			for range 2 {
+				w.post("/v1/completions", body)
+			}
+			synctest.Wait()
+			for _, s := range series {
+				if w.metric(s) == "" || loads != 1 {
+					t.Errorf("%s: no series %s while deployed, %d loads", name, s, loads)
+				}
+			}
+			w.directory.mu.Lock()
+			all := w.directory.all
+			w.directory.all = kept
+			w.directory.mu.Unlock()
+			notice(w)
+			for _, s := range series {
+				if got := w.metric(s); got != "" {
+					t.Errorf("%s: %s is %s", name, s, got)
+				}
+			}
+			w.directory.mu.Lock()
+			w.directory.all = all
+			w.directory.mu.Unlock()
+			before := loads
+			if rec := w.post("/v1/completions", body); rec.Code != http.StatusOK || loads != before+1 {
+				t.Errorf("%s: deployed again: %d %s, %d loads", name, rec.Code, rec.Body, loads-before)
+			}
+		})
+	}
+}
+
+// panickingBody is a request body that panics when it is read.
+type panickingBody struct{}
+
+func (panickingBody) Read([]byte) (int, error) { panic("test: the body is poison") }
+
+// TestPanicWhileReadingFailsOneRequest checks that a panic while a body is read over HTTP is an
+// error of that request, which holds no memory afterwards.
+func TestPanicWhileReadingFailsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTestGateway(t, generate("a", finishStop))
+		rec := httptest.NewRecorder()
+		w.serve(rec, httptest.NewRequest(http.MethodPost, "/v1/completions", panickingBody{}))
+		if rec.Code != http.StatusInternalServerError || readResponses(t, rec)[0].Error.Type != "server_error" {
+			t.Errorf("%d %s", rec.Code, rec.Body)
+		}
+		if got := w.metric("troupe_gateway_body_bytes"); got != "0" {
+			t.Errorf("%s bytes are reserved", got)
+		}
+		if got := w.metric(`troupe_gateway_requests_total{endpoint="completions",model="",status="500"}`); got != "1" {
+			t.Errorf("counted %q", got)
+		}
+	})
 }

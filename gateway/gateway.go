@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/netip"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"troupe/gateway/apikey"
 	"troupe/internal/audit"
 	"troupe/internal/bounded"
+	"troupe/messages"
 	"troupe/modelfile"
 	"troupe/modelfile/digest"
 )
@@ -90,11 +92,14 @@ func New(cfg Config) *Gateway {
 	// Limit the log lines that clients can cause.
 	sampled := cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	g := &Gateway{
-		cfg: cfg, models: modelCache{inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: sampled},
+		cfg: cfg,
+		models: modelCache{
+			inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: sampled, panics: cfg.Log,
+		},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newMemoryBudget(cfg.BodyBytes),
 		refusals: bounded.New(refusalLogRate, refusalLogBurst),
 	}
-	g.keyed.keys = cfg.Keys
+	g.keyed.keys, g.models.loaded = cfg.Keys, g.dropUndeployed
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_gateway_body_bytes", Help: "Memory held by request bodies in bytes.",
 	}, func() float64 { return float64(g.budget.reserved.Load()) }))
@@ -110,3 +115,31 @@ func New(cfg Config) *Gateway {
 }
 
 func (g *Gateway) reserveMemory() *reservation { return &reservation{budget: g.budget} }
+
+// deployments returns all deployments and drops what is kept for models that are no longer among
+// them.
+func (g *Gateway) deployments(ctx context.Context) ([]*messages.DeploymentStatus, error) {
+	all, err := g.cfg.Directory.Deployments(ctx)
+	if err != nil {
+		return all, err
+	}
+	deployed := make(map[string]bool, len(all))
+	for _, d := range all {
+		deployed[d.GetSpec().GetName()] = true
+	}
+	g.models.retain(deployed)
+	g.metrics.retain(deployed)
+	return all, nil
+}
+
+// dropTimeout bounds the query for the deployments after a model was loaded.
+const dropTimeout = 10 * time.Second
+
+// dropUndeployed drops what is kept for models that are no longer deployed.
+func (g *Gateway) dropUndeployed() {
+	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
+	defer cancel()
+	if _, err := g.deployments(ctx); err != nil {
+		g.cfg.Log.Debug().Err(err).Msg("reading deployments after a load failed")
+	}
+}

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -16,10 +14,7 @@ import (
 	"troupe/messages"
 )
 
-const (
-	maxBody = 16 << 20 // bytes of a request body
-	maxID   = 128      // characters of X-Request-Id
-)
+const maxID = 128 // characters of X-Request-Id
 
 func (g *Gateway) routes() {
 	g.mux.HandleFunc("GET /v1/models", g.listModels)
@@ -141,100 +136,21 @@ func (g *Gateway) routeError(w http.ResponseWriter, r *http.Request) *openai.Err
 	return e
 }
 
-// respondError responds with an error.
+// respondError records and writes an error.
 func (g *Gateway) respondError(w http.ResponseWriter, info requestInfo, e *openai.Error) {
+	g.recordResponse(info, e.Status)
+	writeError(w, e)
+}
+
+func writeError(w http.ResponseWriter, e *openai.Error) {
 	if after := retryAfter(e); after != "" {
 		w.Header().Set("Retry-After", after)
 	}
-	g.respond(w, info, e.Status, e.JSON())
-}
-
-func (g *Gateway) serveCompletion(w http.ResponseWriter, r *http.Request, isChat bool) {
-	info := newRequestInfo(r, "completions")
-	if isChat {
-		info.endpoint = "chat_completions"
-	}
-	memory := g.reserveMemory()
-	defer memory.shrink(0)
-	req, err := readRequest(w, r, isChat, memory)
-	if err != nil {
-		g.respondError(w, info, asError(err))
-		return
-	}
-	// The body has arrived: a client that sends none takes no place.
-	admitted, refused := g.admit(info.caller)
-	g.setRateLimitHeaders(w.Header(), info.caller)
-	if refused != nil {
-		g.respondError(w, info, refused)
-		return
-	}
-	defer admitted.release()
-	setWriteDeadline(w, req.Timeout+2*deadlineGrace)
-	gen, err := g.prepare(r.Context(), req, &info)
-	if err == nil {
-		err = admitted.reserve(gen)
-	}
-	g.setRateLimitHeaders(w.Header(), info.caller)
-	if err != nil {
-		g.respondError(w, info, asError(err))
-		return
-	}
-	memory.shrink(gen.memoryBytes())
-	// Cut off a client that does not read the response. A writer without deadlines has no network
-	// behind it.
-	_ = http.NewResponseController(w).SetWriteDeadline(gen.deadline.Add(2 * deadlineGrace))
-	if req.Stream {
-		g.writeSSE(w, r, gen, info)
-	} else {
-		g.writeJSON(w, r, gen, info)
-	}
-}
-
-// readBody reads a request's body. The server cuts off a client that sends too slowly.
-func readBody(w http.ResponseWriter, r *http.Request, memory *reservation) ([]byte, error) {
-	data, err := memory.readAll(r.Context(), http.MaxBytesReader(w, r.Body, maxBody))
-	if e := (*openai.Error)(nil); errors.As(err, &e) {
-		return nil, e
-	}
-	if err != nil {
-		return nil, bodyError(err)
-	}
-	return data, nil
+	writeJSONBody(w, e.Status, e.JSON())
 }
 
 // setWriteDeadline cuts off a client that does not read the response. A writer without deadlines
 // has no network behind it.
 func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
-}
-
-func readRequest(w http.ResponseWriter, r *http.Request, isChat bool, memory *reservation) (*openai.Request, error) {
-	if isFromBrowser(r) {
-		if err := requireJSON(r); err != nil {
-			return nil, err
-		}
-	}
-	data, err := readBody(w, r, memory)
-	if err != nil {
-		return nil, err
-	}
-	req, err := openai.Decode(data, isChat)
-	if err != nil {
-		return nil, err
-	}
-	if err := req.SetTimeout(r.Header.Get("X-Troupe-Timeout")); err != nil {
-		return nil, err
-	}
-	return req, req.SetPriority(r.Header.Get("X-Troupe-Priority"))
-}
-
-func bodyError(err error) *openai.Error {
-	e := openai.Invalid("", "the request could not be read: "+err.Error())
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		e.Status = http.StatusRequestEntityTooLarge
-		e.Message = fmt.Sprintf("the request is larger than %d bytes", maxBody)
-	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		e.Status, e.Message = http.StatusRequestTimeout, "the request body stalled or arrived too slowly; send it again"
-	}
-	return e
 }

@@ -18,6 +18,7 @@ type metrics struct {
 	tokensOut  *prometheus.CounterVec
 	cached     *prometheus.CounterVec
 	byModel    sync.Map // model -> modelMetrics
+	counted    sync.Map // model -> true; models with a series in requests
 }
 
 func newMetrics(r *prometheus.Registry) *metrics {
@@ -55,7 +56,33 @@ func histogram(name, help string, start float64) *prometheus.HistogramVec {
 }
 
 func (m *metrics) countResponse(info requestInfo, status int) {
+	if info.model != "" {
+		m.counted.LoadOrStore(info.model, true)
+	}
 	m.requests.WithLabelValues(info.endpoint, info.model, strconv.Itoa(status)).Inc()
+}
+
+// retain drops the series of models that are not deployed.
+func (m *metrics) retain(deployed map[string]bool) {
+	m.counted.Range(func(model, _ any) bool {
+		if !deployed[model.(string)] {
+			m.counted.Delete(model)
+			m.requests.DeletePartialMatch(prometheus.Labels{"model": model.(string)})
+		}
+		return true
+	})
+	m.byModel.Range(func(model, _ any) bool {
+		if name := model.(string); !deployed[name] {
+			m.byModel.Delete(name)
+			for _, v := range []*prometheus.HistogramVec{m.firstToken, m.interToken, m.duration} {
+				v.DeleteLabelValues(name)
+			}
+			for _, v := range []*prometheus.CounterVec{m.tokensIn, m.tokensOut, m.cached} {
+				v.DeleteLabelValues(name)
+			}
+		}
+		return true
+	})
 }
 
 // modelMetrics are the metrics of one model.
@@ -97,10 +124,10 @@ func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
 	c.lastTokens = now
 }
 
-// generationFinished records a generation that completed.
+// generationFinished records a generation whose choices have all finished.
 func (m modelMetrics) generationFinished(gen *generation) {
 	u := gen.usage()
-	m.duration.Observe(time.Since(gen.began).Seconds())
+	m.duration.Observe(gen.finished.Sub(gen.began).Seconds())
 	m.tokensIn.Add(float64(u.Prompt))
 	m.tokensOut.Add(float64(u.Completion))
 	m.cached.Add(float64(u.Cached))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"sync"
 	"time"
@@ -45,8 +46,10 @@ type modelCache struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.ModelInfo, error)
 	log     zerolog.Logger
+	panics  zerolog.Logger // receives panics of loads
 	roots   modelfile.Roots
 	digests *digest.Cache
+	loaded  func()                 // called after a model was loaded; nil: no call
 	entries map[string]*cacheEntry // by deployment
 }
 
@@ -84,8 +87,9 @@ type modelLoad struct {
 }
 
 // get returns the model of a deployment. A failed load is retried by the next request. While the
-// revision of a new deploy is not known yet, the previous model is returned if there is one.
-func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
+// revision of a new deploy is not known yet, the previous model is returned if there is one. The
+// load continues if ctx ends.
+func (m *modelCache) get(ctx context.Context, d *messages.DeploymentStatus) (*model, error) {
 	spec := d.GetSpec()
 	for {
 		m.mu.Lock()
@@ -94,21 +98,29 @@ func (m *modelCache) get(d *messages.DeploymentStatus) (*model, error) {
 			m.mu.Unlock()
 			return v.model, nil
 		}
-		if load := e.loading; load != nil {
-			m.mu.Unlock()
-			<-load.done
-			if proto.Equal(load.spec, spec) {
-				return m.loadResult(spec, load)
-			}
-			continue
+		load := e.loading
+		if load == nil {
+			load = &modelLoad{done: make(chan struct{}), spec: spec}
+			e.loading = load
+			go m.load(e, load)
 		}
-		// The error stands if loading panics.
-		load := &modelLoad{done: make(chan struct{}), spec: spec, err: errUnread}
-		e.loading = load
 		m.mu.Unlock()
-		m.load(e, load)
-		return m.loadResult(spec, load)
+		select {
+		case <-load.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if proto.Equal(load.spec, spec) {
+			return m.loadResult(spec, load)
+		}
 	}
+}
+
+// retain drops the models of deployments that are not deployed.
+func (m *modelCache) retain(deployed map[string]bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.entries, func(name string, e *cacheEntry) bool { return !deployed[name] && e.loading == nil })
 }
 
 func (m *modelCache) entry(name string) *cacheEntry {
@@ -134,8 +146,19 @@ func (e *cacheEntry) find(d *messages.DeploymentSpec) *version {
 	return nil
 }
 
-// load reads a folder for all requests that wait for it.
+// load reads a folder for all requests that wait for it. It calls loaded afterwards, which no
+// request waits for.
 func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
+	var failed error
+	defer recoverPanic(m.panics, &failed)
+	m.loadOnce(e, load)
+	if load.err == nil && m.loaded != nil {
+		m.loaded()
+	}
+}
+
+// loadOnce reads a folder and ends the load.
+func (m *modelCache) loadOnce(e *cacheEntry, load *modelLoad) {
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -146,6 +169,7 @@ func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 		}
 		close(load.done)
 	}()
+	defer recoverPanic(m.panics, &load.err)
 	load.model, load.err = m.read(load.spec.GetPath())
 	if load.err == nil && load.spec.GetRevisionDigest() != "" && !(&version{model: load.model}).matches(load.spec) {
 		load.err = fmt.Errorf("%s: configuration, tokenizer or template differ from the deployed revision %s; "+
@@ -157,6 +181,9 @@ func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 func (m *modelCache) loadResult(spec *messages.DeploymentSpec, load *modelLoad) (*model, error) {
 	if load.err == nil {
 		return load.model, nil
+	}
+	if e := (*openai.Error)(nil); errors.As(load.err, &e) {
+		return nil, e // the load panicked
 	}
 	m.log.Warn().Err(load.err).Str("model", spec.GetName()).Msg("reading model folder failed")
 	// The revision is known once a replica has loaded the model, here or on another node.
@@ -174,8 +201,6 @@ const loadFailedText = "the model could not be loaded; see the node's log"
 const unreadableHereText = "this node cannot read the model's tokenizer and configuration, " +
 	"but replicas on other nodes may serve it; ask another node, or put the model's folder on this one; " +
 	"its log contains the cause"
-
-var errUnread = errors.New("the model's folder could not be read")
 
 func (m *modelCache) read(path string) (*model, error) {
 	before, unread := digest.Settings(m.roots, path, m.digests)

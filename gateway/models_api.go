@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 
@@ -20,9 +21,7 @@ func (g *Gateway) respondJSON(w http.ResponseWriter, info requestInfo, status in
 
 func (g *Gateway) respond(w http.ResponseWriter, info requestInfo, status int, body []byte) {
 	g.recordResponse(info, status)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // fails if the client has left
+	writeJSONBody(w, status, body)
 }
 
 // modelObject is an entry of /v1/models. Root, Parent and ContextTokens are vLLM's extensions.
@@ -37,9 +36,9 @@ type modelObject struct {
 	ContextTokens int     `json:"max_model_len,omitempty"`
 }
 
-func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
+func (g *Gateway) modelObject(ctx context.Context, d *messages.DeploymentStatus) modelObject {
 	o := modelObject{ID: d.GetSpec().GetName(), Object: "model", OwnedBy: "troupe", Root: d.GetSpec().GetName()}
-	if m, err := g.models.get(d); err == nil {
+	if m, err := g.models.get(ctx, d); err == nil {
 		o.Created, o.ContextTokens = m.created.Unix(), m.context
 	}
 	return o
@@ -47,7 +46,7 @@ func (g *Gateway) modelObject(d *messages.DeploymentStatus) modelObject {
 
 func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "models")
-	all, err := g.cfg.Directory.Deployments(r.Context())
+	all, err := g.deployments(r.Context())
 	if err != nil {
 		g.respondError(w, info, asError(err))
 		return
@@ -55,7 +54,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 	list := make([]modelObject, 0, len(all))
 	for _, d := range all {
 		if info.mayUse(d.GetSpec().GetName()) {
-			list = append(list, g.modelObject(d))
+			list = append(list, g.modelObject(r.Context(), d))
 		}
 	}
 	list = append(list, g.adapterObjects(info.caller, all)...)
@@ -65,7 +64,7 @@ func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "models")
 	name := r.PathValue("model")
-	d, adapter, err := g.resolve(r.Context(), name)
+	d, adapter, err := g.lookUp(r.Context(), name)
 	if err != nil {
 		g.respondError(w, info, asError(err))
 		return
@@ -75,5 +74,5 @@ func (g *Gateway) getModel(w http.ResponseWriter, r *http.Request) {
 		g.respondJSON(w, info, http.StatusOK, adapterObject(name, adapter))
 		return
 	}
-	g.respondJSON(w, info, http.StatusOK, g.modelObject(d))
+	g.respondJSON(w, info, http.StatusOK, g.modelObject(r.Context(), d))
 }

@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"sync"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -20,9 +17,6 @@ import (
 const InferSubject = inferPrefix + ">"
 
 const inferPrefix = "troupe.v1.infer."
-
-// textMaxTokens is the max_tokens of a plain-text request.
-const textMaxTokens = 64
 
 // Request is a request over NATS. Its reply subject has been checked.
 type Request interface {
@@ -42,137 +36,93 @@ type Request interface {
 // one message per chunk, unless the request has "stream": false. With "format": "text", a chunk is
 // only its text. An empty message ends the response.
 //
-// Infer responds to invalid requests itself and serves the others in a goroutine, since the service
-// handles one request at a time.
-func (g *Gateway) Infer(r Request) {
-	info := requestInfo{endpoint: "infer", caller: caller{account: r.Account()}}
-	if r.Reply() == "" {
+// Infer returns once the request has been admitted or refused, since the service handles one request
+// at a time. A goroutine serves it.
+func (g *Gateway) Infer(msg Request) {
+	if msg.Reply() == "" {
 		return // no reply subject
 	}
+	info := requestInfo{endpoint: "infer", caller: caller{account: msg.Account()}}
+	accepted := make(chan struct{})
+	x := &natsExchange{msg: msg, accept: sync.OnceFunc(func() { close(accepted) })}
 	if _, ok := g.gate.enter(); !ok {
-		g.failInfer(r, info, drainingError())
+		e := drainingError()
+		g.recordResponse(info, e.Status)
+		x.fail(e)
 		return
 	}
-	memory := g.reserveMemory()
-	done := func() { memory.shrink(0); g.gate.leave() }
-	// Count the message twice: as received, which is kept while the request runs, and decoded.
-	if !memory.tryGrow(int64(2 * len(r.Data()))) {
-		done()
-		g.failInfer(r, info, bodyMemoryExhausted())
-		return
-	}
-	req, text, err := decodeNATS(strings.TrimPrefix(r.Subject(), inferPrefix), r.Data())
-	if err == nil {
-		err = req.SetPriority(r.Headers().Get("X-Troupe-Priority"))
-	}
-	if err != nil {
-		done()
-		g.failInfer(r, info, asError(err))
-		return
-	}
-	admitted, refused := g.admit(info.caller)
-	if refused != nil {
-		done()
-		g.failInfer(r, info, refused)
-		return
-	}
-	go func() {
-		defer done()
-		defer admitted.release()
-		if err := g.infer(r, req, text, &info, admitted); err != nil {
-			g.failInfer(r, info, asError(err))
-			return
-		}
-		g.recordResponse(info, http.StatusOK)
-	}()
-}
-
-// decodeNATS decodes a request for a model. The model in the subject overrides that in the body.
-// text reports whether the client wants plain text.
-func decodeNATS(model string, data []byte) (req *openai.Request, text bool, err error) {
-	if !utf8.Valid(data) {
-		return nil, false, openai.Invalid("", "the request is not valid UTF-8")
-	}
-	fields := map[string]json.RawMessage{"stream": json.RawMessage("true")}
-	if data = bytes.TrimSpace(data); !bytes.HasPrefix(data, []byte("{")) {
-		fields["prompt"], fields["format"] = quoteJSON(string(data)), json.RawMessage(`"text"`)
-		fields["max_tokens"] = strconv.AppendInt(nil, textMaxTokens, 10)
-	} else if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, false, openai.Invalid("", "the request is not valid JSON: "+err.Error())
-	}
-	fields["model"] = quoteJSON(model)
-	whole, err := json.Marshal(fields)
-	if err != nil {
-		return nil, false, openai.Invalid("", err.Error())
-	}
-	turns := fields["messages"]
-	if req, err = openai.Decode(whole, len(turns) > 0 && string(turns) != "null"); err != nil {
-		return nil, false, err
-	}
-	switch format := string(fields["format"]); format {
-	case "", "null", `"json"`:
-		return req, false, nil
-	case `"text"`:
-		if n := max(1, len(req.Prompts)) * req.N; n > 1 {
-			return nil, false, openai.Invalid("format",
-				fmt.Sprintf("format text supports one choice, and the request has %d; use format json", n))
-		}
-		return req, true, nil
-	default:
-		return nil, false, openai.Invalid("format", fmt.Sprintf("format %s is unknown; use json or text", format))
-	}
-}
-
-func (g *Gateway) infer(r Request, req *openai.Request, text bool, info *requestInfo, admitted *admission) error {
 	// NATS does not report when a client leaves.
 	ctx := context.WithValue(context.Background(), callerKey{}, info.caller)
-	gen, err := g.prepare(ctx, req, info)
-	if err == nil {
-		err = admitted.reserve(gen)
+	go func() {
+		var failed error
+		defer recoverPanic(g.cfg.Log, &failed) // of account and fail
+		defer g.gate.leave()
+		defer x.accept()
+		g.serve(ctx, g.newGeneration(info, x))
+	}()
+	<-accepted
+}
+
+// natsExchange is an exchange over NATS.
+type natsExchange struct {
+	msg     Request
+	accept  func() // lets the service handle the next request
+	text    bool   // the client wants plain text
+	encoder *openai.ResponseEncoder
+	all     *accumulator // nil: the response is streamed
+}
+
+// admitted implements exchange.
+func (x *natsExchange) admitted(*generation) { x.accept() }
+
+// submitted implements exchange.
+func (x *natsExchange) submitted(gen *generation) {
+	x.encoder = newResponseEncoder(gen)
+	if !gen.req.Stream {
+		x.all = newAccumulator(gen)
 	}
-	if err != nil {
-		return err
-	}
-	encoder, all := newResponseEncoder(gen), newAccumulator(gen)
-	write := all.add
+}
+
+// write implements exchange.
+func (x *natsExchange) write(gen *generation, d delta) error {
 	switch {
-	case req.Stream && text:
-		write = func(d delta) error { return respondText(r, d.text) }
-	case req.Stream:
-		write = func(d delta) error { return r.Respond(encoder.AppendChunk(nil, gen.toChoice(d))) }
+	case x.all != nil:
+		return x.all.add(d)
+	case x.text:
+		return respondText(x.msg, d.text)
 	}
-	if err := g.run(ctx, gen, write); err != nil {
-		return err
-	}
-	gen.metrics.generationFinished(gen)
+	return x.msg.Respond(x.encoder.AppendChunk(nil, gen.toChoice(d)))
+}
+
+// finish implements exchange.
+func (x *natsExchange) finish(gen *generation) (err error) {
 	switch {
-	case !req.Stream && text:
-		err = respondText(r, all.result()[0].Text)
-	case !req.Stream:
-		err = r.Respond(encoder.AppendResponse(nil, all.result(), gen.usage()))
-	case req.IncludeUsage && !text:
-		err = r.Respond(encoder.AppendUsageChunk(nil, gen.usage()))
+	case x.all != nil && x.text:
+		err = respondText(x.msg, x.all.result()[0].Text)
+	case x.all != nil:
+		err = x.msg.Respond(x.encoder.AppendResponse(nil, x.all.result(), gen.usage()))
+	case gen.req.IncludeUsage && !x.text:
+		err = x.msg.Respond(x.encoder.AppendUsageChunk(nil, gen.usage()))
 	}
 	if err != nil {
 		return fmt.Errorf("send the response: %w", err)
 	}
-	_ = r.Respond(nil) // fails if the connection is closed
+	_ = x.msg.Respond(nil) // fails if the connection is closed
 	return nil
 }
 
+// fail implements exchange. The service counts the error in its statistics.
+func (x *natsExchange) fail(e *openai.Error) {
+	_ = x.msg.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // fails if the connection is closed
+	_ = x.msg.Respond(nil)
+}
+
 // respondText sends text unless it is empty: an empty message would end the response.
-func respondText(r Request, text string) error {
+func respondText(msg Request, text string) error {
 	if text == "" {
 		return nil
 	}
-	return r.Respond([]byte(text))
-}
-
-// failInfer responds with an error. The service counts it in its statistics.
-func (g *Gateway) failInfer(r Request, info requestInfo, e *openai.Error) {
-	g.recordResponse(info, e.Status)
-	_ = r.Respond(inferError(e), micro.WithHeaders(errorHeaders(e))) // fails if the connection is closed
-	_ = r.Respond(nil)
+	return msg.Respond([]byte(text))
 }
 
 // errorHeaders returns the headers of an error response.
@@ -192,8 +142,6 @@ func inferError(e *openai.Error) []byte {
 	}
 	return append(b, '}')
 }
-
-func quoteJSON(text string) []byte { return openai.AppendString(nil, text) }
 
 // oneLine replaces control characters by spaces, so that the text is a valid header value.
 func oneLine(text string) string {

@@ -13,12 +13,12 @@ import (
 func (g *Gateway) EncodePrefix(
 	ctx context.Context, name, text string, turns []openai.Message,
 ) (tokens []uint32, err error) {
-	defer g.recoverPanic(&err)
+	defer recoverPanic(g.cfg.Log, &err)
 	d, err := g.deployment(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	m, err := g.models.get(d)
+	m, err := g.models.get(ctx, d)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (g *Gateway) CheckPrefix(ctx context.Context, name string, tokens []uint32)
 	if err != nil {
 		return err
 	}
-	m, err := g.models.get(d)
+	m, err := g.models.get(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -17,14 +17,14 @@ type promptOptions struct {
 const maxTruncation = 4
 
 // promptOptions returns the options of a request.
-func (m *model) promptOptions(r *openai.Request) (promptOptions, error) {
-	opts := promptOptions{addSpecial: r.AddSpecial, keepLast: r.Truncate}
+func (m *model) promptOptions(req *openai.Request) (promptOptions, error) {
+	opts := promptOptions{addSpecial: req.AddSpecial, keepLast: req.Truncate}
 	if opts.keepLast > m.context {
 		return opts, openai.Invalid("truncate_prompt_tokens", fmt.Sprintf(
 			"truncate_prompt_tokens is %d; the model's context is %d tokens", opts.keepLast, m.context))
 	}
 	if opts.keepLast < 0 {
-		opts.keepLast = max(1, m.context-max(1, int(r.MaxTokens)))
+		opts.keepLast = max(1, m.context-max(1, int(req.MaxTokens)))
 	}
 	return opts, nil
 }

@@ -51,66 +51,41 @@ func clientOf(k apikey.Key) quota.Client {
 	return quota.Client{Name: keyPrefix + k.Name, Limits: quota.Limits(k.Limits), Reported: true}
 }
 
-// admission is an admitted request.
-type admission struct {
-	quotas    *Quotas
-	client    quota.Client
-	reserved  int64
-	gen       *generation // nil until its tokens are reserved
-	onRelease func()
-}
-
-// admit admits a request or refuses it. Each admitted request needs exactly one release.
-func (g *Gateway) admit(c caller) (*admission, *openai.Error) {
-	q := g.cfg.Quotas
-	client, _ := c.client()
+// enter gives a client a place for a request, or refuses it. Each place must be left.
+func (q *Quotas) enter(client quota.Client) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if refusal := q.ledger.Enter(time.Now(), client); refusal != nil {
-		return nil, quotaError(refusal)
-	}
-	g.metrics.inFlight.Inc()
-	return &admission{quotas: q, client: client, onRelease: g.metrics.inFlight.Dec}, nil
-}
-
-// reserve reserves the tokens that a generation may use, or refuses it.
-func (a *admission) reserve(gen *generation) error {
-	n := int64(gen.maxTokens())
-	a.quotas.mu.Lock()
-	defer a.quotas.mu.Unlock()
-	if refusal := a.quotas.ledger.Reserve(time.Now(), a.client, n); refusal != nil {
 		return quotaError(refusal)
 	}
-	a.reserved, a.gen = n, gen
 	return nil
 }
 
-// release ends an admitted request and records the tokens that it used. A generation that never
-// started used none.
-func (a *admission) release() {
-	var used openai.Usage
-	if a.gen != nil {
-		used = a.gen.usage()
-		if !a.gen.started() {
-			used = openai.Usage{}
-		}
+// reserve reserves tokens for a request of a client, or refuses it.
+func (q *Quotas) reserve(client quota.Client, tokens int64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if refusal := q.ledger.Reserve(time.Now(), client, tokens); refusal != nil {
+		return quotaError(refusal)
 	}
-	a.quotas.mu.Lock()
-	defer a.quotas.mu.Unlock()
-	a.quotas.ledger.Leave(time.Now(), a.client.Name, a.reserved, int64(used.Prompt), int64(used.Completion))
-	a.onRelease()
+	return nil
+}
+
+// leave returns the place and the reserved tokens of a request, and counts the tokens that it used.
+func (q *Quotas) leave(client quota.Client, reserved int64, used openai.Usage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ledger.Leave(time.Now(), client.Name, reserved, int64(used.Prompt), int64(used.Completion))
 }
 
 // countRefused counts a request that exceeds the priority of its key.
-func (g *Gateway) countRefused(c caller) {
-	q := g.cfg.Quotas
-	client, _ := c.client()
+func (q *Quotas) countRefused(client quota.Client) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ledger.Refused(time.Now(), client)
 }
 
-// rateStatus returns the state of a client'q limits per minute.
+// rateStatus returns the state of a client's limits per minute.
 func (q *Quotas) rateStatus(client quota.Client) (requests, tokens quota.RateStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,29 +99,7 @@ func (q *Quotas) usage() []quota.Usage {
 	return q.ledger.Usage(time.Now())
 }
 
-// maxTokens returns how many tokens a generation may use: its prompts and max_tokens of every
-// choice.
-func (gen *generation) maxTokens() (n int) {
-	for i, c := range gen.choices {
-		if i%gen.request.N == 0 {
-			n += len(c.prompt)
-		}
-		n += int(c.call.Sequence.GetSampling().GetMaxTokens())
-	}
-	return n
-}
-
-// started reports whether any tokens of a generation were delivered.
-func (gen *generation) started() bool {
-	for _, c := range gen.choices {
-		if c.started {
-			return true
-		}
-	}
-	return false
-}
-
-// quotaError returns the error for a request that exceeds its client'q limits or share.
+// quotaError returns the error for a request that exceeds its client's limits or share.
 func quotaError(r *quota.Refusal) *openai.Error {
 	if r.Reason == quota.TooLarge {
 		return openai.Invalid("max_tokens", r.Detail)

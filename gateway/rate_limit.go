@@ -1,16 +1,13 @@
 package gateway
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"troupe/core/quota"
 	"troupe/gateway/openai"
-	"troupe/messages"
 )
 
 // setRateLimitHeaders sets OpenAI's rate limit headers from the caller's limits per minute.
@@ -40,33 +37,4 @@ func retryAfter(e *openai.Error) string {
 		return ""
 	}
 	return strconv.Itoa(int(math.Ceil(max(e.RetryAfter, time.Second).Seconds())))
-}
-
-// applyPriority sets the priority class of a request. The deployment's default is lowered to the
-// key's maximum. An explicit class above it is refused rather than lowered.
-func (g *Gateway) applyPriority(r *openai.Request, c caller, deploymentDefault messages.PriorityClass) error {
-	most := messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED
-	if c.key != nil {
-		most = c.key.MaxPriority
-	}
-	limited := most != messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED
-	switch {
-	case r.Priority == messages.PriorityClass_PRIORITY_CLASS_UNSPECIFIED:
-		if r.Priority = deploymentDefault; limited {
-			r.Priority = min(deploymentDefault, most)
-		}
-	case limited && r.Priority > most:
-		g.countRefused(c)
-		param := "priority"
-		e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
-			"priority %s is above %s, the highest class that API key %s may use",
-			className(r.Priority), className(most), c.key.Name))
-		e.Param = &param
-		return e
-	}
-	return nil
-}
-
-func className(c messages.PriorityClass) string {
-	return strings.ToLower(strings.TrimPrefix(c.String(), "PRIORITY_CLASS_"))
 }

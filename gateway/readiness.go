@@ -38,7 +38,7 @@ func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	state := readiness{Causes: g.causes()}
-	all, err := g.cfg.Directory.Deployments(r.Context())
+	all, err := g.deployments(r.Context())
 	if err != nil {
 		state.Causes = append(state.Causes, CauseStarting)
 		g.cfg.Log.Debug().Err(err).Msg("reading deployments for a probe failed")

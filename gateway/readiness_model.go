@@ -52,11 +52,11 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, info reques
 
 // findStatus returns the status of the deployment of a model or an adapter.
 func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
-	base, _, err := g.resolve(ctx, name)
+	base, _, err := g.lookUp(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.cfg.Directory.Deployments(ctx)
+	all, err := g.deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
-		return "scaled_to_zero"
+		return "stopped"
 	case n >= want:
 		return "ready"
 	case n > 0:

@@ -111,7 +111,7 @@ func TestReadyOfModel(t *testing.T) {
 		state  string
 	}{
 		"good": {200, "ready"}, "half": {200, "degraded"}, "new": {503, "pending"},
-		"off": {503, "scaled_to_zero"}, "bad": {503, "failed"},
+		"off": {503, "stopped"}, "bad": {503, "failed"},
 		"psalms": {200, "ready"}, "good:psalms": {200, "ready"}, "hymns": {503, "pending"},
 	} {
 		rec := w.getWithKey("/ready?model="+name, "")

@@ -10,10 +10,10 @@ import (
 // newResponseEncoder returns the encoder of a generation's response.
 func newResponseEncoder(gen *generation) *openai.ResponseEncoder {
 	a := &openai.ResponseEncoder{
-		Model:        gen.request.Model,
+		Model:        gen.req.Model,
 		Created:      time.Now().Unix(),
-		Chat:         gen.request.Chat,
-		IncludeUsage: gen.request.IncludeUsage,
+		Chat:         gen.req.Chat,
+		IncludeUsage: gen.req.IncludeUsage,
 	}
 	// The ID contains the ID of the first call, under which the request can be explained.
 	a.ID = "cmpl-" + gen.choices[0].call.ID
@@ -64,7 +64,7 @@ func newAccumulator(gen *generation) *accumulator {
 	}
 	for i := range a.choices {
 		a.choices[i].Index = i
-		if gen.request.Sampling.GetLogprobs() {
+		if gen.req.Sampling.GetLogprobs() {
 			a.choices[i].Logprobs = []openai.TokenLogprob{} // requested, so not null even without tokens
 		}
 	}

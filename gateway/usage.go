@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
 	"troupe/core/quota"
@@ -18,7 +17,6 @@ type UsageConfig struct {
 	// Members returns the members of the cluster. Later changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
 	Peer    func(m *messages.Member) *actor.PID // returns the usage actor of a member
-	Log     zerolog.Logger
 }
 
 // UsageProps returns the props of the usage actor.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
 	"troupe/gateway"
@@ -40,7 +39,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 			worlds[node] = newTestGateway(t, noOutput, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
 			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
 				Node: node, Quotas: shares, Members: func() *messages.MembersChanged { return members },
-				Peer: peer, Log: zerolog.Nop(),
+				Peer: peer,
 			}), func(next actor.ReceiverFunc) actor.ReceiverFunc {
 				return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 					if m, ok := env.Message.(*messages.UsageAnnounced); ok && m.GetNode() == "b" &&

@@ -16,7 +16,7 @@ const usageID = nodeID + "/usage"
 // other nodes.
 func (n *Node) usageProps() *actor.Props {
 	return gateway.UsageProps(gateway.UsageConfig{
-		Node: n.cfg.Name, Quotas: n.shares, Members: n.currentMembers, Log: n.cfg.Log,
+		Node: n.cfg.Name, Quotas: n.shares, Members: n.currentMembers,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), usageID) },
 	})
 }

@@ -74,7 +74,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 	page.WriteString("# Metrics\n\n" +
 		"`/metrics` has these families for Prometheus, and those of the Go runtime and the process.\n" +
 		"Names that end in `_total` are counters, those that end in `_seconds` histograms, and all others gauges.\n" +
-		"A family is absent until there is something to report.\n")
+		"A family is absent until there is something to report.\n" +
+		"The gateway drops its series of a model that is no longer deployed.\n")
 	for _, s := range metricSections {
 		slices.Sort(rows[s.prefix])
 		rows[s.prefix] = slices.Compact(rows[s.prefix])

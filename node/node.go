@@ -206,7 +206,7 @@ func (n *Node) startActors(ctx context.Context) error {
 		// protoactor logs a line for every message to a node that is gone
 		return slog.New(zerolog.NewSlogHandler(frames))
 	}))
-	supervise.CountUnknown(n.system, n.metrics)
+	supervise.CountUnknown(n.system, n.metrics, n.cfg.Log)
 	n.dispatcher = supervise.NewDispatcher()
 	n.closers = append(n.closers, n.dispatcher.Close, n.system.Shutdown)
 	if err := n.startLink(ctx); err != nil {

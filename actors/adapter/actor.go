@@ -131,6 +131,8 @@ func (p *pool) serve(ctx actor.Context) {
 		p.onRequested(ctx, msg)
 	case *messages.ForgetAdapter:
 		p.onForget(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "adapters")
 	}
 }
 

@@ -51,6 +51,8 @@ func (s *slot) Receive(ctx actor.Context) {
 		s.onEnding()
 	case *copied:
 		s.onCopied(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "slot")
 	}
 }
 

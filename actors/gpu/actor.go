@@ -160,6 +160,8 @@ func (d *device) receiveHealth(ctx actor.Context) {
 		d.onRelease(ctx, msg)
 	case *tested:
 		d.onTested(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "gpu")
 	}
 }
 

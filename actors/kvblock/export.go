@@ -62,6 +62,8 @@ func (s *tierActor) receiveExport(ctx actor.Context) {
 		s.onExportDone(ctx, msg)
 	case *announceTick:
 		s.onAnnounceTick(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "tier")
 	}
 }
 

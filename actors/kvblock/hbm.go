@@ -49,6 +49,8 @@ func (h *hbm) Receive(ctx actor.Context) {
 		delete(h.leases, msg.GetLease())
 	case *messages.GetTier:
 		ctx.Respond(h.status())
+	default:
+		supervise.Unknown(ctx, "hbm")
 	}
 }
 

@@ -105,6 +105,8 @@ func (r *remoteTier) Receive(ctx actor.Context) {
 		ctx.Respond(r.status())
 	case *sweep:
 		r.onSweep(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "remote")
 	}
 }
 

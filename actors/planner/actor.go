@@ -81,6 +81,8 @@ func (p *planner) Receive(ctx actor.Context) {
 		p.onTable(ctx, msg)
 	case *writeDone:
 		p.onWriteDone(msg)
+	default:
+		supervise.Unknown(ctx, "planner")
 	}
 }
 

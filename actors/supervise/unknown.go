@@ -19,6 +19,7 @@ var unknownID = extensions.NextExtensionID()
 // unknownCounter is an extension of an actor system that counts messages that actors do not know.
 type unknownCounter struct {
 	total  *prometheus.CounterVec
+	log    zerolog.Logger
 	mu     sync.Mutex
 	logged map[[2]string]time.Time // actor kind and message type -> last log line
 }
@@ -26,36 +27,38 @@ type unknownCounter struct {
 // ExtensionID implements extensions.Extension.
 func (*unknownCounter) ExtensionID() extensions.ExtensionID { return unknownID }
 
-// CountUnknown registers a counter of the messages for which actors of the system call Unknown. It
-// must be called before the first actor is spawned.
-func CountUnknown(sys *actor.ActorSystem, r prometheus.Registerer) {
+// CountUnknown registers a counter and a log for the messages with which actors of the system call
+// Unknown. It must be called before the first actor is spawned.
+func CountUnknown(sys *actor.ActorSystem, r prometheus.Registerer, log zerolog.Logger) {
 	c := &unknownCounter{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "troupe_actor_unknown_messages_total",
 			Help: "Messages that an actor received and does not know, by kind of actor and type of message.",
 		}, []string{"actor", "message"}),
-		logged: make(map[[2]string]time.Time),
+		log: log, logged: make(map[[2]string]time.Time),
 	}
 	r.MustRegister(c.total)
 	sys.Extensions.Register(c)
 }
 
 // Unknown counts and logs a message that an actor's Receive does not list. It logs one line a
-// minute for each kind of actor and message. The notices of protoactor itself do not count.
-func Unknown(ctx actor.Context, kind string, log zerolog.Logger) {
+// minute for each kind of actor and message. The notices of protoactor itself do not count. Without
+// CountUnknown it does nothing.
+func Unknown(ctx actor.Context, kind string) {
 	msg := ctx.Message()
 	switch msg.(type) {
 	case actor.AutoReceiveMessage, actor.SystemMessage:
 		return
 	}
 	name := fmt.Sprintf("%T", msg)
-	if c, ok := ctx.ActorSystem().Extensions.Get(unknownID).(*unknownCounter); ok {
-		c.total.WithLabelValues(kind, name).Inc()
-		if !c.mayLog(kind, name, time.Now()) {
-			return
-		}
+	c, ok := ctx.ActorSystem().Extensions.Get(unknownID).(*unknownCounter)
+	if !ok {
+		return
 	}
-	log.Warn().Str("actor", kind).Str("message", name).Msg("unknown message ignored")
+	c.total.WithLabelValues(kind, name).Inc()
+	if c.mayLog(kind, name, time.Now()) {
+		c.log.Warn().Str("actor", kind).Str("message", name).Msg("unknown message ignored")
+	}
 }
 
 // mayLog reports whether the log line is due.

@@ -21,9 +21,9 @@ import (
 func TestUnknownIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, registry, log := testkit.System(t), prometheus.NewRegistry(), &bytes.Buffer{}
-		supervise.CountUnknown(sys, registry)
+		supervise.CountUnknown(sys, registry, zerolog.New(log))
 		pid := sys.Root.Spawn(actor.PropsFromFunc(func(ctx actor.Context) {
-			supervise.Unknown(ctx, "test", zerolog.New(log))
+			supervise.Unknown(ctx, "test")
 		}))
 		for range 3 {
 			sys.Root.Send(pid, &messages.GetGpu{})

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,17 +15,19 @@ import (
 )
 
 type certsCommand struct {
-	Out    string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"${certsout}"`
-	Show   string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"Show the certificates in DIR."`
-	Revoke string   `xor:"what" required:"" placeholder:"DIR" type:"path" help:"${certsrevoke}"`
+	Out    string   `xor:"what" placeholder:"DIR" type:"path" help:"${certsout}"`
+	Show   string   `xor:"what" placeholder:"DIR" type:"path" help:"Show the certificates in DIR."`
+	Revoke string   `xor:"what" placeholder:"DIR" type:"path" help:"${certsrevoke}"`
 	Hosts  []string `placeholder:"HOST" help:"${certshosts}"`
 	Client bool     `help:"Create certificates for NATS clients, which have only the permissions of their NATS user."`
 	Names  []string `arg:"" optional:"" name:"NAME" help:"Nodes or clients (default: this machine)."`
 }
 
 func (certsCommand) Help() string {
-	return `A node accepts connections with certificates of its CA. Keep ca.key off the nodes. Give each node ca.crt and
-its own NAME.crt and NAME.key.
+	return `Set one of --out, --show and --revoke.
+
+A node accepts connections with certificates of its CA. Keep ca.key off the nodes. Give each node ca.crt and its own
+NAME.crt and NAME.key.
 
 A certificate is valid for one year. Creating one for a NAME that has one renews it for the same hosts, unless --hosts
 is set. Running nodes load the new files without a restart.
@@ -48,6 +51,9 @@ func (c certsCommand) Run(to console) error {
 	}
 	if c.Revoke != "" {
 		return c.revoke(to)
+	}
+	if c.Out == "" {
+		return &usageError{errors.New("missing flags: set --out, --show or --revoke; see troupe certs --help")}
 	}
 	if len(c.Names) == 0 {
 		c.Names = []string{machineName()}

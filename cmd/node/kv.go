@@ -26,13 +26,16 @@ Tiers:
 
   FULL      share of the capacity in use; for remote, the blocks in flight to this node
   BLOCKS    stored blocks; for remote, the blocks known to be stored there
-  HITS      share of the looked-up blocks of prompts that the tier had
+  PINNED    blocks of pinned prefixes
+  MOVING    blocks being copied
+  HITS      blocks of prompts found in the tier, as a share of those looked up there
   IN        blocks that entered the tier
   DOWN      blocks copied to the tier below, or already there
   DROPPED   blocks evicted without a copy, flushed or damaged; for hbm also those with a lower copy
   DAMAGED   blocks with a wrong checksum, which were recomputed
 
-Paths between two tiers: NOW is the rate of the last second, FAILED the blocks that did not arrive in time or intact.
+Paths between two tiers: NOW is the rate of the last second, SPEED the mean rate of the copies, FAILED the blocks that
+did not arrive in time or intact.
 Replicas: RESTORES counts the sequences whose blocks were copied up, AVOIDED those for which recomputing was faster.
 A PIN is a prefix whose blocks are evicted last from hbm, and never from the tier below.
 

@@ -24,6 +24,11 @@ Start a node, complete a prompt, and look at the cluster from another terminal:
   troupe tree
   troupe top
 
+Control it with the stock nats command, at the NATS address that "troupe up" prints:
+
+  nats req troupe.v1.models.deploy '{"deployment": {"name": "my-model", "path": "/folder/of/my-model"}}'
+  nats req troupe.v1.models.list '{}'
+
 Sizes are written 512MiB or 8GiB, durations 30s or 5m, shares 0.9, addresses 127.0.0.1:8000.
 Each option of "troupe up" is also an environment variable (--http is TROUPE_HTTP) and a key of the YAML file (http).
 "troupe COMMAND --help" shows all options of a command, with examples.`
@@ -54,11 +59,19 @@ func run(args []string, c console) int {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		err = &usageError{fmt.Errorf("%w; see troupe --help", err)}
+		err = &usageError{fmt.Errorf("%w; see %s --help", err, selectedCommand(err))}
 	} else {
 		err = command.Run()
 	}
 	return exitCode(err, c.log)
+}
+
+// selectedCommand returns the command that a parse error belongs to.
+func selectedCommand(err error) string {
+	if failed := (*kong.ParseError)(nil); errors.As(err, &failed) && failed.Context.Selected() != nil {
+		return failed.Context.Selected().FullPath()
+	}
+	return "troupe"
 }
 
 // usageError reports invalid arguments or settings; the exit status is 2.

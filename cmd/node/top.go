@@ -23,6 +23,19 @@ func (topCommand) Help() string {
 	return `Shows nodes, GPUs, replicas and deployments, and refreshes every second. Press ? for the keys, q to quit.
 A node that does not answer is red.
 
+  REPL      replicas of the node
+  SESS      sequences that clients requested from the node's gateway
+  RUN       running sequences
+  WAIT      queued sequences
+  IN/s      prompt tokens computed per second
+  OUT/s     tokens generated per second
+  LIFE      incarnation of the replica: 2 after one restart
+  KV        share of the KV blocks that sequences use
+  HITS      share of the prompt tokens that were found in KV blocks
+  LORA      adapters on the GPU
+  REPLICAS  serving replicas, of the requested number
+  ON        node that manages the deployment
+
 Examples:
 
   troupe top

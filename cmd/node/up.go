@@ -38,11 +38,11 @@ Examples:
   troupe up --config examples/quickstart.yaml    the options and deployments of a file
   troupe up                                      in another terminal: a second node, which joins the first
   troupe up --join nats://10.0.0.7:4222 --tls-cert n2.crt --tls-key n2.key --tls-ca ca.crt
-                                               join the nodes of other machines
+                                                 join the nodes of other machines
   troupe up --kv-dram 32GiB --kv-nvme 200GiB --kv-nvme-path /mnt/nvme/kv
-                                               KV tiers in host memory and on disk: fewer prompts are recomputed
+                                                 KV tiers in host memory and on disk: fewer prompts are recomputed
   TROUPE_HTTP=:8080 troupe up --api-keys keys.yaml --http-tls-cert h.crt --http-tls-key h.key
-                                               serve other machines, on port 8080
+                                                 serve other machines, on port 8080
 
 A file:
 

@@ -81,19 +81,6 @@ func (s *Scheduler) Observe(tokens int, took time.Duration) {
 	s.shares.perToken = per
 }
 
-// chunk returns the number of tokens that a sequence may compute in the step.
-func (p *planning) chunk(seq *sequence) int {
-	n := min(seq.left(), p.budget-p.contention.reservedDecode)
-	if !p.contention.contended || seq.left() == 1 {
-		return n
-	}
-	most := p.allowance(seq) - p.contention.promptTokens[seq.account]
-	if most > 0 && len(seq.tokens)-seq.cached <= p.tokenLimit(promptDivisor) {
-		most = seq.left() // a short prompt is not divided
-	}
-	return max(0, min(n, most, p.contention.promptBudget))
-}
-
 // allowance returns the number of prompt tokens of a sequence's client in one step. A client gets
 // more than its limit if it is behind another client with running sequences in the class.
 func (p *planning) allowance(seq *sequence) int {
@@ -105,11 +92,6 @@ func (p *planning) allowance(seq *sequence) int {
 	}
 	behind := int(min((most-seq.account.served)*seq.account.weight, float64(p.tokenLimit(promptDivisor))))
 	return max(p.tokenLimit(clientDivisor), behind)
-}
-
-// mayPrefill reports whether a sequence may compute prompt tokens in the step.
-func (p *planning) mayPrefill(seq *sequence) bool {
-	return !p.contention.paused[seq.account] && p.chunk(seq) > 0
 }
 
 // admitNewcomer adds the sequence that is served next to the step if it waits for its first token.

@@ -6,7 +6,7 @@
 // returns to the queue and is recomputed later, except for its blocks that are still cached. A
 // waiting sequence preempts sequences of lower classes if it needs their places or blocks.
 //
-// Clients of a class share what the higher classes leave, by weight; see share.go and victims.go.
+// Clients of a class share what the higher classes leave, by weight; see share.go and preempt.go.
 // The client that received the fewest tokens is served first. A waiting sequence also preempts
 // sequences of clients in its class that hold more than its own client, as long as they keep at
 // least as much. With a single client this does not change the order.

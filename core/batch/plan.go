@@ -86,28 +86,6 @@ func (p *planning) cover(seq *sequence, tokens int) bool {
 	return true
 }
 
-// preempt takes a running sequence's blocks and requeues it.
-func (p *planning) preempt(victim *sequence, why string) {
-	if victim.restoring {
-		p.restoreFailed(victim)
-	} else {
-		remove(&p.running, victim)
-		p.saveBlocks(victim)
-		p.adapters.unpin(victim.Request)
-		victim.state, victim.table, victim.computed, victim.committed = Preempted, nil, 0, 0
-		insert(&p.waiting, victim)
-	}
-	p.step.Preempted = append(p.step.Preempted, Preemption{ID: victim.ID, Why: why})
-	p.step.Entries = slices.DeleteFunc(p.step.Entries, func(e Entry) bool {
-		if e.sequence != victim {
-			return false
-		}
-		p.spend(victim, e.Position, -len(e.Tokens))
-		victim.inStep = false
-		return true
-	})
-}
-
 // addEntry adds n tokens of a running sequence to the step.
 func (p *planning) addEntry(seq *sequence, n int) {
 	at, end := seq.computed, seq.computed+n
@@ -161,20 +139,4 @@ func (p *planning) admit(seq *sequence) bool {
 		p.addEntry(seq, n)
 	}
 	return true
-}
-
-// displace preempts victims until the waiting sequence fits. It does nothing if all victims
-// together would not suffice.
-func (p *planning) displace(seq *sequence, blocks int, fits func() bool) bool {
-	for _, victim := range p.victims(seq, blocks) {
-		why := "preempted for " + seq.ID + " of a higher class"
-		if victim.Class == seq.Class {
-			why = "preempted for " + seq.ID + ", whose client holds less"
-		}
-		p.preempt(victim, why)
-		if fits() {
-			return true
-		}
-	}
-	return false // the freed blocks are still being read, or are reserved
 }

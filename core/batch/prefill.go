@@ -42,3 +42,21 @@ func (p *planning) admitUnderserved(now time.Time, tried map[*sequence]bool) {
 		p.admitAll(now, allowed)
 	}
 }
+
+// chunk returns the number of tokens that a sequence may compute in the step.
+func (p *planning) chunk(seq *sequence) int {
+	n := min(seq.left(), p.budget-p.contention.reservedDecode)
+	if !p.contention.contended || seq.left() == 1 {
+		return n
+	}
+	most := p.allowance(seq) - p.contention.promptTokens[seq.account]
+	if most > 0 && len(seq.tokens)-seq.cached <= p.tokenLimit(promptDivisor) {
+		most = seq.left() // a short prompt is not divided
+	}
+	return max(0, min(n, most, p.contention.promptBudget))
+}
+
+// mayPrefill reports whether a sequence may compute prompt tokens in the step.
+func (p *planning) mayPrefill(seq *sequence) bool {
+	return !p.contention.paused[seq.account] && p.chunk(seq) > 0
+}

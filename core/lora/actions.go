@@ -67,42 +67,6 @@ func (p *Pool) load(a *adapter, eligible func(*adapter) bool) bool {
 	return true
 }
 
-// victims returns eligible idle adapters with at least the given pages in total, or nil.
-func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
-	var idle []*adapter
-	for _, a := range p.adapters {
-		if a.state == Idle && eligible(a) {
-			idle = append(idle, a)
-		}
-	}
-	slices.SortFunc(idle, p.evictBefore)
-	for i, a := range idle {
-		if pages -= len(a.pages); pages <= 0 {
-			return idle[:i+1]
-		}
-	}
-	return nil
-}
-
-func (p *Pool) evict(a *adapter) {
-	a.state = Evicting
-	p.evictingPages += len(a.pages)
-	p.stats.Evictions++
-	p.emit(Evict{a.id})
-}
-
-// Evicted reports that nothing reads an adapter's pages any longer.
-func (p *Pool) Evicted(id string) {
-	a, ok := p.adapters[id]
-	if !ok || a.state != Evicting {
-		return
-	}
-	p.evictingPages -= len(a.pages)
-	p.freePages(a)
-	p.finishDelete(a)
-	p.startPending()
-}
-
 // freePages releases an adapter's pages.
 func (p *Pool) freePages(a *adapter) {
 	p.pages.Free(a.pages)

@@ -66,6 +66,8 @@ func (e *engineActor) Receive(ctx actor.Context) {
 		e.onRun(ctx, msg)
 	case *stepDone:
 		e.onStepDone(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "engine")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/core/batch"
 	"troupe/engine/kvstore"
 	"troupe/messages"
@@ -83,6 +84,8 @@ func (r *replica) receiveMigration(ctx actor.Context) {
 		r.onResendTick(ctx, msg)
 	case *expireIncoming:
 		r.onExpire(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "replica")
 	}
 }
 

@@ -15,6 +15,15 @@ import (
 // burst returns the maximum number of blocks in one offload.
 func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 
+// offloadAboveWatermark offloads blocks ahead of need if HBM is filled above the watermark. Recent
+// bursts of allocations lower the watermark.
+func (r *replica) offloadAboveWatermark(ctx actor.Context) {
+	l, blocks := r.kvTiers, r.pool.Stats()
+	if l.burst.Observe(r.steps, blocks.Allocations); !l.offloading {
+		r.offload(ctx, r.pool.SelectOffload(l.burst.Watermark(l.Watermark, blocks.Blocks), r.burst()))
+	}
+}
+
 // offload starts to copy blocks to the first tier below HBM.
 func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
 	l := r.kvTiers

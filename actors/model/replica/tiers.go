@@ -173,10 +173,7 @@ func (r *replica) tickTiers(ctx actor.Context) {
 	if len(l.Lower) == 0 {
 		return
 	}
-	blocks := r.pool.Stats()
-	if l.burst.Observe(r.steps, blocks.Allocations); !l.offloading {
-		r.offload(ctx, r.pool.SelectOffload(l.burst.Watermark(l.Watermark, blocks.Blocks), r.burst()))
-	}
+	r.offloadAboveWatermark(ctx)
 	if r.steps-l.stepsReported >= stepsPerReport {
 		for _, t := range l.Lower {
 			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.stepsReported)})

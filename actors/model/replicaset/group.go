@@ -80,6 +80,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.forward(ctx, msg.GetReplica())
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "replicas")
 	}
 }
 

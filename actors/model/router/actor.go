@@ -142,6 +142,9 @@ func (r *router) Receive(ctx actor.Context) {
 		ctx.Respond(r.clusterView())
 	case *messages.GetExplanation:
 		ctx.Respond(r.decisions.explain(msg.GetRequestId(), r.Node))
+	case *messages.ReplicaStatus, *messages.SlotsStatus: // the query also triggers an announcement
+	default:
+		supervise.Unknown(ctx, "router")
 	}
 }
 

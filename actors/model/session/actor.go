@@ -81,6 +81,6 @@ func (s *session) Receive(ctx actor.Context) {
 	case *timerFired:
 		s.onTimer(ctx, msg)
 	default:
-		supervise.Unknown(ctx, "session", s.Log)
+		supervise.Unknown(ctx, "session")
 	}
 }

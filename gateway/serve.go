@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"troupe/core/quota"
+	"troupe/gateway/openai"
+	"troupe/messages"
+)
+
+// serve serves a request: it takes its steps, accounts for it, and responds with the error if there
+// is one.
+func (g *Gateway) serve(ctx context.Context, gen *generation) {
+	e := asError(g.takeSteps(ctx, gen))
+	g.account(gen, e)
+	if e != nil {
+		gen.exchange.fail(e)
+	}
+}
+
+// takeSteps takes the steps of a request until one fails. A panic fails only this request.
+func (g *Gateway) takeSteps(ctx context.Context, gen *generation) (err error) {
+	defer recoverPanic(g.cfg.Log, &err)
+	for _, step := range [...]func(context.Context, *generation) error{
+		g.read,    // the body, into gen.req
+		g.admit,   // a place for the client
+		g.resolve, // the model, the adapter and the priority
+		g.encode,  // the prompts, into gen.choices
+		g.submit,  // the sequences, to sessions
+		g.deliver, // the output, to the client
+	} {
+		if err := step(ctx, gen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange is a request and its response over HTTP or NATS. The steps call it where the protocols
+// differ.
+type exchange interface {
+	// read reads and parses the request. It reserves memory for the body.
+	read(memory *reservation) (*openai.Request, error)
+	// admitted is called when the request has a place.
+	admitted(gen *generation)
+	// submitted is called when the choices are known, before their calls open.
+	submitted(gen *generation)
+	// write writes new output of a choice.
+	write(gen *generation, d delta) error
+	// finish ends the response after all output.
+	finish(gen *generation) error
+	// fail ends the response with an error. It is called last.
+	fail(e *openai.Error)
+}
+
+// generation is a request being served, with one choice per sequence. Each step sets its part.
+type generation struct {
+	info     requestInfo
+	exchange exchange
+	memory   *reservation // for the body
+
+	// read
+	req *openai.Request
+
+	// admit
+	admitted bool
+	client   quota.Client
+	weight   float64 // of the client
+	began    time.Time
+	deadline time.Time
+
+	// resolve
+	model       *model
+	deployment  string                // name of the deployment
+	adapter     *messages.AdapterSpec // nil: the base model
+	blockTokens int                   // tokens per KV block
+	salt        []byte                // of the KV blocks
+	metrics     modelMetrics
+
+	// encode
+	choices    []*choice
+	unfinished int // number of choices that have not finished
+
+	// submit
+	reserved  int64         // tokens, by the client's limits
+	wake      chan struct{} // receives when a call has progress
+	openCalls int           // number of open calls, at most maxOpenCalls
+	pending   []*choice     // choices that start when a call ends
+
+	// deliver
+	finished time.Time // zero: some choice has not finished
+}
+
+// newGeneration returns a generation before its first step.
+func (g *Gateway) newGeneration(info requestInfo, x exchange) *generation {
+	return &generation{info: info, exchange: x, memory: g.reserveMemory(), wake: make(chan struct{}, 1)}
+}
