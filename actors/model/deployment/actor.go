@@ -121,7 +121,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.GetDeployment:
 		ctx.Respond(d.status())
 	default:
-		supervise.Unknown(ctx, "deployment", d.Log)
+		supervise.Unknown(ctx, "deployment")
 	}
 }
 

@@ -93,7 +93,7 @@ func (g *group) Receive(ctx actor.Context) {
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	default:
-		supervise.Unknown(ctx, "deployments", g.Log)
+		supervise.Unknown(ctx, "deployments")
 	}
 }
 
