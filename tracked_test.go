@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestNoRapidFailuresAreTracked checks that failure files of rapid stay out of the repository. Once
-// their test has changed, they fail without a fault or hide one.
+// TestNoRapidFailuresAreTracked checks that failure files of rapid are not committed. A file that
+// is older than its test may fail without a fault, or hide one.
 func TestNoRapidFailuresAreTracked(t *testing.T) {
 	if _, err := os.Stat(".git"); err != nil {
 		t.Skip("not a git checkout: ", err)

@@ -266,8 +266,8 @@ func pendingEntry(name string) string {
 	return ""
 }
 
-// repositoryFiles lists the files to check. Generated code and test data are not, nor are decision
-// records, which keep the words of their time, nor this file.
+// repositoryFiles lists the files to check. It leaves out generated code, test data, decision
+// records, which keep the words of their time, and this file.
 func repositoryFiles(t *testing.T) (names []string) {
 	t.Helper()
 	out, err := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()

@@ -49,8 +49,8 @@ type Backend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
 
-	// Prefix returns the tokens of a prompt's prefix, which it checks if the request has tokens,
-	// and the number of tokens in a block.
+	// Prefix returns the tokens of a prompt's prefix and the number of tokens in a block. If the
+	// request contains tokens, Prefix checks them.
 	Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error)
 	Pin(ctx context.Context, pin *messages.PinnedPrefix) error
 	Unpin(ctx context.Context, name string) error

@@ -103,7 +103,7 @@ func (v *View) members() []*messages.Member {
 	)
 }
 
-// askAll is fanOut with a timeout of nodeTimeout.
+// askAll is like fanOut, with a timeout of nodeTimeout.
 func askAll[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()

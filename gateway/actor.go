@@ -49,6 +49,8 @@ func (g *gatewayActor) Receive(ctx actor.Context) {
 		g.stopping = true
 	case *actor.Terminated:
 		g.onTerminated(msg)
+	default:
+		supervise.Unknown(ctx, "gateway")
 	}
 }
 

@@ -53,6 +53,8 @@ func (u *usageActor) Receive(ctx actor.Context) {
 		u.onReport(msg)
 	case *messages.GetUsage:
 		ctx.Respond(&messages.UsageStatus{Clients: u.Quotas.clusterUsage()})
+	default:
+		supervise.Unknown(ctx, "usage")
 	}
 }
 

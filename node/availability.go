@@ -18,7 +18,7 @@ type storeView struct {
 	connected, servers, majority int        // servers of the NATS cluster; 0: no cluster
 	online                       bool       // connected to NATS
 	clustered                    bool       // the connected server is part of a NATS cluster
-	unanswered                   time.Time  // since when the store does not acknowledge renewals; zero: it does
+	unanswered                   time.Time  // start of the failed renewals; zero if the last one succeeded
 	now                          time.Time
 }
 

@@ -22,7 +22,7 @@ const (
 	// queryRetry is the time after which an unanswered query is sent again; it doubles each time.
 	// An actor that crashes on a message or is restarting loses it.
 	queryRetry = 200 * time.Millisecond
-	// queryTimeout is how long a query is retried in all.
+	// queryTimeout is how long a query is retried in total.
 	queryTimeout = 10 * time.Second
 )
 
@@ -36,7 +36,7 @@ func askAt[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Messa
 	return askFor[T](ctx, n, to, query, queryRetry, queryTimeout)
 }
 
-// askFor is askAt with a first retry after first, and a timeout of most.
+// askFor is like askAt, but first retries after first and gives up after most.
 func askFor[T any](ctx context.Context, n *Node, to *actor.PID, query proto.Message,
 	first, most time.Duration) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, most)

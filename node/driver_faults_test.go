@@ -113,7 +113,7 @@ func completeFour(t *testing.T, n *node.Node) [4]response {
 	return got
 }
 
-// expectedOutputs returns the responses of a software device, which must begin the goldens.
+// expectedOutputs returns the responses of a software device. Each must be a prefix of its golden.
 func expectedOutputs(t *testing.T) [4]response {
 	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
 	for i, g := range goldens(t)[:len(want)] {

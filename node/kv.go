@@ -24,8 +24,8 @@ const (
 	hbmName = "hbm"
 	// kvMoveTimeout bounds how long a command of the operator may copy blocks.
 	kvMoveTimeout = time.Minute
-	// kvMoveRetry is when a command is sent again to a replica that has not answered; it may have
-	// crashed.
+	// kvMoveRetry is the time after which a command is sent again to a replica that has not
+	// answered, in case the replica crashed.
 	kvMoveRetry = 10 * time.Second
 )
 

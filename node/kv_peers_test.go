@@ -19,7 +19,7 @@ import (
 	"troupe/testkit"
 )
 
-// kvPeer is a node with a replica. The test stands for its sessions.
+// kvPeer is a node with a replica. The test acts as its sessions.
 type kvPeer struct {
 	*node.Node
 	t        *testing.T
@@ -70,7 +70,7 @@ func (p *kvPeer) awaitBlocks(replica string, prompt []uint32) {
 	p.awaitSaltedBlocks(replica, prompt, nil)
 }
 
-// awaitSaltedBlocks is awaitBlocks for a tenant's blocks.
+// awaitSaltedBlocks is like awaitBlocks, for a tenant's blocks.
 func (p *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte) {
 	p.t.Helper()
 	waitFor(p.t, "the blocks of "+replica+" to be announced", func() bool {

@@ -73,7 +73,7 @@ func TestDeviceLost(t *testing.T) {
 	n := start(t, b.config)
 	awaitServing(t, n, 1, 1)
 	want := completeStreams(t, n)
-	b.after.Store(400) // some steps into the next streams
+	b.after.Store(400) // fail a few steps after the next streams start
 	got := completeStreams(t, n)
 	if !b.lost.Load() {
 		t.Fatal("the streams ended before the device was lost")

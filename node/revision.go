@@ -16,12 +16,11 @@ import (
 	"troupe/modelfile/safetensors"
 )
 
-// revise sets the deploy count and the digests of a deployment that models.deploy or the
-// configuration stores in place of stored, which may be nil. spec has the fields of stored, or
-// none. known are the digests of the files in its folder now, as far as they are known; revise
-// reads no files.
+// revise sets the deploy count and the digests of spec, which models.deploy or the configuration is
+// about to store in place of stored. stored is nil if the deployment is new. known holds the
+// digests of the files in the folder, if they are known already; revise reads no files.
 //
-// If known equals the stored revision, nothing changes. If it is empty, the first replica that
+// If known equals the stored revision, nothing changes. If known is empty, the first replica that
 // loads the files records their digests, and replicas of the previous files serve until then.
 // Another deploy in the meantime waits for the same record.
 func revise(spec, stored *messages.DeploymentSpec, known engine.Digests) {

@@ -153,8 +153,8 @@ func TestTenantsShareNoPrefix(t *testing.T) {
 	}
 }
 
-// TestTenantsAfterRestart checks that only their own tenant finds blocks on disk after a restart,
-// even after the loss of the store with the cluster secret.
+// TestTenantsAfterRestart checks that after a restart only the tenant that stored blocks on disk
+// finds them, even if the store lost the cluster secret.
 func TestTenantsAfterRestart(t *testing.T) {
 	keys, _ := withTenantKeys(t)
 	data, path := t.TempDir(), filepath.Join(t.TempDir(), "kv")
@@ -246,7 +246,7 @@ func TestTenantsAreRoutedApart(t *testing.T) {
 	}
 }
 
-// cachedAs is cachedFor, and returns the request ID for explain.
+// cachedAs is like cachedFor, and also returns the request ID for explain.
 func cachedAs(t *testing.T, n *node.Node, secret, prompt string) (id string, cached int) {
 	t.Helper()
 	body, _ := json.Marshal(map[string]any{"model": "kjv", "prompt": prompt, "max_tokens": 4})

@@ -32,8 +32,8 @@ type TiersConfig struct {
 	DRAMOptional bool
 	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
 	Restore kv.RestorePolicy
-	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
-	// can start before the rest; default 256 KiB.
+	// PartBytes is the minimum size of the parts in which a block is restored. Prefill can start
+	// once the first parts have arrived. Default 256 KiB.
 	PartBytes int
 	// RemoteBytes limits the bytes of blocks in flight from other nodes; default
 	// kvblock.DefaultRemoteBytes.
@@ -45,7 +45,7 @@ type TiersConfig struct {
 const (
 	tiersID = nodeID + "/tiers"
 	// hbmIdleSteps is the number of steps after which an unused block is copied from HBM to the
-	// tier below, and nvmeIdleSteps that after which it is copied from DRAM to NVMe.
+	// tier below. nvmeIdleSteps is the same for copies from DRAM to NVMe.
 	hbmIdleSteps  = 100
 	nvmeIdleSteps = 1000
 )

@@ -45,7 +45,7 @@ func completeConversations(t *testing.T, n *node.Node, many int) []string {
 	return completeConversationsOf(t, n, "kjv", many)
 }
 
-// completeConversationsOf is completeConversations for a model.
+// completeConversationsOf is like completeConversations, for the given model.
 func completeConversationsOf(t *testing.T, n *node.Node, model string, many int) []string {
 	t.Helper()
 	texts, prompts := make([]string, 2*many), conversationPrompts(many)

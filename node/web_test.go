@@ -100,8 +100,8 @@ func TestNodeOnLoopback(t *testing.T) {
 	}
 }
 
-// TestNodeWithKeys checks that only admins may use what concerns all models, and that a listener
-// for scrapers needs no key on loopback and an admin's elsewhere.
+// TestNodeWithKeys checks that only admins may use endpoints that concern all models. A listener
+// for scrapers must need no key on loopback and an admin's key elsewhere.
 func TestNodeWithKeys(t *testing.T) {
 	n := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "127.0.0.1:0" })
 	open := start(t, func(c *node.Config) { withWebKeys(t)(c); c.WebConfig.Metrics = "0.0.0.0:0" })

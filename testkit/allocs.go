@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// Allocates runs f and fails the test if f allocates more than most bytes, garbage included.
+// Allocates runs f and fails the test if f allocates more than limit bytes, garbage included.
 // Nothing else may run concurrently.
-func Allocates(t testing.TB, most uint64, f func()) {
+func Allocates(t testing.TB, limit uint64, f func()) {
 	t.Helper()
 	before := allocated()
 	f()
-	if n := allocated() - before; n > most {
-		t.Fatalf("allocated %d bytes, want at most %d", n, most)
+	if n := allocated() - before; n > limit {
+		t.Fatalf("allocated %d bytes, want at most %d", n, limit)
 	}
 }
 

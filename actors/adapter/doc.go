@@ -24,7 +24,7 @@
 // It owns the copy of one adapter into its pages. A job reads the adapter from disk into host
 // memory, unless it is there, and copies it to the device while steps run. A crash loses the copy;
 // the successor starts it again, or finds that it was complete. The slot ends only after its copy
-// has ended, so that the pages can be reused. A file that cannot be loaded is no crash: the pool
-// refuses the requests that wait for it. An incarnation that starts after that end, because a
-// restart was in progress, starts no copy. Neither does a pool that is stopping or restarting.
+// has ended, so that the pages can be reused. A file that cannot be loaded does not crash the
+// slot: the pool refuses the requests that wait for it. If a restart was in progress when the slot
+// ended, the new incarnation starts no copy. Neither does a pool that is stopping or restarting.
 package adapter

@@ -23,9 +23,9 @@ import (
 // overrides it.
 const interleavings = 200
 
-// TestRandomInterleavings runs random pins, unpins and steps with faults. A granted pin can be read
-// until it ends, no page has two owners, and at the end all pages are free and no adapter is
-// pinned.
+// TestRandomInterleavings runs random pins, unpins and steps with faults. It checks that the pages
+// of a granted pin stay readable until the pin ends, that no page has two owners, and that at the
+// end all pages are free and no adapter is pinned.
 func TestRandomInterleavings(t *testing.T) {
 	n := interleavings
 	if asked, err := strconv.Atoi(os.Getenv("TROUPE_INTERLEAVINGS")); err == nil {

@@ -65,8 +65,8 @@ var reasons = map[lora.Reason]messages.Reason{
 	lora.Duplicate: messages.Reason_REASON_CONFLICT,
 }
 
-// noRoomRetryDelay is when to retry a pin that found no room. A caller that learns of released
-// pages need not wait for it.
+// noRoomRetryDelay is the time after which a pin that found no room is retried. A caller that
+// learns of released pages can retry earlier.
 const noRoomRetryDelay = 100 * time.Millisecond
 
 func refusedByPool(why *lora.Refusal) *messages.Refused {

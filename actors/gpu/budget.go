@@ -41,7 +41,7 @@ func (d *device) budget() hbm.Budget {
 // share is a lease's share of the memory for KV blocks, in pages.
 type share struct {
 	guaranteed int // never yielded
-	full       int // restored when there is room
+	full       int // guaranteed, and pages that it gets when there is room
 }
 
 func (d *device) shares() map[string]share {

@@ -275,7 +275,8 @@ func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *mes
 }
 
 // leaseMismatch returns the refusal of a request for a held lease whose model was loaded from other
-// files, or from files that may be others. It returns nil if the lease matches.
+// leaseMismatch returns the refusal of a load for a lease that already holds a model with another
+// revision, or with one that may differ. It returns nil if the lease matches.
 func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {
 	switch want := asked.GetRevisionDigest(); {
 	case want != "" && m.Digests.Revision != want:

@@ -193,8 +193,8 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 	})
 }
 
-// TestQuarantineDuringSelfTest checks that a self-test does not end a quarantine that began while it
-// ran: what it tested was not the new fault.
+// TestQuarantineDuringSelfTest checks that a self-test does not end a quarantine that began while
+// the test ran, because the test may have missed the new fault.
 func TestQuarantineDuringSelfTest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

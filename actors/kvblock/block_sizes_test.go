@@ -97,13 +97,13 @@ func upTo(from, to int) (all []int) {
 	return all
 }
 
-// barrierStore is a store that completes writes only several at once.
+// barrierStore is a store whose writes block until the given number of them have started.
 type barrierStore struct {
 	kvstore.Store
 	many int
 	mu   sync.Mutex
 	here int
-	all  chan struct{} // closed when so many writes have started
+	all  chan struct{} // closed when the number of started writes reaches many
 }
 
 func (m *barrierStore) Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func([]byte) error) error {

@@ -46,8 +46,8 @@ func TestFullTierDemotesPinnedBlocks(t *testing.T) {
 	})
 }
 
-// TestDemotionPausesWithoutRoomBelow checks that a tier below without room is not asked
-// continuously.
+// TestDemotionPausesWithoutRoomBelow checks that a tier does not ask the lower tier continuously
+// while that one is full.
 func TestDemotionPausesWithoutRoomBelow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0

@@ -198,7 +198,7 @@ func (r *remoteTier) onFetch(ctx actor.Context, msg *messages.FetchBlocks) {
 	r.lease(ctx, begin)
 }
 
-// lease requests the blocks of fetches that may start from their holders.
+// lease asks the holders for the blocks of the fetches that may start.
 func (r *remoteTier) lease(ctx actor.Context, begin []kv.Fetch) {
 	for len(begin) > 0 {
 		id := begin[0].ID

@@ -8,8 +8,8 @@ import (
 	"troupe/actors/kvblock"
 )
 
-// TestReserveOfHeldBlockTouchesIt checks that a held block that a tier above reserves counts as
-// used, but not as a hit.
+// TestReserveOfHeldBlockTouchesIt checks that reserving a block that the tier already holds counts
+// as a use of it, but not as a hit.
 func TestReserveOfHeldBlockTouchesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3)})

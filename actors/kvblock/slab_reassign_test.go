@@ -115,7 +115,7 @@ func (g *gatedStore) writes() []kv.Hash {
 	return slices.Clone(g.started)
 }
 
-// playGated is playTiers with a gate for writes to the file; reads pass.
+// playGated is like playTiers, with a gate for writes to the file; reads pass.
 func playGated(t *testing.T, upper, lower actor.ReceiverMiddleware) (tiers, *gatedStore) {
 	t.Helper()
 	g := &gatedStore{open: make(chan struct{})}

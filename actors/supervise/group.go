@@ -48,6 +48,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onTerminated(ctx, msg)
 	case *restartChild:
 		g.start(ctx, msg.child)
+	default:
+		Unknown(ctx, "group")
 	}
 }
 

@@ -37,7 +37,7 @@ func TestStoppedActorIsNotRestarted(t *testing.T) {
 				release, ended := make(chan struct{}), make(chan struct{})
 				grandchild := actor.PropsFromFunc(func(ctx actor.Context) {
 					if _, ok := ctx.Message().(*actor.Stopping); ok {
-						<-release // keeps the child waiting when the restart arrives
+						<-release // the child is still waiting for it when the restart arrives
 					}
 				})
 				lives := 0

@@ -55,7 +55,7 @@ func (in *inbound) wakeWriter() {
 	}
 }
 
-// write sends queued answers, as many at once as there are, until the connection ends.
+// write sends queued answers, all of them at a time, until the connection ends.
 func (in *inbound) write() {
 	var b []byte
 	for {

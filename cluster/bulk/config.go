@@ -25,7 +25,7 @@ var (
 	ErrRefused = errors.New("transfer refused")
 	// ErrSink means that put failed at the receiver; the text is that of put's error.
 	ErrSink = errors.New("receiver failed to store the chunk")
-	// ErrChecksum means that a chunk arrived damaged on each of a limited number of tries.
+	// ErrChecksum means that a chunk was still damaged after the last retry.
 	ErrChecksum = errors.New("chunk damaged on every try")
 	ErrClosed   = errors.New("data plane of this node is closed")
 )

@@ -132,8 +132,8 @@ func TestWindowIsFair(t *testing.T) {
 	}
 }
 
-// FuzzReader reads frames as both sides do. It never reads more than a frame may have, nor accepts
-// a chunk with a wrong sum.
+// FuzzReader reads frames as sender and as receiver. It checks that the reader accepts no frame
+// longer than its kind permits and no chunk with a wrong checksum.
 func FuzzReader(f *testing.F) {
 	var wire []byte
 	for k, lengths := range toReceiver {

@@ -115,10 +115,10 @@ func (p *Plane) Expect(
 	return p.expect(chunkBytes, chunks, nil, put)
 }
 
-// ExpectSealed is like Expect for chunks that end with a seal: SealBytes, big-endian, the hash of
-// the bytes before. A chunk with a wrong seal counts as damaged and is not put. That saves the data
-// plane a sum of its own. seal returns a new hash for each chunk, and is called by the reading
-// goroutine.
+// ExpectSealed is like Expect, for chunks whose last SealBytes bytes are a seal: the big-endian
+// hash of the bytes before them. A chunk with a wrong seal counts as damaged and is not put. The
+// data plane then needs no checksum of its own. seal returns a new hash for each chunk, and is
+// called by the reading goroutine.
 func (p *Plane) ExpectSealed(
 	chunkBytes int,
 	chunks uint32,

@@ -43,7 +43,7 @@ func (p *Plane) Stats() Stats {
 	return s
 }
 
-// received counts chunks as they are answered.
+// received counts the chunks that the receiver has answered.
 type received struct{ bytes, chunks, repeated, damaged atomic.Uint64 }
 
 func (r *received) count(c *chunk, fresh bool) {

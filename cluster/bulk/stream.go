@@ -11,7 +11,7 @@ type sending struct {
 	todo    []uint32            // unsent, in order
 	unacked map[uint32]struct{} // sent, not acknowledged
 	tries   map[uint32]int      // of chunks that arrived damaged
-	changed chan struct{}       // a field below has changed
+	changed chan struct{}       // signals a change of a field below
 	read    func(index uint32, into []byte) (int, error)
 	view    func(index uint32, use func(parts ...[]byte) error) error // nil: chunks are copied
 

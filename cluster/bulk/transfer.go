@@ -36,8 +36,8 @@ type chunk struct {
 	buf    []byte // has room for the largest chunk and the next header
 }
 
-// transfer is one that this node expects. A goroutine calls put while chunks are queued, and only
-// then.
+// transfer is an incoming transfer that this node expects. A goroutine calls put while chunks are
+// queued, and only then.
 type transfer struct {
 	id         transferID
 	token      [tokenBytes]byte

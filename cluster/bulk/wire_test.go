@@ -287,8 +287,9 @@ func TestUnreadAnswersCloseConnection(t *testing.T) {
 	t.Error("the connection took 64 MiB of pings")
 }
 
-// TestSealedFromOlderSender: a sender that does not know seals sends DATA, and the seal is still
-// checked. A sender that was not asked for seals may not send them.
+// TestSealedFromOlderSender checks that the receiver verifies the seals of a sender that does not
+// support SEALED and sends DATA frames instead, and that it refuses SEALED frames for a transfer
+// without seals.
 func TestSealedFromOlderSender(t *testing.T) {
 	p := listenRaw(t, Config{})
 	put := make(chan uint32, 2)

@@ -41,7 +41,7 @@ func (s service) Receive(stream remote.Remoting_ReceiveServer) error {
 			return nil
 		}
 		return err
-	case <-in.disconnected: // returning ends the stream and with it read
+	case <-in.disconnected: // returning ends the stream, and thereby read
 		return status.Error(codes.Unavailable, "this node has left the cluster")
 	}
 }

@@ -145,7 +145,7 @@ func (l *Link) Stop(ctx context.Context) {
 func (l *Link) disconnect(ctx context.Context) {
 	l.cfg.Lookup.Shutdown()
 	written := l.endpoints.close()
-	// only now: every waiting future has posted by now, or the guard answers it
+	// terminate only now: every waiting future has posted already, or the guard answers it
 	for _, address := range l.peers.close() {
 		l.terminate(address)
 	}

@@ -279,7 +279,7 @@ func TestSilentPeerLeaves(t *testing.T) {
 	wires.stall()
 	big := &messages.TokensEmitted{Tokens: make([]uint32, 1<<20)}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
-	for range 64 { // more than all buffers on the way take
+	for range 64 { // more than all buffers on the way hold
 		p.Send(to, big)
 	}
 	waiting := a.ask(to, "x")

@@ -13,7 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// TestPendingSweep: an answered future is removed at once, and those that timed out by a sweep.
+// TestPendingSweep checks that an answered future is removed at once, and that a sweep removes
+// those that timed out.
 func TestPendingSweep(t *testing.T) {
 	sys := testkit.System(t)
 	p := newPending(sys)

@@ -13,8 +13,8 @@ import (
 	"troupe/testkit"
 )
 
-// restarts is the number of restarts of the peer in TestPeerRestarts. About one in a hundred of
-// remote's own endpoints got stuck.
+// restarts is the number of restarts of the peer in TestPeerRestarts. The endpoints of protoactor's
+// remote package got stuck in about one of a hundred restarts.
 const restarts = 40
 
 // TestPeerRestarts restarts a peer at one address, orderly and abruptly, while others send to it

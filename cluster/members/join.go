@@ -123,8 +123,8 @@ func (m *Members) Describe(ctx context.Context) error {
 	return nil
 }
 
-// Leave deletes the node's leases and its record. Afterwards the node is no member, but follows the
-// others until Close.
+// Leave deletes the node's leases and its record. Afterwards the node is not a member, but follows
+// the others until Close.
 func (m *Members) Leave(ctx context.Context) error {
 	m.writeMu.Lock()
 	defer m.writeMu.Unlock()

@@ -49,8 +49,8 @@ func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok boo
 	}
 }
 
-// Release gives up the lease of a role if its term is still the given one. A term that is over is
-// no error.
+// Release gives up the lease of a role if its term is still the given one. It is no error if that
+// term is over.
 func (m *Members) Release(ctx context.Context, role string, term uint64) error {
 	if err := m.deleteLease(ctx, leaseKey(role), term); err != nil {
 		return fmt.Errorf("lease %s, term %d: %w", role, term, err)

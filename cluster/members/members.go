@@ -32,7 +32,7 @@ type Members struct {
 	address     string     // guarded by writeMu; empty if not joined
 	leaving     bool       // guarded by writeMu
 	incarnation uint64     // guarded by writeMu; the latest of this node
-	rival       string     // guarded by writeMu; ID of the member with this node's name that was last logged
+	rival       string     // guarded by writeMu; ID of the last logged member with the name of this node
 
 	notifyMu    sync.Mutex // held while subscribers are notified
 	notified    viewState

@@ -7,9 +7,9 @@ import "time"
 type natsHealth struct {
 	RenewEvery, SilentFor, Grace time.Duration
 
-	healthySince   time.Time // time since which all renewals succeed; zero if the last one failed
+	healthySince   time.Time // start of the current series of successful renewals; zero if the last one failed
 	lastRenewed    time.Time // start of the last successful renewal
-	failingSince   time.Time // time since which all renewals fail; zero if the last one succeeded
+	failingSince   time.Time // start of the current series of failed renewals; zero if the last one succeeded
 	lastDisconnect time.Time // time of the last detected reconnection or stall
 	lastTick       time.Time // time of the last tick
 }

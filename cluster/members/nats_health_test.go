@@ -142,7 +142,7 @@ func (w *simulation) advance() (deleted []string) {
 	return deleted
 }
 
-// TestOutagesKeepMembers stops the server again and again for any time. Members reconnect within
+// TestOutagesKeepMembers stops the server repeatedly, for random times. Members reconnect within
 // the grace, each in its own time, and some stall for a while. No member that renews is deleted.
 // Finally a member is killed and deleted.
 func TestOutagesKeepMembers(t *testing.T) {

@@ -202,8 +202,9 @@ func (m *Members) rejoin(ctx context.Context) error {
 	return nil
 }
 
-// newRecord returns the record of a new incarnation of the node. It exceeds last, the latest known
-// incarnation of its name, and all that this process has had, even if the clock was set back.
+// newRecord returns the record of a new incarnation of the node. The new incarnation number exceeds
+// last, the latest one known for this name, and all that this process has used, even if the clock
+// was set back.
 func (m *Members) newRecord(last uint64) *messages.Member {
 	now := time.Now()
 	self := &messages.Member{

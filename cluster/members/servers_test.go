@@ -22,7 +22,7 @@ import (
 )
 
 // childConfig is the environment variable that makes the test binary run as a node with its own
-// NATS server, to be killed.
+// NATS server. The test kills that process.
 const childConfig = "TROUPE_MEMBERS_TEST_CHILD"
 
 // embedded is a node with its own NATS server.

@@ -17,7 +17,7 @@ func (m *Members) checkWireVersions(ctx context.Context) error {
 	for others := first; len(others) > 0 && time.Since(since) < m.cfg.Grace; others = m.otherVersions() {
 		for key, e := range others {
 			if e.revision == first[key].revision {
-				continue // not renewed since
+				continue // no renewal since the check began
 			}
 			return fmt.Errorf("%w: node %s has wire version %d (Troupe %s) and this node has %d; stop all nodes, "+
 				"then start them with the same version", ErrWireVersion, e.member.GetName(),

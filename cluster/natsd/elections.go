@@ -113,7 +113,7 @@ func localIdentity(cfg *Config) identity {
 		label, _, _ := strings.Cut(host, ".")
 		s.names = append(s.names, label)
 	}
-	local, _ := net.InterfaceAddrs() // without them the server may not find its own route
+	local, _ := net.InterfaceAddrs() // after an error, the server may not recognize its own route
 	for _, a := range local {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			s.local = append(s.local, p)

@@ -12,8 +12,8 @@ import (
 	"troupe/cluster/natsd"
 )
 
-// TestStalledClient checks that a client that answers no ping is disconnected, which ends its part
-// in queue groups.
+// TestStalledClient checks that a client that answers no ping is disconnected, so that it receives
+// no more messages of its queue groups.
 func TestStalledClient(t *testing.T) {
 	s, err := natsd.Start(
 		t.Context(),

@@ -142,7 +142,7 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
-		return nil // a new bucket begins above the limit
+		return nil // the revisions of a new bucket start above the limit
 	}
 	if err != nil {
 		return err

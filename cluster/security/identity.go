@@ -37,7 +37,7 @@ func Load(f Files, log zerolog.Logger) (*Identity, error) {
 	return load(f, log, true)
 }
 
-// LoadClient is Load for a client of NATS, for which a certificate of IssueClient suffices.
+// LoadClient is like Load, for a client of NATS. It also accepts a certificate of IssueClient.
 func LoadClient(f Files, log zerolog.Logger) (*Identity, error) {
 	return load(f, log, false)
 }
@@ -48,7 +48,7 @@ func load(f Files, log zerolog.Logger, node bool) (*Identity, error) {
 		return nil, err
 	}
 	check := func(chain []*x509.Certificate) error { return f.verify(chain, trust.cas.Get(), node) }
-	pair, err := watch(f, log, check) // also when the CAs change: the certificate may be of an added CA
+	pair, err := watch(f, log, check) // check again when the CAs change: an added CA may have issued the certificate
 	if err != nil {
 		return nil, err
 	}

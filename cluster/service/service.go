@@ -131,8 +131,8 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 	}
 }
 
-// Withdraw ends the subscriptions of the endpoints that leaving selects by their subjects: other services of this
-// name answer there. Requests that have arrived are handled.
+// Withdraw ends the subscriptions of the endpoints whose subjects leaving selects. Other services
+// of this name continue to serve them. Requests that have arrived are handled.
 func (s *Service) Withdraw(leaving func(subject string) bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,14 +61,14 @@ func (m *mirror) notify() {
 	}
 }
 
-// createdAt returns the creation time of the bucket that has all known keys.
+// createdAt returns the creation time of the bucket whose keys are all known.
 func (m *mirror) createdAt() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.created
 }
 
-// setCreated records the creation time of the bucket that has all known keys.
+// setCreated records the creation time of the bucket whose keys are all known.
 func (m *mirror) setCreated(created time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +136,7 @@ func (m *mirror) unlisted(prefix string, listed map[string]bool, at uint64) (key
 	return keys
 }
 
-// markDeleted records that the bucket has no such key, and no longer the marker of its deletion.
+// markDeleted records that the bucket holds neither the key nor a marker of its deletion.
 func (m *mirror) markDeleted(key string, at uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -29,8 +29,8 @@ type fakeWatcher struct {
 
 func (w fakeWatcher) Updates() <-chan jetstream.KeyValueEntry { return w.updates }
 
-// TestApplyRejectsEntryOfNewBucket checks that an entry restored by a node that missed a deletion
-// does not hide the deletion that this node knows.
+// TestApplyRejectsEntryOfNewBucket checks that this node keeps a deletion that it knows when a node
+// that missed the deletion restores the entry in a new bucket.
 func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 	s, _ := open(t)
 	known := s.mirror.lastRevision() + 10

@@ -135,7 +135,7 @@ func (s *Store) deleteDamaged(
 	}
 }
 
-// readAll is ReadAll with retries while JetStream does not answer.
+// readAll is like ReadAll, but retries while JetStream does not answer.
 func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
 	for {
 		var failed []string

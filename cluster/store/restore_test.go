@@ -50,7 +50,7 @@ func TestRestoreMergesNodes(t *testing.T) {
 			if err := a.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 				t.Fatal(err)
 			}
-			late := second(t, a) // a node without memory creates the bucket again
+			late := second(t, a) // this node knows nothing of the deleted bucket and creates a new one
 			spec := &messages.DeploymentSpec{Name: "w", Replicas: new(uint32(7))}
 			if _, err := late.Put(t.Context(), spec, 0); err != nil {
 				t.Fatal(err)

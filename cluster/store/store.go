@@ -7,8 +7,8 @@
 //   - `secrets.prefixes`: the cluster secret
 //
 // Invariants: a watch delivers the last value of every key, also after the connection or the server
-// was lost, and may deliver one twice. A change that fails was not made and will not be, unless its
-// reason is REASON_OUTCOME_UNKNOWN.
+// was lost, and may deliver a value twice. A change that fails was not made and will not be, unless
+// its reason is REASON_OUTCOME_UNKNOWN.
 package store
 
 import (

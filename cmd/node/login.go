@@ -11,8 +11,8 @@ import (
 	"troupe/cluster/security"
 )
 
-// natsLogin holds the credentials of a command for NATS. Flags and environment variables have the names
-// of those of "troupe up".
+// natsLogin holds the NATS credentials of a command. Its flags and environment variables have the
+// same names as for "troupe up".
 type natsLogin struct {
 	TLSCert   string `env:"TROUPE_TLS_CERT" placeholder:"FILE" type:"path" help:"${logincert}"`
 	TLSKey    string `env:"TROUPE_TLS_KEY" placeholder:"FILE" type:"path" help:"Private key of --tls-cert."`

@@ -124,7 +124,7 @@ func TestSignalsWhileStarting(t *testing.T) {
 // blockedStart describes a node that blocks while it starts.
 type blockedStart struct {
 	args  []string
-	until func(log <-chan string) // waits until it blocks
+	until func(log <-chan string) // waits until the node blocks
 }
 
 // launch starts a node and returns it with the lines of its log. A timeout kills it.

@@ -103,7 +103,7 @@ type Entry struct {
 	Tokens    []uint32 // to compute
 	Position  int      // of Tokens[0]
 	Blocks    []int32  // block table; covers positions 0 to Position+len(Tokens)-1
-	Sample    bool     // Tokens ends with the sequence's last token: choose the next one
+	Sample    bool     // Tokens ends with the sequence's last token, so the next one is sampled
 	Adapter   string   // "": none
 	Restoring bool     // Blocks before Position are still being filled; see StartRestoring
 	sequence  *sequence

@@ -95,8 +95,8 @@ func (p *planning) allowance(seq *sequence) int {
 }
 
 // admitNewcomer adds the sequence that is served next to the step if it waits for its first token.
-// Clients of its class that received more and have more sequences by weight are then left out of
-// this step.
+// Clients of its class that received more and have more sequences relative to their weight are then
+// left out of this step.
 func (p *planning) admitNewcomer() {
 	seq := p.nextPrefill()
 	if seq == nil || len(seq.output()) > 0 {
@@ -138,7 +138,7 @@ func (p *planning) nextPrefill() *sequence {
 }
 
 // largerClients returns the clients that run in a sequence's class, are served after its client,
-// and have more sequences by weight.
+// and have more sequences relative to their weight.
 func (p *planning) largerClients(seq *sequence) map[*account]bool {
 	larger := make(map[*account]bool)
 	for _, r := range p.running {

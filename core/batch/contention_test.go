@@ -62,8 +62,8 @@ func TestNewcomersOfOneClientPrecedeLongPrompts(t *testing.T) {
 	}
 }
 
-// TestNewcomerPausesLargerClientOnce checks that only the step with another client's prompt leaves
-// out a client with many sequences, even if both were served in the step before.
+// TestNewcomerPausesLargerClientOnce checks that the prompt of a new request pauses another client
+// with many sequences for one step only, even if both clients were in the step before.
 func TestNewcomerPausesLargerClientOnce(t *testing.T) {
 	h := newHarness(defaultLimits, 20000)
 	h.flood(t, "greedy", 300, 6, 900, 0)
@@ -203,7 +203,7 @@ func TestWaitingPromptPrecedesNextChunk(t *testing.T) {
 // sequences that are not left out.
 func TestNewcomerLeavesTokensForDecodes(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 64, MaxWaiting: 100, StepTokens: 64, ContextTokens: 1000}, 20000)
-	h.flood(t, "light", 40, 1, 900, 100) // by weight it has fewer sequences than the new client
+	h.flood(t, "light", 40, 1, 900, 100) // relative to its weight, it has fewer sequences than the new client
 	h.flood(t, "greedy", 20, 1, 900, 1)
 	for range 5 {
 		h.step(t)

@@ -58,11 +58,11 @@ func (y *victimSet) add(r *sequence) {
 	y.freeBlocks += len(r.table)
 }
 
-// victims returns the running sequences to preempt, in order, for a waiting sequence that needs so
-// many blocks. Sequences of lower classes come first, then those of clients of the same class that
-// hold more. Such a client keeps, by weight, at least what the waiting client has after the
-// exchange; otherwise the two would preempt each other in turn. victims returns nil if all of them
-// together would not suffice.
+// victims returns the running sequences to preempt, in order, so that a waiting sequence gets the
+// given number of blocks. Sequences of lower classes come first, then those of clients of the same
+// class that hold more. Relative to its weight, such a client keeps at least what the waiting
+// client has after the exchange; otherwise the two would preempt each other in turn. victims
+// returns nil if preempting all of them would not suffice.
 func (s *Scheduler) victims(seq *sequence, blocks int) []*sequence {
 	y := victimSet{Scheduler: s, seq: seq, blocks: blocks, freePlaces: s.runLimit() - len(s.running),
 		freeBlocks: s.pool.Free()}
@@ -125,8 +125,8 @@ func (y *victimSet) addFromLargerClients() {
 	}
 }
 
-// lastOfLargestClient returns the last sequence of the other client of the same class that holds
-// the most by weight; nil if there is none.
+// lastOfLargestClient returns the last running sequence of the client that uses the most relative
+// to its weight, among the other clients of the same class. It returns nil if there is none.
 func (y *victimSet) lastOfLargestClient(held map[*account]*usage, gone map[*sequence]bool,
 	short func(*usage) float64) (found *sequence) {
 	var most float64
@@ -142,8 +142,8 @@ func (y *victimSet) lastOfLargestClient(held map[*account]*usage, gone map[*sequ
 	return found
 }
 
-// preemptionVictim returns the sequence to preempt when a running one needs a block. It is of the
-// lowest class, and the last one of the client with the most blocks by weight.
+// preemptionVictim returns the sequence to preempt when a running one needs a block: the last
+// sequence, within the lowest class, of the client with the most blocks relative to its weight.
 func (s *Scheduler) preemptionVictim() *sequence {
 	last := s.running[len(s.running)-1]
 	if len(s.shares.accounts) == 1 {

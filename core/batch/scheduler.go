@@ -97,7 +97,8 @@ func (s *Scheduler) Drop(id string) bool {
 	return ok
 }
 
-// Discard is Drop for a sequence whose blocks hold nonsense: no other sequence begins with them.
+// Discard is like Drop, for a sequence whose blocks have invalid content. Other sequences do not
+// reuse them.
 func (s *Scheduler) Discard(id string) bool {
 	seq, ok := s.byID[id]
 	if !ok {

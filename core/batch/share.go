@@ -163,8 +163,8 @@ func (s *sequence) servedBefore(t *sequence) bool {
 }
 
 // before orders the clients of a class: by counter, then by the last step with their tokens, then
-// by load. A new client, which starts level with another, is thus served before one with more
-// sequences, unless that one missed a step.
+// by load. A new client has the same counter as the client served next. It is thus served before
+// clients with more sequences, unless such a client was not in the last step.
 func (a *account) before(b *account) bool {
 	switch {
 	case a.served != b.served:
@@ -232,8 +232,8 @@ func (s *Scheduler) rounds() []int {
 const roundSequences = 4
 
 // QueueVictim returns the waiting sequence to drop from a full queue for r: the newest of the
-// client with the most sequences by weight, if r's client has fewer. Drop it, then submit r again.
-// It returns "" if there is none.
+// client with the most sequences relative to its weight, if r's client has fewer. Drop it, then
+// submit r again. It returns "" if there is none.
 func (s *Scheduler) QueueVictim(r Request) (id string) {
 	most, client := float64(s.shares.clients[r.Client].sequences+1)/r.weight(), ""
 	for name, c := range s.shares.clients {

@@ -53,8 +53,8 @@ func TestGreedyClientIsPreempted(t *testing.T) {
 	}
 }
 
-// TestPlacesConvergeToShares checks that clients with unlimited demand get places by weight and do
-// not preempt each other in turn.
+// TestPlacesConvergeToShares checks that clients with unlimited demand get places in proportion to
+// their weights and do not preempt each other in turn.
 func TestPlacesConvergeToShares(t *testing.T) {
 	for _, tc := range []struct {
 		weight float64
@@ -175,7 +175,7 @@ func TestClientWithMostBlocksIsPreempted(t *testing.T) {
 }
 
 // TestQueueVictimIsNewestOfLargestClient checks that a full queue drops the newest request of the
-// largest client, but none for a client with as many.
+// largest client, but drops none for a client that has as many requests.
 func TestQueueVictimIsNewestOfLargestClient(t *testing.T) {
 	h := newHarness(Limits{MaxSequences: 1, MaxWaiting: 9, StepTokens: 16, ContextTokens: 64}, 16)
 	h.flood(t, "greedy", 10, 4, 20, 1)
@@ -235,8 +235,9 @@ func TestIdleAccountsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSharesAreFair submits random requests. Of the clients that always wait, the one with the
-// fewest tokens is never more than a step and a request behind, and all finish.
+// TestSharesAreFair submits random requests and checks that all finish. Among the clients that
+// always have waiting requests, the one with the fewest tokens lags by at most one step and one
+// request.
 func TestSharesAreFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{

@@ -13,7 +13,7 @@ const DefaultKVReserve = 0.30
 // Need is the device memory that a replica needs, in bytes of whole pages.
 type Need struct {
 	Fixed    int64 // weights, workspace and adapters
-	Min      int64 // minimum for KV blocks beside other replicas
+	Min      int64 // minimum for KV blocks on a device shared with other replicas
 	MinAlone int64 // minimum for KV blocks as the only replica on the device
 	Max      int64 // the most that its KV blocks can use
 }
@@ -41,7 +41,7 @@ func NewBudget(total int64, share float64) Budget {
 // Overload is the error of a replica that does not fit a device's budget.
 type Overload struct {
 	Need   Need
-	Budget Budget // of the device without the replica
+	Budget Budget // the device's budget without this replica
 	Short  int64  // missing bytes
 }
 

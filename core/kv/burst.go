@@ -11,8 +11,8 @@ const (
 	maxBurstShare = 0.5
 )
 
-// BurstEstimator predicts how many blocks are allocated at once, as by a long prompt: the most that
-// were in the recent past. The zero value has observed nothing.
+// BurstEstimator predicts how many blocks are allocated at once, for example for a long prompt. The
+// prediction is the maximum of the recent past. The zero value has observed nothing.
 type BurstEstimator struct {
 	windowStep, windowAllocated uint64 // step and allocations at the start of the window
 	periodStep                  uint64 // step at which current was started
@@ -31,8 +31,8 @@ func (n *BurstEstimator) Observe(steps, allocated uint64) {
 }
 
 // Watermark returns the share of the pool above which blocks are offloaded. It is at most share,
-// and lower if a burst needs more blocks than that leaves free. The blocks evicted for the burst
-// are then backed below by the time it comes.
+// and lower if a burst needs more blocks than that leaves free. Blocks that the burst evicts then
+// already have a copy in the lower tier.
 func (n *BurstEstimator) Watermark(share float64, blocks int) float64 {
 	need := min(float64(max(n.current, n.previous))/float64(max(blocks, 1)), maxBurstShare)
 	return min(share, 1-need)

@@ -33,8 +33,8 @@ func (p *Pool) Flush() (n int) {
 	return n
 }
 
-// Pin keeps a block from being dropped for others, now or once it arrives, until as many calls of
-// Unpin. A pinned block leaves after all unpinned blocks of its size.
+// Pin prevents eviction of a block, now or once it arrives, until Unpin was called as often as Pin.
+// A pinned block leaves after all unpinned blocks of its size.
 func (t *Tier) Pin(h Hash) {
 	t.pins[h]++
 	slot, here := t.byHash[h]

@@ -27,7 +27,7 @@ const decayStep = 0.01
 // eventually, in case the measurements came from a bad moment.
 func (r *Rate) Decay() { r.seconds *= 1 - decayStep }
 
-// Merge adds the measurements of another rate as the newer ones.
+// Merge adds newer measurements, taken by another Rate.
 func (r *Rate) Merge(newer Rate) { r.Add(newer.units, seconds(newer.seconds)) }
 
 // PerSecond returns the rate, or 0 if nothing was measured.

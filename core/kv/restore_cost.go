@@ -11,7 +11,7 @@ type Path struct {
 	Rate        Rate          // bytes per second
 	Queued      int64         // bytes to be copied before
 	Latency     time.Duration // before the first byte
-	ProbeBlocks int           // blocks restored to measure an unmeasured path; 0: one
+	ProbeBlocks int           // blocks restored to measure an unmeasured path; 0 means 1
 	// Parts is the number of runs of layers in which all blocks of the path are restored, so that
 	// prefill can follow each run. 0 or 1: block by block, as a whole.
 	Parts int

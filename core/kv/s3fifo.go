@@ -7,7 +7,7 @@ package kv
 // Unlike the paper, a single use is enough. Only the next turn of a conversation uses its blocks
 // again, and docs/benchmarks-kv.md shows better results this way.
 type s3fifo struct {
-	smallTarget        int            // blocks in small above which it is the queue to evict from
+	smallTarget        int            // blocks in small above which blocks are evicted from it
 	maxGhost           int            // limit of ghost
 	small, main, ghost lruQueue       // oldest first
 	uses               map[Hash]uint8 // since the block was added or reinserted; at most mostUses

@@ -68,7 +68,8 @@ func (t *Tier) occupy(in *slab) {
 	in.class.taken++
 }
 
-// release frees a slot. The last one completes a reassignment of its slab.
+// release frees a slot. Freeing the last slot of a slab completes the slab's reassignment, if there
+// is one.
 func (t *Tier) release(in *slab, n int32) {
 	in.taken--
 	in.class.taken--
@@ -95,8 +96,8 @@ func (t *Tier) capacityFor(z *sizeClass) int {
 }
 
 // makeRoom assigns an empty slab to the class, or drops blocks to make room for one more of its
-// blocks. It drops a colder slab of another class, or one block of its own. It drops nothing if
-// nothing can go, or if the blocks of a slab are demoted first.
+// blocks: those of a colder slab of another class, or one block of its own class. It drops nothing
+// if no block can be dropped, or if a slab is being reassigned, since its blocks are demoted first.
 func (t *Tier) makeRoom(z *sizeClass) (dropped []Dropped) {
 	if i, ok := t.emptySlab(); ok {
 		t.assign(i, z)

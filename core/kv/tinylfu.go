@@ -11,7 +11,7 @@ import (
 // part is segmented LRU.
 type tinyLFU struct {
 	windowTarget int      // blocks in the window above which its oldest competes for admission
-	maxMain      int      // blocks in the main part below which admission is free
+	maxMain      int      // blocks in the main part; below this number, admission needs no comparison
 	window       lruQueue // least recently used first
 	main         *slru
 	counts       sketch

@@ -23,7 +23,7 @@ func TestPinClientSendsEachPinOnce(t *testing.T) {
 	d.Pin("r", "a")
 	d.Pin("s", "a")
 	d.Pin("gone", "b")
-	d.Unpin("gone") // before it was sent
+	d.Unpin("gone") // before its pin was sent
 	expect(t, commandWords(d.Drain(false)), "r#7.1 a", "s#7.2 a")
 	if state, _ := d.Pin("r", "a"); state != Loading || d.Users("a") != 2 || d.Users("b") != 0 {
 		t.Errorf("%s; %d and %d users", state, d.Users("a"), d.Users("b"))

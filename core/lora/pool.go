@@ -136,8 +136,8 @@ func (p *Pool) Register(id string, layout *Layout) *Refusal {
 	return nil
 }
 
-// Recover marks a registered adapter as being on the device already, in pages of an earlier
-// incarnation. It reports false and does nothing if that is impossible.
+// Recover marks a registered adapter as resident on the device, in pages that an earlier
+// incarnation filled. It reports false and does nothing if that is impossible.
 func (p *Pool) Recover(id string, pages []uint32) bool {
 	a, ok := p.adapters[id]
 	if !ok || a.state != Absent || len(pages) != a.layout.Pages() || !p.pages.Reserve(pages) {
@@ -147,7 +147,7 @@ func (p *Pool) Recover(id string, pages []uint32) bool {
 	return true
 }
 
-// RecoverHost marks a registered adapter as being in host memory already. It reports false and does
+// RecoverHost marks a registered adapter as resident in host memory. It reports false and does
 // nothing if there is no room for it.
 func (p *Pool) RecoverHost(id string) bool {
 	a, ok := p.adapters[id]

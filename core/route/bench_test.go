@@ -74,7 +74,8 @@ func BenchmarkBlocks(b *testing.B) {
 	}
 }
 
-// BenchmarkReset applies a snapshot of 10,000 blocks to one of 100 replicas that hold as many each.
+// BenchmarkReset applies a snapshot of 10,000 blocks to one of 100 replicas, each of which holds
+// 10,000 blocks.
 func BenchmarkReset(b *testing.B) {
 	routes, _ := randomRoutes(100, 10_000, 32, 128)
 	held := routes.BlocksOf("model-50")

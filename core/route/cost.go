@@ -8,8 +8,8 @@ const (
 	defaultTokens = 256
 	meanWindow    = 16 // requests in the running mean of prefills
 
-	// A replica gets no more sequences if it has more than shareFactor times the mean plus
-	// shareSlack of its own places.
+	// A replica gets no more sequences while its load exceeds shareFactor times the mean load by
+	// more than shareSlack of its own places.
 	shareFactor = 1.5
 	shareSlack  = 1.0 / 8
 

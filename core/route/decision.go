@@ -84,8 +84,8 @@ func (d Decision) Why() string {
 	)
 }
 
-// comparison compares the chosen replica with the best one that was excluded although it is
-// cheaper, or else with the second choice.
+// comparison explains why another replica was not chosen: the cheapest one that was excluded, if it
+// is cheaper than the chosen one, or else the second choice.
 func (d Decision) comparison() string {
 	c := d.Candidates[0]
 	for _, o := range d.Candidates[1:] {

@@ -12,7 +12,7 @@ type Replica struct {
 	MaxSequences int // limit of running sequences
 	StepTokens   int // token budget of a step
 	BlockTokens  int
-	KVBlocks     int    // 0: unknown, and then without bound
+	KVBlocks     int    // 0: unknown and unbounded
 	KVBlocksFree int    // empty or evictable
 	Revision     string // digest of its files; empty: unknown
 	// Adapters holds those that the replica need not read from disk, by name and revision. It is

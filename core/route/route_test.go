@@ -17,7 +17,7 @@ type naive struct {
 	replicas map[string]Replica
 	blocks   map[string]map[uint64]bool
 	routed   map[string][]int // by replica: prompt tokens of each request sent since its last report
-	loading  map[string]bool  // "replica adapter": requested there since the last report
+	loading  map[string]bool  // by "replica adapter"; loads requested since the replica's last report
 	typical  float64
 }
 
@@ -358,7 +358,8 @@ func TestTiesSpreadEvenly(t *testing.T) {
 	}
 }
 
-// TestHotPrefixSpreads routes streams that never end and share a prefix which one replica holds.
+// TestHotPrefixSpreads routes endless streams that share a prefix. Only one replica has the prefix
+// cached.
 func TestHotPrefixSpreads(t *testing.T) {
 	routes := NewRoutes()
 	running := map[string]int{}

@@ -108,7 +108,7 @@ func (p Params) adjust(logits []float32, prompt, output []uint32) []float32 {
 	return x
 }
 
-// only returns the logits of some tokens; all others are never chosen.
+// only returns a copy of logits in which no token can be chosen except the given ones.
 func only(logits []float32, tokens []uint32) []float32 {
 	x := slices.Repeat([]float32{negInf}, len(logits))
 	for _, t := range tokens {

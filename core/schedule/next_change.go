@@ -108,10 +108,10 @@ func removeNext(staying []Replica, all int) Change {
 	return Change{Kind: Deleted}
 }
 
-// selectRemoval returns the replica to remove if there are too many. A replica that does not serve
-// yet comes first. Then it chooses from the GPU, and next from the node, with the most replicas, so
-// that the rest stays spread as Place spreads it. Among these the least loaded has the fewest
-// sequences to finish or migrate, and of equals the newest has the least in its cache.
+// selectRemoval returns the replica to remove if there are too many. Replicas that do not serve yet
+// come first, then those on the GPU and on the node with the most replicas, so that the rest stays
+// evenly spread. Among these it prefers the least loaded, which has the fewest sequences to finish
+// or migrate, and then the newest, which has the least in its cache.
 func selectRemoval(all []Replica) (c Replica, why string) {
 	type place struct{ node, gpu string }
 	onNode, onGPU := make(map[string]int), make(map[place]int)

@@ -9,10 +9,10 @@ import (
 // Scaling configures how a deployment follows its load. A zero field has its default.
 type Scaling struct {
 	MinReplicas, MaxReplicas int     // number of replicas; each at least 1
-	UpAt                     float64 // use of the serving replicas from which one more is wanted; default 0.85
-	QueueAt                  float64 // waiting sequences per place from which one more is wanted; default 0.125
-	// DownAt is the use of the remaining replicas up to which one fewer is enough. It is less than
-	// UpAt; default 0.6.
+	UpAt                     float64 // utilization of the serving replicas at which one is added; default 0.85
+	QueueAt                  float64 // waiting sequences per place at which a replica is added; default 0.125
+	// DownAt is the highest utilization of the remaining replicas at which one is removed. It is
+	// less than UpAt; default 0.6.
 	DownAt    float64
 	UpAfter   time.Duration // how long the load must be too high; default 5 s
 	DownAfter time.Duration // how long the load must be low; default 60 s

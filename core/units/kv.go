@@ -24,8 +24,8 @@ func (s KVSize) blocks(tokens int) int {
 	return max(1, (tokens+size-1)/size)
 }
 
-// Max returns the number of blocks that the replica can use: the requested number, or enough for
-// MaxSequences of full length.
+// Max returns the largest number of blocks that the replica can use: Requested, or if that is 0,
+// enough for MaxSequences of full length.
 func (s KVSize) Max() int {
 	if s.Requested > 0 {
 		return s.Requested
@@ -33,8 +33,8 @@ func (s KVSize) Max() int {
 	return s.blocks(s.ContextTokens) * max(1, s.MaxSequences)
 }
 
-// Min returns the number of blocks that the replica needs beside other replicas: the requested
-// number, or MinSequenceTokens for each of MaxSequences, but enough for at least one sequence of
+// Min returns the number of blocks that the replica needs on a device that it shares: Requested, or
+// if that is 0, MinSequenceTokens for each of MaxSequences, but enough for at least one sequence of
 // full length.
 func (s KVSize) Min() int {
 	if s.Requested > 0 {

@@ -34,8 +34,8 @@ func (d *device) tryBLAS() error {
 // Sizes of the trial: the rows do not fill whole tiles, and are multiplied alone and together.
 const trialRows, trialN, trialK = 65, 24, 40
 
-// compareProducts returns the fault of cuBLAS's products: they differ from the built-in kernels by
-// more than rounding, or a row's bits depend on the batch.
+// compareProducts returns an error if cuBLAS's products differ from those of the built-in kernels
+// by more than rounding, or if the bits of a row depend on the batch.
 func (d *device) compareProducts() (err error) {
 	opened, err := d.NewStream("trial of cuBLAS")
 	if err != nil {

@@ -27,7 +27,7 @@ func (l *Library) CrossingCost() time.Duration {
 	return times[rounds/2]
 }
 
-// CrossingCost is Library.CrossingCost for this machine's library.
+// CrossingCost returns Library.CrossingCost of this machine's library.
 func CrossingCost() (time.Duration, error) {
 	l, err := system()
 	if err != nil {

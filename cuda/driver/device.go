@@ -82,7 +82,7 @@ func (d *device) callIn(context uintptr, op string, fn symbol, args ...uintptr) 
 	return d.callAnyway(context, op, fn, args...)
 }
 
-// callAnyway is callIn for calls that are also tried on a lost device: freeing something.
+// callAnyway is like callIn, but also calls a lost device. Use it to free something.
 func (d *device) callAnyway(context uintptr, op string, fn symbol, args ...uintptr) error {
 	if fn.at == 0 {
 		return unsupported(fn)
@@ -95,7 +95,7 @@ func (d *device) callAnyway(context uintptr, op string, fn symbol, args ...uintp
 	return nil
 }
 
-// usable returns the fault that has lost the device, if any.
+// usable returns the fault that made the device unusable, or nil.
 func (d *device) usable() error {
 	if fault := d.lost.Load(); fault != nil {
 		return fault

@@ -84,7 +84,7 @@ type event struct {
 	pooled      // none once it was returned
 	waiting int // number of Sync calls that use it
 	done    bool
-	err     error // the fault found instead
+	err     error // why the stream failed before the event was done
 }
 
 // Record implements cuda.Stream.

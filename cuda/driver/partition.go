@@ -12,8 +12,8 @@ import (
 	"troupe/cuda"
 )
 
-// resource is CUdevResource, a part of a device's resources. It has 144 bytes in CUDA 12.4 to 13.0,
-// with room to grow here.
+// resource is CUdevResource, a part of a device's resources. It has 144 bytes in CUDA 12.4 to 13.0;
+// the rest is reserved for later versions.
 type resource [512]byte
 
 const (

@@ -38,7 +38,7 @@ func (d *device) reset() error {
 	if err := d.lib.call("open the device", d.lib.ContextRetain, address(context), d.handle); err != nil {
 		return err
 	}
-	// one release more than retained
+	// Undo the retain above, since Open has retained the context already.
 	if err := d.lib.call("close the device", d.lib.ContextRelease, d.handle); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 func TestSpans(t *testing.T) {
 	var s spans
 	for _, each := range []span{
-		{start: 100, end: 200}, {start: 200, end: 300}, // neighbours that do not join
+		{start: 100, end: 200}, {start: 200, end: 300}, // adjacent allocations, which do not merge
 		{start: 400, end: 500, kind: mapping}, {start: 500, end: 600, kind: mapping},
 		{start: 601, end: 700, kind: mapping},
 		{start: 700, end: 800},

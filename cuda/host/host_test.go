@@ -139,7 +139,7 @@ func TestFreeBeforeUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	silu, copyIn := newStream(t, d), newStream(t, d)
-	for _, s := range []cuda.Stream{silu, copyIn} { // holds back both
+	for _, s := range []cuda.Stream{silu, copyIn} { // block both streams
 		if err := s.Copy(kept, kept, 8); err != nil {
 			t.Fatal(err)
 		}

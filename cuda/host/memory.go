@@ -25,7 +25,7 @@ type memory struct {
 type allocation struct {
 	start  cuda.Ptr
 	bytes  []byte    // as requested; its capacity is the mapped size
-	mapped *physical // memory of Map, which joins adjacent mappings; nil for memory of alloc
+	mapped *physical // of memory from Map, where adjacent mappings are merged; nil if from Alloc
 }
 
 func (a allocation) end() cuda.Ptr { return a.start.Offset(int64(len(a.bytes))) }
@@ -79,7 +79,7 @@ func (m *memory) insert(a allocation) {
 	m.ranges.Store(&ranges)
 }
 
-// remove removes the allocation at p if it is the one meant.
+// remove removes the allocation at p if meant returns true for it.
 func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package kernels holds the code that runs on a device: the argument struct of each kernel, its Go
-// reference, and its CUDA source in cu with the PTX that clang makes of it. Launch returns the
+// reference, and its CUDA source in cu, with the PTX that clang makes from it. Launch returns the
 // launch geometry on a GPU. docs/gpu describes what is tested where.
 //
 // The software device runs the references, so they are written to be fast on a CPU. The result of a

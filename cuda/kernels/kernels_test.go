@@ -38,7 +38,8 @@ func normal(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestWiden compares all 16-bit numbers with a library, in each variant.
+// TestWiden widens all 16-bit numbers in each variant and compares the results with those of a
+// library.
 func TestWiden(t *testing.T) {
 	in := make([]uint16, 1<<16-1) // not a whole number of vectors
 	for i := range in {

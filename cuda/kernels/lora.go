@@ -5,7 +5,7 @@ import "troupe/cuda"
 // maxRank is the highest supported rank: the size of Mid that a block of threads keeps per row.
 const maxRank = 256
 
-// adapters is a LoRA with its arrays.
+// adapters gives a LoRA kernel access to its arrays.
 type adapters struct {
 	LoRA
 	m       machine

@@ -18,7 +18,7 @@ type Source interface {
 // Facts do not change while the node runs. Zero values are unknown.
 type Facts struct {
 	Name        string
-	UUID        string // "GPU-…", as cuda.Info has it
+	UUID        string // "GPU-…", equal to cuda.Info.UUID
 	PCI         string // "00000000:53:00.0"
 	MemoryBytes int64
 	PowerLimit  uint64      // mW

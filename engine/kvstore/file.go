@@ -20,8 +20,8 @@ type FileConfig struct {
 	// checksummed and copied meanwhile.
 	Depth int
 
-	// AllocHost allocates page-locked memory for reads and writes in flight. If nil, blocks are
-	// copied once more.
+	// AllocHost allocates page-locked memory for reads and writes in flight. If nil, each block is
+	// copied one extra time.
 	AllocHost func(bytes int64) (cuda.HostMemory, error)
 
 	noDirect bool // simulates a file system without O_DIRECT

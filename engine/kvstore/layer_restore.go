@@ -54,7 +54,7 @@ type LayerRestore struct {
 
 	mu      sync.Mutex
 	missing []int        // per part: number of blocks whose copy is not queued
-	ready   []cuda.Event // per part: event after all copies, once none is missing
+	ready   []cuda.Event // per part: event after all copies, set when no block is missing
 	open    int          // number of leading parts that are open
 	limit   int          // blocks from here on are not restored
 	err     error        // error of block limit

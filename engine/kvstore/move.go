@@ -74,13 +74,14 @@ func CopySlots(ctx context.Context, from, to Store, bytes int, all []Move) error
 	})
 }
 
-// each starts the moves in order and returns when all started ones have ended. An error that is
-// passes, if not nil, stops no other move and is only recorded in its move.
-func each(depth int, passes error, all []Move, move func(*Move) error) error {
+// each starts the moves in order. After an error it starts no more moves. It returns when all
+// started moves have ended. Errors that match ignored, if not nil, are only recorded in their moves
+// and stop nothing.
+func each(depth int, ignored error, all []Move, move func(*Move) error) error {
 	var next atomic.Int64
 	var failed atomic.Bool
 	var workers sync.WaitGroup
-	stops := func(err error) bool { return err != nil && (passes == nil || !errors.Is(err, passes)) }
+	stops := func(err error) bool { return err != nil && (ignored == nil || !errors.Is(err, ignored)) }
 	for range min(depth, len(all)) {
 		workers.Go(func() {
 			for !failed.Load() {

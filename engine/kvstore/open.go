@@ -132,8 +132,8 @@ func (f *File) prepare(file *os.File) error {
 	return file.Sync() // a file of that size without its name would count as foreign
 }
 
-// isTierFile reports whether a file's first sector, possibly truncated, is one of a tier, damaged
-// or not.
+// isTierFile reports whether a file belongs to a tier, given its first sector, which may be damaged
+// or truncated.
 func isTierFile(name []byte) bool {
 	magic := string(name[:min(len(name), len(fileMagic))])
 	return magic == fileMagic || slices.Contains(oldMagics, magic)

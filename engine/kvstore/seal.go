@@ -23,7 +23,7 @@ func seal(h kv.Hash, length, lo int, sums []uint64) uint64 {
 	for _, s := range sums {
 		b = binary.LittleEndian.AppendUint64(b, s)
 	}
-	if lo > 0 || len(sums) < pieces(length) { // not the whole block: include the position
+	if lo > 0 || len(sums) < pieces(length) { // part of a block: include its position
 		b = binary.LittleEndian.AppendUint64(b, uint64(lo))
 	}
 	return xxh3.HashSeed(b, h.Fingerprint64())
@@ -36,7 +36,7 @@ func Seal(h kv.Hash, length, lo int, sealed []byte) {
 	binary.BigEndian.PutUint64(sealed[end:], seal(h, length, lo, sumRun(h, sealed[:end], pieceBytes(length))))
 }
 
-// ViewSealed is ViewRange of the whole pieces in [lo, hi), together with their seal.
+// ViewSealed is like ViewRange for the whole pieces in [lo, hi). It also passes their seal.
 func ViewSealed(ctx context.Context, s Store, r *Reading, lo, hi int, use func(pieces, seal []byte) error) error {
 	return s.ViewRange(ctx, r, lo, hi, func(b []byte) error {
 		size := pieceBytes(r.Bytes)

@@ -22,14 +22,14 @@ type Store interface {
 	// Read fills block with what Write stored for h. It returns ErrDamaged if the slot does not
 	// hold it.
 	Read(ctx context.Context, slot int32, h kv.Hash, block []byte) error
-	// Fill is Write of a block that from puts into the given memory, which is the slot itself or
-	// the buffer that is written to it.
+	// Fill is like Write, for a block that from puts into the given memory. That memory is the
+	// slot itself or a buffer that is then written to the slot.
 	Fill(ctx context.Context, slot int32, h kv.Hash, bytes int, from func(block []byte) error) error
-	// View is Read without a copy: it calls use with the verified block, which is valid until use
-	// returns.
+	// View is like Read without a copy. It calls use with the verified block, which is valid until
+	// use returns.
 	View(ctx context.Context, slot int32, h kv.Hash, bytes int, use func(block []byte) error) error
-	// ViewRange is View of bytes [from, to) of the block, which are verified separately. It does
-	// not detect damage elsewhere in the block.
+	// ViewRange is like View for bytes [from, to) of the block, which are verified separately. It
+	// does not detect damage elsewhere in the block.
 	ViewRange(ctx context.Context, r *Reading, from, to int, use func(part []byte) error) error
 	// Depth returns the number of blocks worth copying concurrently.
 	Depth() int

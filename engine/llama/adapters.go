@@ -75,7 +75,7 @@ type adapterTables struct {
 
 	mode    LoRAMode
 	current []*engine.Adapter // adapters in the tables
-	present []bool            // by matrix: one of the current adapters has it
+	present []bool            // by matrix: whether any of the current adapters has it
 }
 
 func newAdapterTables(w *Weights, limits engine.Limits) (_ *adapterTables, err error) {

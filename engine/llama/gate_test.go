@@ -124,9 +124,9 @@ func newExposedDevice(t *testing.T, inject func(op string) error) *exposedDevice
 	return &exposedDevice{Device: device, HostLocks: device.(cuda.HostLocks)}
 }
 
-// TestLateLayersGiveSameResult shows that a step's result is bit-identical no matter how late the
-// layers of the blocks arrive. No work launched before a layer was passed reads it: that work has
-// ended before the layer is written.
+// TestLateLayersGiveSameResult checks that a step's result is bit-identical no matter how late the
+// layers of the blocks arrive. Work that was launched before a layer was passed must not read the
+// layer: it ends before the layer is written.
 func TestLateLayersGiveSameResult(t *testing.T) {
 	device := newExposedDevice(t, nil)
 	gatedStep(t, newReplicaOn(t, device), func(int) {
@@ -194,9 +194,9 @@ func gatedStep(t *testing.T, r *testReplica, begun func(layer int)) {
 	}
 }
 
-// TestAbortedStepLeavesNoTrace shows that a step whose gate fails at any layer returns no tokens
-// and writes only to the slots it was given. Repeated without that sequence, it gives the other
-// sequences their usual results.
+// TestAbortedStepLeavesNoTrace checks that a step whose gate fails at any layer returns no tokens
+// and writes only to the slots it was given. Repeated without the sequence that failed, the step
+// gives the other sequences their usual results.
 func TestAbortedStepLeavesNoTrace(t *testing.T) {
 	r := newReplica(t)
 	want := longPrompt(4, 0, 1, 2, 3)

@@ -87,7 +87,7 @@ func (s *weightReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// skipTo reads up to an offset the bytes that no tensor needs: the header, and tensors that the
+// skipTo reads the bytes up to an offset without storing them: the header, and tensors that the
 // model does not use.
 func (s *weightReader) skipTo(to int64) error {
 	if s.buffer == nil {

@@ -97,8 +97,8 @@ func (b *BlockCopier) Write(ctx context.Context, block int32, from []byte) error
 	return b.copy(ctx, transfer{block: block, memory: from, bytes: b.BlockBytes()}, func() {})
 }
 
-// WritePart copies host memory into a block at an offset. It calls queued when every later Mark
-// includes the copy, and returns when the copy is done.
+// WritePart copies host memory into a block at an offset. It calls queued once any later Mark
+// covers the copy, and returns when the copy is done.
 func (b *BlockCopier) WritePart(ctx context.Context, block int32, at int, from []byte, queued func()) error {
 	return b.copy(ctx, transfer{block: block, memory: from, offset: at, bytes: len(from)}, queued)
 }

@@ -199,7 +199,8 @@ func renderBomb(name string) {
 	}
 }
 
-// TestCyclesAreRejected: a cycle is an error that says so.
+// TestCyclesAreRejected checks that a value that contains itself causes an error that names the
+// cycle.
 func TestCyclesAreRejected(t *testing.T) {
 	for _, name := range []string{
 		"a cycle of two namespaces", "a cycle through a list", "a cycle to JSON", "a cycle compared",

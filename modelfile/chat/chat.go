@@ -34,7 +34,7 @@ func (t *Template) Render(messages []Message, prompt bool) (string, error) {
 	return t.RenderWith(messages, prompt, nil)
 }
 
-// RenderWith is Render with all variables that a template can use. messages is a list of objects in
+// RenderWith is like Render, with all variables that a template can use. messages is a list of objects in
 // any form that encodes to JSON, such as that of the request. extra holds further variables, such
 // as tools; it cannot replace the standard ones.
 func (t *Template) RenderWith(messages any, prompt bool, extra map[string]any) (string, error) {

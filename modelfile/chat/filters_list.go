@@ -130,7 +130,8 @@ func sum(r *rendering, v any, p *parameters) any {
 	return total
 }
 
-// unique keeps the first of equal items. It finds scalars by a map, in linear time.
+// unique keeps the first of equal items. It looks up scalars in a map, so that they take linear
+// time.
 func unique(r *rendering, v any, p *parameters) any {
 	sensitive, attribute := p.flag("case_sensitive"), p.take("attribute", nil)
 	seen := make(map[any]bool)

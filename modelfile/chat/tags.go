@@ -177,7 +177,8 @@ func parseFilter(p, args *parser.Parser) (nodes.ControlStructure, error) {
 	return t, err
 }
 
-// own reports whether an error comes from these parsers, which show nothing of a template.
+// own reports whether an error was created by the parsers in this file. Such errors quote nothing
+// of the template.
 func own(err error) bool {
 	_, refused := err.(tagError)
 	return refused || err == errTags || err == errUnknown

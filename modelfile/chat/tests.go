@@ -75,7 +75,7 @@ func sameCase(r *rendering, v any, change func(string) string) bool {
 	if !ok {
 		return false
 	}
-	r.grow(3 * len(s)) // a letter may be longer in the other case
+	r.grow(3 * len(s)) // changing its case may lengthen a letter
 	return change(s) == s
 }
 

@@ -35,7 +35,8 @@ func Try(roots modelfile.Roots, dir string) error {
 	return nil
 }
 
-// try returns the error of a template that fails or rejects every conversation.
+// try renders the trial conversations until one succeeds. It returns an error if rendering fails,
+// or if the template rejects all conversations.
 func (t *Template) try() (err error) {
 	for _, talk := range trials {
 		_, err = t.Render(talk, true)

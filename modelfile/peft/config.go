@@ -197,7 +197,7 @@ func (c *Config) targets(raw json.RawMessage) error {
 	return nil
 }
 
-// selection reads which layers are changed.
+// selection reads layers_to_transform, the layers that the adapter changes.
 func (c *Config) selection(layers, pattern json.RawMessage) error {
 	if given(pattern) && string(pattern) != `"layers"` && string(pattern) != `["layers"]` {
 		return fmt.Errorf("unsupported layers_pattern; supported: layers")

@@ -11,7 +11,7 @@ import (
 type addedToken struct {
 	id             uint32
 	special        bool
-	lstrip, rstrip bool // adjacent blanks belong to it
+	lstrip, rstrip bool // the match includes adjacent white space
 	singleWord     bool // not matched within a word
 }
 

@@ -74,7 +74,7 @@ func (e *encoding) word(word string) {
 	known, ok := m.cache[word]
 	m.mu.RUnlock()
 	if !ok {
-		known = (&encoding{t: e.t}).tokens(nil, word) // never stopped, since the result is cached
+		known = (&encoding{t: e.t}).tokens(nil, word) // has no context, since a cached result must be complete
 		m.mu.Lock()
 		if len(m.cache) >= cacheWords {
 			clear(m.cache)

@@ -17,7 +17,7 @@ func (t *Tokenizer) EncodeLiteral(text string, special bool) []uint32 {
 	return t.encode(text, special, true)
 }
 
-// EncodeContext is Encode with a context. It returns the context's error soon after ctx ends.
+// EncodeContext is like Encode, but returns the context's error soon after ctx ends.
 func (t *Tokenizer) EncodeContext(ctx context.Context, text string, special bool) ([]uint32, error) {
 	e := &encoding{t: t, done: ctx.Done()}
 	if ids := e.encode(text, special); !e.stopped {

@@ -40,8 +40,8 @@ func (t *Tokenizer) readNormalizer(f *file) error {
 	return nil
 }
 
-// replacer returns the function of a Replace of a string. growth is the product over a chain of
-// replacements, which is limited.
+// replacer returns the function for a Replace of one string. growth is the total growth factor of
+// the chain of replacements, which is limited.
 func (p *part) replacer(growth *int) (func(string) string, error) {
 	from, to := *p.Pattern.String, p.Content
 	if from == "" {

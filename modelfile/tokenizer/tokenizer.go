@@ -49,8 +49,7 @@ func Load(roots modelfile.Roots, path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// LoadFor is Load for a model with a vocabulary of the given size. It rejects a tokenizer with more
-// tokens.
+// LoadFor is like Load, and rejects a tokenizer with more tokens than the model's vocabulary.
 func LoadFor(roots modelfile.Roots, path string, vocab int) (*Tokenizer, error) {
 	t, err := Load(roots, path)
 	if err != nil {

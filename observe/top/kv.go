@@ -30,7 +30,7 @@ type KV struct {
 	ask           Ask
 	pending       bool
 	before, now   KVSample
-	lastErr       error // why now is not newer
+	lastErr       error // error of the latest sample; nil if now is the latest
 	width, height int
 }
 

@@ -10,7 +10,7 @@ import (
 
 const (
 	sampleInterval = time.Second     // between two samples
-	sampleTimeout  = 8 * time.Second // for one sample; a node that hangs may be the first to be asked
+	sampleTimeout  = 8 * time.Second // of one sample; enough to try another node if the first one hangs
 )
 
 // Model is the state of the screen. It implements tea.Model.
@@ -19,7 +19,7 @@ type Model struct {
 	pending bool
 
 	before, now Sample
-	lastErr     error // why now is not newer
+	lastErr     error // error of the latest sample; nil if now is the latest
 
 	width, height int
 	focus         int // section that keys apply to

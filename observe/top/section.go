@@ -16,7 +16,7 @@ const (
 	critical
 )
 
-// cell is a displayed text. Numeric columns are sorted by number.
+// cell is the text of one table cell. A numeric column is sorted by number.
 type cell struct {
 	text   string
 	number float64

@@ -71,7 +71,8 @@ func (r *Registry) Instrument(kind string, props *actor.Props) *actor.Props {
 	return r.InstrumentOf(kind, "", props)
 }
 
-// InstrumentOf is Instrument for an actor whose name does not show which object it serves.
+// InstrumentOf is like Instrument, but also records which object the actor serves, for actors whose
+// name does not show it.
 func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	var next *record
 	return props.Configure(

@@ -133,7 +133,7 @@ func TestDelayAndLoss(t *testing.T) {
 	})
 }
 
-// udpSocket is a UDP socket on a host that counts the datagrams received.
+// udpSocket is a UDP socket that counts the datagrams it receives.
 type udpSocket struct {
 	net.PacketConn
 	got atomic.Int64

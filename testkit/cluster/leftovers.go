@@ -56,8 +56,8 @@ func (n *Node) goroutines(ctx context.Context, replicas map[string]*messages.Rep
 	return count, err
 }
 
-// WaitClean waits until no node holds resources of finished requests. If ctx ends before, it
-// returns what is left. A restarted node is compared with its baseline before the restart.
+// WaitClean waits until no node holds resources of finished requests. If ctx ends first, it returns
+// what is left. A restarted node is compared with its baseline before the restart.
 func (c *Cluster) WaitClean(ctx context.Context, before Baseline) error {
 	return Until(ctx, func() error { return c.Leftovers(ctx, before) })
 }

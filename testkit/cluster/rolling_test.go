@@ -10,10 +10,11 @@ import (
 	"troupe/testkit/cluster"
 )
 
-// TestRestartBehindBalancer ends every node in turn in order and starts it again, behind a plain balancer
-// that honours /ready. The clients know nothing of it and never retry; each gets its whole answer.
+// TestRestartBehindBalancer stops every node in turn, gracefully, and starts it again behind a
+// plain balancer that honours /ready. The clients are not aware of the restarts and never retry;
+// each must get its whole answer.
 //
-// TROUPE_ROLLING sets the least number of requests. The nodes then have the default grace period,
+// TROUPE_ROLLING sets the minimum number of requests. The nodes then have the default grace period,
 // and the balancer probes them once a second.
 func TestRestartBehindBalancer(t *testing.T) {
 	requests, period, grace := 30, 200*time.Millisecond, "4s"

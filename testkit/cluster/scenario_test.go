@@ -125,8 +125,8 @@ func (s *scenario) finish() {
 	checkClean(s.t, s.Cluster, s.baseline)
 }
 
-// TestStreamsSurviveNodeFaults kills or stops the node that runs a replica, under streams through
-// another node's gateway.
+// TestStreamsSurviveNodeFaults kills or stops the node that runs a replica while streams run
+// through the gateway of another node.
 func TestStreamsSurviveNodeFaults(t *testing.T) {
 	for _, kind := range []cluster.Kind{cluster.Kill, cluster.Stop} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestStreamsSurviveNodeFaults(t *testing.T) {
 	}
 }
 
-// TestAdapterStreamsSurviveNodeKill kills the node that runs a replica, under streams with
+// TestAdapterStreamsSurviveNodeKill kills the node that runs a replica while streams run with
 // different adapters and without one. Each stream must continue with its adapter.
 func TestAdapterStreamsSurviveNodeKill(t *testing.T) {
 	s := newScenario(t, cluster.Config{})
@@ -199,7 +199,8 @@ func TestStreamsSurviveNATSRestart(t *testing.T) {
 	s.finish()
 }
 
-// TestStreamsSurviveRollingRestart restarts every node in turn, under streams through all gateways.
+// TestStreamsSurviveRollingRestart restarts every node in turn while streams run through all
+// gateways.
 func TestStreamsSurviveRollingRestart(t *testing.T) {
 	s := newScenario(t, cluster.Config{Nodes: 3, NATS: cluster.Routed})
 	s.startStreams(s.Nodes...)

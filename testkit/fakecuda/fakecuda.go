@@ -27,7 +27,7 @@ var ErrNoCompiler = errors.New(
 )
 
 // Path returns the path of the fake libcuda.so.1 and skips the test if there is no compiler. Its
-// folder can be added to LD_LIBRARY_PATH. See Build for without.
+// folder can be added to LD_LIBRARY_PATH. For the meaning of without, see Build.
 func Path(t testing.TB, without ...string) string {
 	t.Helper()
 	path, err := Build(without...)

@@ -8,7 +8,7 @@ import (
 
 // Device returns a software device whose kernels are the CUDA sources. host must be a device of
 // package host, whose addresses are valid in this process. Launch runs the kernel before it
-// returns, and weights are kept as t; all else is as in host.
+// returns, and Info reports t as the type of weights. Everything else behaves as in host.
 func Device(l *Library, host cuda.Device, t cuda.DType) cuda.Device {
 	return &device{Device: host, library: l, weights: t}
 }

@@ -7,8 +7,8 @@ import (
 	"troupe/core/kv"
 )
 
-// replay returns the number of leading blocks of the prompts that a tier with the given number of
-// slots held when they arrived.
+// replay returns the number of prefix hits: leading blocks of prompts that a tier with the given
+// number of slots holds when the prompt arrives.
 func replay(prompts [][]kv.Hash, policy string, slots int) (int, error) {
 	tier, err := kv.NewTier(kv.TierLimits{Slabs: kv.Slabs{Count: 1, Bytes: slots * kv.SlotUnit}}, policy)
 	if err != nil {

@@ -70,7 +70,8 @@ func (c command) run(ctx context.Context) (err error) {
 	fmt.Printf("seed %d, data and logs in %s\n", c.Seed, dir)
 	nodes, err := cluster.New(ctx, cluster.Config{
 		Dir: dir, Nodes: 2, Devices: "host:2x256MiB",
-		Flags: []string{"--kv-dram", "16MiB"}, // full after the warm-up: the index of a tier that fills grows with it
+		// The tier must be full after the warm-up, because its index grows until it is full.
+		Flags: []string{"--kv-dram", "16MiB"},
 	})
 	if err != nil {
 		return err

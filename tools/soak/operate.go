@@ -51,7 +51,7 @@ func (m *mix) operate(ctx context.Context) {
 	}
 }
 
-// until retries a few times per second, which is little beside the load.
+// until retries a few times per second, which adds little to the load.
 func until(ctx context.Context, try func() error) error {
 	for {
 		err := try()

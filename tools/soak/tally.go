@@ -52,8 +52,8 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// check returns an error for kinds of which fewer than nine in ten succeeded: the run does not
-// cover these.
+// check returns an error if the run does not cover a kind of request, because fewer than nine in
+// ten of them succeeded.
 func (t *tally) check() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ type host struct {
 	stopped     []string
 	starts      int
 	crashing    bool            // its replicas exit right after they start
-	crashFirst  int             // so many of the first starts exit likewise
+	crashFirst  int             // the first crashFirst starts exit likewise
 	failsToLoad bool            // its replicas fail to load
 	files       string          // the revision that its replicas find; empty: they report none
 	confirmed   map[string]bool // replicas that received ConfirmRevision

@@ -11,7 +11,7 @@ import (
 
 const (
 	announceEvery    = 300 * time.Millisecond
-	announceBytes    = 4 << 10 // of block changes in one announcement; the others follow in the next ones
+	announceBytes    = 4 << 10 // limit of block changes in one announcement; the rest follows in later ones
 	fingerprintBytes = 8       // of one block in an announcement
 )
 

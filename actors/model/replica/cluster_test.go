@@ -365,8 +365,8 @@ func (c *cluster) reference(seq *messages.SequenceSpec) *testClient {
 	return w
 }
 
-// messageFault drops or duplicates received messages of a type. It skips the first ones, as many as
-// after says, and affects the next ones, as many as times says.
+// messageFault drops or duplicates received messages of a type: those from number after+1 to number
+// after+times.
 type messageFault struct {
 	messageType  string
 	after, times int64

@@ -18,9 +18,11 @@ import (
 type EngineConfig struct {
 	// Open returns an engine over the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
-	// Adapter returns an adapter on the device by its key. Nil: there are none.
+	// Adapter returns the adapter on the device with the given key. A nil Adapter means that there
+	// are no adapters.
 	Adapter func(key string) (*engine.Adapter, error)
-	// Gate returns the gate with a number, which a step must pass. Nil: there are none.
+	// Gate returns the gate with the given number, which a step must pass. A nil Gate means that
+	// there are no gates.
 	Gate func(number uint64) (engine.Gate, error)
 	// GPU receives DeviceFailed.
 	GPU   *actor.PID

@@ -203,7 +203,7 @@ func (r *replica) sendLast(ctx actor.Context, out *outgoing) {
 }
 
 // sendBlocks sends the unsent blocks. They are referenced until the send has ended, even if the
-// sequence ends before.
+// sequence ends first.
 func (r *replica) sendBlocks(ctx actor.Context, out *outgoing, p batch.Progress) {
 	indices, blocks, bulk, ticket, table := out.unsent, r.blocks, r.Bulk, out.ticket, p.Blocks
 	size := blocks.BlockBytes()

@@ -118,7 +118,7 @@ func (c restoreCopy) fetchRun(ctx context.Context, i int) (f remoteFetch) {
 }
 
 // putChunk stores a chunk of the run that starts with block first. It returns an error, which ends
-// the transfer, once the chunks are of no more use.
+// the transfer, once the chunks are no longer needed.
 func (c restoreCopy) putChunk(ctx context.Context, first int, chunks kvstore.Chunks, index uint32,
 	sealed []byte) error {
 	i, part := chunks.BlockPart(index)

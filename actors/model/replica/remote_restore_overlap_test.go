@@ -22,8 +22,8 @@ import (
 	"troupe/testkit"
 )
 
-// newLayeredCluster is newRemoteCluster with restores by single layers and a tier at the second
-// replica.
+// newLayeredCluster is like newRemoteCluster, with restores by single layers and a tier at the
+// second replica.
 func newLayeredCluster(t *testing.T, before func([]engine.Sequence), mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()
 	r := &tierCluster{store: newFaulty(t), cluster: unbuiltRemoteCluster(t, nil, mw...)}

@@ -63,8 +63,8 @@ func (l *kvTiers) decayRates(avoided []blockLocation) {
 	}
 }
 
-// decideRestore decides how many of the found blocks to restore. Commands restore all. A sequence
-// that no longer waits needs none.
+// decideRestore decides how many of the found blocks to restore: all of them for a command, and
+// none for a sequence that is no longer waiting.
 func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
 	l := r.kvTiers
 	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,

@@ -36,7 +36,7 @@ type (
 		hashes      []kv.Hash       // of blocks[i]
 		locations   []blockLocation // of blocks[i]
 		result      restoreResult
-		overlap     *overlap // nil: no sequence could start before the end
+		overlap     *overlap // nil if no sequence can start before the restore ends
 		command     *restoreCommand
 		err         error
 	}

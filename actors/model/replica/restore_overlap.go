@@ -27,8 +27,8 @@ const (
 	// defaultPartBytes is the default minimum size of a part of a block: disks and devices copy
 	// such parts nearly as fast as whole blocks.
 	defaultPartBytes = 256 << 10
-	// gateTimeout is the total time that one step waits for the parts of a restore. All other
-	// sequences in the step wait as long.
+	// gateTimeout is how long one step waits for parts of restores in total. All other sequences in
+	// the step wait with it.
 	gateTimeout = 20 * time.Millisecond
 )
 

@@ -147,7 +147,8 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 	}
 }
 
-// trigger crashes an actor on the next message of a type once it is armed, or calls instead.
+// trigger acts on the next message of a type once it is armed: it calls instead, or crashes the
+// receiver if instead is nil.
 type trigger struct {
 	on           string
 	instead      func(take func()) // take delivers the message

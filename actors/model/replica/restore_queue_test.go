@@ -73,7 +73,7 @@ func TestSamePrefixIsRestoredOnce(t *testing.T) {
 	}
 }
 
-// TestSamePrefixIsFetchedOnce is TestSamePrefixIsRestoredOnce with another node.
+// TestSamePrefixIsFetchedOnce is like TestSamePrefixIsRestoredOnce, with blocks from another node.
 func TestSamePrefixIsFetchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRemoteCluster(t, nil)

@@ -98,7 +98,7 @@ func newTierCluster(t *testing.T, partBytes int, prefill time.Duration, before f
 	return newTierClusterWith(t, replica.Tiers{Restore: kv.RestoreAlways, PartBytes: partBytes}, prefill, before, mw...)
 }
 
-// newTierClusterWith is newTierCluster with other options.
+// newTierClusterWith is like newTierCluster, with other options.
 func newTierClusterWith(t *testing.T, tiers replica.Tiers, prefill time.Duration, before func([]engine.Sequence),
 	mw ...actor.ReceiverMiddleware) *tierCluster {
 	t.Helper()

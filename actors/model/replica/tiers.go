@@ -25,8 +25,8 @@ type Tiers struct {
 	// fetched. RemoteAvailable reports whether there are other replicas or nodes.
 	Remote          *actor.PID
 	RemoteAvailable func() bool
-	// PartBytes is the minimum size of a part of a block that is restored at once, so that prefill
-	// can start before the rest; default 256 KiB.
+	// PartBytes is the minimum size of the parts in which a block is restored. Prefill can start
+	// once the first parts have arrived. Default 256 KiB.
 	PartBytes int
 	// OnCopied is called for each copy of a block between HBM and a tier, failed ones included.
 	// Nil: no calls.
@@ -77,7 +77,7 @@ type kvTiers struct {
 	totals      tierTotals
 }
 
-// tierTotals counts blocks, if not stated otherwise.
+// tierTotals counts blocks unless stated otherwise.
 type tierTotals struct {
 	offloaded, restored, recomputed uint64
 	restores, avoided               uint64 // number of sequences

@@ -8,15 +8,15 @@
 //
 // Every 100 ms each router announces what changed on its node to the others, in numbered deltas. A
 // router that misses one requests a snapshot. A node that is silent for a second, or whose
-// connection breaks, is avoided until its next message. A request is therefore routed by local
-// knowledge alone: it needs neither the leader of its deployment nor NATS. This knowledge is a
-// fraction of a second old. A replica whose state has changed meanwhile refuses the request or is
-// silent; the session then asks again and avoids it.
+// connection breaks, is avoided until its next message. Routing thus uses local state alone: it
+// needs neither the leader of a deployment nor NATS. This state is a fraction of a second old. A
+// replica whose state has changed meanwhile refuses the request or is silent; the session then
+// requests another route and avoids that replica.
 //
 // With each report of a replica of its node, the router compares the replica's adapters with the
 // catalogue and sends the differences (ForgetAdapter, ApplyAdapter). The announcements also contain
-// the KV blocks that each tier of each node holds, so that the router can tell a replica who holds
-// the blocks that it lacks (FindBlocks).
+// the KV blocks that each tier of each node holds. A replica asks the router which tiers hold the
+// blocks that it lacks (FindBlocks).
 //
 // core/route decides which replica is best. The last decisions are kept and can be explained.
 //

@@ -204,7 +204,8 @@ func TestPrefixAffinity(t *testing.T) {
 	})
 }
 
-// TestPrefixAffinityRespectsSalt checks that only blocks with its own salt attract a request.
+// TestPrefixAffinityRespectsSalt checks that a request is routed by the cached blocks of its own
+// salt only.
 func TestPrefixAffinityRespectsSalt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

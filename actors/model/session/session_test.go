@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -74,6 +75,7 @@ func playSequence(t *testing.T, sequence *messages.SequenceSpec, route func(int)
 ) *stage {
 	sys := testkit.System(t)
 	s := &stage{client: &client{}, t: t}
+	supervise.CountUnknown(sys, prometheus.NewRegistry(), zerolog.New(&s.log))
 	s.replica = testkit.NewPeer(t, sys, "replica", func(m proto.Message) proto.Message {
 		if m, ok := m.(*messages.SubmitSequence); ok {
 			s.stateMu.Lock()
