@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
-	"troupe/core/hbm"
+	core "troupe/core/deployment"
 	"troupe/engine"
 	"troupe/messages"
 )
@@ -43,100 +43,35 @@ func Props(cfg Config) *actor.Props {
 }
 
 const (
-	tickInterval      = time.Second
-	drainTimeout      = 30 * time.Second
-	gpuReplyTimeout   = 500 * time.Millisecond // for GpuStatus from all GPUs
-	nodeReplyTimeout  = 3 * time.Second        // for a node's list of replicas
-	avoidAfterRefusal = 10 * time.Second       // of a GPU that refused a replica
-	avoidAfterCrash   = 30 * time.Second       // of a GPU on which a replica exited twice within this time
+	tickInterval    = time.Second
+	gpuReplyTimeout = 500 * time.Millisecond // for GpuStatus from all GPUs
 )
 
+// deployment is the actor. What it does is decided by its machine.
 type deployment struct {
 	Config
 	incarnation uint64
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	spec          *messages.DeploymentSpec // nil until the group has sent it
-	revision      uint64
-	removing      bool
-	nodes         map[string]*node                 // live members by name
-	replicas      map[string]*replicaState         // by name
-	orphans       map[location]string              // replicas to stop, whose names were reused -> GPU
-	lastPlacement map[string]location              // exited replica -> GPU that still has its lease
-	lastExit      map[string]replicaExit           // replica -> its last exit
-	reservedNames map[string]bool                  // names of replicas on lost nodes; they may come back
-	facts         *engine.ModelInfo                // of the model at spec.path; nil until inspected
-	failure       *messages.Refused                // of the last attempt; nil after a success
-	avoidUntil    map[location]time.Time           // by GPU
-	quarantined   map[location]bool                // by GPU, as last reported
-	published     *messages.DeploymentStatus       // last status sent to the router
-	wasReady      bool                             // as last published
-	noRoom        bool                             // for one more replica, as of the last tick
-	outOfMemory   bool                             // failure is a lack of memory
-	gpuSurvey     map[location]*messages.GpuStatus // replies while a move is considered; else nil
-	stableUntil   time.Time                        // earliest time of the next move
-	recording     bool                             // the first replica's digests are being stored
-	fenced        bool                             // a later term has begun
+	machine   *core.Deployment
+	members   map[string]*messages.Member          // live members by name
+	spec      *messages.DeploymentSpec             // nil until the group has sent it
+	revision  uint64                               // of the stored spec
+	model     *model                               // nil until inspected
+	reports   map[core.Ref]*messages.ReplicaStatus // last report by actor, for the status
+	published *messages.DeploymentStatus           // last status sent to the router
 }
 
-// node is the deployment's view of a live member.
-type node struct {
-	member   *messages.Member
-	draining bool // by operator request
-	reported bool // its list of replicas has arrived
-	since    time.Time
-}
-
-// schedulable reports whether replicas may be placed on the node.
-func (n *node) schedulable() bool {
-	return n != nil && !n.draining && n.member.GetState() == messages.MemberState_MEMBER_STATE_UP
-}
-
-// location identifies a GPU or a replica on a node.
-type location struct{ node, name string }
-
-// replicaState is the deployment's view of one replica.
-type replicaState struct {
-	spec       *messages.ReplicaSpec
-	phase      phase
-	since      time.Time // start of the phase
-	pid        *actor.PID
-	status     *messages.ReplicaStatus
-	gpus       map[location]*messages.GpuStatus // replies while placing
-	migrating  bool                             // a MigrateSequences is in flight
-	adopted    bool                             // started by an earlier term or incarnation
-	leased     hbm.Need                         // on its GPU, as last reported; zero: unknown
-	drainCause string                           // reason while it drains
-	substitute string                           // name of the replica that replaces it; see hasSubstitute
-}
-
-type phase int
-
-const (
-	placing phase = iota
-	starting
-	loading
-	up
-	draining
-	stopping
-)
-
-// tick, placementTimeout and inspected are notes to self, and so is surveyTimeout. removed is a
-// note to the group.
+// tick, placementTimeout and surveyTimeout are notes to self. removed is a note to the group.
 type (
 	tick             struct{ incarnation uint64 }
 	placementTimeout struct {
 		incarnation uint64
 		replica     string
 	}
-	inspected struct {
-		incarnation uint64
-		path        string
-		facts       engine.ModelInfo
-		err         error
-	}
-	removed struct {
+	surveyTimeout struct{ incarnation uint64 }
+	removed       struct {
 		name string
 		term uint64
 	}
@@ -161,7 +96,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *inspected:
 		d.onInspected(ctx, msg)
 	case *messages.GpuStatus:
-		d.onGPUStatus(ctx, msg)
+		d.handle(ctx, core.GPUReport{GPU: gpuOf(msg)})
 	case *placementTimeout:
 		d.onPlacementTimeout(ctx, msg)
 	case *surveyTimeout:
@@ -173,91 +108,82 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ReplicaStatus:
 		d.onReplicaStatus(ctx, msg, nil)
 	case *messages.ReplicaDrained:
-		d.onDrained(ctx, msg)
+		d.handle(ctx, core.Drained{Replica: msg.GetReplica()})
 	case *messages.MigrateSequencesResult:
-		d.onMigrated(msg)
+		d.handle(ctx, core.Migrated{Replica: msg.GetRequestId()})
 	case *messages.StopReplicaResult:
-		d.onStopped(ctx, msg)
+		d.onReplicaStopped(ctx, msg)
 	case *recorded:
-		d.onRecorded(msg)
+		d.onRecorded(ctx, msg)
 	case *actor.Terminated:
 		d.onTerminated(ctx, msg)
+	case *actor.DeadLetterResponse: // the next tick repeats the command
 	case *messages.GetDeployment:
 		ctx.Respond(d.status())
+	default:
+		supervise.Unknown(ctx, "deployment")
 	}
+}
+
+// handle gives an event to the machine and carries out the effects.
+func (d *deployment) handle(ctx actor.Context, e core.Event) {
+	d.perform(ctx, d.machine.Handle(e, time.Now()))
 }
 
 func (d *deployment) onStarted(ctx actor.Context) {
 	d.lifetime, d.cancel = context.WithCancel(context.Background())
-	d.nodes = make(map[string]*node)
-	d.replicas = make(map[string]*replicaState)
-	d.orphans = make(map[location]string)
-	d.lastPlacement = make(map[string]location)
-	d.lastExit = make(map[string]replicaExit)
-	d.avoidUntil = make(map[location]time.Time)
-	d.quarantined = make(map[location]bool)
-	d.reservedNames = make(map[string]bool)
+	d.machine = core.New(d.Name, d.Node)
+	d.reports = make(map[core.Ref]*messages.ReplicaStatus)
 	d.onMembers(ctx, d.Members())
 	d.onTick(ctx, &tick{d.incarnation})
 }
 
 func (d *deployment) onStopping(ctx actor.Context) {
 	d.cancel()
-	for _, r := range d.replicas {
-		if r.pid != nil {
-			ctx.Unwatch(r.pid)
-		}
+	for _, replica := range d.machine.Actors() {
+		ctx.Unwatch(pidOf(replica))
 	}
 	status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: d.Name}}
 	ctx.Send(d.Router, &messages.RouteDeployment{Status: status, Withdrawn: true})
 }
 
-// onTick repeats the commands that have not been answered.
 func (d *deployment) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != d.incarnation {
 		return
 	}
 	supervise.After(ctx, tickInterval, msg)
-	if d.spec == nil {
-		ctx.Request(ctx.Parent(), &messages.GetDeploymentSpec{Name: d.Name})
-	}
-	for _, n := range d.nodes {
-		d.queryNode(ctx, n)
-	}
-	for _, r := range d.replicas {
-		d.sendCommand(ctx, r)
-	}
-	d.stopOrphans(ctx)
-	d.pollGPUs(ctx)
-	d.noRoom = false
 	d.published = nil // the router may have restarted
-	d.reconcile(ctx)
-	d.rebalance(ctx)
+	d.handle(ctx, core.Tick{})
 }
 
 func (d *deployment) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
-	if d.facts != nil && d.spec.GetPath() != msg.GetSpec().GetPath() {
-		d.facts = nil
-	}
-	d.spec, d.revision, d.removing, d.failure, d.noRoom = msg.GetSpec(), msg.GetRevision(), false, nil, false
-	clear(d.avoidUntil)
-	d.extendStable(stableFor)
-	for _, r := range d.replicas {
-		d.checkRevision(ctx, r)
-	}
-	d.reconcile(ctx)
+	d.spec, d.revision = msg.GetSpec(), msg.GetRevision()
+	d.handle(ctx, core.Apply{Spec: specOf(d.spec), Need: d.model.need(d.spec)})
 }
 
 func (d *deployment) onRemove(ctx actor.Context) {
-	d.removing = true
 	if d.spec == nil {
 		d.spec = &messages.DeploymentSpec{Name: d.Name}
 	}
-	d.reconcile(ctx)
+	d.handle(ctx, core.Remove{})
 }
 
-func pidOf(ref *messages.ActorRef) *actor.PID { return actor.NewPID(ref.GetAddress(), ref.GetId()) }
+func (d *deployment) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
+	d.members = make(map[string]*messages.Member)
+	for _, m := range msg.GetMembers() {
+		d.members[m.GetName()] = m
+	}
+	d.handle(ctx, core.Members{Members: membersOf(msg)})
+}
 
-func refOf(pid *actor.PID) *messages.ActorRef {
-	return &messages.ActorRef{Address: pid.GetAddress(), Id: pid.GetId()}
+func (d *deployment) onPlacementTimeout(ctx actor.Context, msg *placementTimeout) {
+	if msg.incarnation == d.incarnation {
+		d.handle(ctx, core.PlaceTimeout{Replica: msg.replica})
+	}
+}
+
+func (d *deployment) onSurveyTimeout(ctx actor.Context, msg *surveyTimeout) {
+	if msg.incarnation == d.incarnation {
+		d.handle(ctx, core.SurveyTimeout{})
+	}
 }

@@ -243,3 +243,20 @@ func TestRefusalStatesMemoryShortage(t *testing.T) {
 		}
 	})
 }
+
+// TestScaledDownWhilePlacing checks that a replica that is removed before it has a GPU is forgotten.
+// Its name is free again, and the deployment can be deleted.
+func TestScaledDownWhilePlacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(t, "a", "b")
+		s.hosts["b"].gpu.Stop() // it does not answer, so that placing takes its time
+		s.start(1)
+		s.router.Send(s.pid, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m", Path: "p",
+			Replicas: new(uint32(1)), BlockTokens: new(uint32(16))}, Revision: 1})
+		s.pass(100 * time.Millisecond)
+		s.apply(0)
+		s.expectReplicas("a")
+		s.apply(1)
+		s.expectReplicas("a", "m-0")
+	})
+}

@@ -10,12 +10,10 @@
 // (GetReplica, ConfirmRevision, MigrateSequences, ReplicaChanged), the node's router
 // (RouteDeployment).
 //
-// It keeps the requested number of replicas serving. When nothing else is left to do, it moves a
-// replica that is better placed elsewhere, for example to a node that has come back. core/schedule
-// decides what to do next, where a replica goes and which one is removed. Every replica passes
-// through these phases:
-//
-//	placing → starting → loading → up → draining → stopping
+// core/deployment decides: it has the phases of each replica, and what is done in which of them. The
+// actor turns messages into its events, and its effects into messages, jobs and timers. It keeps the
+// requested number of replicas serving. When nothing else is left to do, it moves a replica that is
+// better placed elsewhere, for example to a node that has come back.
 //
 // The command of a phase is repeated every second until it is answered. All commands are idempotent
 // and carry the term; receivers that know a later term refuse them.
@@ -30,7 +28,7 @@
 // # Group
 //
 // Parent: node. Children: the deployments whose leases this node holds. It watches the store and
-// the leases, acquires free leases, starts a deployment for every lease it holds, and stops it when
-// the lease is lost. A hash determines which node tries first, so that deployments spread over the
-// nodes. A crash restarts the deployments of this node; their replicas and streams continue.
+// the leases. core/leadership decides which free leases it acquires, and which deployments it starts
+// and stops. A hash determines which node tries first, so that deployments spread over the nodes. A
+// crash restarts the deployments of this node; their replicas and streams continue.
 package deployment

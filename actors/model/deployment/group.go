@@ -8,25 +8,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/core/leadership"
 	"troupe/messages"
 )
-
-// Change is a change of one stored deployment.
-type Change struct {
-	Name     string
-	Spec     *messages.DeploymentSpec // nil: deleted
-	Revision uint64
-	// Synced marks the end of the deployments that were stored when the watch began; the other
-	// fields are empty.
-	Synced bool
-}
-
-// Store keeps the desired state.
-type Store interface {
-	// Watch calls apply for every stored deployment, then with Synced, then for each change. It
-	// returns when ctx ends or the store is lost.
-	Watch(ctx context.Context, apply func(Change)) error
-}
 
 // Leases determine which member runs which deployment. Holder and Roles are local and do not block.
 type Leases interface {
@@ -62,11 +46,8 @@ func GroupProps(cfg GroupConfig) *actor.Props {
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
-const (
-	watchRetryDelay = time.Second
-	syncInterval    = time.Second
-	crashCooldown   = 30 * time.Second // before a deployment that crashed too often is retried
-)
+// syncInterval is the time between two checks of the leases.
+const syncInterval = time.Second
 
 type group struct {
 	GroupConfig
@@ -77,48 +58,30 @@ type group struct {
 	stored      map[string]*stored
 	synced      bool            // the store has been read once
 	seen        map[string]bool // names received since the watch began; used to find deletions after an outage
-	leaderships map[string]*leadership
-	ending      bool // its children stop because it does
+	leaderships *leadership.Node
+	children    map[string]*actor.PID // the deployments that run here, by name
+	ending      bool                  // its children stop because it does
 }
 
-// stored is a stored deployment.
-type stored struct{ apply *messages.ApplyDeployment }
-
-// changed, watchEnded, watchNow and syncTick are notes to self.
-type (
-	changed struct {
-		incarnation uint64
-		change      Change
-	}
-	watchEnded struct {
-		incarnation uint64
-		err         error
-	}
-	watchNow struct{ incarnation uint64 }
-	syncTick struct{ incarnation uint64 }
-)
+// syncTick is a note to self.
+type syncTick struct{ incarnation uint64 }
 
 func (g *group) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		g.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		g.cancel()
-		g.ending = true
+		g.onStopping()
 	case *changed:
 		g.onChanged(ctx, msg)
 	case *watchEnded:
 		g.onWatchEnded(ctx, msg)
 	case *watchNow:
-		if msg.incarnation == g.incarnation {
-			g.watch(ctx)
-		}
+		g.onWatchNow(ctx, msg)
 	case *syncTick:
 		g.onSyncTick(ctx, msg)
 	case *retryAcquire:
-		if msg.incarnation == g.incarnation {
-			g.syncLeases(ctx)
-		}
+		g.onRetryAcquire(ctx, msg)
 	case *messages.MembersChanged:
 		g.onMembers(ctx, msg)
 	case *leaseAttempt:
@@ -129,110 +92,27 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onGetDeploymentSpec(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "deployments")
 	}
 }
 
 func (g *group) onStarted(ctx actor.Context) {
 	g.lifetime, g.cancel = context.WithCancel(context.Background())
 	g.stored = make(map[string]*stored)
-	g.leaderships = make(map[string]*leadership)
+	g.leaderships, g.children = leadership.New(g.Node), make(map[string]*actor.PID)
 	g.watch(ctx)
 	g.onSyncTick(ctx, &syncTick{g.incarnation})
+}
+
+func (g *group) onStopping() {
+	g.cancel()
+	g.ending = true
 }
 
 func (g *group) onSyncTick(ctx actor.Context, msg *syncTick) {
 	if msg.incarnation == g.incarnation {
 		supervise.After(ctx, syncInterval, msg)
 		g.syncLeases(ctx)
-	}
-}
-
-// watch starts a job that follows the store.
-func (g *group) watch(ctx actor.Context) {
-	g.seen = make(map[string]bool)
-	root, self, store, incarnation := ctx.ActorSystem().Root, ctx.Self(), g.Store, g.incarnation
-	supervise.Job(ctx, g.lifetime,
-		func(life context.Context) (struct{}, error) {
-			return struct{}{}, store.Watch(life, func(c Change) { root.Send(self, &changed{incarnation, c}) })
-		},
-		func(_ struct{}, err error) any { return &watchEnded{incarnation, err} })
-}
-
-func (g *group) onWatchEnded(ctx actor.Context, msg *watchEnded) {
-	if msg.incarnation != g.incarnation || g.lifetime.Err() != nil {
-		return
-	}
-	g.Log.Warn().Err(msg.err).Msg("store watch lost; retrying")
-	supervise.After(ctx, watchRetryDelay, &watchNow{g.incarnation})
-}
-
-func (g *group) onChanged(ctx actor.Context, msg *changed) {
-	if msg.incarnation != g.incarnation {
-		return
-	}
-	c := msg.change
-	switch {
-	case c.Synced:
-		for name := range g.stored { // deleted during an outage
-			if !g.seen[name] {
-				g.remove(ctx, name)
-			}
-		}
-		g.seen, g.synced = make(map[string]bool), true
-		ctx.Send(g.Router, g.storedNames())
-	case c.Spec == nil:
-		g.remove(ctx, c.Name)
-	default:
-		g.seen[c.Name] = true
-		g.apply(ctx, c)
-	}
-	g.syncLeases(ctx)
-}
-
-func (g *group) apply(ctx actor.Context, c Change) {
-	if g.stored[c.Name] != nil && g.stored[c.Name].apply.GetRevision() == c.Revision {
-		return // received before the outage
-	}
-	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
-	g.stored[c.Name] = s
-	ctx.Send(g.Router, s.apply)
-	if r := g.leaderships[c.Name]; r != nil && r.child != nil {
-		ctx.Send(r.child, s.apply)
-	}
-}
-
-func (g *group) remove(ctx actor.Context, name string) {
-	delete(g.stored, name)
-	gone := &messages.RemoveDeployment{Name: name}
-	ctx.Send(g.Router, gone)
-	if r := g.leaderships[name]; r != nil && r.child != nil {
-		ctx.Send(r.child, gone)
-	}
-}
-
-func (g *group) storedNames() *messages.ListDeploymentsResult {
-	all := &messages.ListDeploymentsResult{}
-	for name := range g.stored {
-		all.Names = append(all.Names, name)
-	}
-	return all
-}
-
-// onGetDeploymentSpec answers a child with its spec, or the router with all of them.
-func (g *group) onGetDeploymentSpec(ctx actor.Context, msg *messages.GetDeploymentSpec) {
-	if msg.GetName() == "" {
-		for _, s := range g.stored {
-			ctx.Send(ctx.Sender(), s.apply)
-		}
-		if g.synced {
-			ctx.Send(ctx.Sender(), g.storedNames())
-		}
-		return
-	}
-	switch s := g.stored[msg.GetName()]; {
-	case s != nil:
-		ctx.Respond(s.apply)
-	case g.synced:
-		ctx.Respond(&messages.RemoveDeployment{Name: msg.GetName()})
 	}
 }

@@ -1,0 +1,145 @@
+package deployment
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	core "troupe/core/deployment"
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+	"troupe/messages"
+)
+
+func pidOf(r core.Ref) *actor.PID { return actor.NewPID(r.Address, r.ID) }
+
+func refOf(r *messages.ActorRef) core.Ref { return core.Ref{Address: r.GetAddress(), ID: r.GetId()} }
+
+func actorRef(r core.Ref) *messages.ActorRef { return &messages.ActorRef{Address: r.Address, Id: r.ID} }
+
+func selfRef(ctx actor.Context) *messages.ActorRef {
+	return &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
+}
+
+func membersOf(msg *messages.MembersChanged) (all []core.Member) {
+	for _, m := range msg.GetMembers() {
+		up := m.GetState() == messages.MemberState_MEMBER_STATE_UP
+		all = append(all, core.Member{
+			Name: m.GetName(), ID: m.GetId(), GPUs: m.GetGpus(),
+			Schedulable: up && !slices.Contains(msg.GetDraining(), m.GetName()),
+		})
+	}
+	return all
+}
+
+func specOf(s *messages.DeploymentSpec) core.Spec {
+	return core.Spec{
+		Settings: core.Settings{
+			Path: s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
+			MaxSequences: s.GetMaxSequences(), MaxWaiting: s.GetMaxWaiting(), StepTokens: s.GetStepTokens(),
+			Priority: int32(s.GetPriority()), AdapterPages: s.GetAdapterPages(),
+			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
+			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
+		},
+		Replicas: int(s.GetReplicas()),
+		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+	}
+}
+
+// replicaSpecOf converts the spec of a running replica. One that an earlier version started lacks
+// the defaults.
+func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
+	return core.ReplicaSpec{
+		Settings: core.Settings{
+			Path: s.GetPath(), BlockTokens: s.GetBlockTokens(), KVBlocks: s.GetKvBlocks(),
+			MaxSequences: s.GetMaxSequences(), MaxWaiting: s.GetMaxWaiting(), StepTokens: s.GetStepTokens(),
+			Priority: int32(s.GetPriority()), AdapterPages: s.GetAdapterPages(),
+			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
+			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
+		},
+		Name: s.GetName(), Model: s.GetModel(), At: core.Location{Node: s.GetNode(), GPU: s.GetGpu()},
+		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+	}
+}
+
+func replicaSpec(s core.ReplicaSpec) *messages.ReplicaSpec {
+	return &messages.ReplicaSpec{
+		Name: s.Name, Model: s.Model, Path: s.Path, Node: s.At.Node, Gpu: s.At.GPU, BlockTokens: s.BlockTokens,
+		KvBlocks: s.KVBlocks, MaxSequences: s.MaxSequences, MaxWaiting: s.MaxWaiting, StepTokens: s.StepTokens,
+		Priority: messages.PriorityClass(s.Priority), AdapterPages: s.AdapterPages, MaxAdapters: s.MaxAdapters,
+		MaxAdapterRank: s.MaxAdapterRank, RevisionDigest: s.Revision.Digest, Deploy: s.Revision.Deploy,
+	}
+}
+
+var replicaStates = map[messages.ReplicaState]core.ReplicaState{
+	messages.ReplicaState_REPLICA_STATE_LOADING:  core.ReplicaLoading,
+	messages.ReplicaState_REPLICA_STATE_SERVING:  core.ReplicaServing,
+	messages.ReplicaState_REPLICA_STATE_DRAINING: core.ReplicaDraining,
+	messages.ReplicaState_REPLICA_STATE_FAILED:   core.ReplicaFailed,
+}
+
+func reportOf(s *messages.ReplicaStatus) core.Report {
+	return core.Report{
+		Replica: s.GetName(), Actor: refOf(s.GetActor()), GPU: s.GetGpu(), State: replicaStates[s.GetState()],
+		Load: int(s.GetRunning() + s.GetWaiting()), Weights: s.GetWeightsDigest(), Revision: s.GetRevisionDigest(),
+		Found: s.GetFoundRevision(), FolderFault: s.GetFolderFault(),
+	}
+}
+
+func gpuOf(s *messages.GpuStatus) core.GPU {
+	b := s.GetBudget()
+	g := core.GPU{
+		At: core.Location{Node: s.GetNode(), GPU: s.GetName()}, Residents: b.GetReplicas(),
+		Quarantined: s.GetState() == messages.GpuState_GPU_STATE_QUARANTINED,
+		Memory: hbm.Budget{
+			Total: int64(s.GetMemoryBytes()), Reserve: int64(b.GetKvReserve()), Fixed: int64(b.GetFixed()),
+			Min: int64(b.GetKvMinBytes()), Replicas: len(b.GetReplicas()),
+		},
+		Leases: make(map[string]hbm.Need),
+	}
+	for _, l := range s.GetLeases() {
+		need, bytes := g.Leases[l.GetOwner()], int64(l.GetPages())*hbm.PageBytes
+		if l.GetKind() == "kv" {
+			need.Min, need.MinAlone, need.Max = bytes, bytes, bytes
+		} else {
+			need.Fixed += bytes
+		}
+		g.Leases[l.GetOwner()] = need
+	}
+	return g
+}
+
+func failureOf(r *messages.Refused) *core.Failure {
+	if r == nil {
+		return nil
+	}
+	f := &core.Failure{
+		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
+	}
+	if m := r.GetMemory(); m != nil {
+		f.Memory = core.Memory{
+			Model: m.GetModel(), Bytes: int64(m.GetBytes()), Used: int64(m.GetUsed()), Total: int64(m.GetTotal()),
+			Reserve: int64(m.GetReserve()),
+		}
+	}
+	return f
+}
+
+func refused(f *core.Failure) *messages.Refused {
+	if f == nil {
+		return nil
+	}
+	r := &messages.Refused{Reason: messages.Reason(f.Reason), Detail: f.Detail}
+	if f.RetryAfter > 0 {
+		r.RetryAfter = durationpb.New(f.RetryAfter)
+	}
+	if m := f.Memory; m != (core.Memory{}) {
+		r.Memory = &messages.MemoryShortage{
+			Model: m.Model, Bytes: uint64(m.Bytes), Used: uint64(m.Used), Total: uint64(m.Total),
+			Reserve: uint64(m.Reserve),
+		}
+	}
+	return r
+}

@@ -1,0 +1,98 @@
+package deployment
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	core "troupe/core/deployment"
+	"troupe/core/hbm"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+const recordTimeout = 5 * time.Second // to store digests
+
+// inspected and recorded are notes to self.
+type (
+	inspected struct {
+		incarnation uint64
+		path        string
+		facts       engine.ModelInfo
+		err         error
+	}
+	recorded struct {
+		incarnation uint64
+		err         error
+	}
+)
+
+// model is an inspected model.
+type model struct {
+	path  string
+	facts engine.ModelInfo
+}
+
+// need returns the memory that a replica needs on a GPU, or zero if another model was inspected.
+func (m *model) need(s *messages.DeploymentSpec) hbm.Need {
+	if m == nil || m.path != s.GetPath() {
+		return hbm.Need{}
+	}
+	return m.facts.Need(engine.LoadSpec{
+		BlockTokens: int(s.GetBlockTokens()), RequestedBlocks: int(s.GetKvBlocks()),
+		AdapterPages: int(s.GetAdapterPages()),
+		Limits: engine.Limits{
+			StepTokens: int(s.GetStepTokens()), MaxSequences: int(s.GetMaxSequences()),
+			MaxAdapters: int(s.GetMaxAdapters()), MaxRank: int(s.GetMaxAdapterRank()),
+		},
+	})
+}
+
+// inspect starts a job that reads the model's headers, to compute the memory that a replica needs.
+func (d *deployment) inspect(ctx actor.Context, path string) {
+	inspect, incarnation := d.Inspect, d.incarnation
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (engine.ModelInfo, error) { return inspect(path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, path, f, err} })
+}
+
+func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
+	if msg.incarnation != d.incarnation {
+		return
+	}
+	e := core.Inspected{Path: msg.path}
+	if msg.err != nil {
+		e.Fault = msg.err.Error()
+	} else {
+		d.model = &model{msg.path, msg.facts}
+		e.Need = d.model.need(d.spec)
+	}
+	d.handle(ctx, e)
+}
+
+// record starts a job that stores the digests of the first replica. The stored spec comes back
+// through the group.
+func (d *deployment) record(ctx actor.Context, e core.Record) {
+	record, name, incarnation := d.Record, d.Name, d.incarnation
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (struct{}, error) {
+			c, cancel := context.WithTimeout(life, recordTimeout)
+			defer cancel()
+			return struct{}{}, record(c, name, e.Deploy, e.Weights, e.Revision)
+		},
+		func(_ struct{}, err error) any { return &recorded{incarnation, err} })
+}
+
+// onRecorded ends the job. A failed one is retried: replicas report every second until they may
+// serve.
+func (d *deployment) onRecorded(ctx actor.Context, msg *recorded) {
+	if msg.incarnation != d.incarnation {
+		return
+	}
+	if msg.err != nil {
+		d.Log.Warn().Err(msg.err).Str("model", d.Name).Msg("storing weight digests failed; retrying")
+	}
+	d.handle(ctx, core.Recorded{})
+}

@@ -1,0 +1,264 @@
+package deployment
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+)
+
+// cluster plays everything around a deployment: nodes with their replicas and GPUs, and the store.
+// Commands wait in pending until the test answers or loses them.
+type cluster struct {
+	t       *rapid.T
+	d       *Deployment
+	now     time.Time
+	nodes   map[string]*playedNode
+	up      []string // the members, as the deployment knows them
+	stored  bool
+	spec    Spec
+	files   string // in the model's folder, on all nodes
+	pending []Effect
+	actors  int  // replicas started so far
+	records int  // in flight
+	fenced  bool // a later term has begun
+
+	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
+}
+
+type playedNode struct {
+	id          int // of its process
+	draining    bool
+	quarantined bool
+	full        bool // other models use its GPU
+	replicas    map[string]*playedReplica
+}
+
+type playedReplica struct {
+	spec  ReplicaSpec
+	actor Ref
+	state ReplicaState
+	load  int
+}
+
+const gpuReplicas = 4 // for which a GPU has room
+
+func newCluster(t *rapid.T) *cluster {
+	c := &cluster{
+		t: t, d: New("m", "a"), now: time.Unix(1000, 0), nodes: map[string]*playedNode{}, stored: true, files: "one",
+		listed: map[string]time.Time{},
+	}
+	c.spec = Spec{Settings: Settings{Path: "p", MaxSequences: 1}, Replicas: 2, Revision: schedule.Revision{Deploy: 1}}
+	for _, name := range []string{"a", "b", "c"} {
+		c.nodes[name] = &playedNode{replicas: map[string]*playedReplica{}}
+		c.up = append(c.up, name)
+	}
+	c.members()
+	return c
+}
+
+// members tells the deployment who is there.
+func (c *cluster) members() {
+	var all []Member
+	for _, name := range c.up {
+		n := c.nodes[name]
+		all = append(all, Member{Name: name, ID: fmt.Sprint(n.id), Schedulable: !n.draining, GPUs: []string{"gpu-0"}})
+	}
+	for _, m := range all {
+		if old := c.d.nodes[m.Name]; old == nil || old.ID != m.ID {
+			c.listed[m.Name] = c.now
+		}
+	}
+	maps.DeleteFunc(c.listed, func(name string, _ time.Time) bool { return !slices.Contains(c.up, name) })
+	c.handle(Members{all})
+}
+
+func (c *cluster) apply() {
+	if c.stored {
+		c.handle(Apply{c.spec, hbm.Need{Fixed: need}})
+	} else {
+		c.handle(Remove{})
+	}
+}
+
+// names returns the replicas of a node in order.
+func (n *playedNode) names() []string { return slices.Sorted(maps.Keys(n.replicas)) }
+
+// find returns a replica by its actor; nil: it does not exist, or its node has left.
+func (c *cluster) find(actor Ref) (*playedNode, *playedReplica) {
+	for _, name := range c.up {
+		n := c.nodes[name]
+		for _, r := range n.replicas {
+			if r.actor == actor {
+				return n, r
+			}
+		}
+	}
+	return nil, nil
+}
+
+// answer answers a command as its receiver does.
+func (c *cluster) answer(e Effect) {
+	switch e := e.(type) {
+	case AskSpec:
+		c.apply()
+	case ListReplicas:
+		if n := c.alive(e.Node); n != nil {
+			list := ReplicaList{Node: e.Node}
+			for _, name := range n.names() {
+				r := n.replicas[name]
+				list.Replicas = append(list.Replicas, Running{name, r.spec, r.actor})
+			}
+			c.listed[e.Node] = time.Time{}
+			c.handle(list)
+		}
+	case AskGPU:
+		c.gpu(e.At)
+	case Place:
+		for _, at := range e.GPUs {
+			c.gpu(at)
+		}
+		c.handle(PlaceTimeout{e.Replica})
+	case SurveyGPUs:
+		for _, at := range e.GPUs {
+			c.gpu(at)
+		}
+		c.handle(SurveyTimeout{})
+	case Inspect:
+		c.handle(Inspected{Path: e.Path, Need: hbm.Need{Fixed: need}})
+	case StartReplica:
+		c.start(e.Spec)
+	case AskReplica:
+		c.report(e.Actor)
+	case ConfirmRevision:
+		c.confirm(e)
+	case Record:
+		c.records--
+		if r := &c.spec.Revision; r.Digest == "" && r.Deploy == e.Deploy {
+			r.Digest = e.Revision
+			c.apply()
+		}
+		c.handle(Recorded{})
+	case DrainReplica:
+		c.drain(e)
+	case MigrateSequences:
+		if _, r := c.find(e.Actor); r != nil {
+			r.load = 0
+		}
+		c.handle(Migrated{e.Replica})
+	case Watch:
+		if _, r := c.find(e.Actor); r == nil { // it has ended already
+			c.handle(Exited{e.Actor, "not found"})
+		}
+	case StopReplica:
+		if n := c.alive(e.At.Node); n != nil {
+			r := n.replicas[e.Replica]
+			delete(n.replicas, e.Replica)
+			c.handle(Freed{e.Request})
+			if r != nil {
+				c.handle(Exited{r.actor, "stopped"})
+			}
+		}
+	}
+}
+
+// receiver returns the node whose replicas group receives a command; empty: none.
+func receiver(e Effect) string {
+	switch e := e.(type) {
+	case ListReplicas:
+		return e.Node
+	case StartReplica:
+		return e.Spec.At.Node
+	case DrainReplica:
+		return e.Node
+	case StopReplica:
+		return e.At.Node
+	}
+	return ""
+}
+
+func (c *cluster) alive(node string) *playedNode {
+	if slices.Contains(c.up, node) {
+		return c.nodes[node]
+	}
+	return nil
+}
+
+func (c *cluster) gpu(at Location) {
+	n := c.alive(at.Node)
+	if n == nil {
+		return
+	}
+	g := GPU{At: at, Memory: hbm.Budget{Total: gpuReplicas * need}, Leases: map[string]hbm.Need{}}
+	g.Quarantined = n.quarantined
+	for _, name := range n.names() {
+		g.Leases[name], g.Residents = hbm.Need{Fixed: need}, append(g.Residents, name)
+		g.Memory.Fixed += need
+	}
+	if n.full {
+		g.Memory.Fixed = g.Memory.Total
+	}
+	c.handle(GPUReport{g})
+}
+
+func (c *cluster) start(spec ReplicaSpec) {
+	n := c.alive(spec.At.Node)
+	if n == nil {
+		return
+	}
+	r := n.replicas[spec.Name]
+	if r == nil {
+		c.actors++
+		r = &playedReplica{spec: spec, actor: Ref{ID: fmt.Sprint(spec.Name, "#", c.actors)}, state: ReplicaLoading}
+		n.replicas[spec.Name] = r
+	}
+	c.handle(Accepted{spec.Name, r.actor})
+}
+
+// report lets a replica report. A loading one has loaded its files.
+func (c *cluster) report(actor Ref) {
+	_, r := c.find(actor)
+	if r == nil {
+		return
+	}
+	e := Reported{Report: Report{Replica: r.spec.Name, Actor: r.actor, GPU: "gpu-0", Load: r.load}}
+	wanted := r.spec.Revision.Digest
+	switch {
+	case r.state == ReplicaLoading && wanted == c.files:
+		r.state = ReplicaServing
+	case r.state == ReplicaLoading && wanted != "":
+		r.state, e.Report.Found, e.Failure = ReplicaFailed, c.files, &Failure{Reason: FilesDiffer}
+	case r.state == ReplicaLoading: // waits for ConfirmRevision
+		r.spec.Revision.Digest, wanted = "", c.files
+	}
+	if e.Report.State = r.state; r.state != ReplicaFailed {
+		e.Report.Revision = wanted
+	}
+	c.handle(e)
+}
+
+func (c *cluster) confirm(e ConfirmRevision) {
+	if _, r := c.find(e.Actor); r != nil && r.state == ReplicaLoading {
+		r.state, r.spec.Revision.Digest = ReplicaServing, e.Digest
+		c.report(e.Actor)
+	}
+}
+
+func (c *cluster) drain(e DrainReplica) {
+	n := c.alive(e.Node)
+	if n == nil || n.replicas[e.Replica] == nil {
+		return
+	}
+	r := n.replicas[e.Replica]
+	r.state = ReplicaDraining
+	if r.load == 0 {
+		c.handle(Drained{e.Replica})
+	} else {
+		c.report(r.actor)
+	}
+}

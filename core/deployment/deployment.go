@@ -1,0 +1,124 @@
+package deployment
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"troupe/core/hbm"
+)
+
+const (
+	drainTimeout      = 30 * time.Second
+	finishTimeout     = 10 * time.Minute // to drain a replica whose sequences no other replica can resume
+	nodeReplyTimeout  = 3 * time.Second  // for a node's list of replicas, and for their first reports
+	avoidAfterRefusal = 10 * time.Second // of a GPU that refused a replica
+	avoidAfterCrash   = 30 * time.Second // of a GPU on which a replica exited twice within this time
+	stableFor         = 10 * time.Second // without changes before a replica may move
+	moveBackoff       = 5 * time.Minute  // before the next move after one failed
+)
+
+// Deployment keeps the requested number of replicas of one model serving.
+type Deployment struct {
+	name    string
+	node    string // that runs it
+	state   State
+	spec    Spec
+	sized   bool     // need is known
+	need    hbm.Need // of a replica
+	effects []Effect // of the current event
+
+	nodes         map[string]*member     // live members by name
+	replicas      map[string]*replica    // by name
+	orphans       map[orphan]Location    // replicas to stop, whose names were reused
+	lastPlacement map[string]Location    // exited replica -> GPU that still has its lease
+	lastExit      map[string]replicaExit // replica -> its last exit
+	reservedNames map[string]bool        // names of replicas on lost nodes; they may come back
+	avoidUntil    map[Location]time.Time // by GPU
+	quarantined   map[Location]bool      // by GPU, as last reported
+	survey        map[Location]*GPU      // answers while a move is considered; else nil
+	failure       *Failure               // of the last attempt; nil after a success
+	noRoom        bool                   // for one more replica, as of the last Tick
+	stableUntil   time.Time              // earliest time of the next move
+	recording     bool                   // a Record is in flight
+	wasReady      bool                   // at the last Announce
+}
+
+// orphan is a replica on a node where it should not be.
+type orphan struct{ node, replica string }
+
+// New returns a deployment that knows neither its spec nor its replicas. Its first event should be
+// Members.
+func New(name, node string) *Deployment {
+	return &Deployment{
+		name: name, node: node,
+		nodes: make(map[string]*member), replicas: make(map[string]*replica), orphans: make(map[orphan]Location),
+		lastPlacement: make(map[string]Location), lastExit: make(map[string]replicaExit),
+		reservedNames: make(map[string]bool), avoidUntil: make(map[Location]time.Time),
+		quarantined: make(map[Location]bool),
+	}
+}
+
+// onTick repeats the commands that have not been answered.
+func (d *Deployment) onTick(now time.Time) {
+	if d.state == Unknown {
+		d.emit(AskSpec{})
+	}
+	for _, name := range sorted(d.nodes) {
+		d.queryNode(name)
+	}
+	for _, name := range sorted(d.replicas) {
+		d.command(d.replicas[name], now)
+	}
+	d.stopOrphans()
+	d.pollGPUs()
+	d.noRoom = false
+	d.reconcile(now)
+	d.rebalance(now)
+}
+
+func (d *Deployment) onApply(e Apply, now time.Time) {
+	d.sized = d.sized && e.Spec.Path == d.spec.Path
+	d.spec, d.need, d.failure, d.noRoom = e.Spec, e.Need, nil, false
+	d.shift(applied)
+	clear(d.avoidUntil)
+	d.extendStable(stableFor, now)
+	for _, name := range sorted(d.replicas) {
+		d.checkRevision(d.replicas[name], now)
+	}
+	d.reconcile(now)
+}
+
+func (d *Deployment) onRemove(now time.Time) {
+	d.shift(deleted)
+	d.reconcile(now)
+}
+
+func (d *Deployment) onStaleTerm(e StaleTerm) {
+	d.shift(outdated)
+	d.emit(FencedOff{e.Detail})
+}
+
+func (d *Deployment) onInspected(e Inspected, now time.Time) {
+	switch {
+	case e.Path != d.spec.Path: // of an earlier spec
+	case e.Fault != "": // the next Tick retries
+		d.fail(Failure{Reason: LoadFailed, Detail: "node " + d.node + ": " + e.Fault})
+		d.announce()
+	default:
+		d.need, d.sized = e.Need, true
+		d.reconcile(now)
+	}
+}
+
+// Actors returns the actors of all replicas.
+func (d *Deployment) Actors() (all []Ref) {
+	for _, name := range sorted(d.replicas) {
+		if r := d.replicas[name]; r.actor != (Ref{}) {
+			all = append(all, r.actor)
+		}
+	}
+	return all
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

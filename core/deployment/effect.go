@@ -1,0 +1,161 @@
+package deployment
+
+// Effect is something for the caller to carry out.
+type Effect interface{ isEffect() }
+
+// Commands. Those that are not answered are repeated by the next Tick.
+type (
+	// AskSpec requests the stored spec; Apply or Remove answers.
+	AskSpec struct{}
+
+	// ListReplicas requests a node's replicas of the deployment; ReplicaList answers.
+	ListReplicas struct{ Node string }
+
+	// AskGPU requests the status of a GPU; GPUReport answers.
+	AskGPU struct{ At Location }
+
+	// Place requests a GPU for a replica: the status of all GPUs, and PlaceTimeout. It is the only
+	// effect of placing; whatever chooses the GPU is behind it.
+	Place struct {
+		Replica string
+		GPUs    []Location
+	}
+
+	// SurveyGPUs requests the status of all GPUs to find a better one for some replica, and
+	// SurveyTimeout.
+	SurveyGPUs struct{ GPUs []Location }
+
+	// Inspect requests what a replica needs of a GPU; Inspected answers.
+	Inspect struct{ Path string }
+
+	// StartReplica starts a replica; Accepted answers.
+	StartReplica struct{ Spec ReplicaSpec }
+
+	// AskReplica requests a replica's status; Reported answers.
+	AskReplica struct {
+		Replica string
+		Actor   Ref
+	}
+
+	// ConfirmRevision lets a replica serve the files that it found.
+	ConfirmRevision struct {
+		Actor  Ref
+		Digest string
+	}
+
+	// Record stores the digests that the first replica found; Recorded answers.
+	Record struct {
+		Deploy            uint64
+		Weights, Revision string
+	}
+
+	// DrainReplica drains a replica; Drained answers when it is empty.
+	DrainReplica struct{ Replica, Node string }
+
+	// MigrateSequences migrates a draining replica's sequences to another one; Migrated answers.
+	MigrateSequences struct {
+		Replica     string
+		Actor       Ref
+		Target      string
+		TargetActor Ref
+		Cause       string
+	}
+
+	// StopReplica stops a replica and frees its memory; Freed answers with the request's name.
+	StopReplica struct {
+		Request, Replica string
+		At               Location
+	}
+
+	// Watch watches a replica for its end: Exited or Unreachable.
+	Watch struct{ Actor Ref }
+)
+
+// Notices, for logs, events and routers.
+type (
+	// Announce reports that the status may have changed.
+	Announce struct{}
+
+	// Gone reports that nothing is left of the deleted deployment.
+	Gone struct{}
+
+	// Placed reports the GPU of a replica.
+	Placed struct {
+		Replica string
+		At      Location
+		Why     string
+	}
+
+	// Moving reports that a replica moves to a better GPU.
+	Moving struct{ Replica, Why string }
+
+	// Retiring reports that a replica drains.
+	Retiring struct{ Replica, Why string }
+
+	// Serving reports that a replica serves for the first time.
+	Serving struct {
+		Replica string
+		At      Location
+	}
+
+	// Stopped reports that a replica's memory is free.
+	Stopped struct{ Replica string }
+
+	// Lost reports that a replica was lost with its node.
+	Lost struct{ Replica, Node string }
+
+	// Terminated reports that a replica ended by itself, or that its node is unreachable.
+	Terminated struct{ Replica, Why string }
+
+	// Failed reports a new failure of the deployment.
+	Failed struct{ Failure Failure }
+
+	// WeightsDiffer reports that a replica found other files than those of the revision.
+	WeightsDiffer struct{ Detail string }
+
+	// Ready reports that the requested number of replicas serves.
+	Ready struct{ Replicas int }
+
+	// FencedOff reports that a later term has begun.
+	FencedOff struct{ Detail string }
+
+	// Ignored reports an event that the table of a replica, or of the deployment, does not allow.
+	// It has changed nothing.
+	Ignored struct {
+		State   State
+		Replica string // empty: the event was one of the deployment
+		Phase   Phase
+		Trigger Trigger
+	}
+)
+
+func (AskSpec) isEffect()          {}
+func (ListReplicas) isEffect()     {}
+func (AskGPU) isEffect()           {}
+func (Place) isEffect()            {}
+func (SurveyGPUs) isEffect()       {}
+func (Inspect) isEffect()          {}
+func (StartReplica) isEffect()     {}
+func (AskReplica) isEffect()       {}
+func (ConfirmRevision) isEffect()  {}
+func (Record) isEffect()           {}
+func (DrainReplica) isEffect()     {}
+func (MigrateSequences) isEffect() {}
+func (StopReplica) isEffect()      {}
+func (Watch) isEffect()            {}
+func (Announce) isEffect()         {}
+func (Gone) isEffect()             {}
+func (Placed) isEffect()           {}
+func (Moving) isEffect()           {}
+func (Retiring) isEffect()         {}
+func (Serving) isEffect()          {}
+func (Stopped) isEffect()          {}
+func (Lost) isEffect()             {}
+func (Terminated) isEffect()       {}
+func (Failed) isEffect()           {}
+func (WeightsDiffer) isEffect()    {}
+func (Ready) isEffect()            {}
+func (FencedOff) isEffect()        {}
+func (Ignored) isEffect()          {}
+
+func (d *Deployment) emit(e Effect) { d.effects = append(d.effects, e) }

@@ -1,0 +1,160 @@
+package deployment
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// Event is something that happened to the deployment.
+type Event interface{ isEvent() }
+
+type (
+	// Tick reports that a second has passed: commands that were not answered are repeated.
+	Tick struct{}
+
+	// Apply is the stored spec. Need is what a replica needs of a GPU by the last Inspected; it has
+	// no meaning before that.
+	Apply struct {
+		Spec Spec
+		Need hbm.Need
+	}
+
+	// Remove reports that the deployment is deleted.
+	Remove struct{}
+
+	// Members has the live members of the cluster.
+	Members struct{ Members []Member }
+
+	// ReplicaList answers ListReplicas.
+	ReplicaList struct {
+		Node     string
+		Replicas []Running
+	}
+
+	// StaleTerm reports that a command was refused because a later term has begun.
+	StaleTerm struct{ Detail string }
+
+	// Inspected answers Inspect: what a replica needs of a GPU, or a fault.
+	Inspected struct {
+		Path  string
+		Need  hbm.Need
+		Fault string // empty: none
+	}
+
+	// GPUReport answers AskGPU, Place and SurveyGPUs.
+	GPUReport struct{ GPU GPU }
+
+	// PlaceTimeout reports that the time for the answers to Place is over.
+	PlaceTimeout struct{ Replica string }
+
+	// SurveyTimeout reports that the time for the answers to SurveyGPUs is over.
+	SurveyTimeout struct{}
+
+	// Accepted reports that a node has started a replica.
+	Accepted struct {
+		Replica string
+		Actor   Ref
+	}
+
+	// Reported is a replica's report. Failure is set with ReplicaFailed, if the replica knows it.
+	Reported struct {
+		Report  Report
+		Failure *Failure
+	}
+
+	// Drained reports that a replica has no sequences left.
+	Drained struct{ Replica string }
+
+	// Migrated reports that a MigrateSequences has ended.
+	Migrated struct{ Replica string }
+
+	// Freed answers StopReplica: the memory is free.
+	Freed struct{ Request string }
+
+	// Recorded reports that a Record has ended, with or without success.
+	Recorded struct{}
+
+	// Exited reports that a replica has stopped by itself, or crashed too often.
+	Exited struct {
+		Actor Ref
+		Why   string
+	}
+
+	// Unreachable reports that the connection to a replica's node broke.
+	Unreachable struct {
+		Actor Ref
+		Why   string
+	}
+)
+
+func (Tick) isEvent()          {}
+func (Apply) isEvent()         {}
+func (Remove) isEvent()        {}
+func (Members) isEvent()       {}
+func (ReplicaList) isEvent()   {}
+func (StaleTerm) isEvent()     {}
+func (Inspected) isEvent()     {}
+func (GPUReport) isEvent()     {}
+func (PlaceTimeout) isEvent()  {}
+func (SurveyTimeout) isEvent() {}
+func (Accepted) isEvent()      {}
+func (Reported) isEvent()      {}
+func (Drained) isEvent()       {}
+func (Migrated) isEvent()      {}
+func (Freed) isEvent()         {}
+func (Recorded) isEvent()      {}
+func (Exited) isEvent()        {}
+func (Unreachable) isEvent()   {}
+
+// Handle handles an event and returns its effects, to be carried out in order.
+func (d *Deployment) Handle(e Event, now time.Time) []Effect {
+	if d.state == Fenced {
+		return []Effect{Ignored{State: Fenced}}
+	}
+	d.handle(e, now)
+	effects := d.effects
+	d.effects = nil
+	return effects
+}
+
+func (d *Deployment) handle(e Event, now time.Time) {
+	switch e := e.(type) {
+	case Tick:
+		d.onTick(now)
+	case Apply:
+		d.onApply(e, now)
+	case Remove:
+		d.onRemove(now)
+	case Members:
+		d.onMembers(e, now)
+	case ReplicaList:
+		d.onReplicaList(e, now)
+	case StaleTerm:
+		d.onStaleTerm(e)
+	case Inspected:
+		d.onInspected(e, now)
+	case GPUReport:
+		d.onGPUReport(e.GPU, now)
+	case PlaceTimeout:
+		d.onPlaceTimeout(e, now)
+	case SurveyTimeout:
+		d.onSurveyTimeout(now)
+	case Accepted:
+		d.onAccepted(e, now)
+	case Reported:
+		d.onReported(e, now)
+	case Drained:
+		d.onDrained(e, now)
+	case Migrated:
+		d.onMigrated(e)
+	case Freed:
+		d.onFreed(e, now)
+	case Recorded:
+		d.recording = false
+	case Exited:
+		d.onExited(e, now)
+	case Unreachable:
+		d.onUnreachable(e, now)
+	}
+}

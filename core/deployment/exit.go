@@ -1,0 +1,76 @@
+package deployment
+
+import "time"
+
+// replicaExit is an exit of a replica.
+type replicaExit struct {
+	at   Location
+	when time.Time
+}
+
+// onExited handles a replica that crashed too often or found its device lost. If its node is alive,
+// its lease remains, and it is restarted at once where that is. If it exits there again within
+// avoidAfterCrash, its lease is released and the GPU is avoided for that time.
+func (d *Deployment) onExited(e Exited, now time.Time) {
+	for _, name := range d.named(e.Actor) {
+		r := d.replicas[name]
+		at, last, moved := r.spec.At, d.lastExit[name], d.isSubstitute(name)
+		holds := always
+		if !moved && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
+			holds = restartable
+		}
+		if !d.fire(r, exited, holds, now) {
+			continue
+		}
+		d.emit(Terminated{name, e.Why})
+		d.lastExit[name] = replicaExit{at, now}
+		switch {
+		case moved: // the replica to be moved stays in place
+			d.extendStable(moveBackoff, now)
+		case holds == restartable:
+			d.lastPlacement[name] = at
+		default:
+			d.avoid(name, at, now)
+		}
+	}
+	d.reconcile(now)
+}
+
+// avoid avoids the GPU on which a replica keeps exiting.
+func (d *Deployment) avoid(name string, at Location, now time.Time) {
+	delete(d.lastPlacement, name)
+	d.avoidUntil[at] = now.Add(avoidAfterCrash)
+	d.fail(Failure{
+		Reason: EngineFailed,
+		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.String() +
+			", which is avoided for that time; see the log of node " + at.Node,
+	})
+}
+
+// onUnreachable handles a broken connection to a replica's node. If the node has left, Members will
+// follow. Otherwise the replica may still run, so the node is queried again.
+func (d *Deployment) onUnreachable(e Unreachable, now time.Time) {
+	for _, name := range d.named(e.Actor) {
+		r := d.replicas[name]
+		if !d.fire(r, unreachable, always, now) {
+			continue
+		}
+		d.emit(Terminated{name, e.Why})
+		d.reservedNames[name] = true
+		if n := d.nodes[r.spec.At.Node]; n != nil {
+			n.reported, n.since = false, now
+			d.queryNode(r.spec.At.Node)
+		}
+	}
+	d.reconcile(now)
+}
+
+// named returns the names of the replicas with an actor.
+func (d *Deployment) named(actor Ref) (names []string) {
+	for _, name := range sorted(d.replicas) {
+		if actor != (Ref{}) && d.replicas[name].actor == actor {
+			names = append(names, name)
+		}
+	}
+	return names
+}

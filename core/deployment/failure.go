@@ -1,0 +1,57 @@
+package deployment
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// Reason is the reason of a failure. Its values are those of the reasons in messages, of which the
+// machine knows these; others pass through it.
+type Reason int32
+
+const (
+	NoMemory     Reason = 5
+	LoadFailed   Reason = 9
+	EngineFailed Reason = 10
+	Quarantined  Reason = 20
+	FilesDiffer  Reason = 22
+)
+
+// Failure is why a replica, or the deployment, does not serve.
+type Failure struct {
+	Reason     Reason
+	Detail     string
+	RetryAfter time.Duration // 0: not known
+	Memory     Memory        // with NoMemory
+
+	unplaced bool // no GPU had room
+}
+
+// Memory has the sizes of a lack of memory, in bytes.
+type Memory struct {
+	Model                       string // its folder; empty: there are no sizes
+	Bytes, Used, Total, Reserve int64
+}
+
+func memoryOf(model string, o *hbm.Overload) (m Memory) {
+	m.Model = model
+	m.Bytes, m.Used, m.Total, m.Reserve = o.Sizes()
+	return m
+}
+
+// on adds the node to a load failure, because the model's files may be missing on one node alone.
+func (f Failure) on(node string) Failure {
+	if f.Reason == LoadFailed {
+		f.Detail = "node " + node + ": " + f.Detail
+	}
+	return f
+}
+
+// fail records a failure, and reports it unless it repeats the last one.
+func (d *Deployment) fail(f Failure) {
+	if d.failure == nil || d.failure.Detail != f.Detail {
+		d.emit(Failed{f})
+	}
+	d.failure = &f
+}

@@ -1,0 +1,147 @@
+package deployment
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+)
+
+// GPU is what a GPU reports of itself.
+type GPU struct {
+	At          Location
+	Quarantined bool
+	Memory      hbm.Budget
+	Residents   []string            // replicas that Memory counts
+	Leases      map[string]hbm.Need // replica -> memory that it has
+}
+
+// gpus returns all GPUs, and enters them into the map of their answers.
+func (d *Deployment) gpus(answers map[Location]*GPU) (all []Location) {
+	for _, name := range sorted(d.nodes) {
+		for _, gpu := range d.nodes[name].GPUs {
+			at := Location{name, gpu}
+			all, answers[at] = append(all, at), nil
+		}
+	}
+	return all
+}
+
+// pollGPUs requests the status of the GPUs that have replicas, to detect quarantines.
+func (d *Deployment) pollGPUs() {
+	queried := make(map[Location]bool)
+	for _, name := range sorted(d.replicas) {
+		if r := d.replicas[name]; r.phase > Placing && d.nodes[r.spec.At.Node] != nil && !queried[r.spec.At] {
+			queried[r.spec.At] = true
+			d.emit(AskGPU{r.spec.At})
+		}
+	}
+}
+
+func (d *Deployment) onGPUReport(g GPU, now time.Time) {
+	changed := g.Quarantined != d.quarantined[g.At]
+	d.quarantined[g.At] = g.Quarantined
+	if _, queried := d.survey[g.At]; queried {
+		d.survey[g.At] = &g
+	}
+	for name, r := range d.replicas {
+		if r.spec.At == g.At {
+			r.memory = g.Leases[name]
+		}
+	}
+	d.answerPlace(&g, now)
+	if changed {
+		d.reconcile(now)
+	}
+}
+
+// answerPlace adds an answer to the replica that is being placed, and places it after the last one.
+func (d *Deployment) answerPlace(g *GPU, now time.Time) {
+	for _, name := range sorted(d.replicas) {
+		r := d.replicas[name]
+		if _, queried := r.answers[g.At]; !queried || r.phase != Placing {
+			continue
+		}
+		r.answers[g.At] = g
+		for _, answer := range r.answers {
+			if answer == nil {
+				return
+			}
+		}
+		d.choose(r, now)
+		return
+	}
+}
+
+// onPlaceTimeout places a replica without the GPUs that have not answered.
+func (d *Deployment) onPlaceTimeout(e PlaceTimeout, now time.Time) {
+	if r := d.replicas[e.Replica]; r != nil && r.phase == Placing {
+		d.choose(r, now)
+	}
+}
+
+// choose places a replica on the GPU that still has its lease, or else where core/schedule decides.
+func (d *Deployment) choose(r *replica, now time.Time) {
+	if !d.sized { // forgotten meanwhile
+		d.fire(r, notPlaced, always, now)
+		d.reconcile(now)
+		return
+	}
+	at, left := d.lastPlacement[r.spec.Name]
+	if last := r.answers[at]; !left || last == nil || last.Quarantined || !d.schedulable(at.Node) {
+		gpus := d.candidates(r.answers, r, now)
+		chosen, why, ok := schedule.Place(d.need, gpus)
+		if !ok {
+			d.onNoRoom(r, why, schedule.ClosestFit(d.need, gpus), now)
+			return
+		}
+		at = Location{chosen.Node, chosen.Name}
+		d.emit(Placed{r.spec.Name, at, why})
+	}
+	r.spec.At = at
+	d.fire(r, placed, always, now)
+}
+
+// onNoRoom drops a replica that fits no GPU. The next Tick retries.
+func (d *Deployment) onNoRoom(r *replica, why string, closest *hbm.Overload, now time.Time) {
+	d.fire(r, notPlaced, always, now)
+	d.noRoom = true
+	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
+		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}
+		if closest != nil {
+			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
+			f.Memory = memoryOf(d.spec.Path, closest)
+		}
+		d.fail(f)
+	}
+	d.reconcile(now)
+}
+
+// candidates returns the GPUs as candidates for placement. It counts replicas other than exclude
+// that are starting on a GPU whose budget does not include them yet.
+func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now time.Time) (all []schedule.GPU) {
+	for at, answer := range answers {
+		g := schedule.GPU{
+			Node: at.Node, Name: at.GPU, Avoid: now.Before(d.avoidUntil[at]), Silent: answer == nil,
+			Draining: !d.schedulable(at.Node),
+		}
+		var residents []string
+		if answer != nil {
+			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
+		}
+		for name, other := range d.replicas {
+			if other == exclude || other.spec.At != at || other.phase > Up {
+				continue
+			}
+			g.Siblings++
+			if other.phase < Up && !slices.Contains(residents, name) {
+				g.Memory = g.Memory.With(d.need)
+			}
+		}
+		all = append(all, g)
+	}
+	slices.SortFunc(all, func(a, b schedule.GPU) int { return cmp.Compare(a.String(), b.String()) })
+	return all
+}

@@ -1,0 +1,362 @@
+package deployment
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+)
+
+// TestInvariants plays random events and answers, and checks the invariants of doc.go.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCluster(t)
+		node := rapid.SampledFrom([]string{"a", "b", "c"})
+		t.Repeat(map[string]func(*rapid.T){
+			"":        func(*rapid.T) { c.check() },
+			"answer":  c.answerSome,
+			"answer2": c.answerSome,
+			"answer3": c.answerSome,
+			"lose": func(t *rapid.T) {
+				if len(c.pending) > 0 {
+					c.take(t)
+				}
+			},
+			"tick": func(*rapid.T) { c.tick(time.Second) },
+			"wait": func(t *rapid.T) {
+				c.tick(rapid.SampledFrom([]time.Duration{11, 40, 400}).Draw(t, "s") * time.Second)
+			},
+			"spec": func(t *rapid.T) {
+				c.spec.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
+				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
+				c.apply()
+			},
+			"deploy": func(t *rapid.T) {
+				c.spec.Revision = schedule.Revision{Deploy: c.spec.Revision.Deploy + 1}
+				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
+				c.apply()
+			},
+			"join":  func(t *rapid.T) { c.join(node.Draw(t, "node"), rapid.Bool().Draw(t, "new process")) },
+			"leave": func(t *rapid.T) { c.leave(node.Draw(t, "node")) },
+			"node": func(t *rapid.T) {
+				n := c.nodes[node.Draw(t, "node")]
+				n.draining = rapid.IntRange(0, 3).Draw(t, "draining") == 0
+				n.quarantined = rapid.IntRange(0, 3).Draw(t, "quarantined") == 0
+				n.full = rapid.IntRange(0, 3).Draw(t, "full") == 0
+				c.members()
+			},
+			"end": func(t *rapid.T) {
+				if name := node.Draw(t, "node"); c.alive(name) != nil && len(c.nodes[name].replicas) > 0 {
+					c.end(c.nodes[name], rapid.SampledFrom(c.nodes[name].names()).Draw(t, "replica"), t)
+				}
+			},
+			"report": func(t *rapid.T) {
+				if n := c.alive(node.Draw(t, "node")); n != nil && len(n.replicas) > 0 {
+					r := n.replicas[rapid.SampledFrom(n.names()).Draw(t, "replica")]
+					r.load = rapid.IntRange(0, 3).Draw(t, "load")
+					c.report(r.actor)
+				}
+			},
+			"stale": func(t *rapid.T) {
+				if rapid.IntRange(0, 20).Draw(t, "stale") == 0 {
+					c.handle(StaleTerm{})
+					c.fenced = true
+				}
+			},
+		})
+		if !c.fenced {
+			c.converge()
+		}
+	})
+}
+
+// take takes one of the pending commands. Those for the same node keep their order.
+func (c *cluster) take(t *rapid.T) Effect {
+	i := rapid.IntRange(0, min(len(c.pending)-1, 5)).Draw(t, "command")
+	if node := receiver(c.pending[i]); node != "" {
+		i = slices.IndexFunc(c.pending, func(e Effect) bool { return receiver(e) == node })
+	}
+	e := c.pending[i]
+	c.pending = slices.Delete(c.pending, i, i+1)
+	if isAnswered(e) {
+		c.answer(e)
+	}
+	return e
+}
+
+// isAnswered reports whether the answer to a command cannot be lost: that of a job, and the notice
+// that a watched actor has ended.
+func isAnswered(e Effect) bool {
+	switch e.(type) {
+	case Record, Watch:
+		return true
+	}
+	return false
+}
+
+func (c *cluster) answerSome(t *rapid.T) {
+	for range rapid.IntRange(1, 5).Draw(t, "answers") {
+		if len(c.pending) > 0 {
+			if e := c.take(t); !isAnswered(e) {
+				c.answer(e)
+			}
+		}
+	}
+}
+
+func (c *cluster) tick(d time.Duration) {
+	c.now = c.now.Add(d)
+	c.handle(Tick{})
+}
+
+func (c *cluster) join(name string, newProcess bool) {
+	if newProcess {
+		c.nodes[name].replicas = map[string]*playedReplica{}
+		c.nodes[name].id++
+		c.losePending(name)
+	}
+	if c.alive(name) == nil {
+		c.up = append(c.up, name)
+		slices.Sort(c.up)
+	}
+	c.members()
+}
+
+func (c *cluster) leave(name string) {
+	if len(c.up) > 1 {
+		c.up = slices.DeleteFunc(slices.Clone(c.up), func(n string) bool { return n == name })
+		c.losePending(name)
+		c.members()
+	}
+}
+
+// losePending loses the commands on their way to a node.
+func (c *cluster) losePending(node string) {
+	c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool { return receiver(e) == node })
+}
+
+// end ends a replica, or cuts the connection to it.
+func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
+	r := n.replicas[name]
+	switch rapid.IntRange(0, 3).Draw(t, "how") {
+	case 0:
+		for m, at := range c.d.nodes {
+			known := slices.Contains(c.d.named(r.actor), name) && c.d.replicas[name].phase != Stopping
+			if c.nodes[m] == n && at.reported && known {
+				c.listed[m] = c.now
+			}
+		}
+		c.handle(Unreachable{r.actor, "cut off"})
+	case 1:
+		r.state = ReplicaFailed
+		c.handle(Reported{
+			Report:  Report{Replica: name, Actor: r.actor, State: ReplicaFailed},
+			Failure: &Failure{Reason: Quarantined},
+		})
+	default:
+		// A repeated StartReplica that arrives after the exit would start the replica once more. The
+		// deployment would not know of that one before it asks the node again. Not played here.
+		c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool {
+			s, ok := e.(StartReplica)
+			return ok && s.Spec.Name == name
+		})
+		delete(n.replicas, name)
+		c.handle(Exited{r.actor, "crashed"})
+	}
+}
+
+// view is what the deployment knows before an event, as far as invariants need it.
+type view struct {
+	phases   map[string]Phase
+	reserved map[string]bool
+	ready    bool // all nodes have listed their replicas, or had the time to
+	serving  int
+}
+
+func (c *cluster) view() view {
+	v := view{phases: map[string]Phase{}, reserved: map[string]bool{}, ready: true}
+	for name, r := range c.d.replicas {
+		v.phases[name] = r.phase
+		if r.serving() {
+			v.serving++
+		}
+	}
+	for name := range c.d.reservedNames {
+		_, returns := c.d.lastPlacement[name]
+		v.reserved[name] = !returns
+	}
+	for _, joined := range c.listed {
+		v.ready = v.ready && (joined.IsZero() || c.now.Sub(joined) >= nodeReplyTimeout)
+	}
+	return v
+}
+
+// handle gives an event to the deployment, checks the effects, and keeps the commands.
+func (c *cluster) handle(e Event) {
+	before := c.view()
+	for _, effect := range c.d.Handle(e, c.now) {
+		c.checkEffect(effect, before)
+		switch effect.(type) {
+		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
+			Record, DrainReplica, MigrateSequences, StopReplica, Watch:
+			c.pending = append(c.pending, effect)
+		}
+	}
+	if len(c.pending) > 40 {
+		c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool { return !isAnswered(e) })
+	}
+	for name, r := range c.d.replicas {
+		if before.phases[name] == Absent && before.reserved[name] && !r.adopted {
+			c.t.Fatalf("unique: %s is reserved for a lost node", name)
+		}
+	}
+}
+
+func (c *cluster) checkEffect(effect Effect, before view) {
+	if _, ok := effect.(Ignored); !ok && c.fenced {
+		c.t.Fatalf("fenced: %T", effect)
+	}
+	switch e := effect.(type) {
+	case ListReplicas:
+		c.expectMember(e.Node, effect)
+	case AskGPU:
+		c.expectMember(e.At.Node, effect)
+	case DrainReplica:
+		c.expectMember(e.Node, effect)
+	case StopReplica:
+		c.expectMember(e.At.Node, effect)
+	case Place:
+		for _, at := range e.GPUs {
+			c.expectMember(at.Node, effect)
+		}
+		if before.phases[e.Replica] == Absent && !before.ready && !c.d.allNodesReported(c.now) {
+			c.t.Fatalf("observed first: %s is placed", e.Replica)
+		}
+	case Placed:
+		if c.now.Before(c.d.avoidUntil[e.At]) {
+			c.t.Fatalf("avoidance: %s is placed on %v", e.Replica, e.At)
+		}
+	case StartReplica:
+		c.expectMember(e.Spec.At.Node, effect)
+		at := e.Spec.At
+		if bad := !c.d.schedulable(at.Node) || c.d.quarantined[at]; bad && before.phases[e.Spec.Name] != Starting {
+			c.t.Fatalf("placed: %s is started on %v", e.Spec.Name, at)
+		}
+	case Retiring:
+		c.checkRetiring(e, before)
+	case ConfirmRevision:
+		r := c.d.replicas[c.d.named(e.Actor)[0]]
+		if r.report.Revision != e.Digest || e.Digest != c.d.spec.Revision.Digest {
+			c.t.Fatalf("revision: %s found %s, is confirmed with %s", r.spec.Name, r.report.Revision, e.Digest)
+		}
+	case Record:
+		if c.records++; c.records > 1 {
+			c.t.Fatal("one record: another one is in flight")
+		}
+	}
+}
+
+func (c *cluster) expectMember(node string, e Effect) {
+	if c.alive(node) == nil {
+		c.t.Fatalf("known: %T for %s, which has left", e, node)
+	}
+}
+
+func (c *cluster) checkRetiring(e Retiring, before view) {
+	for _, joined := range c.listed {
+		if !joined.IsZero() && c.now.Sub(joined) < nodeReplyTimeout {
+			c.t.Fatalf("observed first: %s is retired", e.Replica)
+		}
+	}
+	moves := ""
+	for name, r := range c.d.replicas { // the retired one is draining already
+		if name == e.Replica && r.substitute != "" && c.d.current(r) && !c.d.evicted(r) && before.phases[name] == Up {
+			moves = r.substitute
+		}
+	}
+	s := c.d.replicas[moves]
+	kept := 0
+	for _, r := range c.d.replicas {
+		if r.phase == Up {
+			kept++
+		}
+	}
+	if s != nil && s.phase <= Up && c.d.state == Active && kept < c.d.spec.Replicas {
+		c.t.Fatalf("substitute first: %s leaves, %d of %d remain", e.Replica, kept, c.d.spec.Replicas)
+	}
+}
+
+// check checks the invariants of the deployment's state.
+func (c *cluster) check() {
+	if c.fenced {
+		return
+	}
+	starting := 0
+	for name, r := range c.d.replicas {
+		if r.spec.Name != name || r.phase == Absent {
+			c.t.Fatalf("unique: %s is %v under the name %s", r.spec.Name, r.phase, name)
+		}
+		if r.phase == Placing || r.phase == Starting {
+			starting++
+		}
+		if n := r.spec.At.Node; r.phase > Placing && c.alive(n) == nil {
+			c.t.Fatalf("known: %s is on %s, which has left", name, n)
+		}
+	}
+	if starting > 1 {
+		c.t.Fatalf("one at a time: %d replicas are being placed or started", starting)
+	}
+}
+
+// converge ends all faults, answers all commands for a while, and expects what was asked for.
+func (c *cluster) converge() {
+	c.spec.Revision = schedule.Revision{Deploy: c.spec.Revision.Deploy + 1} // files may differ from those recorded
+	c.apply()
+	for _, n := range c.nodes {
+		n.draining, n.quarantined, n.full = false, false, false
+	}
+	c.members()
+	for range 200 {
+		c.tick(time.Second)
+		for len(c.pending) > 0 {
+			e := c.pending[0]
+			c.pending = c.pending[1:]
+			c.answer(e)
+			c.check()
+		}
+		for _, name := range c.up { // replicas finish their sequences, and report each second
+			for _, r := range c.nodes[name].names() {
+				c.nodes[name].replicas[r].load = 0
+				c.report(c.nodes[name].replicas[r].actor)
+			}
+		}
+	}
+	want := c.spec.Replicas
+	if !c.stored {
+		want = 0
+	}
+	running := 0
+	for _, name := range c.up {
+		for _, r := range c.nodes[name].replicas {
+			running++
+			at := c.d.replicas[r.spec.Name]
+			if at == nil || !at.serving() || !c.d.current(at) || at.actor != r.actor {
+				c.t.Fatalf("converges: %+v on %s is %+v", r, name, at)
+			}
+		}
+	}
+	if running != want || len(c.d.replicas) != want || len(c.d.orphans) > 0 || c.stored != (c.d.state == Active) {
+		c.t.Fatalf("converges: %d replicas run, %d are known, want %d; %d orphans; %v",
+			running, len(c.d.replicas), want, len(c.d.orphans), c.d.state)
+	}
+	for _, r := range c.d.replicas {
+		if r.memory == (hbm.Need{}) {
+			c.t.Fatalf("converges: the memory of %s is unknown", r.spec.Name)
+		}
+	}
+}

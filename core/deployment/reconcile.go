@@ -1,0 +1,94 @@
+package deployment
+
+import (
+	"fmt"
+	"time"
+
+	"troupe/core/schedule"
+)
+
+// reconcile applies changes until the next one has to wait.
+func (d *Deployment) reconcile(now time.Time) {
+	if d.state == Unknown || !d.allNodesReported(now) {
+		return
+	}
+	defer d.announce()
+	for range len(d.replicas) + 1 {
+		change := schedule.NextChange(d.spec.Replicas, d.state == Removing, d.noRoom, d.scheduleInput())
+		switch change.Kind {
+		case schedule.Add:
+			if !d.addReplica(now) {
+				return
+			}
+		case schedule.Remove:
+			r := d.replicas[change.Replica]
+			d.emit(Retiring{change.Replica, change.Why})
+			r.drainCause = change.Why
+			d.fire(r, retired, always, now)
+		case schedule.Deleted:
+			d.emit(Gone{})
+			return
+		case schedule.NoChange:
+			return
+		}
+	}
+}
+
+// scheduleInput returns the replicas as core/schedule sees them.
+func (d *Deployment) scheduleInput() []schedule.Replica {
+	input := make([]schedule.Replica, 0, len(d.replicas))
+	for _, name := range sorted(d.replicas) {
+		r := d.replicas[name]
+		input = append(input, schedule.Replica{
+			Name: name, Node: r.spec.At.Node, GPU: r.spec.At.GPU, Stage: r.phase.stage(), Current: d.current(r),
+			Evicted: r.phase > Starting && d.evicted(r), Moving: d.hasSubstitute(r), Load: r.last().Load,
+			Need: r.memory,
+		})
+	}
+	return input
+}
+
+func (p Phase) stage() schedule.Stage {
+	switch p {
+	case Placing, Starting:
+		return schedule.Unplaced
+	case Loading:
+		return schedule.Loading
+	case Up:
+		return schedule.Serving
+	default:
+		return schedule.Draining
+	}
+}
+
+// addReplica starts placing a new replica and reports true. If the model has not been inspected, it
+// starts the inspection and reports false. It prefers the name of an exited replica whose lease
+// remains.
+func (d *Deployment) addReplica(now time.Time) bool {
+	if !d.sized {
+		d.emit(Inspect{d.spec.Path})
+		return false
+	}
+	name := ""
+	for _, n := range sorted(d.lastPlacement) {
+		if d.replicas[n] == nil {
+			name = n
+			break
+		}
+	}
+	if name == "" {
+		name = d.newReplicaName()
+	}
+	d.fire(d.add(name, d.replicaSpec(name)), added, always, now)
+	return true
+}
+
+// newReplicaName returns the first name that no replica has or may come back with.
+func (d *Deployment) newReplicaName() string {
+	for n := 0; ; n++ {
+		name := fmt.Sprintf("%s-%d", d.name, n)
+		if _, left := d.lastPlacement[name]; d.replicas[name] == nil && !d.reservedNames[name] && !left {
+			return name
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package deployment
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+)
+
+// Report is what a replica reports of itself.
+type Report struct {
+	Replica     string
+	Actor       Ref
+	GPU         string
+	State       ReplicaState
+	Load        int    // sequences
+	Weights     string // digest of the weights that it found
+	Revision    string // digest of the files that it found
+	Found       string // with ReplicaFailed: the revision that it found instead of its own
+	FolderFault string // why it could not be loaded again; empty: it could
+}
+
+// ReplicaState is the state that a replica reports.
+type ReplicaState uint8
+
+const (
+	ReplicaUnknown ReplicaState = iota
+	ReplicaLoading
+	ReplicaServing
+	ReplicaDraining
+	ReplicaFailed
+)
+
+// replica is the deployment's view of one replica.
+type replica struct {
+	spec       ReplicaSpec
+	phase      Phase
+	since      time.Time // start of the phase
+	actor      Ref
+	report     *Report           // the last one; nil: none yet
+	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
+	migrating  bool              // a MigrateSequences is in flight
+	adopted    bool              // started by an earlier term or incarnation
+	memory     hbm.Need          // on its GPU, as last reported; zero: unknown
+	drainCause string            // reason while it drains
+	substitute string            // name of the replica that replaces it; see hasSubstitute
+}
+
+// last returns the last report, or an empty one.
+func (r *replica) last() Report {
+	if r.report == nil {
+		return Report{}
+	}
+	return *r.report
+}
+
+// serving reports whether sequences may be sent to the replica.
+func (r *replica) serving() bool { return r.phase == Up && r.last().State == ReplicaServing }
+
+// revision returns the revision that a replica has loaded.
+func (r *replica) revision() schedule.Revision {
+	return schedule.Revision{Digest: r.last().Revision, Deploy: r.spec.Revision.Deploy}
+}
+
+// add adds a replica, which is absent until a transition.
+func (d *Deployment) add(name string, spec ReplicaSpec) *replica {
+	r := &replica{spec: spec}
+	r.spec.Name = name
+	d.replicas[name] = r
+	return r
+}
+
+// fire applies a trigger to a replica by the table, and reports whether the phase has changed. It
+// sends the command of the new phase.
+func (d *Deployment) fire(r *replica, on Trigger, holds guard, now time.Time) bool {
+	to, ok := next(r.phase, on, holds)
+	switch {
+	case !ok:
+		d.emit(Ignored{d.state, r.spec.Name, r.phase, on})
+		return false
+	case to == r.phase:
+		return false
+	}
+	r.phase, r.since = to, now
+	if to == Absent {
+		delete(d.replicas, r.spec.Name)
+		return true
+	}
+	d.extendStable(stableFor, now)
+	d.command(r, now)
+	return true
+}
+
+// command sends the command of the replica's phase, for the first time or again.
+func (d *Deployment) command(r *replica, now time.Time) {
+	name, at := r.spec.Name, r.spec.At
+	switch r.phase {
+	case Placing:
+		r.answers = make(map[Location]*GPU)
+		d.emit(Place{name, d.gpus(r.answers)})
+	case Starting:
+		d.emit(StartReplica{r.spec})
+	case Loading:
+		d.emit(AskReplica{name, r.actor})
+	case Draining:
+		if d.drainOver(r, now) {
+			d.fire(r, drained, always, now)
+			return
+		}
+		d.emit(DrainReplica{name, at.Node})
+		d.migrate(r)
+	case Stopping:
+		d.emit(StopReplica{Request: name, Replica: name, At: at})
+	}
+}
+
+// find returns a replica, or reports a trigger for none.
+func (d *Deployment) find(name string, on Trigger) *replica {
+	r := d.replicas[name]
+	if r == nil {
+		d.emit(Ignored{d.state, name, Absent, on})
+	}
+	return r
+}
+
+func (d *Deployment) onAccepted(e Accepted, now time.Time) {
+	r := d.find(e.Replica, accepted)
+	if r == nil {
+		return
+	}
+	if r.phase == Starting {
+		r.actor = e.Actor
+		d.emit(Watch{r.actor})
+	}
+	d.fire(r, accepted, always, now)
+	d.reconcile(now)
+}
+
+// onReported handles a replica's report.
+func (d *Deployment) onReported(e Reported, now time.Time) {
+	r := d.find(e.Report.Replica, reported)
+	if r == nil {
+		return
+	}
+	if _, ok := next(r.phase, reported, always); !ok || r.actor != (Ref{}) && r.actor != e.Report.Actor {
+		d.emit(Ignored{d.state, r.spec.Name, r.phase, reported}) // from an earlier replica of the name
+		return
+	}
+	r.report = &e.Report
+	if r.actor == (Ref{}) {
+		r.actor = e.Report.Actor
+		d.emit(Watch{r.actor})
+	}
+	switch e.Report.State {
+	case ReplicaServing:
+		d.onServing(r, now)
+	case ReplicaDraining:
+		if r.drainCause == "" {
+			r.drainCause = "drained by an earlier term of its deployment"
+		}
+		d.fire(r, reportDraining, always, now)
+	case ReplicaFailed:
+		if e.Report.Found != "" {
+			e.Failure = d.weightsDiffer(r, e.Report.Found)
+		}
+		d.onFailed(r, e.Failure, now)
+	}
+	d.checkRevision(r, now)
+	d.reconcile(now)
+}
+
+func (d *Deployment) onServing(r *replica, now time.Time) {
+	if d.fire(r, reportServing, always, now) {
+		d.failure = nil
+		delete(d.lastPlacement, r.spec.Name)
+		d.emit(Serving{r.spec.Name, Location{r.spec.At.Node, r.report.GPU}})
+	}
+}
+
+// onFailed handles a replica that failed to load, or whose device was lost after it served.
+func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
+	if failure == nil {
+		failure = &Failure{Reason: LoadFailed, Detail: "replica " + r.spec.Name + " failed to load"}
+	}
+	holds := always
+	if failure.Reason == Quarantined {
+		holds = deviceLost
+	}
+	if !d.fire(r, failed, holds, now) {
+		return
+	}
+	d.avoidUntil[r.spec.At] = now.Add(avoidAfterRefusal)
+	if d.isSubstitute(r.spec.Name) {
+		d.extendStable(moveBackoff, now)
+	}
+	if failure.Reason == FilesDiffer {
+		d.emit(WeightsDiffer{failure.Detail})
+	} else {
+		d.sized = false // the files may have changed since the inspection
+	}
+	d.fail(failure.on(r.spec.At.Node))
+}
+
+func (d *Deployment) onFreed(e Freed, now time.Time) {
+	for o := range d.orphans {
+		if o.node+"/"+o.replica == e.Request {
+			delete(d.orphans, o)
+			return
+		}
+	}
+	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, always, now) {
+		d.emit(Stopped{e.Request})
+		d.reconcile(now)
+	}
+}

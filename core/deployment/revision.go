@@ -1,0 +1,45 @@
+package deployment
+
+import (
+	"time"
+
+	"troupe/core/schedule"
+)
+
+// All replicas of a revision serve the same files: those that the first replica found. Its digests
+// are stored by compare-and-set before it may serve. A replica that found other files does not
+// serve. See core/schedule.Judge.
+
+// checkRevision compares the files that a starting replica found with the wanted revision.
+func (d *Deployment) checkRevision(r *replica, now time.Time) {
+	if d.state != Active || r.phase != Starting && r.phase != Loading {
+		return
+	}
+	found := r.last()
+	switch schedule.Judge(d.spec.Revision, r.revision()) {
+	case schedule.Record:
+		if !d.recording {
+			d.recording = true
+			d.emit(Record{d.spec.Revision.Deploy, found.Weights, found.Revision})
+		}
+	case schedule.Confirm:
+		if found.State == ReplicaLoading {
+			d.emit(ConfirmRevision{r.actor, d.spec.Revision.Digest})
+		}
+	case schedule.Reject:
+		d.onFailed(r, d.weightsDiffer(r, found.Revision), now)
+	}
+}
+
+// weightsDiffer returns the failure of a replica that found other files.
+func (d *Deployment) weightsDiffer(r *replica, found string) *Failure {
+	return &Failure{
+		Reason: FilesDiffer,
+		Detail: "replica " + r.spec.Name + " found the files of revision " + short(found) + " in " + r.spec.Path +
+			" on node " + r.spec.At.Node + ", but revision " + short(d.spec.Revision.Digest) +
+			" is deployed; run models.deploy to roll to the new files, or put the old files back",
+	}
+}
+
+// short returns a digest as texts show it.
+func short(digest string) string { return digest[:min(len(digest), 12)] }

@@ -1,0 +1,246 @@
+package deployment
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/core/schedule"
+	"troupe/testkit/script"
+)
+
+const need = 8 << 20 // bytes per replica in scripts
+
+// TestScripts plays testdata/*.txt on deployment m, which node a runs. The events are:
+//
+//	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
+//	list NODE M...            its replicas
+//	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N], remove, stale
+//	inspected [fault=X]
+//	gpu NODE [quarantined] [used=N] [M=N...]
+//	                          bytes that others use of 100, and that replicas have
+//	place M, survey           their time for answers is over
+//	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
+//	drained M, migrated M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
+//	tick, wait 1s
+//
+// Sizes count in replicas: a replica needs 1 of the 100 of a GPU. The actor of a replica has its
+// name. The effects are followed by the replicas and the status.
+func TestScripts(t *testing.T) {
+	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
+		s := &scripted{t: t, d: New("m", "a"), now: time.Unix(1000, 0), spec: Spec{Replicas: 1}}
+		s.spec.Path, s.spec.Revision.Deploy = "p", 1
+		return func(words []string) []string {
+			if words[0] == "wait" {
+				d, err := time.ParseDuration(words[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.now = s.now.Add(d)
+				return nil
+			}
+			effects := s.d.Handle(s.event(parse(words)), s.now)
+			lines := make([]string, len(effects))
+			for i, e := range effects {
+				lines[i] = format(e)
+			}
+			return append(lines, s.summary())
+		}
+	})
+}
+
+// scripted is a deployment that a script plays on.
+type scripted struct {
+	t    *testing.T
+	d    *Deployment
+	now  time.Time
+	spec Spec
+	// detail is the status' detail in the last summary, which is not repeated.
+	detail string
+}
+
+// line is one event of a script.
+type line struct {
+	name  string
+	words []string
+	named map[string]string
+}
+
+func parse(words []string) line {
+	l := line{name: words[0], named: make(map[string]string)}
+	for _, w := range words[1:] {
+		if name, value, ok := strings.Cut(w, "="); ok {
+			l.named[name] = value
+		} else {
+			l.words = append(l.words, w)
+		}
+	}
+	return l
+}
+
+func (l line) word(n int) string {
+	if n < len(l.words) {
+		return l.words[n]
+	}
+	return ""
+}
+
+func (l line) ref(otherwise string) Ref {
+	if a, ok := l.named["actor"]; ok {
+		return Ref{ID: a}
+	}
+	return Ref{ID: otherwise}
+}
+
+func (l line) number(name string) (n int) {
+	_, _ = fmt.Sscan(l.named[name], &n)
+	return n
+}
+
+func (s *scripted) event(l line) Event {
+	first := l.word(0)
+	switch l.name {
+	case "members":
+		var all []Member
+		for _, w := range l.words {
+			name, draining := strings.CutSuffix(w, "!")
+			name, id, _ := strings.Cut(name, "#")
+			all = append(all, Member{Name: name, ID: id, Schedulable: !draining, GPUs: []string{"gpu-0"}})
+		}
+		return Members{all}
+	case "list":
+		list := ReplicaList{Node: first}
+		for _, name := range l.words[1:] {
+			spec := ReplicaSpec{Settings: s.spec.Settings, Name: name, Model: "m", Revision: s.spec.Revision}
+			spec.At = Location{first, "gpu-0"}
+			list.Replicas = append(list.Replicas, Running{name, spec, Ref{ID: name}})
+		}
+		return list
+	case "apply":
+		s.apply(l)
+		return Apply{s.spec, hbm.Need{Fixed: need}}
+	case "remove":
+		return Remove{}
+	case "stale":
+		return StaleTerm{"term 2 has begun"}
+	case "inspected":
+		return Inspected{s.spec.Path, hbm.Need{Fixed: need}, l.named["fault"]}
+	case "gpu":
+		return GPUReport{gpuReport(l)}
+	case "place":
+		return PlaceTimeout{first}
+	case "survey":
+		return SurveyTimeout{}
+	case "report":
+		return s.report(l)
+	case "recorded":
+		return Recorded{}
+	}
+	events := map[string]Event{
+		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
+		"migrated": Migrated{first}, "freed": Freed{first}, "exited": Exited{Ref{ID: first}, "crashed"},
+		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
+	}
+	e := events[l.name]
+	if e == nil {
+		s.t.Fatalf("unknown event %q", l.name)
+	}
+	return e
+}
+
+func (s *scripted) apply(l line) {
+	if r, ok := l.named["replicas"]; ok {
+		_, _ = fmt.Sscan(r, &s.spec.Replicas)
+	}
+	if p, ok := l.named["path"]; ok {
+		s.spec.Path = p
+	}
+	if _, ok := l.named["priority"]; ok {
+		s.spec.Priority = int32(l.number("priority"))
+	}
+	if _, ok := l.named["sequences"]; ok {
+		s.spec.MaxSequences = uint32(l.number("sequences"))
+	}
+	if _, ok := l.named["deploy"]; ok {
+		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
+	}
+	if digest, ok := l.named["digest"]; ok {
+		s.spec.Revision.Digest = digest
+	}
+}
+
+func gpuReport(l line) GPU {
+	g := GPU{At: Location{l.word(0), "gpu-0"}, Leases: make(map[string]hbm.Need)}
+	g.Memory = hbm.Budget{Total: 100 * need, Fixed: int64(l.number("used")) * need}
+	g.Quarantined = l.word(1) == "quarantined"
+	for name := range l.named {
+		if name != "used" {
+			n := int64(l.number(name)) * need
+			g.Residents, g.Leases[name] = append(g.Residents, name), hbm.Need{Fixed: n}
+			g.Memory.Fixed += n
+		}
+	}
+	return g
+}
+
+func (s *scripted) report(l line) Event {
+	name := l.word(0)
+	e := Reported{Report: Report{
+		Replica: name, Actor: l.ref(name), Load: l.number("load"), Weights: "w" + l.named["digest"],
+		Revision: l.named["digest"], Found: l.named["found"], GPU: "gpu-0", FolderFault: l.named["fault"],
+		State: map[string]ReplicaState{
+			"loading": ReplicaLoading, "serving": ReplicaServing, "draining": ReplicaDraining, "failed": ReplicaFailed,
+		}[l.word(1)],
+	}}
+	if _, ok := l.named["reason"]; ok {
+		e.Failure = &Failure{Reason: Reason(l.number("reason")), Detail: "reason " + l.named["reason"]}
+	}
+	return e
+}
+
+// format returns an effect with its type and fields.
+func format(e Effect) string {
+	switch e := e.(type) {
+	case StartReplica:
+		return fmt.Sprintf("StartReplica{%s at %v, revision %+v}", e.Spec.Name, e.Spec.At, e.Spec.Revision)
+	case Failed:
+		return fmt.Sprintf("Failed{%d: %s}", e.Failure.Reason, e.Failure.Detail)
+	case Placed:
+		return fmt.Sprintf("Placed{%s at %v}", e.Replica, e.At)
+	case Ignored:
+		if e.Replica == "" {
+			return fmt.Sprintf("Ignored{%v}", e.State)
+		}
+		return fmt.Sprintf("Ignored{%s of %s, which is %v}", e.Trigger, e.Replica, e.Phase)
+	case Watch:
+		return fmt.Sprintf("Watch{%s}", e.Actor.ID)
+	case ConfirmRevision:
+		return fmt.Sprintf("ConfirmRevision{%s: %s}", e.Actor.ID, e.Digest)
+	case AskReplica:
+		return fmt.Sprintf("AskReplica{%s}", e.Replica)
+	case MigrateSequences:
+		return fmt.Sprintf("MigrateSequences{from %s to %s: %s}", e.Replica, e.Target, e.Cause)
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "deployment.")
+}
+
+// summary returns the state, the replicas and the status.
+func (s *scripted) summary() string {
+	text := "= " + s.d.state.String()
+	for _, name := range sorted(s.d.replicas) {
+		r := s.d.replicas[name]
+		text += fmt.Sprintf(", %s %v", name, r.phase)
+		if r.spec.At != (Location{}) {
+			text += " " + r.spec.At.Node
+		}
+	}
+	status := s.d.Status()
+	text += ": " + status.Condition.String()
+	if status.Detail != s.detail && status.Detail != "" {
+		text += ", " + status.Detail
+	}
+	s.detail = status.Detail
+	return text
+}

@@ -1,0 +1,56 @@
+package deployment
+
+import (
+	"troupe/core/schedule"
+)
+
+// Ref identifies an actor; the zero Ref is no actor.
+type Ref struct{ Address, ID string }
+
+// Location is a GPU of a node.
+type Location struct{ Node, GPU string }
+
+// String returns the location's name in texts.
+func (l Location) String() string { return l.Node + "/" + l.GPU }
+
+// Settings are the settings that a deployment and its replicas share.
+type Settings struct {
+	Path           string // the model's folder
+	BlockTokens    uint32
+	KVBlocks       uint32
+	MaxSequences   uint32
+	MaxWaiting     uint32
+	StepTokens     uint32
+	Priority       int32
+	AdapterPages   uint32
+	MaxAdapters    uint32
+	MaxAdapterRank uint32
+}
+
+// Spec is the desired state of a deployment.
+type Spec struct {
+	Settings
+	Replicas int
+	Revision schedule.Revision // of the model's files
+}
+
+// ReplicaSpec is the desired state of one replica.
+type ReplicaSpec struct {
+	Settings
+	Name     string
+	Model    string // the deployment
+	At       Location
+	Revision schedule.Revision
+}
+
+// replicaSpec returns the current spec of a replica, without a placement.
+func (d *Deployment) replicaSpec(name string) ReplicaSpec {
+	return ReplicaSpec{Settings: d.spec.Settings, Name: name, Model: d.name, Revision: d.spec.Revision}
+}
+
+// current reports whether a replica matches the spec. A changed priority is not worth a restart.
+func (d *Deployment) current(r *replica) bool {
+	want, is := d.spec.Settings, r.spec.Settings
+	want.Priority = is.Priority
+	return want == is && r.spec.Model == d.name && d.spec.Revision.Same(r.revision())
+}

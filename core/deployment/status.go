@@ -1,0 +1,102 @@
+package deployment
+
+import "fmt"
+
+// Condition is the condition of a deployment, for operators.
+type Condition uint8
+
+const (
+	ConditionPending  Condition = iota // no replica serves yet
+	ConditionReady                     // the requested number of replicas serves
+	ConditionDegraded                  // fewer serve, or something is wrong with them
+	ConditionFailed                    // none serves, and the last attempt failed; it is retried
+	ConditionRemoving                  // it is deleted
+	ConditionStopped                   // no replica is requested
+)
+
+// String returns the condition's name in texts.
+func (c Condition) String() string {
+	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped"}[c]
+}
+
+// Status is the status of a deployment.
+type Status struct {
+	Condition Condition
+	Detail    string
+	Failure   *Failure // of the last attempt; nil after a success
+	// Reporting has the actors of the replicas that have reported, in the order of their names.
+	Reporting []Ref
+}
+
+// Status returns the status of the deployment.
+func (d *Deployment) Status() Status {
+	s := Status{Failure: d.failure}
+	serving := 0
+	for _, name := range sorted(d.replicas) {
+		r := d.replicas[name]
+		if r.serving() {
+			serving++
+		}
+		if r.report != nil {
+			s.Reporting = append(s.Reporting, r.report.Actor)
+		}
+	}
+	s.Condition, s.Detail = d.condition(serving)
+	return s
+}
+
+// announce reports that the status may have changed.
+func (d *Deployment) announce() {
+	ready := d.Status().Condition == ConditionReady
+	if ready && !d.wasReady {
+		d.emit(Ready{d.spec.Replicas})
+	}
+	d.wasReady = ready
+	d.emit(Announce{})
+}
+
+func (d *Deployment) condition(serving int) (Condition, string) {
+	want := d.spec.Replicas
+	switch {
+	case d.state == Removing:
+		return ConditionRemoving, "its replicas are draining"
+	case d.state == Active && want == 0 && len(d.replicas) > 0:
+		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
+	case d.state == Active && want == 0:
+		return ConditionStopped, "scaled to 0 replicas; models.scale starts it"
+	case d.state == Active && serving >= want && d.degradedCause() != "":
+		return ConditionDegraded, fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.degradedCause())
+	case d.state == Active && serving >= want:
+		return ConditionReady, ""
+	case serving > 0:
+		detail := fmt.Sprintf("%d of %d replicas serve", serving, want)
+		if d.failure != nil {
+			detail += "; " + d.failure.Detail
+		}
+		return ConditionDegraded, detail
+	case d.failure != nil:
+		return ConditionFailed, d.failure.Detail
+	}
+	return ConditionPending, "no replica serves yet"
+}
+
+// degradedCause returns what is wrong although the requested number of replicas serves; empty:
+// nothing.
+func (d *Deployment) degradedCause() string {
+	earlier, folderFault := 0, ""
+	for _, r := range d.replicas {
+		if r.serving() && !d.current(r) {
+			earlier++
+		}
+		if why := r.last().FolderFault; why != "" && (folderFault == "" || why < folderFault) {
+			folderFault = why
+		}
+	}
+	switch {
+	case earlier > 0 && d.failure != nil:
+		return fmt.Sprintf("%d of them have an earlier spec: %s", earlier, d.failure.Detail)
+	case folderFault != "":
+		return folderFault
+	}
+	return ""
+}

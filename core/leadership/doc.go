@@ -1,0 +1,44 @@
+// Package leadership decides which deployments a node runs: when it acquires their leases, when it
+// starts and stops them, and when it releases the leases.
+//
+// A Node has one role per deployment. Events are what the node observes of the leases (Sync), and
+// what became of its effects (Answered, NotStarted, Ended, Removed). Each returns Effects for the
+// caller to carry out, in order. The package never reads a clock: the caller passes the time.
+//
+//	state      event       guard    next       effect
+//	follower   sync        ours     leading    Start
+//	follower   sync        leaving  releasing  Release
+//	follower   sync        turn     acquiring  Acquire
+//	follower   sync        -        follower   RetryAfter, while it waits for its turn
+//	acquiring  sync        -        acquiring
+//	leading    sync        current  leading
+//	leading    sync        -        stopping   Stop
+//	stopping   sync        -        stopping
+//	releasing  sync        -        releasing
+//	acquiring  answered    -        follower
+//	releasing  answered    -        follower
+//	leading    notStarted  -        follower
+//	leading    removed     deleted  stopping   Stop
+//	leading    ended       held     releasing  Release; no Acquire for CrashCooldown
+//	leading    ended       -        follower
+//	stopping   ended       held     releasing  Release
+//	stopping   ended       -        follower
+//
+// The guards: ours: this node holds the lease and is not leaving; leaving: it holds the lease and
+// is leaving; turn: the lease is free, the cooldown is over, and the nodes of lower rank have had
+// their time; current: it holds the lease in the term of its child and is not leaving; deleted: the
+// deployment is not stored, and the term is that of the child; held: it still holds the lease in
+// the term of the child. Other events change nothing and return Ignored.
+//
+// Invariants, checked by the property test:
+//
+//   - one child: Start is returned only while no child of the deployment runs
+//   - own term: a child is started in a term whose lease this node holds
+//   - one attempt: at most one Acquire or Release of a deployment is in flight
+//   - fenced: a child whose lease is lost is stopped by the next Sync
+//   - stop first: a lease is not released while the child runs
+//   - rank: a free lease is not acquired before the nodes of lower rank have had their time
+//   - cooldown: a lease is not acquired within CrashCooldown after its child crashed
+//   - leaving: a node that is not up acquires nothing and starts nothing
+//   - forgotten: a deployment that is not stored, has no lease and no child is not remembered
+package leadership
