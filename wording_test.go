@@ -19,10 +19,6 @@ import (
 // maxColumns is the longest permitted line. A tab counts as four columns.
 const maxColumns = 120
 
-// unwordedYet lists the folders, without those below them, and the files that still break the rules.
-// Remove those that comply.
-var unwordedYet = []string{}
-
 // wordings are phrases that comments, messages and docs must not contain, with the remedy.
 var wordings = []struct {
 	phrase *regexp.Regexp
@@ -70,20 +66,9 @@ var bannedNames = map[string]string{
 
 // TestWording checks the words of names, comments, messages and docs, and the length of lines.
 func TestWording(t *testing.T) {
-	pending := make(map[string]bool)
 	for _, name := range repositoryFiles(t) {
-		found := check(name, readText(t, name))
-		if entry := pendingEntry(name); entry != "" {
-			pending[entry] = pending[entry] || len(found) > 0
-			continue
-		}
-		for _, f := range found {
+		for _, f := range check(name, readText(t, name)) {
 			t.Error(f)
-		}
-	}
-	for _, entry := range unwordedYet {
-		if !pending[entry] {
-			t.Errorf("%s complies with the rules; remove it from unwordedYet", entry)
 		}
 	}
 }
@@ -254,16 +239,6 @@ func (f *findings) longLines(text string) {
 // phrase matches words in a text, also across line breaks.
 func phrase(expression string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(expression, " ", `\s+`) + `)\b`)
-}
-
-// pendingEntry returns the entry of unwordedYet that covers a file, or "".
-func pendingEntry(name string) string {
-	for _, entry := range unwordedYet {
-		if name == entry || path.Dir(name) == entry {
-			return entry
-		}
-	}
-	return ""
 }
 
 // repositoryFiles lists the files to check. It leaves out generated code, test data, decision

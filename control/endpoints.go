@@ -65,7 +65,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 				return
 			}
-			ctx, cancel := context.WithTimeout(service.WithSender(life, r.Sender()), c.timeout(name))
+			ctx, cancel := context.WithTimeout(life, c.timeout(name))
 			defer cancel()
 			var res PRes
 			err := c.checkStore(name)

@@ -48,7 +48,7 @@ func (e *Events) Publish(kind, subject, detail string) {
 	}
 }
 
-// Dropped returns the number of dropped events.
+// Dropped returns the number of events dropped so far.
 func (e *Events) Dropped() uint64 { return e.dropped.Load() }
 
 func (e *Events) publish() {

@@ -52,8 +52,6 @@ type Limits struct {
 
 // ModelInfo describes a model as it would be on a device.
 type ModelInfo struct {
-	Architecture  string // "LlamaForCausalLM"
-	Parameters    int64
 	Vocab         int
 	ContextTokens int      // longest sequence, prompt and output together
 	EOS           []uint32 // token IDs that end a sequence

@@ -3151,7 +3151,6 @@ type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	Param         string                 `protobuf:"bytes,43,opt,name=param,proto3" json:"param,omitempty"` // the invalid field of the request; may be empty
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3196,13 +3195,6 @@ func (x *ErrorResponse) GetReason() Reason {
 func (x *ErrorResponse) GetError() string {
 	if x != nil {
 		return x.Error
-	}
-	return ""
-}
-
-func (x *ErrorResponse) GetParam() string {
-	if x != nil {
-		return x.Param
 	}
 	return ""
 }
@@ -3588,11 +3580,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"f\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"P\n" +
 	"\rErrorResponse\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\x12\x14\n" +
-	"\x05param\x18+ \x01(\tR\x05param\"\x11\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x11\n" +
 	"\x0fListKeysRequest\"<\n" +
 	"\x10ListKeysResponse\x12(\n" +
 	"\x04keys\x18\x01 \x03(\v2\x14.troupe.v1.KeyStatusR\x04keys\"\xd0\x01\n" +

@@ -70,7 +70,6 @@ func (n *Node) nodeProps() *actor.Props {
 
 func (n *Node) replicasProps() *actor.Props {
 	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: n.fence, Strategy: n.strategy(),
-		Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
@@ -128,7 +127,6 @@ func (n *Node) routerProps() *actor.Props {
 		Node: n.cfg.Name, Members: n.currentMembers,
 		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
 		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: n.calls.Open, Tiers: n.tierPIDs(),
-		Log:      n.cfg.Log,
 		Adapters: n.catalogue.Reconcile, Cache: &n.stored, OnSynced: sync.OnceFunc(func() { close(n.routesKnown) }),
 	})
 }
@@ -152,7 +150,7 @@ func (n *Node) deploymentsProps() *actor.Props {
 func (n *Node) plannerProps() *actor.Props {
 	lease := leases{n.members}
 	return planner.Props(planner.Config{
-		Node: n.cfg.Name, Router: n.pid(routerID), Scale: n.scaleAtRevision, Log: n.cfg.Log,
+		Router: n.pid(routerID), Scale: n.scaleAtRevision, Log: n.cfg.Log,
 		IsLeader: func() bool { holder, _ := lease.Holder(planner.Role); return holder == n.cfg.Name },
 		Acquire:  func(ctx context.Context) error { _, err := lease.Acquire(ctx, planner.Role); return err },
 	})

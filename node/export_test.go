@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/model/session"
 	"troupe/control"
+	"troupe/engine/residency"
 	"troupe/messages"
 )
 
@@ -70,3 +71,9 @@ func (n *Node) MetricDescriptions() (all []string) {
 	}
 	return all
 }
+
+// MetricsAddr returns the address of the listener for scrapers; empty: there is none.
+func (n *Node) MetricsAddr() string { return n.metricsAddress }
+
+// Residency returns the models in the memory of each device, by the device's index.
+func (n *Node) Residency() []*residency.Store { return n.residency }

@@ -43,7 +43,6 @@ type Node struct {
 	cfg          Config
 	started      time.Time
 	system       *actor.ActorSystem
-	root         *actor.PID
 	dispatcher   *supervise.Dispatcher
 	registry     *tree.Registry
 	calls        *gateway.Calls
@@ -160,6 +159,9 @@ func (n *Node) openStore(ctx context.Context) error {
 	}
 	n.closers = append(n.closers, n.store.Close)
 	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "troupe_nats_events_dropped_total", Help: "Events not published because too many were queued.",
+	}, func() float64 { return float64(n.events.Dropped()) }))
 	n.mu.Lock()
 	n.diskEvents = n.events
 	n.mu.Unlock()
@@ -225,7 +227,6 @@ func (n *Node) startActors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.root = root
 	// Wait ends with the actor. The end of the process ends an actor that hangs.
 	n.closers = append(n.closers, func() { _ = n.system.Root.StopFuture(root).Wait() })
 	return nil
@@ -272,12 +273,6 @@ func (n *Node) NATSURL() string {
 
 // Member returns this node as the other nodes know it.
 func (n *Node) Member() *messages.Member { return n.members.Self() }
-
-// Registry returns the registry of the node's actors.
-func (n *Node) Registry() *tree.Registry { return n.registry }
-
-// Residency returns the models in the memory of each device, by the device's index.
-func (n *Node) Residency() []*residency.Store { return n.residency }
 
 // Ready waits until every deployment of the configuration is ready or stopped. It fails as soon as
 // one of them has failed.

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,10 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"troupe/gateway"
 	"troupe/gateway/web"
@@ -91,7 +88,7 @@ func (n *Node) openWeb() (err error) {
 // serve starts an HTTP server that answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
 	late.set(gateway.StartingHandler())
-	s := web.NewServer(limits, late, &n.overloadHandler, n.webLog())
+	s := web.NewServer(limits, late, &n.overloadHandler, newWebLog(n.cfg.Log))
 	n.servers = append(n.servers, s)
 	n.closers = append(n.closers, func() { _ = s.Close() })
 	l = n.withTLS(l)
@@ -149,23 +146,6 @@ func isLoopback(address string) bool {
 	at, err := netip.ParseAddrPort(address)
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
-
-// webLog returns the error log of net/http. Clients cause its lines, so it logs at level debug and
-// samples them.
-func (n *Node) webLog() *log.Logger {
-	seldom := n.cfg.Log.Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
-	return log.New(debugWriter{seldom}, "", 0)
-}
-
-type debugWriter struct{ zerolog.Logger }
-
-func (d debugWriter) Write(line []byte) (int, error) {
-	d.Debug().Msg(strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
-// MetricsAddr returns the address of the listener for scrapers; empty: there is none.
-func (n *Node) MetricsAddr() string { return n.metricsAddress }
 
 func listen(what, option, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)

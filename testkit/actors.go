@@ -60,7 +60,6 @@ type Peer struct {
 	mu     sync.Mutex
 	got    []proto.Message
 	answer func(proto.Message) proto.Message
-	sender *actor.PID // sender of the last message
 }
 
 // NewPeer starts a peer under a name. answer may be nil, and may return nil.
@@ -81,7 +80,7 @@ func (p *Peer) receive(ctx actor.Context) {
 	case actor.SystemMessage, actor.AutoReceiveMessage:
 	case proto.Message:
 		p.mu.Lock()
-		p.got, p.sender = append(p.got, m), ctx.Sender()
+		p.got = append(p.got, m)
 		answer := p.answer
 		p.mu.Unlock()
 		if answer == nil {
@@ -101,13 +100,6 @@ func (p *Peer) System() *actor.ActorSystem { return p.sys }
 
 // Stop stops the peer; its watchers are notified.
 func (p *Peer) Stop() { _ = p.sys.Root.StopFuture(p.PID).Wait() }
-
-// Sender returns the sender of the last message.
-func (p *Peer) Sender() *actor.PID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sender
-}
 
 // Got returns all messages of a type that a peer has received.
 func Got[T proto.Message](p *Peer) []T {

@@ -17,7 +17,6 @@ const Role = "planner"
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node string // name of this node
 	// IsLeader reports whether this node holds the lease. It must not block.
 	IsLeader func() bool
 	// Acquire takes the lease if it is free.

@@ -73,7 +73,7 @@ func (s *stage) play(t *testing.T) {
 	router := testkit.NewPeer(t, sys, "router", s.table)
 	s.crash = &testkit.Crash{On: "*messages.ClusterView", After: 20, Times: 1}
 	testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
-		Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
+		Router: router.PID, Scale: s.scale, Log: zerolog.Nop(),
 		IsLeader: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 		Acquire:  func(context.Context) error { s.set(func() { s.leads = true }); return nil },
 	}), s.crash.Middleware)
@@ -116,7 +116,7 @@ func TestOnlyLeaderDecides(t *testing.T) {
 		router := testkit.NewPeer(t, sys, "router", s.table)
 		asked := 0
 		testkit.Spawn(t, sys, "planner", supervise.Strategy(nil), planner.Props(planner.Config{
-			Node: "a", Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), IsLeader: func() bool { return false },
+			Router: router.PID, Scale: s.scale, Log: zerolog.Nop(), IsLeader: func() bool { return false },
 			Acquire: func(context.Context) error { asked++; return fmt.Errorf("b holds it") },
 		}))
 		s.after(t, time.Minute)

@@ -108,9 +108,6 @@ func (l *Link) subscribe() {
 	})
 }
 
-// Cluster returns protoactor's view of the cluster.
-func (l *Link) Cluster() *cluster.Cluster { return l.cluster }
-
 // SetMembers sets the addresses of the live members. For a member that has left, its connections
 // end, its watchers receive Terminated, and requests to it fail.
 func (l *Link) SetMembers(addresses []string) {

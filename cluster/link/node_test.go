@@ -177,7 +177,7 @@ func startBehindProxy(t testing.TB) (*node, *proxy) {
 	}
 	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
 	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
-	p.target = n.link.Cluster().Config.RemoteConfig.Address
+	p.target = n.link.OwnAddress
 	p.wg.Go(p.serve)
 	t.Cleanup(func() { _ = l.Close(); p.resume(); p.cut(); p.wg.Wait() })
 	return n, p

@@ -41,13 +41,12 @@ type bucketClient struct {
 func openBucket(
 	ctx context.Context,
 	js jetstream.JetStream,
-	replicas int,
 	seen uint64,
 	log zerolog.Logger,
 ) (*bucketClient, error) {
 	stream, err := bucket.Open(ctx, js, bucket.Config{
 		Name: Bucket, Description: "Members of a Troupe cluster, and their leases",
-		Replicas: replicas, Republish: republishPrefix,
+		Republish: republishPrefix,
 		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
 		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+termGap), Log: log,
 	})

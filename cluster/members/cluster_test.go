@@ -23,12 +23,12 @@ func TestJoin(t *testing.T) {
 	}
 	b := s.join("b")
 	b.until("both are known", func() bool { return b.knows("a", "b") })
-	got, ok := b.MemberAt("a:1")
+	got, ok := memberAt(b.Members, "a:1")
 	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
 		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
 		t.Errorf("member a in the view of b: %v", got)
 	}
-	if _, ok := b.MemberAt("c:1"); ok {
+	if _, ok := memberAt(b.Members, "c:1"); ok {
 		t.Error("a member at c:1 was found")
 	}
 	if err := a.Join(t.Context(), "a:1"); err == nil {
@@ -38,7 +38,7 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until("a is leaving", func() bool {
-		m, _ := b.MemberAt("a:1")
+		m, _ := memberAt(b.Members, "a:1")
 		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 	})
 }
@@ -112,7 +112,7 @@ func TestLeave(t *testing.T) {
 	if err := n[0].Join(t.Context(), "a:2"); err != nil {
 		t.Fatal(err)
 	}
-	n[1].until("a is back", func() bool { _, ok := n[1].MemberAt("a:2"); return ok })
+	n[1].until("a is back", func() bool { _, ok := memberAt(n[1].Members, "a:2"); return ok })
 }
 
 // TestStalledNodeIsFenced stops a node's renewals, as SIGSTOP would, until the others declare it
@@ -147,7 +147,10 @@ func TestStalledNodeIsFenced(t *testing.T) {
 	if got, ok, err := a.Acquire(t.Context(), "planner"); ok || err != nil {
 		t.Errorf("a acquired b's lease: %d, %v", got, err)
 	}
-	b.until("a is back", func() bool { m, ok := b.MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() })
+	b.until("a is back", func() bool {
+		m, ok := memberAt(b.Members, "a:1")
+		return ok && m.GetId() == a.Self().GetId()
+	})
 	if b.received(left("c")) || a.received(left("c")) || a.received(left("b")) {
 		t.Error("a node that stalled must not declare others dead")
 	}
@@ -180,7 +183,7 @@ func TestRestartTakesOverName(t *testing.T) {
 	}
 	n[1].until(
 		"the new a is known",
-		func() bool { m, ok := n[1].MemberAt("a:1"); return ok && m.GetId() == a.Self().GetId() },
+		func() bool { m, ok := memberAt(n[1].Members, "a:1"); return ok && m.GetId() == a.Self().GetId() },
 	)
 	n[1].until("the old a has left", func() bool {
 		return n[1].received(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })

@@ -23,7 +23,6 @@ type Config struct {
 	RenewEvery time.Duration // interval between renewals; default 300 ms
 	SilentFor  time.Duration // time without a renewal after which a member is dead; default 1.2 s
 	Grace      time.Duration // time after a lost connection or a stall in which no member is suspected; default 2.4 s
-	Replicas   int           // number of replicas of the bucket; see bucket.Config
 	// SeenTerm is the highest term known before the start. TermLimit is above all terms ever given.
 	SeenTerm, TermLimit uint64
 	// OnEvent is called with kind "members.lost" when the bucket was deleted, and with

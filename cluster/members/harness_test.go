@@ -190,3 +190,13 @@ func left(name string) func(Change) bool {
 		return slices.ContainsFunc(c.Left, func(m *messages.Member) bool { return m.GetName() == name })
 	}
 }
+
+// memberAt returns the live member with an address.
+func memberAt(m *Members, address string) (*messages.Member, bool) {
+	all := m.Live()
+	i := slices.IndexFunc(all, func(one *messages.Member) bool { return one.GetAddress() == address })
+	if i < 0 {
+		return nil, false
+	}
+	return all[i], true
+}

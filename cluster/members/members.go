@@ -57,7 +57,7 @@ type subscriber struct{ notify func(Change) }
 // natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	kv, err := openBucket(ctx, js, cfg.Replicas, cfg.TermLimit, cfg.Log)
+	kv, err := openBucket(ctx, js, cfg.TermLimit, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -141,16 +141,6 @@ func (m *Members) RenewalsFailingSince() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.health.renewalsFailingSince(time.Now())
-}
-
-// MemberAt returns the live member with an address.
-func (m *Members) MemberAt(address string) (*messages.Member, bool) {
-	all := m.Live()
-	i := slices.IndexFunc(all, func(one *messages.Member) bool { return one.GetAddress() == address })
-	if i < 0 {
-		return nil, false
-	}
-	return all[i], true
 }
 
 // Subscribe calls f at once with the current state, and then for every change. Calls are made one

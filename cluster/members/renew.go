@@ -240,7 +240,7 @@ func (m *Members) recreateBucket(failure error) {
 	m.mu.Unlock()
 	ctx, cancel := m.requestContext()
 	defer cancel()
-	if _, err := openBucket(ctx, m.kv.js, m.cfg.Replicas, highest, m.cfg.Log); err == nil {
+	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.stale = true
 		m.mu.Unlock()

@@ -46,7 +46,7 @@ func startEmbedded(ctx context.Context, cfg natsd.Config) (*embedded, error) {
 	if e.js, err = jetstream.New(e.conn); err != nil {
 		return nil, err
 	}
-	config := Config{Name: cfg.Name, Instance: cfg.Name, Replicas: e.server.Replicas()}
+	config := Config{Name: cfg.Name, Instance: cfg.Name}
 	if e.Members, err = Open(ctx, e.js, config); err != nil {
 		return nil, err
 	}

@@ -87,15 +87,6 @@ func (cfg *Config) routes() ([]*url.URL, error) {
 	return routes, nil
 }
 
-// Replicas returns the number of servers that keep each value: 3 if the cluster has as many, else
-// 1, since two copies cannot elect a leader once one is lost.
-func (s *Server) Replicas() int {
-	if s.cluster.servers >= 3 {
-		return 3
-	}
-	return 1
-}
-
 // Peers returns the number of other servers of the cluster that are connected.
 func (s *Server) Peers() int {
 	routes, err := s.nats.current().Routez(nil)

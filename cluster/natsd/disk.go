@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"golang.org/x/sys/unix"
-
-	"troupe/core/units"
 )
 
 const (
@@ -166,5 +164,3 @@ func FreeBytes(folder string) (int64, error) {
 	}
 	return int64(fs.Bavail) * int64(fs.Bsize), nil
 }
-
-func formatBytes(n int64) string { return units.FormatBytes(n) }

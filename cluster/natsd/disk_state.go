@@ -3,6 +3,8 @@ package natsd
 import (
 	"fmt"
 	"time"
+
+	"troupe/core/units"
 )
 
 // DiskState is the state of the store's disk.
@@ -27,7 +29,7 @@ type Disk struct {
 func (d Disk) String() string {
 	missing := max(0, d.Needed-d.Free)
 	space := fmt.Sprintf("data folder %s has %s free and needs %s: %s missing",
-		d.Folder, formatBytes(d.Free), formatBytes(d.Needed), formatBytes(missing))
+		d.Folder, units.FormatBytes(d.Free), units.FormatBytes(d.Needed), units.FormatBytes(missing))
 	switch {
 	case d.State == DiskStopped && missing > 0:
 		return space + "; the store takes no changes until there is space"
@@ -36,7 +38,7 @@ func (d Disk) String() string {
 	case d.State == DiskLow:
 		return space
 	}
-	return fmt.Sprintf("data folder %s has %s free, and the store takes changes", d.Folder, formatBytes(d.Free))
+	return fmt.Sprintf("data folder %s has %s free, and the store takes changes", d.Folder, units.FormatBytes(d.Free))
 }
 
 // next returns the current state of the disk, and reports whether the server should be restarted. A

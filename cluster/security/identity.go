@@ -94,12 +94,9 @@ func (i *Identity) server(node bool) *tls.Config {
 	return cfg
 }
 
-// Client returns the configuration of a client. The server must present a certificate of the CA for
-// the dialled host. The configuration uses the CAs at the time of the call.
-func (i *Identity) Client() *tls.Config { return i.ClientOf(nil) }
-
-// ClientOf is Client for one connection, which is closed when the server's certificate is no longer
-// trusted.
+// ClientOf returns the configuration of a client. The server must present a certificate of the CA for
+// the dialled host. The configuration uses the CAs at the time of the call. conn, if not nil, is
+// closed when the server's certificate is no longer trusted.
 func (i *Identity) ClientOf(conn net.Conn) *tls.Config {
 	return i.client(func() net.Conn { return conn })
 }

@@ -123,35 +123,38 @@ func TestMutual(t *testing.T) {
 		host           string
 		client_, serv  string // parts of the error texts; empty means no error
 	}{
-		"one CA":         {a.Server(), b.Client(), "localhost", "", ""},
-		"by address":     {a.Server(), b.Client(), "127.0.0.1", "", ""},
+		"one CA":         {a.Server(), b.ClientOf(nil), "localhost", "", ""},
+		"by address":     {a.Server(), b.ClientOf(nil), "127.0.0.1", "", ""},
 		"one for both":   {a.Peer(), b.Peer(), "a", "", ""},
-		"node to node":   {a.Node(), b.Client(), "localhost", "", ""},
-		"client to NATS": {a.Server(), guest.Client(), "localhost", "", ""},
+		"node to node":   {a.Node(), b.ClientOf(nil), "localhost", "", ""},
+		"client to NATS": {a.Server(), guest.ClientOf(nil), "localhost", "", ""},
 		"client to node": {
-			a.Node(), guest.Client(), "localhost", "bad certificate",
+			a.Node(), guest.ClientOf(nil), "localhost", "bad certificate",
 			"the certificate of guest is a client certificate",
 		},
 		"client to a route": {
-			a.Peer(), guest.Client(), "localhost", "bad certificate",
+			a.Peer(), guest.ClientOf(nil), "localhost", "bad certificate",
 			"the certificate of guest is a client certificate",
 		},
 		"another host": {
-			a.Server(), b.Client(), "b", "certificate is valid for a, localhost, not b", "bad certificate",
+			a.Server(), b.ClientOf(nil), "b", "certificate is valid for a, localhost, not b", "bad certificate",
 		},
 		"no certificate": {
-			a.Server(), &tls.Config{RootCAs: b.Client().RootCAs}, "a", "certificate required",
+			a.Server(), &tls.Config{RootCAs: b.ClientOf(nil).RootCAs}, "a", "certificate required",
 			"didn't provide a certificate",
 		},
 		"client of elsewhere": {
 			a.Server(),
-			&tls.Config{RootCAs: b.Client().RootCAs, GetClientCertificate: other.Client().GetClientCertificate}, "a",
+			&tls.Config{
+				RootCAs:              b.ClientOf(nil).RootCAs,
+				GetClientCertificate: other.ClientOf(nil).GetClientCertificate,
+			}, "a",
 			"tls: ", "unknown authority",
 		},
-		"server of elsewhere": {other.Server(), b.Client(), "b", "unknown authority", "bad certificate"},
+		"server of elsewhere": {other.Server(), b.ClientOf(nil), "b", "unknown authority", "bad certificate"},
 		"TLS 1.2": {
-			a.Server(), &tls.Config{MaxVersion: tls.VersionTLS12, RootCAs: b.Client().RootCAs}, "a", "protocol version",
-			"unsupported versions",
+			a.Server(), &tls.Config{MaxVersion: tls.VersionTLS12, RootCAs: b.ClientOf(nil).RootCAs}, "a",
+			"protocol version", "unsupported versions",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +181,7 @@ func TestRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, client := a.Server(), load(t, dir, "b").Client()
+	server, client := a.Server(), load(t, dir, "b").ClientOf(nil)
 	serial := func() string {
 		t.Helper()
 		seen, clientErr, serverErr := meet(t, server, client, "a")
@@ -300,7 +303,7 @@ func TestHTTPS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &tls.Config{RootCAs: load(t, dir, "a").Client().RootCAs, NextProtos: []string{"h2"}}
+	client := &tls.Config{RootCAs: load(t, dir, "a").ClientOf(nil).RootCAs, NextProtos: []string{"h2"}}
 	if seen, c, s := meet(t, server, client, "localhost"); c != nil || s != nil || seen.Subject.CommonName != "a" {
 		t.Errorf("%v, %v", c, s)
 	}

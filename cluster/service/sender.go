@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"encoding/json"
 
 	"github.com/nats-io/nats.go"
@@ -17,7 +16,6 @@ const Unknown = "unknown"
 
 // Sender identifies the client of a request, as far as it is known.
 type Sender struct {
-	Subject string // of the request
 	Account string // "" if unknown
 	User    string // name or nkey; only if the import has share: true
 }
@@ -38,7 +36,7 @@ func (s Sender) Name() string {
 // subject below _R_. A leaf node's server, or one without that check, could forge it, so the
 // operator must enable trust. Two headers are a forgery.
 func senderOf(msg *nats.Msg, trusted bool) Sender {
-	s := Sender{Subject: msg.Subject}
+	var s Sender
 	values := msg.Header.Values(requestInfo)
 	if !trusted || !reply.AcrossAccounts(msg.Reply) || len(values) != 1 {
 		return s
@@ -50,19 +48,5 @@ func senderOf(msg *nats.Msg, trusted bool) Sender {
 	if json.Unmarshal([]byte(values[0]), &info) == nil {
 		s.Account, s.User = info.Account, info.User
 	}
-	return s
-}
-
-type senderKey struct{}
-
-// WithSender returns a context that carries the sender of a request.
-func WithSender(ctx context.Context, s Sender) context.Context {
-	return context.WithValue(ctx, senderKey{}, s)
-}
-
-// SenderOf returns the sender that a context carries. It is empty for requests that did not arrive
-// over NATS.
-func SenderOf(ctx context.Context) Sender {
-	s, _ := ctx.Value(senderKey{}).(Sender)
 	return s
 }

@@ -44,7 +44,7 @@ func open(t *testing.T) (s *Store, restart func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(t.Context(), js, Config{Replicas: server.Replicas(), Log: zerolog.New(os.Stderr)}); err != nil {
+	if s, err = Open(t.Context(), js, Config{Log: zerolog.New(os.Stderr)}); err != nil {
 		t.Fatal(err)
 	}
 	return s, func() { server.Stop(); start() }

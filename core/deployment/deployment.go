@@ -96,7 +96,7 @@ func (d *Deployment) onRemove(now time.Time) {
 
 func (d *Deployment) onStaleTerm(e StaleTerm) {
 	d.shift(outdated)
-	d.emit(FencedOff{e.Detail})
+	d.emit(FencedOff(e))
 }
 
 func (d *Deployment) onInspected(e Inspected, now time.Time) {

@@ -98,17 +98,6 @@ func (e *RemoteFetcher) MarkAvailable(blocks []uint64, now time.Time) {
 	}
 }
 
-// State returns the state of a block: Resident at another holder, Arriving from there, or Absent.
-func (e *RemoteFetcher) State(block uint64) State {
-	switch {
-	case e.arriving[block] > 0:
-		return Arriving
-	case e.known[0][block] || e.known[1][block]:
-		return Resident
-	}
-	return Absent
-}
-
 // Start queues a fetch and returns the fetches to start now. It returns an error if too many
 // fetches wait. It ignores a fetch whose ID is already known.
 func (e *RemoteFetcher) Start(f Fetch) ([]Fetch, error) {

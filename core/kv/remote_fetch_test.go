@@ -166,3 +166,14 @@ func TestRemoteFetcherHolderStats(t *testing.T) {
 		t.Errorf("%v", bounds)
 	}
 }
+
+// State returns the state of a block: Resident at another holder, Arriving from there, or Absent.
+func (e *RemoteFetcher) State(block uint64) State {
+	switch {
+	case e.arriving[block] > 0:
+		return Arriving
+	case e.known[0][block] || e.known[1][block]:
+		return Resident
+	}
+	return Absent
+}

@@ -66,7 +66,7 @@ func (t *Tier) SelectSlabDemotions() (all []Demotion) {
 		}
 		slices.SortFunc(due, func(a, b *slot) int { return cmp.Compare(a.lastUse, b.lastUse) })
 		for _, s := range due {
-			all = append(all, t.demote(s.hash, "its slab was the coldest and blocks of another size need it"))
+			all = append(all, t.demote(s.hash))
 		}
 	}
 	return all

@@ -1,16 +1,14 @@
 package kv
 
 import (
-	"fmt"
 	"slices"
 )
 
-// Demotion is a block selected to leave a tier, and the reason.
+// Demotion is a block selected to leave a tier.
 type Demotion struct {
 	Hash Hash
 	Slot int32
 	Size int // bytes
-	Why  string
 }
 
 // Tick advances the step count. Call it at the end of each step.
@@ -29,17 +27,16 @@ func (t *Tier) SelectDemotions() (all []Demotion) {
 				break
 			}
 			_, s := t.at(t.byHash[h])
-			idle := t.step - s.usedStep
-			if idle < t.limits.IdleSteps {
+			if t.step-s.usedStep < t.limits.IdleSteps {
 				break
 			}
-			all = append(all, t.demote(h, fmt.Sprintf("idle for %d steps of %d", idle, t.limits.IdleSteps)))
+			all = append(all, t.demote(h))
 		}
 	}
 	for _, z := range classes {
-		most, room := t.limitsOf(z)
+		most := t.maxTaken(z)
 		if z.taken-z.leaving > most && t.reassignTo(z) {
-			most, room = t.limitsOf(z)
+			most = t.maxTaken(z)
 		}
 		for t.leaving < t.maxLeaving(z) && z.taken-z.leaving > most {
 			h, ok := z.policy.Victim(t.replaceable)
@@ -50,18 +47,15 @@ func (t *Tier) SelectDemotions() (all []Demotion) {
 			if !ok {
 				break
 			}
-			why := fmt.Sprintf("%d of %d slots are taken, which is above %.0f %%",
-				z.taken, room, 100*t.limits.Watermark)
-			all = append(all, t.demote(h, why))
+			all = append(all, t.demote(h))
 		}
 	}
 	return all
 }
 
-// limitsOf returns how many blocks of a size the watermark allows, and how many fit.
-func (t *Tier) limitsOf(z *sizeClass) (most, room int) {
-	room = t.capacityFor(z)
-	return int(t.limits.Watermark * float64(room)), room
+// maxTaken returns the number of blocks of a size that the watermark allows.
+func (t *Tier) maxTaken(z *sizeClass) int {
+	return int(t.limits.Watermark * float64(t.capacityFor(z)))
 }
 
 // canDemote reports whether blocks of a size can move to the tier below.
@@ -78,7 +72,7 @@ func (t *Tier) maxLeaving(z *sizeClass) int {
 	return max(1, t.limits.Slabs.Count*t.limits.Slabs.Fit(z.bytes)/16)
 }
 
-func (t *Tier) demote(h Hash, why string) Demotion {
+func (t *Tier) demote(h Hash) Demotion {
 	slot := t.byHash[h]
 	in, s := t.at(slot)
 	s.state = Leaving
@@ -87,7 +81,7 @@ func (t *Tier) demote(h Hash, why string) Demotion {
 	in.class.leaving++
 	in.class.policy.Remove(h)
 	in.class.recent.remove(h)
-	return Demotion{h, slot, in.class.bytes, why}
+	return Demotion{h, slot, in.class.bytes}
 }
 
 // DemotionDone ends the copy of a demoted block. If gone is true, the block was stored below or is

@@ -89,27 +89,3 @@ type Table struct {
 	*Layout
 	Pages []uint32
 }
-
-// Span is the part of a matrix within one page.
-type Span struct {
-	Page   uint32
-	Offset int64 // in the page
-	Bytes  int64
-}
-
-// Spans returns the location of a matrix on the device, in order. It returns nil if the adapter
-// does not have that matrix.
-func (t Table) Spans(m Matrix) []Span {
-	e, ok := t.Find(m)
-	if !ok {
-		return nil
-	}
-	var spans []Span
-	for at, end := e.Offset, e.Offset+e.Bytes; at < end; {
-		in := at % hbm.PageBytes
-		n := min(hbm.PageBytes-in, end-at)
-		spans = append(spans, Span{t.Pages[at/hbm.PageBytes], in, n})
-		at += n
-	}
-	return spans
-}

@@ -265,19 +265,20 @@ func TestLayoutInPages(t *testing.T) {
 	l.Add(qa, 40)
 	l.Add(qb, 2*hbm.PageBytes)
 	l.Add(down, 8)
-	table := Table{&l, []uint32{9, 4, 7}}
 	if l.Pages() != 3 || l.Bytes() != 48+2*hbm.PageBytes+16 {
 		t.Errorf("%d pages, %d bytes", l.Pages(), l.Bytes())
 	}
-	for m, want := range map[Matrix][]Span{
-		qa:        {{9, 0, 40}},
-		qb:        {{9, 48, hbm.PageBytes - 48}, {4, 0, hbm.PageBytes}, {7, 0, 48}},
-		down:      {{7, 48, 8}},
-		{1, Q, A}: nil,
+	for m, want := range map[Matrix]Extent{
+		qa:   {0, 40},
+		qb:   {48, 2 * hbm.PageBytes},
+		down: {48 + 2*hbm.PageBytes, 8},
 	} {
-		if got := table.Spans(m); !slices.Equal(got, want) {
+		if got, ok := l.Find(m); !ok || got != want {
 			t.Errorf("%v is at %v, want %v", m, got, want)
 		}
+	}
+	if at, ok := l.Find(Matrix{1, Q, A}); ok {
+		t.Errorf("a missing matrix is at %v", at)
 	}
 }
 

@@ -66,9 +66,6 @@ func New(places int) *Ledger {
 	return &Ledger{places: places, clients: make(map[string]*client), peers: make(map[string]uint64)}
 }
 
-// InFlight returns the number of requests in flight at this gateway.
-func (l *Ledger) InFlight() int { return l.inFlight }
-
 // lookup returns the client with refilled buckets.
 func (l *Ledger) lookup(now time.Time, who Client) *client {
 	c := l.clients[who.Name]

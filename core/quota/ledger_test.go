@@ -39,8 +39,8 @@ func TestClientGetsHalfOfFreePlaces(t *testing.T) {
 	for range 8 {
 		l.Leave(epoch, "a", 0, 0, 0)
 	}
-	if _, kept := l.clients["a"]; kept || l.InFlight() != 8 {
-		t.Errorf("kept %v, %d in flight", kept, l.InFlight())
+	if _, kept := l.clients["a"]; kept || l.inFlight != 8 {
+		t.Errorf("kept %v, %d in flight", kept, l.inFlight)
 	}
 }
 
@@ -272,8 +272,8 @@ func TestLedgerInvariants(t *testing.T) {
 			ledgers[o.at].Leave(now, clients[o.client].Name, o.reserved, 0, 0)
 		}
 		for node, l := range ledgers {
-			if l.InFlight() != 0 || l.clients["address"] != nil {
-				t.Fatalf("conservation: %s has %d requests in flight at the end, %v", node, l.InFlight(),
+			if l.inFlight != 0 || l.clients["address"] != nil {
+				t.Fatalf("conservation: %s has %d requests in flight at the end, %v", node, l.inFlight,
 					l.clients["address"])
 			}
 			for _, u := range l.Usage(now) {

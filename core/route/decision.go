@@ -11,7 +11,6 @@ const maxCandidates = 16
 // Decision is the result of routing a request. It is compact, so that a few hundred can be kept,
 // and formats its text on demand.
 type Decision struct {
-	ID         string // of the request
 	Tokens     int    // of its prompt
 	Adapter    string // that it needs; empty: none
 	Name       string // of the chosen replica; empty: refused

@@ -43,6 +43,3 @@ func (f *DeltaStream) Apply(incarnation, sequence uint64, snapshot bool) DeltaVe
 
 // Synced reports whether a snapshot of the newest incarnation was applied.
 func (f *DeltaStream) Synced() bool { return f.synced }
-
-// Incarnation returns the newest incarnation seen.
-func (f *DeltaStream) Incarnation() uint64 { return f.incarnation }

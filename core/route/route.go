@@ -147,16 +147,13 @@ func (t *Routes) HasRevision(revision string) bool {
 	return slices.ContainsFunc(t.slots, func(s slot) bool { return s.used && s.Revision == revision })
 }
 
-// Replicas returns the number of replicas.
-func (t *Routes) Replicas() int { return len(t.byName) }
-
 // Route chooses the replica with the lowest cost (see the package's comment) and counts the request
 // as sent there. A hash of request and replica breaks ties, so that they spread evenly and every
 // router decides the same.
 func (t *Routes) Route(r Request) Decision {
 	fair := t.exclude(r)
 	t.index.match(r.Hashes, t.live, t.depth)
-	d, id := Decision{ID: r.ID, Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
+	d, id := Decision{Tokens: r.Tokens, Adapter: r.Adapter}, hashOf(r.ID)
 	best := t.best[:0]
 	for i := range t.slots {
 		s := &t.slots[i]

@@ -1,38 +1,9 @@
 package sample
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 )
-
-// Validate returns an error that names the first parameter out of range.
-func (p Params) Validate() error {
-	for _, c := range []struct {
-		ok   bool
-		text string
-	}{
-		{p.Temperature >= 0 && finite(p.Temperature), "temperature must be 0 or more"},
-		{p.TopP >= 0 && p.TopP <= 1, "top_p must be between 0 and 1"},
-		{p.TopK >= 0, "top_k must be 0 or more"},
-		{p.MinP >= 0 && p.MinP <= 1, "min_p must be between 0 and 1"},
-		{p.RepetitionPenalty >= 0 && finite(p.RepetitionPenalty), "repetition_penalty must be 0 (off) or more"},
-		{finite(p.PresencePenalty), "presence_penalty must be a number"},
-		{finite(p.FrequencyPenalty), "frequency_penalty must be a number"},
-		{p.TopLogprobs >= 0, "top_logprobs must be 0 or more"},
-	} {
-		if !c.ok {
-			return errors.New(c.text)
-		}
-	}
-	for t, bias := range p.LogitBias {
-		if !finite(bias) {
-			return fmt.Errorf("logit_bias of token %d must be a number", t)
-		}
-	}
-	return nil
-}
 
 var negInf = float32(math.Inf(-1))
 

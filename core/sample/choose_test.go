@@ -218,21 +218,3 @@ func TestLogprobsOfNonFiniteLogits(t *testing.T) {
 		}
 	}
 }
-
-func TestValidate(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, bad := range []Params{
-		{Temperature: -1}, {Temperature: nan}, {TopP: 2}, {TopK: -1}, {MinP: -0.1}, {RepetitionPenalty: -1},
-		{PresencePenalty: nan},
-		{Temperature: inf}, {TopP: nan}, {MinP: nan}, {RepetitionPenalty: inf}, {FrequencyPenalty: inf},
-		{TopLogprobs: -1},
-		{LogitBias: map[uint32]float32{3: nan}},
-	} {
-		if bad.Validate() == nil {
-			t.Errorf("Validate accepts %+v", bad)
-		}
-	}
-	if err := (Params{Temperature: 1, TopP: 0.9}).Validate(); err != nil {
-		t.Error(err)
-	}
-}

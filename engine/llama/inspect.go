@@ -62,14 +62,11 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 		m.tiedHead = &head
 	}
 	m.info = engine.ModelInfo{
-		Architecture: c.Architecture, Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
+		Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
 		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
 		RankBytes:   c.rankBytes(matrices),
 		StreamBytes: device.StreamBytes,
-	}
-	for _, t := range tensors {
-		m.info.Parameters += t.source.Elements()
 	}
 	return m, nil
 }

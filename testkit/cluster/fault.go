@@ -29,9 +29,8 @@ const (
 )
 
 const (
-	slowDelay    = 100 * time.Millisecond
-	lossShare    = 0.05
-	startTimeout = 30 * time.Second
+	slowDelay = 100 * time.Millisecond
+	lossShare = 0.05
 )
 
 // Fault is a fault to inject.

@@ -46,8 +46,10 @@ func (g *group) view() leadership.View {
 			v.Deployments[name] = leadership.Seen{Stored: g.stored[name] != nil, Leased: true}
 		}
 	}
-	for _, name := range g.leaderships.Names() { // also those that still run
-		v.Deployments[name] = v.Deployments[name]
+	for _, name := range g.leaderships.Names() {
+		if _, ok := v.Deployments[name]; !ok { // it was deleted and still runs
+			v.Deployments[name] = leadership.Seen{}
+		}
 	}
 	for name, seen := range v.Deployments {
 		seen.Lease = g.lease(name)

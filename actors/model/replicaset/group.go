@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
@@ -25,7 +24,6 @@ type Config struct {
 	GPU      func(gpu string) *actor.PID
 	Fence    *Fence
 	Strategy actor.SupervisorStrategy
-	Log      zerolog.Logger
 }
 
 // Props returns the props of the group that supervises a node's replicas.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
@@ -29,7 +28,6 @@ type Config struct {
 	// Adapters returns the messages to send to a replica of a model that reports these adapters;
 	// nil: none.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
-	Log      zerolog.Logger
 }
 
 // Props returns the props of a router.

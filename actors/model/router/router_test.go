@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/router"
@@ -60,7 +59,7 @@ func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
-		Sessions: func() int { return 3 }, Log: zerolog.Nop(),
+		Sessions: func() int { return 3 },
 		Adapters: w.adapters, Cache: n.cache,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), append(mw, w.dropMiddleware(name))...)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/router"
@@ -60,8 +59,8 @@ func (w *testCluster) startEmpty(name string, informed func()) *node {
 	n := &node{name: name, cache: &router.DeploymentCache{}}
 	n.PID = testkit.Spawn(w.t, w.sys, name, supervise.Strategy(nil), router.Props(router.Config{
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
-		Sessions: func() int { return 0 }, Log: zerolog.Nop(),
-		Cache: n.cache, OnSynced: informed,
+		Sessions: func() int { return 0 },
+		Cache:    n.cache, OnSynced: informed,
 		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
 	}), w.dropMiddleware(name))
 	return n
