@@ -68,7 +68,7 @@ func TestHTTPSWithAPIKeys(t *testing.T) {
 	}
 	client := &http.Client{
 		Transport: &http.Transport{
-			TLSClientConfig:   &tls.Config{RootCAs: identity.Client().RootCAs},
+			TLSClientConfig:   &tls.Config{RootCAs: identity.ClientOf(nil).RootCAs},
 			ForceAttemptHTTP2: true,
 		},
 	}

@@ -7,8 +7,6 @@ import (
 
 var negInf = float32(math.Inf(-1))
 
-func finite(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
-
 // Choose chooses the token at a position of a sequence. Prompt and output matter only for
 // penalties. Choose does not change logits.
 //
