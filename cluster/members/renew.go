@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -230,6 +231,12 @@ func (m *Members) recreateBucket(failure error) {
 	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
 		return
 	}
+	ctx, cancel := m.requestContext()
+	defer cancel()
+	// A bucket without a majority does not respond either.
+	if _, err := m.kv.js.Stream(ctx, bucket.Stream(Bucket)); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return
+	}
 	if m.markBucketLost() {
 		detail := "the bucket " + Bucket + " was deleted; creating it again"
 		m.cfg.Log.Error().Msg(detail)
@@ -238,8 +245,6 @@ func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
 	highest := m.highestTerm
 	m.mu.Unlock()
-	ctx, cancel := m.requestContext()
-	defer cancel()
 	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.stale = true
