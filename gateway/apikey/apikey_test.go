@@ -70,7 +70,7 @@ keys:
 }
 
 // TestKeyFileReload checks that added keys are valid and removed ones invalid from the next request
-// on, and that an invalid file changes nothing.
+// on, the last one included, and that an invalid file changes nothing.
 func TestKeyFileReload(t *testing.T) {
 	log := &bytes.Buffer{}
 	path := writeKeyFile(t, "keys: [{name: alice, key: "+alice+"}]")
@@ -91,7 +91,15 @@ func TestKeyFileReload(t *testing.T) {
 	if got := known(); got != "false true" {
 		t.Errorf("after an invalid file: %s", got)
 	}
-	if n := strings.Count(log.String(), "changed API keys rejected"); n != 1 {
+	replaceFile(t, path, "")
+	if got := known(); got != "false true" {
+		t.Errorf("after a truncated file: %s", got)
+	}
+	replaceFile(t, path, "keys: []")
+	if got := known(); got != "false false" {
+		t.Errorf("after the last key was removed: %s", got)
+	}
+	if n := strings.Count(log.String(), "changed API keys rejected"); n != 2 {
 		t.Errorf("reported %d times:\n%s", n, log)
 	}
 	if strings.Contains(log.String(), "secret") {

@@ -48,15 +48,20 @@ type Keys struct{ file *reload.Value[[]Key] }
 
 // Open reads a key file. Later changes of the file take effect automatically.
 func Open(file string, log zerolog.Logger) (*Keys, error) {
+	opened := false
 	read := func() ([]Key, error) {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, err
 		}
 		keys, err := parse(content)
+		if err == nil && len(keys) == 0 && !opened {
+			err = errNoKeys // later, an empty list revokes the last key
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		opened = true
 		log.Info().Str("file", file).Int("keys", len(keys)).Msg("API keys loaded")
 		return keys, nil
 	}

@@ -34,8 +34,10 @@ type entry struct {
 	Limits      Limits  `yaml:"limits"`
 }
 
-// parse parses the content of a key file. Its errors name positions but never quote the content,
-// which may be a key.
+var errNoKeys = errors.New(`it has no keys; create one with "troupe keys new"`)
+
+// parse parses the content of a key file. The list of keys may be empty, but not absent. Errors name
+// positions but never quote the content, which may be a key.
 func parse(content []byte) ([]Key, error) {
 	var f struct {
 		Keys []entry `yaml:"keys"`
@@ -44,8 +46,8 @@ func parse(content []byte) ([]Key, error) {
 		!errors.Is(err, io.EOF) {
 		return nil, syntaxError(err)
 	}
-	if len(f.Keys) == 0 {
-		return nil, errors.New(`it has no keys; create one with "troupe keys new"`)
+	if f.Keys == nil {
+		return nil, errNoKeys
 	}
 	keys, names, sums := make([]Key, len(f.Keys)), map[string]int{}, map[[sha256.Size]byte]int{}
 	for i, e := range f.Keys {
