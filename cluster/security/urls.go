@@ -21,7 +21,7 @@ func WithoutSecrets(urls string) string {
 		u, err := url.Parse(one)
 		switch {
 		case err != nil:
-			all[i] = hidden // it may be anything
+			all[i] = hidden // an invalid URL may contain a secret anywhere
 		case u.User == nil:
 		default:
 			if _, named := u.User.Password(); named {
