@@ -93,7 +93,7 @@ type (
 
 func (p *pool) Receive(ctx actor.Context) {
 	if p.ending {
-		return // a slot spawned now would never be stopped, and the next incarnation would wait for it
+		return // a slot spawned now would never stop, and the next incarnation would wait for it
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:

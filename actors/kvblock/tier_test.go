@@ -267,7 +267,7 @@ func TestDamagedBlockIsNotDemoted(t *testing.T) {
 			Limits: kv.TierLimits{IdleSteps: 10, Burst: 4},
 		}))
 		s.put(1, 2)
-		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // the tier does not learn of it
+		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // not reported to the tier
 			t.Fatal(err)
 		}
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})

@@ -41,7 +41,7 @@ type Seen struct {
 // View is what a node observes of the cluster.
 type View struct {
 	Deployments map[string]Seen // the stored ones, those with a lease, and those of Names
-	Up          []string        // names of the members that are up; a node that is not among them is leaving
+	Up          []string        // members that are up, by name; a node not among them is leaving
 }
 
 // New returns the machine of a node.
