@@ -30,7 +30,8 @@ type readiness struct {
 }
 
 // ready responds with 200 when load balancers should send requests to this node. With ?model=NAME,
-// it answers for requests to that model. Only admins see which deployments do not serve, and why.
+// it considers only requests to that model. Only admins see which deployments do not serve, and
+// why.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "ready")
 	if r.URL.Query().Has("model") {
