@@ -71,8 +71,8 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-// TestNamedFiles checks that the folders and files that docs/architecture.md names exist, and that each
-// function behind the name of a file is declared in it.
+// TestNamedFiles checks that the folders and files that docs/architecture.md names exist, and that
+// each function named after a file is declared in that file.
 func TestNamedFiles(t *testing.T) {
 	section := findSection.FindString(readText(t, "docs/architecture.md"))
 	checked := 0

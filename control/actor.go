@@ -84,10 +84,10 @@ type control struct {
 	cancel      context.CancelFunc
 }
 
-// synced is a note that Config.Synced was closed.
+// synced reports that Config.Synced was closed.
 type synced struct{ incarnation uint64 }
 
-// leaving is a note that Config.Leaving was closed.
+// leaving reports that Config.Leaving was closed.
 type leaving struct{ incarnation uint64 }
 
 func (c *control) Receive(ctx actor.Context) {

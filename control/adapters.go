@@ -19,8 +19,8 @@ var adapterPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*$`)
 
 const maxAdapterName = 128
 
-// NormalizeAdapter checks what can be checked of an adapter without its files, and returns it
-// without the fields that come from the files. A name "<model>:<adapter>" also sets the model.
+// NormalizeAdapter validates an adapter as far as possible without its files. It returns a copy
+// without the fields that are read from the files. A name "<model>:<adapter>" also sets the model.
 func NormalizeAdapter(spec *messages.AdapterSpec) (*messages.AdapterSpec, error) {
 	s := &messages.AdapterSpec{
 		Name: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), Pinned: spec.GetPinned(),

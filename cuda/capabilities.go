@@ -89,8 +89,8 @@ type Transfer struct {
 // Capturer is a stream that can record work instead of running it.
 type Capturer interface {
 	// Capture calls give, which queues work on the stream, and returns that work as a Graph. The
-	// graph uses host memory as it is at each launch, and arguments as they are now. Sync and Wait
-	// must not be called in give.
+	// graph uses host memory as it is at each launch, and arguments as they are during Capture.
+	// Sync and Wait must not be called in give.
 	Capture(give func() error) (Graph, error)
 }
 

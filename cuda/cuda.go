@@ -101,7 +101,7 @@ type Stream interface {
 type Event interface {
 	// Done reports, without blocking, whether the work before the event is done.
 	Done() bool
-	// Sync blocks until it is.
+	// Sync blocks until the work before the event is done.
 	Sync() error
 }
 

@@ -101,8 +101,8 @@ func (c caller) mayUseAdapter(a *messages.AdapterSpec) bool {
 	return c.key == nil || c.key.AllowsAdapter(a.GetModel(), a.GetName())
 }
 
-// requestInfo is the information under which a request is counted and logged. The model exists, so
-// that the number of label values is bounded.
+// requestInfo is the information under which a request is counted and logged. The model is an
+// existing one, which bounds the number of label values.
 type requestInfo struct {
 	caller
 	endpoint, model string

@@ -27,8 +27,8 @@ const (
 	rootKey  = "sk-root-0123456789"
 )
 
-// newKeyedGateway returns a gateway that serves kjv and other, with a key for all models, one for
-// kjv, and an admin's.
+// newKeyedGateway returns a gateway that serves kjv and other, with a key for all models, a key for
+// kjv only, and an admin key.
 func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	t.Helper()
 	keys := openKeys(t, fmt.Sprintf(

@@ -6,8 +6,8 @@ import (
 	"troupe/gateway/openai"
 )
 
-// account ends a request: it closes the open calls, counts what the request used, returns what it
-// held, and records the response. e is nil if the request was served.
+// account ends a request: it closes the open calls, counts the tokens used, returns the
+// reservations, and records the response. e is nil if the request was served.
 func (g *Gateway) account(gen *generation, e *openai.Error) {
 	for _, c := range gen.choices {
 		g.endCall(c)
@@ -27,8 +27,8 @@ func (g *Gateway) account(gen *generation, e *openai.Error) {
 	g.recordResponse(gen.info, status)
 }
 
-// charged returns the tokens that the client's limits are charged. A generation that never started
-// used none.
+// charged returns the tokens that count against the client's limits. A generation that never
+// started has used none.
 func (gen *generation) charged() openai.Usage {
 	if !gen.started() {
 		return openai.Usage{}

@@ -69,7 +69,7 @@ func TestTextEndsBeforeStopString(t *testing.T) {
 		{`"light"`, " And God said, Let there be "},
 		{`"ght: an"`, " And God said, Let there be li"},
 		{`["no such", "there was"]`, " And God said, Let there be light: and "},
-		{`["d said", "God"]`, " And "}, // the one that completes first
+		{`["d said", "God"]`, " And "}, // "God" completes first
 		{`"d"`, " An"},
 		{`["light.x", "lightly"]`, text}, // held back until the end
 		{`["light"], "include_stop_str_in_output": true`, " And God said, Let there be light"},

@@ -64,7 +64,7 @@ func (g *requestGate) advance(to phase) {
 	g.phase = max(g.phase, to)
 }
 
-// draining reports whether the gateway shuts down.
+// draining reports whether the gateway is shutting down.
 func (g *requestGate) draining() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

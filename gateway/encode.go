@@ -48,7 +48,7 @@ func (gen *generation) newChoices(prompts [][]uint32) error {
 	return nil
 }
 
-// addChoice adds a choice of a prompt.
+// addChoice adds a choice for a prompt.
 func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit uint32) *choice {
 	req, sampling := gen.req, gen.req.Sampling
 	if len(gen.choices) > 0 { // the first choice uses the request's own copy

@@ -26,7 +26,8 @@ func recoverPanic(log zerolog.Logger, err *error) {
 	}
 }
 
-// asError converts an error to OpenAI's form. It keeps the reason of a refusal, and nil.
+// asError converts an error to OpenAI's form. It keeps the reason for a refusal. It returns nil for
+// nil.
 func asError(err error) *openai.Error {
 	var e *openai.Error
 	var refused interface {

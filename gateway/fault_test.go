@@ -450,8 +450,8 @@ type panickingBody struct{}
 
 func (panickingBody) Read([]byte) (int, error) { panic("test: the body is poison") }
 
-// TestPanicWhileReadingFailsOneRequest checks that a panic while a body is read over HTTP is an
-// error of that request, which holds no memory afterwards.
+// TestPanicWhileReadingFailsOneRequest checks that a panic while a body is read over HTTP fails
+// only that request and releases its memory.
 func TestPanicWhileReadingFailsOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTestGateway(t, generate("a", finishStop))

@@ -44,7 +44,7 @@ type Config struct {
 	// Causes returns why the node is not ready, in addition to the state of the deployments; nil:
 	// no further causes.
 	Causes func() []Cause
-	// Draining reports whether an operator drains the node; nil: never.
+	// Draining reports whether an operator is draining the node; nil: never.
 	Draining func() bool
 	// BodyBytes bounds the total memory of all request bodies; default 256 MiB.
 	BodyBytes int64

@@ -23,8 +23,7 @@ import (
 
 // Directory lists the deployments. Its errors carry a *messages.Refused if the reason is known.
 type Directory interface {
-	// Deployment returns the status of a deployment. Only its specification and revision must be
-	// set.
+	// Deployment returns the status of a deployment. Only the spec and the revision need to be set.
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 }
@@ -116,7 +115,7 @@ func (m *modelCache) get(ctx context.Context, d *messages.DeploymentStatus) (*mo
 	}
 }
 
-// retain drops the models of deployments that are not deployed.
+// retain drops the models of deployments that no longer exist.
 func (m *modelCache) retain(deployed map[string]bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,8 +145,8 @@ func (e *cacheEntry) find(d *messages.DeploymentSpec) *version {
 	return nil
 }
 
-// load reads a folder for all requests that wait for it. It calls loaded afterwards, which no
-// request waits for.
+// load reads a folder for all requests that wait for it. It then calls loaded; no request waits for
+// that call.
 func (m *modelCache) load(e *cacheEntry, load *modelLoad) {
 	var failed error
 	defer recoverPanic(m.panics, &failed)

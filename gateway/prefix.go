@@ -33,8 +33,8 @@ func (g *Gateway) EncodePrefix(
 	return tokens, m.checkPrefix(tokens)
 }
 
-// checkPrefix returns an error if no prompt of the model can begin with tokens. All tokens are
-// within the vocabulary.
+// checkPrefix returns an error if tokens are too long for a prompt of the model. All tokens must be
+// in the vocabulary.
 func (m *model) checkPrefix(tokens []uint32) error {
 	if len(tokens) < m.context {
 		return nil

@@ -29,8 +29,9 @@ type readiness struct {
 	Waiting map[string]string `json:"waiting,omitempty"` // deployment -> detail; admins only
 }
 
-// ready responds with 200 when load balancers should send requests to this node, or with
-// ?model=NAME, requests for that model. Only admins see which deployments do not serve, and why.
+// ready responds with 200 when load balancers should send requests to this node. With ?model=NAME,
+// it considers only requests to that model. Only admins see which deployments do not serve, and
+// why.
 func (g *Gateway) ready(w http.ResponseWriter, r *http.Request) {
 	info := newRequestInfo(r, "ready")
 	if r.URL.Query().Has("model") {

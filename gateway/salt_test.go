@@ -12,7 +12,7 @@ import (
 	"troupe/gateway"
 )
 
-// saltedKeys are two keys with their own tenants, and one of the shared tenant.
+// saltedKeys are two keys with a tenant each, and one key of the shared tenant.
 const saltedKeys = "- {name: ann, key: sk-ann-0123456789}\n- {name: kim, key: sk-kim-0123456789, tenant: acme}\n" +
 	"- {name: sue, key: sk-sue-0123456789, tenant: shared}\n"
 

@@ -9,8 +9,8 @@ import (
 	"troupe/messages"
 )
 
-// serve serves a request: it takes its steps, accounts for it, and responds with the error if there
-// is one.
+// serve runs the steps of a request, records its usage and metrics, and responds with the error if
+// a step failed.
 func (g *Gateway) serve(ctx context.Context, gen *generation) {
 	e := asError(g.takeSteps(ctx, gen))
 	g.account(gen, e)
@@ -19,16 +19,16 @@ func (g *Gateway) serve(ctx context.Context, gen *generation) {
 	}
 }
 
-// takeSteps takes the steps of a request until one fails. A panic fails only this request.
+// takeSteps runs the steps of a request until one fails. A panic fails only this request.
 func (g *Gateway) takeSteps(ctx context.Context, gen *generation) (err error) {
 	defer recoverPanic(g.cfg.Log, &err)
 	for _, step := range [...]func(context.Context, *generation) error{
-		g.read,    // the body, into gen.req
-		g.admit,   // a place for the client
-		g.resolve, // the model, the adapter and the priority
-		g.encode,  // the prompts, into gen.choices
-		g.submit,  // the sequences, to sessions
-		g.deliver, // the output, to the client
+		g.read,    // reads the body into gen.req
+		g.admit,   // takes a place for the client
+		g.resolve, // finds the model, the adapter and the priority
+		g.encode,  // tokenizes the prompts into gen.choices
+		g.submit,  // sends the sequences to sessions
+		g.deliver, // sends the output to the client
 	} {
 		if err := step(ctx, gen); err != nil {
 			return err
@@ -84,7 +84,7 @@ type generation struct {
 
 	// submit
 	reserved  int64         // tokens, by the client's limits
-	wake      chan struct{} // receives when a call has progress
+	wake      chan struct{} // signaled when a call makes progress
 	openCalls int           // number of open calls, at most maxOpenCalls
 	pending   []*choice     // choices that start when a call ends
 

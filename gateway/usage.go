@@ -37,7 +37,7 @@ type usageActor struct {
 	peers       map[string]*actor.PID // by node
 }
 
-// announce makes the actor send its next report. Notes of an earlier incarnation are ignored.
+// announce makes the actor send its next report. Messages of an earlier incarnation are ignored.
 type announce struct{ incarnation uint64 }
 
 func (u *usageActor) Receive(ctx actor.Context) {

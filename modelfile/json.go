@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Unmarshal decodes JSON. Its errors contain nothing of the text, which may be that of another
-// file: only the offset, and the name of the field of into.
+// Unmarshal decodes JSON. Its errors contain only the offset and the name of the field of into.
+// They contain nothing of the text, which may come from another file.
 func Unmarshal(b []byte, into any) error { return RedactJSONError(json.Unmarshal(b, into)) }
 
 // RedactJSONError replaces an error of encoding/json by one that contains nothing of the text.

@@ -50,9 +50,9 @@ func adapterStats(t *testing.T, conn *nats.Conn) *messages.AdapterStatsResponse 
 	return got
 }
 
-// TestAdaptersByName checks that each adapter gives its golden outputs by its short and full name,
-// on every node and all at once. Route decisions name the adapter, and the end of a replica leaves
-// the adapters usable.
+// TestAdaptersByName requests each adapter by its short and its full name, from all nodes and
+// concurrently, and checks the golden outputs. Route decisions must name the adapter, and the
+// adapters must stay usable after restarts of the replicas.
 func TestAdaptersByName(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))
@@ -93,8 +93,8 @@ func TestAdaptersByName(t *testing.T) {
 	everything()
 }
 
-// TestPinnedAdapterIsOnEveryReplica checks that a pinned adapter is on the device of every replica
-// without requests, also after a restart of the replica, until it is unpinned.
+// TestPinnedAdapterIsOnEveryReplica checks that an adapter is on the device of every replica from
+// its pin to its unpin, even without requests for it and after a restart of the replica.
 func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(2))

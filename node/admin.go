@@ -84,8 +84,8 @@ func (n *Node) DrainNode(ctx context.Context, name string, draining bool) (*mess
 	return s, nil
 }
 
-// findDrainable finds a live node, or one that the store has as drained. It asks the store, because
-// this node's watch may lag behind.
+// findDrainable finds a live node, or one that is marked as draining in the store. It asks the
+// store, because this node's watch may lag behind.
 func (n *Node) findDrainable(ctx context.Context, name string) (*messages.Member, error) {
 	var names []string
 	for _, m := range n.Members() {

@@ -163,7 +163,7 @@ func (n *Node) currentMembers() *messages.MembersChanged {
 	return now
 }
 
-// isDraining reports whether the operator drains this node.
+// isDraining reports whether an operator is draining this node.
 func (n *Node) isDraining() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

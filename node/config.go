@@ -88,9 +88,10 @@ type Config struct {
 	// injection. The first one handles a message first. The kinds are those that "troupe tree"
 	// shows. Nil: none.
 	Middleware func(kind string) []actor.ReceiverMiddleware
-	// Loader loads models onto devices; nil: engine/llama, limited to Roots. Model folders have
-	// config.json, a tokenizer and safetensors files in any case, since other parts read them. If
-	// Loader is also an engine.Identifier, a deploy of unchanged files starts no rollout.
+	// Loader loads models onto devices; nil: engine/llama, limited to Roots. Even with another
+	// Loader, model folders must contain config.json, a tokenizer and safetensors files, since
+	// other parts read them. If Loader is also an engine.Identifier, a deploy of unchanged files
+	// starts no rollout.
 	Loader engine.Loader
 }
 

@@ -97,7 +97,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 }
 
 // TestStopKeepsPortOpen checks that a stopping node refuses requests but answers probes until its
-// last stream has ended with the same tokens. It closes idle connections.
+// last stream has ended with its golden output. It closes idle connections.
 func TestStopKeepsPortOpen(t *testing.T) {
 	n, gate := startGated(t, 4, func(c *node.Config) { c.DrainTimeout = time.Minute })
 	g := goldens(t)[0]

@@ -128,8 +128,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestStartOnFullDisk checks that a node on a full disk does not start, and that its error names
-// the space that is missing.
+// TestStartOnFullDisk checks that a node on a full disk does not start, and that its error states
+// how much space is missing.
 func TestStartOnFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return

@@ -150,8 +150,8 @@ func TestDeployOfSameFilesStartsNoRollout(t *testing.T) {
 	}
 }
 
-// TestServesWithoutFolder checks that requests are served when the folder is gone, even after a
-// deployment has a new revision, whose status names the fault and the folder.
+// TestServesWithoutFolder checks that a model whose folder is gone still serves after it is scaled
+// up, and that the status of the deployment names the fault and the folder.
 func TestServesWithoutFolder(t *testing.T) {
 	dir := copyModel(t)
 	n := start(t, servingFolder(dir))

@@ -61,7 +61,7 @@ func (n *Node) shutWeb() (err error) {
 }
 
 // announceLeaving marks this node as leaving, once. If NATS does not answer soon, the other nodes
-// detect the end of the node instead.
+// detect its exit instead.
 func (n *Node) announceLeaving(ctx context.Context) {
 	n.announceOnce.Do(func() {
 		if n.hasPeers() {

@@ -74,7 +74,7 @@ func completeConversationsOf(t *testing.T, n *node.Node, model string, many int)
 	return texts
 }
 
-// conversationPrompts returns random prompts. Each four of them share their beginning.
+// conversationPrompts returns random prompts. Every four consecutive prompts share a prefix.
 func conversationPrompts(many int) []string {
 	r := rand.New(rand.NewPCG(1, 2))
 	words := strings.Fields("and the Lord said unto Moses in the wilderness of Sinai behold all these things " +

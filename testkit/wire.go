@@ -25,7 +25,7 @@ func Wire(next actor.ReceiverFunc) actor.ReceiverFunc {
 	}
 }
 
-// isNote reports whether m has an unexported type: a note of an actor to itself.
+// isNote reports whether m has an unexported type, as messages of an actor to itself have.
 func isNote(m any) bool {
 	name := fmt.Sprintf("%T", m)
 	name = name[strings.LastIndexByte(name, '.')+1:]

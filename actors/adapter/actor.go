@@ -80,7 +80,7 @@ type adapterEntry struct {
 	reported    lora.Location          // last sent to the replica
 }
 
-// inspected and prefetch are notes to self.
+// inspected and prefetch are messages to self.
 type (
 	inspected struct {
 		incarnation uint64
@@ -93,7 +93,7 @@ type (
 
 func (p *pool) Receive(ctx actor.Context) {
 	if p.ending {
-		return // a slot spawned now would never be stopped, and the successor would wait for its end
+		return // a slot spawned now would never stop, and the next incarnation would wait for it
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
@@ -185,8 +185,8 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	p.sendChanges(ctx)
 }
 
-// onPrefetch loads popular adapters where there is room that was not used recently. It also sends
-// changed counters to the replica.
+// onPrefetch loads popular adapters into memory that was not used recently. It also sends changed
+// counters to the replica.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return

@@ -13,7 +13,7 @@
 //
 // A crash loses the pins and the loads in flight, and ends the slots. The content of the pages and
 // of host memory belongs to the Store, which survives: the successor recovers it. The replica also
-// knows the pins. The successor ignores all commands until AdoptPins lists the pins that hold, so
+// knows the pins. The successor ignores all commands until AdoptPins lists the pins in effect, so
 // that it evicts nothing that a step reads. All other pins are requested again. Popularity starts
 // at zero.
 //

@@ -85,7 +85,7 @@ func (p *pool) loadFailed(ctx actor.Context, key string, reason messages.Reason,
 	p.execute(ctx, key)
 }
 
-// onTerminated handles the end of a slot, whose adapter is evicted or which crashed too often. No
+// onTerminated handles the end of a slot: its adapter is evicted, or the slot crashed too often. No
 // copy of the slot is in flight.
 func (p *pool) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	key, ok := p.slotKeys[msg.GetWho().GetId()]

@@ -56,7 +56,7 @@ type run struct {
 	*stage
 	r        *rand.Rand
 	keys     map[string]string // request -> adapter
-	readable []string          // requests that the step in flight reads adapters for
+	readable []string          // requests whose adapters the step in flight reads
 	requests int
 	failing  error // result of the next copy; errPanic panics
 	log      []string
@@ -236,7 +236,7 @@ func (r *run) finish() {
 			r.t.Errorf("%s is %s without requests; on the device: %v", key, w.State, there)
 		}
 	}
-	for i := range 6 { // page by page, all pages
+	for i := range 6 { // load one adapter per page to check that all pages are free
 		request, key := fmt.Sprint("last", i), fmt.Sprintf("%c1@9", 'p'+i)
 		for range 5 {
 			if state, _ := r.pin(request, key); state == lora.Active {

@@ -37,7 +37,7 @@ type slot struct {
 	copying     <-chan struct{} // closed when the copy has ended
 }
 
-// copied is a note to self.
+// copied is a message to self.
 type copied struct {
 	incarnation uint64
 	err         error

@@ -96,7 +96,7 @@ type requester struct {
 	replyTo   *actor.PID
 }
 
-// inspected, loaded and unloaded are notes to self.
+// inspected, loaded and unloaded are messages to self.
 type (
 	inspected struct {
 		incarnation uint64

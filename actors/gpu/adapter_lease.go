@@ -24,7 +24,7 @@ type adapterLease struct {
 	requesters []requester
 }
 
-// adaptersLeased is a note to self.
+// adaptersLeased is a message to self.
 type adaptersLeased struct {
 	incarnation uint64
 	lease       string

@@ -274,7 +274,6 @@ func (d *device) loadedResult(requestID string, m residency.Loaded, metrics *mes
 		}}}
 }
 
-// leaseMismatch returns the refusal of a request for a held lease whose model was loaded from other
 // leaseMismatch returns the refusal of a load for a lease that already holds a model with another
 // revision, or with one that may differ. It returns nil if the lease matches.
 func leaseMismatch(m residency.Loaded, asked *messages.LoadModel) *messages.Refused {

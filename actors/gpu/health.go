@@ -41,7 +41,7 @@ type sharedState struct {
 	events          []*messages.GpuEvent
 }
 
-// observeNow, observed and tested are notes to self.
+// observeNow, observed and tested are messages to self.
 type (
 	observeNow struct{ incarnation uint64 }
 	observed   struct {

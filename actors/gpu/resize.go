@@ -41,7 +41,7 @@ type resize struct {
 	requesters []requester     // requested the model meanwhile
 }
 
-// retryShrink, resized and distributeTick are notes to self.
+// retryShrink, resized and distributeTick are messages to self.
 type (
 	retryShrink struct {
 		incarnation uint64

@@ -86,7 +86,7 @@ func TestLostDeviceIsTestedWhenEmpty(t *testing.T) {
 		synctest.Wait()
 		p.Send(pid, &messages.DeviceFailed{Lease: "m-0", Detail: "a bad address"})
 		p.Send(pid, &messages.ReleaseGpu{RequestId: "r"})
-		time.Sleep(2500 * time.Millisecond) // one observation, and the unload
+		time.Sleep(2500 * time.Millisecond) // time for one observation and the unload
 		synctest.Wait()
 		if w.selfTestCount() != 0 || len(testkit.Got[releaseResult](p)) != 0 {
 			t.Errorf("%d self-tests of a device in use", w.selfTestCount())

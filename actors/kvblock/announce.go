@@ -15,7 +15,7 @@ const (
 	knownBytes       = 512 << 10 // blocks of one tier that routers know: the newest 65,536
 )
 
-// announceTick is a note to self.
+// announceTick is a message to self.
 type announceTick struct{ incarnation uint64 }
 
 // onAnnounceTick announces to the router which blocks changed.

@@ -191,7 +191,7 @@ func TestFlushSurvivesRestart(t *testing.T) {
 		flush := &messages.FlushBlocks{RequestId: "flush"}
 		s.sys.Root.Send(last.tier, flush)
 		<-full.started
-		r := last.ask(flush).(*messages.BlocksMoved).GetMoved() // repeated during the flush
+		r := last.ask(flush).(*messages.BlocksMoved).GetMoved() // repeated while the flush runs
 		if r.GetBlocks() != 2 || r.GetDetail() == "" || last.status().GetResident() != 0 ||
 			last.status().GetTakenBytes() != 0 {
 			t.Errorf("%v; %v", r, last.status())

@@ -10,7 +10,7 @@ import (
 	"troupe/core/kv"
 )
 
-// demoteDone and retryDemote are notes to self.
+// demoteDone and retryDemote are messages to self.
 type (
 	demoteDone struct {
 		incarnation uint64

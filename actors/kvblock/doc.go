@@ -21,11 +21,11 @@
 // GetSlots, LeaseBlocks, ReleaseBlocks. Answers: ReserveSlotsResult, LockBlocksResult, BlocksMoved,
 // SlotsStatus, LeaseBlocksResult.
 //
-// It owns a kv.Tier, which decides who may use which slot of its store. The requesters copy the
-// bytes. Blocks that leave the tier are copied to the tier below by a job of this actor, with the
-// same messages. A ReserveSlots that needs a slab of another size waits until the blocks in it are
-// demoted (reservation.go), for at most half the time that its requester waits. After that, blocks
-// are dropped instead.
+// It owns a kv.Tier, which decides which requester may use which slot of its store. The requesters
+// copy the bytes. Blocks that leave the tier are copied to the tier below by a job of this actor,
+// with the same messages. A ReserveSlots that needs a slab of another size waits until the blocks
+// in it are demoted (reservation.go), for at most half the time that its requester waits. After
+// that, blocks are dropped instead.
 //
 // The actor itself sends blocks to replicas of other nodes (export.go), over the data plane. The
 // blocks are locked until the transfer ends, at the latest at the end of the lease. A lost reader

@@ -42,7 +42,7 @@ type export struct {
 	cancel context.CancelFunc
 }
 
-// exportDone is a note to self: an export has ended.
+// exportDone is a message to self: an export has ended.
 type exportDone struct {
 	incarnation uint64
 	id          string

@@ -21,7 +21,7 @@ type replicaPins struct {
 	version uint64 // number of PinBlocks received
 }
 
-// pinExpiry is a note to self: drop a replica's pins unless it has repeated them.
+// pinExpiry is a message to self: drop a replica's pins unless it has repeated them.
 type pinExpiry struct {
 	incarnation uint64
 	replica     string
@@ -69,7 +69,7 @@ type flush struct {
 	slots []int32
 }
 
-// flushed is a note to self.
+// flushed is a message to self.
 type flushed struct {
 	incarnation uint64
 	id          string

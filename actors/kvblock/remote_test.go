@@ -99,7 +99,7 @@ func (a *remoteStage) expect(what string, fetches, waiting uint32) {
 	}
 }
 
-// results returns the results sent to a replica by request: the reason of a refusal or the number
+// results returns the results sent to a replica by request: the reason for a refusal or the number
 // of blocks sent.
 func results(p *testkit.Peer) map[string]string {
 	all := map[string]string{}
@@ -298,7 +298,7 @@ func TestRemoteLeaseDurationAndRelease(t *testing.T) {
 	})
 }
 
-// delayFirstLease delays the note of the first lease.
+// delayFirstLease delays the message that ends the first lease job.
 func delayFirstLease(by time.Duration) actor.ReceiverMiddleware {
 	var seen atomic.Bool
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {

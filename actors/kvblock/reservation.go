@@ -22,7 +22,7 @@ type reservation struct {
 	*messages.ReserveSlots
 }
 
-// reservationExpiry is a note to self: a reservation has waited for reservationTimeout.
+// reservationExpiry is a message to self: a reservation has waited for reservationTimeout.
 type reservationExpiry struct {
 	incarnation uint64
 	id          string

@@ -15,7 +15,7 @@ func TestReserveOfHeldBlockTouchesIt(t *testing.T) {
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3)})
 		s.put(1, 2, 3)
 		s.put(1) // already held
-		s.put(4) // evicts 2, which was not used since
+		s.put(4) // evicts 2, now the least recently used
 		if st := s.status(); st.GetHits() != 0 || st.GetMisses() != 0 || st.GetResident() != 3 {
 			t.Errorf("%v", st)
 		}

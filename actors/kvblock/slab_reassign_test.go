@@ -208,7 +208,7 @@ func TestReassignmentDropsBlocksIfDemotionFails(t *testing.T) {
 }
 
 // TestCrashDuringReassignmentLosesNoBlock checks that a crash of either tier loses no block and
-// that the successor can assign the slab.
+// that the slab can be assigned after the restart.
 func TestCrashDuringReassignmentLosesNoBlock(t *testing.T) {
 	for name, tc := range map[string]struct{ upper, lower *testkit.Crash }{
 		"upper":                   {&testkit.Crash{On: "*messages.StepsDone", Times: 1}, &testkit.Crash{}},

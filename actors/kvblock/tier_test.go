@@ -122,8 +122,8 @@ func (s *stage) lock(id string, numbers ...int) []*messages.Block {
 		Hashes: hashes(numbers...)}).(*messages.LockBlocksResult).GetLocked()
 }
 
-// TestTierProtocol checks who may write and read which slot, and that a repeated command repeats
-// the answer.
+// TestTierProtocol checks which requesters may write and read a slot, and that a repeated command
+// repeats the answer.
 func TestTierProtocol(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, kvblock.TierConfig{Name: "dram", Store: newStore(t, 3)})
@@ -267,7 +267,7 @@ func TestDamagedBlockIsNotDemoted(t *testing.T) {
 			Limits: kv.TierLimits{IdleSteps: 10, Burst: 4},
 		}))
 		s.put(1, 2)
-		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // unknown to its tier
+		if err := upper.Erase(t.Context(), []int32{0}); err != nil { // not reported to the tier
 			t.Fatal(err)
 		}
 		s.sys.Root.Send(s.tier, &messages.StepsDone{Steps: 11})

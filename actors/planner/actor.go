@@ -57,7 +57,7 @@ type deploymentState struct {
 	observed time.Time
 }
 
-// tick and writeDone are notes to self.
+// tick and writeDone are messages to self.
 type (
 	tick      struct{ incarnation uint64 }
 	writeDone struct {

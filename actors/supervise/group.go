@@ -33,7 +33,7 @@ type group struct {
 	stopping bool // its children stop because it does
 }
 
-// restartChild is a note to self: start a child that was stopped.
+// restartChild is a message to self: start a child that was stopped.
 type restartChild struct{ child Child }
 
 func (g *group) Receive(ctx actor.Context) {

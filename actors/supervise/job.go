@@ -17,11 +17,12 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Job runs work in a goroutine under the context life and sends the note made of its result to the
-// actor itself. A panic becomes a *PanicError. The returned channel is closed when the work has
-// ended, before the note is sent.
+// Job runs work in a goroutine under the context life, converts the result to a message with note,
+// and sends the message to the actor itself. A panic becomes a *PanicError. The returned channel is
+// closed when the work has ended, before the message is sent.
 //
-// The note must carry the actor's incarnation, so that a successor can recognize it as stale.
+// The message must carry the actor's incarnation, so that a later incarnation can recognize it as
+// stale.
 func Job[T any](ctx actor.Context, life context.Context,
 	work func(context.Context) (T, error), note func(T, error) any,
 ) <-chan struct{} {

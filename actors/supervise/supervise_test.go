@@ -17,7 +17,7 @@ import (
 
 type crash struct{}
 
-// ends is the note of a job's result.
+// ends is the message with a job's result.
 type ends struct {
 	value int
 	err   error
@@ -82,8 +82,8 @@ func TestBackoffGrows(t *testing.T) {
 	}
 }
 
-// TestJob checks that a result arrives as a note, a panic as an error, and that the job's context
-// ends with the actor.
+// TestJob checks that a result arrives as a message and a panic as an error, and that the job's
+// context ends with the actor.
 func TestJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys := testkit.System(t)

@@ -38,8 +38,8 @@ type State struct {
 // TermGap is the distance of a new TermLimit from the highest known term.
 const TermGap = 1 << 20
 
-// RecordTerm records the highest known term and raises the limit if the term is close to it. It
-// reports whether it raised the limit; the state must then be saved.
+// RecordTerm records the highest known term and raises TermLimit if the term is close to it. It
+// reports whether it raised TermLimit; the state must then be saved.
 func (s *State) RecordTerm(term uint64) bool {
 	s.Term = max(s.Term, term)
 	if term == 0 || s.Term+TermGap/2 < s.TermLimit {
@@ -49,8 +49,8 @@ func (s *State) RecordTerm(term uint64) bool {
 	return true
 }
 
-// Losses describes what a bucket with these keys and this last revision has lost of the state,
-// ordered by key. Later revisions in the bucket are not losses.
+// Losses describes the parts of the state that are missing from a bucket with the given keys and
+// last revision, ordered by key. Later revisions in the bucket are not losses.
 func (s *State) Losses(have map[string]Key, last uint64) (lost []string) {
 	if last < s.Revision {
 		lost = append(lost, fmt.Sprintf("revisions %d to %d", last+1, s.Revision))
@@ -76,7 +76,7 @@ func (s *State) Losses(have map[string]Key, last uint64) (lost []string) {
 	return lost
 }
 
-// Merge adds the entries of a bucket that are newer.
+// Merge takes over the entries of a bucket that are newer than those of s.
 func (s *State) Merge(have map[string]Key, last uint64) {
 	if s.Keys == nil {
 		s.Keys = map[string]Key{}

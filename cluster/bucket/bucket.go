@@ -139,9 +139,9 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	return stream, err
 }
 
-// IsTransient reports whether an error is due to a NATS cluster that forms or elects a leader. The
-// request may succeed a moment later. Such servers often do not answer at all, so callers should
-// use short timeouts.
+// IsTransient reports whether an error is due to a NATS cluster that is forming or electing a
+// leader. The request may succeed a moment later. Such servers often do not answer at all, so
+// callers should use short timeouts.
 func IsTransient(err error) bool {
 	switch errorCode(err) {
 	case noSuitablePeers, notReady, insufficientSpace:

@@ -164,8 +164,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// TestIdle closes an idle connection, also after a cancelled Send, and opens another when one is
-// needed.
+// TestIdle checks that an idle connection is closed, also after a cancelled Send, and that another
+// one is opened when needed.
 func TestIdle(t *testing.T) {
 	a, b := listen(t, bulk.Config{IdleAfter: 20 * time.Millisecond}), listen(t, bulk.Config{})
 	for range 2 {

@@ -114,7 +114,7 @@ func (t *transfer) runPuts() {
 	}
 }
 
-// nextChunk returns the next chunk and whether it has not been put yet.
+// nextChunk returns the next chunk. fresh reports whether the chunk was not put before.
 func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -148,7 +148,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestAlwaysDamaged gives up a chunk after a limited number of tries.
+// TestAlwaysDamaged checks that Send gives up on a chunk that arrives damaged every time, after
+// maxTries tries.
 func TestAlwaysDamaged(t *testing.T) {
 	p, tries := listenRaw(t, Config{}), 0
 	ticket := rawReceiver(t, 1<<20, func(conn net.Conn, r *reader) {

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// windowShare is the divisor of the free window that limits what a stream may have in flight.
+	// windowShare limits a stream to 1/windowShare of the free window in flight.
 	windowShare = 8
 
 	// batchBytes is the size of a batch, unless a chunk is larger. It is large enough that the cost

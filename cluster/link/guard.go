@@ -2,7 +2,7 @@ package link
 
 import "github.com/asynkron/protoactor-go/actor"
 
-// guard is the process behind every PID of another node.
+// guard is the actor.Process for every PID on another node.
 type guard struct {
 	link    *Link
 	system  *actor.ActorSystem
@@ -77,7 +77,7 @@ func (g *guard) terminated(watcher, who *actor.PID, why actor.TerminatedReason) 
 // Stop does nothing: only its own node stops an actor.
 func (g *guard) Stop(*actor.PID) {}
 
-// failRequests fails the futures that wait for an address.
+// failRequests fails the futures that wait for a response from an address.
 func (l *Link) failRequests(address string) {
 	for id, target := range l.pending.takeAll(address) {
 		l.respond(actor.NewPID(l.cfg.System.Address(), id), target)

@@ -231,9 +231,9 @@ func TestReplyConnectionIsCut(t *testing.T) {
 	a.waitReachable(t, to)
 }
 
-// TestReplyIsLost: the reply is written to a connection that has ended for the requesting node but
-// not yet for the replying one. The next ping after the replying node has noticed reports it, while
-// the connection of the request stays up.
+// TestReplyIsLost: the reply is written to a connection whose end only the requesting node has
+// noticed. Once the replying node has noticed it too, the next ping reports the loss. The
+// connection of the request stays up.
 func TestReplyIsLost(t *testing.T) {
 	a, wires := startBehindProxy(t)
 	b := start(t)

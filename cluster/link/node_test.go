@@ -163,7 +163,7 @@ type proxy struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]bool // of both sides
 	callers  map[net.Conn]bool
-	stalled  chan struct{}     // nil, or open while nothing passes
+	stalled  chan struct{}     // nil unless the proxy is stalled; closed by resume
 	orphans  map[net.Conn]bool // connections of callers whose writes are dropped without an error
 	wg       sync.WaitGroup
 }

@@ -17,8 +17,9 @@ import (
 // remote package got stuck in about one of a hundred restarts.
 const restarts = 40
 
-// TestPeerRestarts restarts a peer at one address, orderly and abruptly, while others send to it
-// and watch it. After each restart both must reach each other again.
+// TestPeerRestarts restarts a peer at the same address while others send to it and watch it. In
+// some rounds the others remove the peer from the members before or while it stops. After each
+// restart both sides must reach each other again.
 func TestPeerRestarts(t *testing.T) {
 	a := start(t)
 	_, known := a.echo(t)

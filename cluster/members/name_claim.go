@@ -6,7 +6,7 @@ import (
 	"troupe/messages"
 )
 
-// verdict is the decision about a claim to a name that a record may have.
+// verdict is the decision about a claim to a name, which may already have a record.
 type verdict int
 
 const (

@@ -85,7 +85,7 @@ type simulation struct {
 	members  []*modelMember
 }
 
-// modelMember decides as Members does, on the same values.
+// modelMember makes the same decisions as Members from the same values.
 type modelMember struct {
 	name   string
 	health natsHealth

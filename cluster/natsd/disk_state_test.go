@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestDiskStates is the table of Disk.next for a need of 100 bytes.
+// TestDiskStates checks the transitions of Disk.next for a need of 100 bytes.
 func TestDiskStates(t *testing.T) {
 	for _, c := range []struct {
 		was     DiskState

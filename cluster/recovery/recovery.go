@@ -137,8 +137,8 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 }
 
 // raiseTerm raises the next term above the limit of the copy, unless the last given term is known
-// for certain. After a kill or a power failure it is not: files that were not synced, or are
-// damaged, may have lost terms.
+// for certain. After a kill or a power failure it is unknown, since unsynced or damaged files may
+// lack the last terms.
 func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {

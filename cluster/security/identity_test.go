@@ -113,8 +113,8 @@ func meet(
 	return seen, clientErr, <-done
 }
 
-// TestMutual: two nodes of one CA connect. A peer with no certificate, one of another CA, or for
-// another host is rejected.
+// TestMutual: two nodes of one CA connect. A peer is rejected if it has no certificate, or one from
+// another CA or for another host.
 func TestMutual(t *testing.T) {
 	dir, elsewhere := authority(t, "a", "b"), authority(t, "b")
 	a, b, other, guest := load(t, dir, "a"), load(t, dir, "b"), load(t, elsewhere, "b"), client(t, dir)

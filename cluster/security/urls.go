@@ -11,7 +11,8 @@ import (
 // hidden stands for a secret.
 const hidden = "xxxxx"
 
-// WithoutSecrets returns URLs of NATS servers, separated by commas, as they may be shown: without passwords and tokens.
+// WithoutSecrets returns comma-separated URLs of NATS servers without passwords and tokens, so that
+// they can be shown.
 func WithoutSecrets(urls string) string {
 	all := strings.Split(urls, ",")
 	for i, one := range all {
@@ -21,7 +22,7 @@ func WithoutSecrets(urls string) string {
 		u, err := url.Parse(one)
 		switch {
 		case err != nil:
-			all[i] = hidden // it may be anything
+			all[i] = hidden // an invalid URL may contain a secret anywhere
 		case u.User == nil:
 		default:
 			if _, named := u.User.Password(); named {

@@ -15,7 +15,7 @@ import (
 // readTimeout bounds the read of a key, if the caller's context allows more.
 const readTimeout = 3 * time.Second
 
-// readAgainAfter is the pause before a key is read again that was read at an old revision.
+// readAgainAfter is the pause between two reads of a key if the first one returned an old revision.
 const readAgainAfter = 20 * time.Millisecond
 
 // Failure is a store error with a machine-readable reason.
@@ -37,7 +37,7 @@ func newFailure(reason messages.Reason, err error, format string, args ...any) e
 // majority could apply a request after they regain one.
 func (s *Store) SetPrecheck(problem func() error) { s.precheck.Store(&problem) }
 
-// guarded is a bucket that calls the precheck first. Its errors tell whether a change was made.
+// guarded is a bucket that calls the precheck first. Its errors state whether a change was made.
 type guarded struct {
 	jetstream.KeyValue
 	store *Store

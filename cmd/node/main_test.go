@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata",
-		Deadline: time.Now().Add(4 * time.Minute), // in case a node starts that should not
+		Deadline: time.Now().Add(4 * time.Minute), // in case a node starts although it should not
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
 			return nil

@@ -115,7 +115,7 @@ type settings struct {
 	Adapters     []*messages.RegisterAdapterRequest
 	config       string       // path of the file; empty if none
 	notes        []string     // for the banner: where the node deviates from a default
-	httpListener net.Listener // already listening on HTTP, if this process picked the port
+	httpListener net.Listener // for HTTP; set if this process picked the port
 }
 
 // mergeSources checks single values and merges flags and environment with the file at path.

@@ -132,7 +132,7 @@ func checkFlags(o Options) error {
 	return err
 }
 
-// kebab returns an option's key in the file as its flag spells it.
+// kebab converts an option's key in the file to the spelling of its flag.
 func kebab(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 var (

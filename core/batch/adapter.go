@@ -17,7 +17,7 @@ type adapters struct {
 }
 
 // UseAdapters makes the scheduler accept sequences with adapters, which residency pins for them.
-// MaxAdapters of the policy limits the different adapters that run at once.
+// MaxAdapters of the policy limits the number of different adapters that run at once.
 func (s *Scheduler) UseAdapters(policy lora.Policy, residency lora.Residency) {
 	s.adapters = adapters{policy, residency, lora.NewAdmission(policy, residency), make(map[*Reservation]bool)}
 }

@@ -42,7 +42,7 @@ type Request struct {
 	Weight    float64  // of the client; 0 counts as 1
 }
 
-// Reason is the reason of a refusal.
+// Reason is the reason for a refusal.
 type Reason int
 
 // Reasons.

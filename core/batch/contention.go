@@ -94,9 +94,9 @@ func (p *planning) allowance(seq *sequence) int {
 	return max(p.tokenLimit(clientDivisor), behind)
 }
 
-// admitNewcomer adds the sequence that is served next to the step if it waits for its first token.
-// Clients of its class that received more and have more sequences relative to their weight are then
-// left out of this step.
+// admitNewcomer looks at the next sequence to be served. If that sequence waits for its first
+// token, admitNewcomer adds it to the step. The step then leaves out clients of its class that
+// received more and have more sequences relative to their weight.
 func (p *planning) admitNewcomer() {
 	seq := p.nextPrefill()
 	if seq == nil || len(seq.output()) > 0 {
@@ -123,8 +123,8 @@ func (p *planning) admitNewcomer() {
 	}
 }
 
-// nextPrefill returns the sequence with a prompt to compute that is served next, running or
-// waiting; nil if there is none.
+// nextPrefill returns the running or waiting sequence whose prompt is computed next; nil if there
+// is none.
 func (p *planning) nextPrefill() *sequence {
 	first := p.firstPrefill(nil)
 	if p.adapters.needed(p.waiting) {

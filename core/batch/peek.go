@@ -3,7 +3,7 @@ package batch
 import "troupe/core/kv"
 
 // PeekWaiting returns the sequence that is admitted next and the hashes of the blocks that it could
-// start with. It reports false if no sequence waits or none has a place.
+// start with. It reports false if no sequence waits or none can be admitted.
 func (s *Scheduler) PeekWaiting() (id string, hashes []kv.Hash, ok bool) {
 	seq := s.nextWaiting()
 	if seq == nil || !s.canRun(seq) {
@@ -17,7 +17,7 @@ func (s *Scheduler) PeekWaiting() (id string, hashes []kv.Hash, ok bool) {
 	return seq.ID, hashes, true
 }
 
-// canRun reports whether a place is free for a sequence or could be freed by preemption.
+// canRun reports whether a place for a sequence is free or can be freed by preemption.
 func (s *Scheduler) canRun(seq *sequence) bool {
 	return len(s.running) < s.runLimit() || len(s.victims(seq, 0)) > 0
 }

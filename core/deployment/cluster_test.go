@@ -12,8 +12,8 @@ import (
 	"troupe/core/schedule"
 )
 
-// cluster plays everything around a deployment: nodes with their replicas and GPUs, and the store.
-// Commands wait in pending until the test answers or loses them.
+// cluster simulates the environment of a deployment: nodes with their replicas and GPUs, and the
+// store. Commands wait in pending until the test answers or loses them.
 type cluster struct {
 	t       *rapid.T
 	d       *Deployment
@@ -46,7 +46,7 @@ type playedReplica struct {
 	load  int
 }
 
-const gpuReplicas = 4 // for which a GPU has room
+const gpuReplicas = 4 // number of replicas that fit on a GPU
 
 func newCluster(t *rapid.T) *cluster {
 	c := &cluster{
@@ -62,7 +62,7 @@ func newCluster(t *rapid.T) *cluster {
 	return c
 }
 
-// members tells the deployment who is there.
+// members reports the live members to the deployment.
 func (c *cluster) members() {
 	var all []Member
 	for _, name := range c.up {
@@ -102,7 +102,7 @@ func (c *cluster) find(actor Ref) (*playedNode, *playedReplica) {
 	return nil, nil
 }
 
-// answer answers a command as its receiver does.
+// answer answers a command as its receiver would.
 func (c *cluster) answer(e Effect) {
 	switch e := e.(type) {
 	case AskSpec:
@@ -220,7 +220,7 @@ func (c *cluster) start(spec ReplicaSpec) {
 	c.handle(Accepted{spec.Name, r.actor})
 }
 
-// report lets a replica report. A loading one has loaded its files.
+// report sends a replica's report. A loading replica has loaded its files.
 func (c *cluster) report(actor Ref) {
 	_, r := c.find(actor)
 	if r == nil {

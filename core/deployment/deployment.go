@@ -15,13 +15,13 @@ const (
 	avoidAfterRefusal = 10 * time.Second // of a GPU that refused a replica
 	avoidAfterCrash   = 30 * time.Second // of a GPU on which a replica exited twice within this time
 	stableFor         = 10 * time.Second // without changes before a replica may move
-	moveBackoff       = 5 * time.Minute  // before the next move after one failed
+	moveBackoff       = 5 * time.Minute  // after a failed move, before the next one
 )
 
 // Deployment keeps the requested number of replicas of one model serving.
 type Deployment struct {
 	name    string
-	node    string // that runs it
+	node    string // this node, which runs the deployment
 	state   State
 	spec    Spec
 	sized   bool     // need is known
@@ -38,17 +38,16 @@ type Deployment struct {
 	quarantined   map[Location]bool      // by GPU, as last reported
 	survey        map[Location]*GPU      // answers while a move is considered; else nil
 	failure       *Failure               // of the last attempt; nil after a success
-	noRoom        bool                   // for one more replica, as of the last Tick
+	noRoom        bool                   // a placement since the last Tick found no room
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
 }
 
-// orphan is a replica on a node where it should not be.
+// orphan is a replica that runs on a node where it should not run.
 type orphan struct{ node, replica string }
 
-// New returns a deployment that knows neither its spec nor its replicas. Its first event should be
-// Members.
+// New returns a deployment without a spec or replicas. Its first event should be Members.
 func New(name, node string) *Deployment {
 	return &Deployment{
 		name: name, node: node,

@@ -1,6 +1,6 @@
 // Package deployment decides how a deployment keeps the requested number of replicas serving: what
-// becomes of each replica, when one is added, replaced, moved or removed, and which GPUs are avoided.
-// core/schedule chooses the next change and the GPUs.
+// happens to each replica, when one is added, replaced, moved or removed, and which GPUs are
+// avoided. core/schedule chooses the next change and the GPUs.
 //
 // A Deployment handles one Event at a time and returns Effects for its caller to carry out, in
 // order. Commands that are not answered are repeated by the next Tick; all of them are idempotent.
@@ -35,13 +35,12 @@
 //	starting,loading,up,draining,stopping  nodeLost     -            absent
 //	stopping                             freed          -            absent
 //
-// The guards: restartable: the replica is no substitute, and it did not exit on this GPU within the
-// last 30 s, so that it is restarted where its lease is; deviceLost: the failure is a quarantine. A
-// replica enters draining for at least one look at its report: one without sequences to finish goes
-// on to stopping at once.
+// The guards: restartable: the replica is no substitute and did not exit on this GPU within the
+// last 30 s, so it is restarted on the GPU of its lease; deviceLost: the failure is a quarantine.
+// Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
+// once.
 //
-// Placing is behind one effect: Place. What chooses the GPU answers with the triggers placed and
-// notPlaced.
+// Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
 // # Deployment
 //
@@ -56,8 +55,8 @@
 //	removing  deleted   removing
 //	removing  outdated  fenced
 //
-// An event that a table does not have changes nothing and returns Ignored. A fenced deployment
-// ignores all events.
+// An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
+// events.
 //
 // Invariants, checked by the property test:
 //
@@ -65,7 +64,7 @@
 //   - fenced: after StaleTerm there is no effect but Ignored
 //   - known: commands to a node or a GPU are for live members
 //   - observed first: no replica is placed, started or retired before every node has reported its
-//     replicas, or had the time to
+//     replicas, or timed out
 //   - placed: a replica is started on a GPU of a schedulable node, never a quarantined one
 //   - avoidance: a replica is not placed by choice on a GPU that is being avoided
 //   - one at a time: at most one replica is placed at a time

@@ -2,8 +2,8 @@ package deployment
 
 import "time"
 
-// drainOver reports whether the drain is over. Sequences that are still there are resumed elsewhere
-// by their sessions.
+// drainOver reports whether the drain is over. The sessions of the remaining sequences resume them
+// elsewhere.
 func (d *Deployment) drainOver(r *replica, now time.Time) bool {
 	timeout := drainTimeout
 	if d.noMigrationTarget(r) {
@@ -62,7 +62,8 @@ func (d *Deployment) noMigrationTarget(r *replica) bool {
 	return others
 }
 
-// sameFiles reports whether sequences can migrate between two replicas, as far as is known.
+// sameFiles reports whether sequences can migrate between two replicas, according to their last
+// reports.
 func sameFiles(a, b *replica) bool {
 	x, y := a.last().Revision, b.last().Revision
 	return x == "" || y == "" || x == y

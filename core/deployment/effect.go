@@ -1,6 +1,6 @@
 package deployment
 
-// Effect is something for the caller to carry out.
+// Effect is an action for the caller to carry out.
 type Effect interface{ isEffect() }
 
 // Commands. Those that are not answered are repeated by the next Tick.
@@ -14,18 +14,18 @@ type (
 	// AskGPU requests the status of a GPU; GPUReport answers.
 	AskGPU struct{ At Location }
 
-	// Place requests a GPU for a replica: the status of all GPUs, and PlaceTimeout. It is the only
-	// effect of placing; whatever chooses the GPU is behind it.
+	// Place requests the status of all GPUs to choose one for a replica, and a PlaceTimeout.
+	// Placing has no other effect, so the choice of the GPU is hidden behind Place.
 	Place struct {
 		Replica string
 		GPUs    []Location
 	}
 
-	// SurveyGPUs requests the status of all GPUs to find a better one for some replica, and
+	// SurveyGPUs requests the status of all GPUs to find a better one for some replica, and a
 	// SurveyTimeout.
 	SurveyGPUs struct{ GPUs []Location }
 
-	// Inspect requests what a replica needs of a GPU; Inspected answers.
+	// Inspect requests the GPU memory that a replica needs; Inspected answers.
 	Inspect struct{ Path string }
 
 	// StartReplica starts a replica; Accepted answers.
@@ -67,7 +67,7 @@ type (
 		At               Location
 	}
 
-	// Watch watches a replica for its end: Exited or Unreachable.
+	// Watch watches a replica; Exited or Unreachable reports its end.
 	Watch struct{ Actor Ref }
 )
 
@@ -79,7 +79,7 @@ type (
 	// Gone reports that nothing is left of the deleted deployment.
 	Gone struct{}
 
-	// Placed reports the GPU of a replica.
+	// Placed reports on which GPU a replica is placed.
 	Placed struct {
 		Replica string
 		At      Location
@@ -119,11 +119,11 @@ type (
 	// FencedOff reports that a later term has begun.
 	FencedOff struct{ Detail string }
 
-	// Ignored reports an event that the table of a replica, or of the deployment, does not allow.
-	// It has changed nothing.
+	// Ignored reports an event without a row in the table of the replica or of the deployment. The
+	// event changed nothing.
 	Ignored struct {
 		State   State
-		Replica string // empty: the event was one of the deployment
+		Replica string // empty for an event of the deployment itself
 		Phase   Phase
 		Trigger Trigger
 	}

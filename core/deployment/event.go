@@ -10,11 +10,11 @@ import (
 type Event interface{ isEvent() }
 
 type (
-	// Tick reports that a second has passed: commands that were not answered are repeated.
+	// Tick arrives every second. It repeats the commands that were not answered.
 	Tick struct{}
 
-	// Apply is the stored spec. Need is what a replica needs of a GPU by the last Inspected; it has
-	// no meaning before that.
+	// Apply is the stored spec. Need is the GPU memory of a replica according to the last
+	// Inspected; it is unused before the first.
 	Apply struct {
 		Spec Spec
 		Need hbm.Need
@@ -23,7 +23,7 @@ type (
 	// Remove reports that the deployment is deleted.
 	Remove struct{}
 
-	// Members has the live members of the cluster.
+	// Members lists the live members of the cluster.
 	Members struct{ Members []Member }
 
 	// ReplicaList answers ListReplicas.
@@ -35,7 +35,7 @@ type (
 	// StaleTerm reports that a command was refused because a later term has begun.
 	StaleTerm struct{ Detail string }
 
-	// Inspected answers Inspect: what a replica needs of a GPU, or a fault.
+	// Inspected answers Inspect with the GPU memory that a replica needs, or with a fault.
 	Inspected struct {
 		Path  string
 		Need  hbm.Need
@@ -45,10 +45,10 @@ type (
 	// GPUReport answers AskGPU, Place and SurveyGPUs.
 	GPUReport struct{ GPU GPU }
 
-	// PlaceTimeout reports that the time for the answers to Place is over.
+	// PlaceTimeout ends the wait for the answers to Place.
 	PlaceTimeout struct{ Replica string }
 
-	// SurveyTimeout reports that the time for the answers to SurveyGPUs is over.
+	// SurveyTimeout ends the wait for the answers to SurveyGPUs.
 	SurveyTimeout struct{}
 
 	// Accepted reports that a node has started a replica.
@@ -57,7 +57,8 @@ type (
 		Actor   Ref
 	}
 
-	// Reported is a replica's report. Failure is set with ReplicaFailed, if the replica knows it.
+	// Reported is a replica's report. Failure is set if the state is ReplicaFailed and the replica
+	// knows the reason.
 	Reported struct {
 		Report  Report
 		Failure *Failure

@@ -8,9 +8,9 @@ type replicaExit struct {
 	when time.Time
 }
 
-// onExited handles a replica that crashed too often or found its device lost. If its node is alive,
-// its lease remains, and it is restarted at once where that is. If it exits there again within
-// avoidAfterCrash, its lease is released and the GPU is avoided for that time.
+// onExited handles a replica that crashed too often or found its device lost. If the node is alive,
+// the lease remains, and the replica is restarted at once on the GPU of its lease. If it exits
+// there again within avoidAfterCrash, its lease is released and the GPU is avoided for that time.
 func (d *Deployment) onExited(e Exited, now time.Time) {
 	for _, name := range d.named(e.Actor) {
 		r := d.replicas[name]

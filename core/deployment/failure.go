@@ -6,8 +6,8 @@ import (
 	"troupe/core/hbm"
 )
 
-// Reason is the reason of a failure. Its values are those of the reasons in messages, of which the
-// machine knows these; others pass through it.
+// Reason is the reason for a failure. Its values are those of the reasons in messages. The machine
+// knows only the constants below, and passes on other values.
 type Reason int32
 
 const (
@@ -18,7 +18,7 @@ const (
 	FilesDiffer  Reason = 22
 )
 
-// Failure is why a replica, or the deployment, does not serve.
+// Failure is the reason why a replica or the deployment does not serve.
 type Failure struct {
 	Reason     Reason
 	Detail     string
@@ -28,9 +28,9 @@ type Failure struct {
 	unplaced bool // no GPU had room
 }
 
-// Memory has the sizes of a lack of memory, in bytes.
+// Memory describes a lack of memory, in bytes.
 type Memory struct {
-	Model                       string // its folder; empty: there are no sizes
+	Model                       string // the model's folder; empty: the sizes are not set
 	Bytes, Used, Total, Reserve int64
 }
 
@@ -40,7 +40,7 @@ func memoryOf(model string, o *hbm.Overload) (m Memory) {
 	return m
 }
 
-// on adds the node to a load failure, because the model's files may be missing on one node alone.
+// on adds the node to a load failure, because the model's files may be missing on that node only.
 func (f Failure) on(node string) Failure {
 	if f.Reason == LoadFailed {
 		f.Detail = "node " + node + ": " + f.Detail

@@ -109,7 +109,7 @@ func (d *Deployment) loseNode(node string, now time.Time) {
 func (d *Deployment) onReplicaList(e ReplicaList, now time.Time) {
 	n := d.nodes[e.Node]
 	if n == nil || n.reported {
-		return // it has left, or this answer is a repetition
+		return // the node has left, or this answer is repeated
 	}
 	n.reported = true
 	for _, running := range e.Replicas {

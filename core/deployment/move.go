@@ -8,9 +8,9 @@ import (
 	"troupe/core/schedule"
 )
 
-// rebalance looks for a replica that is better placed elsewhere, for example after a node came
-// back, while nothing else changes. It queries the GPUs only if a better place is possible by the
-// number of replicas alone.
+// rebalance looks for a replica with a better GPU elsewhere, for example after a node came back. It
+// does so only while nothing else changes, and it queries the GPUs only if the number of replicas
+// per GPU permits a better place.
 func (d *Deployment) rebalance(now time.Time) {
 	if d.survey != nil || now.Before(d.stableUntil) || !d.stable(now) {
 		return
@@ -47,8 +47,8 @@ func (d *Deployment) onSurveyTimeout(now time.Time) {
 	d.fire(substitute, moveStarted, always, now)
 }
 
-// stable reports whether nothing else is to be done: the requested number of replicas serves, all
-// are current, and none is on a quarantined GPU or a draining node.
+// stable reports whether no other change is due: the requested number of replicas serves, all are
+// current, and none is on a quarantined GPU or a draining node.
 func (d *Deployment) stable(now time.Time) bool {
 	if d.state != Active || !d.allNodesReported(now) || len(d.orphans) > 0 || len(d.replicas) != d.spec.Replicas {
 		return false
@@ -61,7 +61,7 @@ func (d *Deployment) stable(now time.Time) bool {
 	return true
 }
 
-// extendStable allows no move for at least this period.
+// extendStable prevents moves for at least the given period.
 func (d *Deployment) extendStable(period time.Duration, now time.Time) {
 	if until := now.Add(period); until.After(d.stableUntil) {
 		d.stableUntil = until

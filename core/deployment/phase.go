@@ -1,19 +1,19 @@
 package deployment
 
-// Phase is how far a replica is.
+// Phase is the phase of a replica's life.
 type Phase uint8
 
 const (
-	Absent   Phase = iota // it does not exist, or no longer
+	Absent   Phase = iota // does not exist yet, or no longer exists
 	Placing               // waits for a GPU
 	Starting              // has a GPU; StartReplica is not answered yet
 	Loading               // loads the model
-	Up                    // serves, or will again
+	Up                    // serves, or will serve again
 	Draining              // finishes or migrates its sequences
 	Stopping              // its memory is being freed
 )
 
-// String returns the phase's name in texts.
+// String returns the name of the phase.
 func (p Phase) String() string {
 	return [...]string{"absent", "placing", "starting", "loading", "up", "draining", "stopping"}[p]
 }
@@ -33,14 +33,14 @@ const (
 	reportDraining                // it reported that it drains
 	failed                        // it failed to load, found other files, or lost its device
 	retired                       // core/schedule removes it
-	drained                       // its sequences are gone, or the time for that is over
+	drained                       // its sequences are gone, or the drain timed out
 	exited                        // it crashed too often
 	unreachable                   // the connection to its node broke
 	nodeLost                      // its node left the cluster
 	freed                         // its memory is free
 )
 
-// String returns the trigger's name in texts.
+// String returns the name of the trigger.
 func (t Trigger) String() string {
 	return [...]string{
 		"added", "moveStarted", "adopted", "placed", "notPlaced", "accepted", "reported", "reportServing",
@@ -83,8 +83,8 @@ type transition struct {
 	to   Phase
 }
 
-// table has all transitions of a replica. Of those with the same phase and trigger, the first whose
-// guard holds is taken.
+// table lists all transitions of a replica. Of the rows with the same phase and trigger, the first
+// whose guard holds applies.
 var table = []transition{
 	{in(Absent), added, always, Placing},
 	{in(Absent), moveStarted, always, Starting},
@@ -113,8 +113,8 @@ var table = []transition{
 	{in(Stopping), freed, always, Absent},
 }
 
-// next returns the phase that follows, or false if the table has no transition. holds is the guard
-// that holds, beside always.
+// next returns the next phase, or false if the table has no transition. holds is the guard that
+// holds in addition to always.
 func next(from Phase, on Trigger, holds guard) (Phase, bool) {
 	for _, t := range table {
 		switch {

@@ -9,16 +9,16 @@ import (
 	"troupe/core/schedule"
 )
 
-// GPU is what a GPU reports of itself.
+// GPU is the status report of a GPU.
 type GPU struct {
 	At          Location
 	Quarantined bool
 	Memory      hbm.Budget
-	Residents   []string            // replicas that Memory counts
-	Leases      map[string]hbm.Need // replica -> memory that it has
+	Residents   []string            // names of the replicas counted in Memory
+	Leases      map[string]hbm.Need // replica -> its leased memory
 }
 
-// gpus returns all GPUs, and enters them into the map of their answers.
+// gpus returns all GPUs, and adds a nil entry for each to answers.
 func (d *Deployment) gpus(answers map[Location]*GPU) (all []Location) {
 	for _, name := range sorted(d.nodes) {
 		for _, gpu := range d.nodes[name].GPUs {
@@ -82,9 +82,10 @@ func (d *Deployment) onPlaceTimeout(e PlaceTimeout, now time.Time) {
 	}
 }
 
-// choose places a replica on the GPU that still has its lease, or else where core/schedule decides.
+// choose places a replica on the GPU that still has its lease, otherwise on the one that
+// core/schedule chooses.
 func (d *Deployment) choose(r *replica, now time.Time) {
-	if !d.sized { // forgotten meanwhile
+	if !d.sized { // the size became unknown meanwhile
 		d.fire(r, notPlaced, always, now)
 		d.reconcile(now)
 		return

@@ -89,8 +89,8 @@ func (c *cluster) take(t *rapid.T) Effect {
 	return e
 }
 
-// isAnswered reports whether the answer to a command cannot be lost: that of a job, and the notice
-// that a watched actor has ended.
+// isAnswered reports whether the answer to a command cannot be lost. That holds for the results of
+// jobs and for the notice that a watched actor has ended.
 func isAnswered(e Effect) bool {
 	switch e.(type) {
 	case Record, Watch:
@@ -159,8 +159,9 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 			Failure: &Failure{Reason: Quarantined},
 		})
 	default:
-		// A repeated StartReplica that arrives after the exit would start the replica once more. The
-		// deployment would not know of that one before it asks the node again. Not played here.
+		// A repeated StartReplica that arrives after the exit would start the replica again. The
+		// deployment would learn of the second start only when it lists the node's replicas. This
+		// test leaves that case out.
 		c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool {
 			s, ok := e.(StartReplica)
 			return ok && s.Spec.Name == name
@@ -170,11 +171,11 @@ func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	}
 }
 
-// view is what the deployment knows before an event, as far as invariants need it.
+// view is the part of the deployment's state before an event that the invariants need.
 type view struct {
 	phases   map[string]Phase
 	reserved map[string]bool
-	ready    bool // all nodes have listed their replicas, or had the time to
+	ready    bool // all nodes have listed their replicas, or timed out
 	serving  int
 }
 
@@ -274,7 +275,7 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 		}
 	}
 	moves := ""
-	for name, r := range c.d.replicas { // the retired one is draining already
+	for name, r := range c.d.replicas { // the phase of the retired replica is already Draining
 		if name == e.Replica && r.substitute != "" && c.d.current(r) && !c.d.evicted(r) && before.phases[name] == Up {
 			moves = r.substitute
 		}
@@ -313,7 +314,8 @@ func (c *cluster) check() {
 	}
 }
 
-// converge ends all faults, answers all commands for a while, and expects what was asked for.
+// converge ends all faults, answers all commands for a while, and checks that the deployment
+// matches its spec.
 func (c *cluster) converge() {
 	c.spec.Revision = schedule.Revision{Deploy: c.spec.Revision.Deploy + 1} // files may differ from those recorded
 	c.apply()

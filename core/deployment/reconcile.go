@@ -83,7 +83,8 @@ func (d *Deployment) addReplica(now time.Time) bool {
 	return true
 }
 
-// newReplicaName returns the first name that no replica has or may come back with.
+// newReplicaName returns the first unused name. Names of replicas on lost nodes and names with a
+// last placement count as used.
 func (d *Deployment) newReplicaName() string {
 	for n := 0; ; n++ {
 		name := fmt.Sprintf("%s-%d", d.name, n)

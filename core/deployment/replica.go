@@ -7,7 +7,7 @@ import (
 	"troupe/core/schedule"
 )
 
-// Report is what a replica reports of itself.
+// Report is the status report of a replica.
 type Report struct {
 	Replica     string
 	Actor       Ref
@@ -17,7 +17,7 @@ type Report struct {
 	Weights     string // digest of the weights that it found
 	Revision    string // digest of the files that it found
 	Found       string // with ReplicaFailed: the revision that it found instead of its own
-	FolderFault string // why it could not be loaded again; empty: it could
+	FolderFault string // why the replica could not be loaded again; empty if it could
 }
 
 // ReplicaState is the state that a replica reports.
@@ -114,7 +114,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 	}
 }
 
-// find returns a replica, or reports a trigger for none.
+// find returns a replica by name. If there is none, it reports the trigger as ignored.
 func (d *Deployment) find(name string, on Trigger) *replica {
 	r := d.replicas[name]
 	if r == nil {

@@ -6,9 +6,9 @@ import (
 	"troupe/core/schedule"
 )
 
-// All replicas of a revision serve the same files: those that the first replica found. Its digests
-// are stored by compare-and-set before it may serve. A replica that found other files does not
-// serve. See core/schedule.Judge.
+// All replicas of a revision serve the same files: those that the first replica found. That replica
+// may serve only after its digests are stored by compare-and-set. A replica that found other files
+// does not serve. See core/schedule.Judge.
 
 // checkRevision compares the files that a starting replica found with the wanted revision.
 func (d *Deployment) checkRevision(r *replica, now time.Time) {
@@ -41,5 +41,5 @@ func (d *Deployment) weightsDiffer(r *replica, found string) *Failure {
 	}
 }
 
-// short returns a digest as texts show it.
+// short shortens a digest for use in messages.
 func short(digest string) string { return digest[:min(len(digest), 12)] }

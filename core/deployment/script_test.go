@@ -57,7 +57,7 @@ type scripted struct {
 	d    *Deployment
 	now  time.Time
 	spec Spec
-	// detail is the status' detail in the last summary, which is not repeated.
+	// detail is the status detail at the last summary. A summary omits an unchanged detail.
 	detail string
 }
 

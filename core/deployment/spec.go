@@ -10,7 +10,7 @@ type Ref struct{ Address, ID string }
 // Location is a GPU of a node.
 type Location struct{ Node, GPU string }
 
-// String returns the location's name in texts.
+// String returns the name of the location.
 func (l Location) String() string { return l.Node + "/" + l.GPU }
 
 // Settings are the settings that a deployment and its replicas share.
@@ -48,7 +48,8 @@ func (d *Deployment) replicaSpec(name string) ReplicaSpec {
 	return ReplicaSpec{Settings: d.spec.Settings, Name: name, Model: d.name, Revision: d.spec.Revision}
 }
 
-// current reports whether a replica matches the spec. A changed priority is not worth a restart.
+// current reports whether a replica matches the spec. It ignores the priority, whose change needs
+// no restart.
 func (d *Deployment) current(r *replica) bool {
 	want, is := d.spec.Settings, r.spec.Settings
 	want.Priority = is.Priority

@@ -10,7 +10,7 @@ const (
 	Fenced                // a later term has begun; all events are ignored
 )
 
-// String returns the state's name in texts.
+// String returns the name of the state.
 func (s State) String() string { return [...]string{"unknown", "active", "removing", "fenced"}[s] }
 
 // change is an event that changes the state of the deployment.
@@ -22,11 +22,10 @@ const (
 	outdated               // a later term has begun
 )
 
-// String returns the change's name in texts.
+// String returns the name of the change.
 func (c change) String() string { return [...]string{"applied", "deleted", "outdated"}[c] }
 
-// states has the state that follows, by state and change. There are no guards; without an entry, a
-// change has no effect.
+// states maps a state and a change to the next state. A change without an entry has no effect.
 var states = map[State]map[change]State{
 	Unknown:  {applied: Active, deleted: Removing, outdated: Fenced},
 	Active:   {applied: Active, deleted: Removing, outdated: Fenced},

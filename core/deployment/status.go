@@ -14,7 +14,7 @@ const (
 	ConditionStopped                   // no replica is requested
 )
 
-// String returns the condition's name in texts.
+// String returns the name of the condition.
 func (c Condition) String() string {
 	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped"}[c]
 }
@@ -80,8 +80,8 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 	return ConditionPending, "no replica serves yet"
 }
 
-// degradedCause returns what is wrong although the requested number of replicas serves; empty:
-// nothing.
+// degradedCause returns the problem of a deployment whose requested number of replicas serves;
+// empty if there is none.
 func (d *Deployment) degradedCause() string {
 	earlier, folderFault := 0, ""
 	for _, r := range d.replicas {

@@ -51,8 +51,8 @@ func TestTablesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestTableIsUnambiguous checks that no row hides a later one, and that none leads to its own phase
-// but by same.
+// TestTableIsUnambiguous checks that no row hides a later one, and that a row that keeps the phase
+// uses same.
 func TestTableIsUnambiguous(t *testing.T) {
 	type key struct {
 		p    Phase

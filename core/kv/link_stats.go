@@ -30,8 +30,8 @@ type FetchSample struct {
 }
 
 // Add adds a measurement. A fetch whose bytes all arrived at once says little about the rate, and
-// an empty one nothing. If the rate is unknown, such a fetch counts as one block in its whole time.
-// An empty path thus never looks fast.
+// an empty one nothing. If the rate is unknown, such a fetch counts as one block over its total
+// time. An empty path thus never looks fast.
 func (l *LinkStats) Add(f FetchSample, now time.Time) {
 	l.expire(now)
 	l.measured = now

@@ -11,7 +11,7 @@ type OverlapEstimate struct {
 	Parts      int           // number of parts, of equal size
 	Arrived    int           // leading parts that have arrived
 	FirstAfter time.Duration // until the first part arrived
-	Elapsed    time.Duration // until the last of them arrived
+	Elapsed    time.Duration // until the last arrived part
 	Tokens     int           // that the first step computes for the sequence
 	Prefill    Rate          // tokens per second
 }

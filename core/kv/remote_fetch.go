@@ -13,7 +13,8 @@ const (
 	maxHolders = 256
 	// maxKnownPerSet limits the blocks in each of the two sets of blocks known to be elsewhere.
 	maxKnownPerSet = 64 << 10
-	// knownTTL is how long one of these sets is filled. A block is known for at most twice as long.
+	// knownTTL is how long one of these sets accepts blocks before it is replaced. A block is known
+	// for at most twice as long.
 	knownTTL = 30 * time.Second
 	// latencyBuckets is the number of buckets in HolderStats.Latencies.
 	latencyBuckets = 16

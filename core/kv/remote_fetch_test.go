@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRemoteFetcherStartsInOrderWithinCapacity checks that, whatever the order of requests and
-// ends, fetches start in request order and within the capacity, and block states match.
+// TestRemoteFetcherStartsInOrderWithinCapacity checks that fetches start in request order and
+// within the capacity, and that block states match, for random orders of requests and ends.
 func TestRemoteFetcherStartsInOrderWithinCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const capacity, waiting = 10, 3

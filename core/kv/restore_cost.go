@@ -13,7 +13,8 @@ type Path struct {
 	Latency     time.Duration // before the first byte
 	ProbeBlocks int           // blocks restored to measure an unmeasured path; 0 means 1
 	// Parts is the number of runs of layers in which all blocks of the path are restored, so that
-	// prefill can follow each run. 0 or 1: block by block, as a whole.
+	// prefill can follow each run. 0 or 1: the blocks are restored one after the other, each as a
+	// whole.
 	Parts int
 }
 

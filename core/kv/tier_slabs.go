@@ -153,8 +153,8 @@ func (t *Tier) coldest(z *sizeClass) (coldest int, ok bool) {
 	return coldest, ok
 }
 
-// canEmpty reports whether all blocks of a slab may leave. Where they are demoted, some may already
-// be Leaving.
+// canEmpty reports whether every block of a slab may be evicted. With a lower tier, blocks that are
+// already Leaving do not count against it.
 func (t *Tier) canEmpty(in *slab) bool {
 	return !slices.ContainsFunc(in.slots, func(s slot) bool {
 		leaves := s.state == Leaving && t.lowerAvailable && t.pins[s.hash] == 0
@@ -162,7 +162,7 @@ func (t *Tier) canEmpty(in *slab) bool {
 	})
 }
 
-// assign gives a slab without taken slots to a size class.
+// assign assigns a slab without taken slots to a size class.
 func (t *Tier) assign(i int, z *sizeClass) {
 	in := &t.slabs[i]
 	if in.class != nil {
@@ -171,6 +171,7 @@ func (t *Tier) assign(i int, z *sizeClass) {
 	in.class, in.newOwner, in.slots = z, nil, make([]slot, t.limits.Slabs.Fit(z.bytes))
 	z.slots += len(in.slots)
 	for nth := range in.slots {
-		z.free = append(z.free, t.limits.Slabs.Slot(i, len(in.slots)-1-nth)) // the first slot is taken first
+		// Slots are taken from the end of the list, so the first slot of the slab is added last.
+		z.free = append(z.free, t.limits.Slabs.Slot(i, len(in.slots)-1-nth))
 	}
 }

@@ -135,8 +135,9 @@ func TestReserveTakesColdestSlab(t *testing.T) {
 	}
 }
 
-// TestSizesDoNotThrashOneSlab checks that a policy's next victim may have arrived just now. It must
-// not justify taking a slab whose blocks were used before it but after other blocks of its size.
+// TestSizesDoNotThrashOneSlab checks the case of a policy whose next victim has just arrived. Such
+// a victim must not justify taking a slab whose blocks were used before the victim but after other
+// blocks of its size.
 func TestSizesDoNotThrashOneSlab(t *testing.T) {
 	tier := newTier(t, TierLimits{Slabs: Slabs{Count: 3, Bytes: 4 * SlotUnit}}, "s3-fifo")
 	put(tier, 2, 21)

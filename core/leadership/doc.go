@@ -1,8 +1,8 @@
 // Package leadership decides which deployments a node runs: when it acquires their leases, when it
 // starts and stops them, and when it releases the leases.
 //
-// A Node has one role per deployment. Events are what the node observes of the leases (Sync), and
-// what became of its effects (Answered, NotStarted, Ended, Removed). Each returns Effects for the
+// A Node has one role per deployment. The events are the node's view of the leases (Sync) and the
+// outcomes of its effects (Answered, NotStarted, Ended, Removed). Each returns Effects for the
 // caller to carry out, in order. The package never reads a clock: the caller passes the time.
 //
 //	state      event       guard    next       effect
@@ -25,10 +25,10 @@
 //	stopping   ended       -        follower
 //
 // The guards: ours: this node holds the lease and is not leaving; leaving: it holds the lease and
-// is leaving; turn: the lease is free, the cooldown is over, and the nodes of lower rank have had
-// their time; current: it holds the lease in the term of its child and is not leaving; deleted: the
-// deployment is not stored, and the term is that of the child; held: it still holds the lease in
-// the term of the child. Other events change nothing and return Ignored.
+// is leaving; turn: the lease is free, the cooldown is over, and each node of lower rank has had
+// TakeoverDelay to acquire the lease; current: it holds the lease in the term of its child and is
+// not leaving; deleted: the deployment is not stored, and the term is that of the child; held: it
+// still holds the lease in the term of the child. Other events change nothing and return Ignored.
 //
 // Invariants, checked by the property test:
 //

@@ -2,7 +2,7 @@ package leadership
 
 import "time"
 
-// Effect is something for the caller to carry out.
+// Effect is an action for the caller to carry out.
 type Effect interface{ isEffect() }
 
 // Acquire tells the caller to acquire the lease and to report with Answered.
@@ -53,5 +53,5 @@ const (
 	Deleted                    // the deployment is deleted, and nothing is left of it
 )
 
-// String returns the cause's name in texts.
+// String returns the name of the cause.
 func (c StopCause) String() string { return [...]string{"lease lost", "deleted"}[c] }

@@ -11,7 +11,7 @@ const (
 	CrashCooldown = 30 * time.Second       // before a deployment that crashed too often is retried
 )
 
-// Node decides for all deployments of a cluster which of them one node runs.
+// Node decides which of the cluster's deployments one node runs.
 type Node struct {
 	name  string
 	roles map[string]*role // by deployment
@@ -41,7 +41,7 @@ type Seen struct {
 // View is what a node observes of the cluster.
 type View struct {
 	Deployments map[string]Seen // the stored ones, those with a lease, and those of Names
-	Up          []string        // names of the members that are up; without this node it is leaving
+	Up          []string        // members that are up, by name; a node not among them is leaving
 }
 
 // New returns the machine of a node.

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is what surrounds node a in the property test: the leases, the store, and the children and
-// attempts of the node, as far as the effects tell.
+// world simulates the environment of node a in the property test: the leases, the store, and the
+// node's children and attempts, as known from the effects.
 type world struct {
 	t        *rapid.T
 	n        *Node

@@ -1,6 +1,6 @@
 package leadership
 
-// State is the state of a node in respect of one deployment.
+// State is the state of a node with respect to one deployment.
 type State uint8
 
 const (
@@ -11,12 +11,12 @@ const (
 	Releasing              // its Release is in flight
 )
 
-// String returns the state's name in texts.
+// String returns the name of the state.
 func (s State) String() string {
 	return [...]string{"follower", "acquiring", "leading", "stopping", "releasing"}[s]
 }
 
-// Event is an event of one role.
+// Event is an event of the role that a node has for one deployment.
 type Event uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	removed                 // nothing is left of the deployment, which is deleted
 )
 
-// String returns the event's name in texts.
+// String returns the name of the event.
 func (e Event) String() string {
 	return [...]string{"sync", "answered", "notStarted", "ended", "removed"}[e]
 }
@@ -58,8 +58,8 @@ type transition struct {
 	to   State
 }
 
-// table has all transitions. Of those with the same state and event, the first whose guard holds is
-// taken.
+// table lists all transitions. Of the rows with the same state and event, the first whose guard
+// holds applies.
 var table = []transition{
 	{Follower, sync, ours, Leading},
 	{Follower, sync, leaving, Releasing},
@@ -91,7 +91,7 @@ func (c conditions) with(g guard, is bool) conditions {
 	return c
 }
 
-// next returns the state that follows, or false if the table has no transition.
+// next returns the next state, or false if the table has no transition.
 func next(from State, on Event, c conditions) (State, bool) {
 	for _, t := range table {
 		if t.from == from && t.on == on && (t.when == always || c&(1<<t.when) != 0) {

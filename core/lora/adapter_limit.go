@@ -7,7 +7,7 @@ import (
 
 // adapterLimit tracks the adapters in a batch, of which MaxAdapters limits the number.
 type adapterLimit struct {
-	admitted map[string]bool // adapters of the batch, and of requests that may not be passed
+	admitted map[string]bool // of the batch, and of requests that later ones may not overtake
 	running  map[string]int  // sequences in the batch by adapter
 	// closed is the adapter that admits no further requests, so that its place becomes free for a
 	// request that is too old to be passed.

@@ -23,7 +23,7 @@ type pin struct {
 	name, adapter string
 	state         pinState
 	refusal       *Refusal // set in state refused
-	wasGranted    bool     // it was granted at some time
+	wasGranted    bool     // it was granted at least once
 }
 
 type pinState int

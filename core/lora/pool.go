@@ -34,7 +34,7 @@ const (
 
 func (t Tier) String() string { return [...]string{"disk", "dram", "gpu"}[t] }
 
-// Reason is the reason of a refusal.
+// Reason is the reason for a refusal.
 type Reason int
 
 // Reasons.

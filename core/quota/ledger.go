@@ -22,7 +22,7 @@ type Client struct {
 	Reported bool
 }
 
-// Reason is the reason of a refusal.
+// Reason is the reason for a refusal.
 type Reason int
 
 // Reasons.

@@ -13,7 +13,7 @@ type Usage struct {
 	Limits                       Limits  // as known by the gateway
 	Requests, Tokens             int64   // in flight
 	SpentRequests, SpentTokens   int64   // of the limits per minute, since the gateway started
-	MinuteRequests, MinuteTokens float64 // remaining of the limits per minute
+	MinuteRequests, MinuteTokens float64 // what remains of the limits per minute
 	Totals                       Totals
 }
 

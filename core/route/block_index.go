@@ -39,7 +39,7 @@ func (h *BlockIndex) Remove(name string) {
 	}
 }
 
-// BlocksOf returns the blocks of a holder, in no order.
+// BlocksOf returns the blocks of a holder, in no particular order.
 func (h *BlockIndex) BlocksOf(name string) []uint64 {
 	if slot := slices.Index(h.names, name); slot >= 0 {
 		return h.index.blocks(slot)

@@ -134,7 +134,7 @@ func (t *Routes) ResetBlocks(name string, committed []uint64) {
 	}
 }
 
-// BlocksOf returns the blocks of a replica, in no order, as in a snapshot.
+// BlocksOf returns the blocks of a replica, in no particular order, as in a snapshot.
 func (t *Routes) BlocksOf(name string) []uint64 {
 	if s, ok := t.byName[name]; ok {
 		return t.index.blocks(s)

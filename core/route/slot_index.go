@@ -116,7 +116,7 @@ func (x *slotIndex) removeSlot(slot int) {
 	}
 }
 
-// blocks returns the blocks of a slot, in no order. It scans the table.
+// blocks returns the blocks of a slot, in no particular order. It scans the table.
 func (x *slotIndex) blocks(slot int) (blocks []uint64) {
 	for at := range x.mask + 1 {
 		if p := x.entry(at); holds(p, slot) {

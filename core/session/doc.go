@@ -1,5 +1,5 @@
 // Package session decides how one sequence that a client requested is served: which replica gets
-// it, what becomes of it when that replica refuses, interrupts, loses or migrates it or falls
+// it, what happens when that replica refuses, interrupts, loses or migrates the sequence or falls
 // silent, and when the session ends.
 //
 // A Machine is fed events with the time and returns Effects, which its caller carries out in order.
@@ -52,9 +52,9 @@
 //	stop            any                                                ended      unwatch; stop the timer
 //
 // Any replica may also send tokens while another one is assigned: it is about to take over, or has
-// not heard that it was replaced. The machine remembers one such sender at a time and delivers its
-// tokens. It cancels that sender once the assigned replica still sends 0.4 s later, when a third
-// replica sends, and at the end.
+// not learned that it was replaced. The machine remembers one such sender at a time and delivers
+// its tokens. It cancels that sender once the assigned replica still sends 0.4 s later, when a
+// third replica sends, and at the end.
 //
 // # Invariants
 //

@@ -2,17 +2,17 @@ package session
 
 import "time"
 
-// Effect is an effect for the caller to carry out. Effects are carried out in order.
+// Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
 // AskRoute asks the router for a replica.
 type AskRoute struct {
 	Avoid    []string // replicas that were lost since the last new token
-	Cause    string   // what became of the replica before; empty at first
-	Revision string   // of the files that computed the output; empty if there is none
+	Cause    string   // what happened to the previous replica; empty at first
+	Revision string   // of the files that computed the output; empty without output
 }
 
-// Submit gives a replica the sequence and its output, also if it has it already.
+// Submit sends a replica the sequence and its output, even if the replica already has the sequence.
 type Submit struct {
 	To       Actor
 	Revision string // as in AskRoute
@@ -49,10 +49,10 @@ type SetTimer struct {
 // StopTimer stops the timer.
 type StopTimer struct{}
 
-// Deliver gives the client the tokens of this event after the first Skip, and the finish.
+// Deliver sends the client the event's tokens without the first Skip, and the finish.
 type Deliver struct{ Skip int }
 
-// Relay fails the call with the refusal of this event.
+// Relay fails the call with the refusal that the event carries.
 type Relay struct{}
 
 // Fail fails the call with a refusal of the session itself.
@@ -61,10 +61,11 @@ type Fail struct {
 	Detail string
 }
 
-// KeepRevision stores, above the actor, the digest of the files that compute the output.
+// KeepRevision stores the digest of the files that compute the output, so that it survives a crash
+// of the actor.
 type KeepRevision struct{ Digest string }
 
-// ReportMove tells the router of this event, a move.
+// ReportMove reports the move of this event to the router.
 type ReportMove struct{}
 
 // End stops the actor.
@@ -77,14 +78,14 @@ type Ignored struct {
 	Why   string
 }
 
-// CancelReason is why a replica is to drop the sequence.
+// CancelReason is the reason for which a replica drops the sequence.
 type CancelReason uint8
 
 // Reasons to cancel.
 const (
 	SessionEnded CancelReason = iota // the session ended
 	Duplicate                        // another replica decodes the sequence too
-	Stray                            // a replica that is not assigned moved it there
+	Stray                            // a replica other than the assigned one moved it there
 )
 
 func (r CancelReason) String() string {

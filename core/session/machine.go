@@ -6,8 +6,8 @@ const (
 	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
 	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
 	minRetryDelay  = 20 * time.Millisecond   // before the next route request
-	// maxInterruptions is the number of interruptions without a new token in between that a
-	// sequence survives. After more, it is assumed to crash its replicas.
+	// maxInterruptions is the number of interruptions that a sequence survives without a new token.
+	// After more, the sequence is assumed to crash its replicas.
 	maxInterruptions = 8
 )
 
@@ -110,7 +110,8 @@ func (m *Machine) Moved(from Actor, to Replica, now time.Time) []Effect {
 	return m.on(event{kind: Moved, from: from, to: to, now: now})
 }
 
-// Lost reports an actor that stopped, whose node left, or that did not receive a message.
+// Lost reports that an actor stopped, that its node left, or that a message to it was not
+// delivered.
 func (m *Machine) Lost(who Actor, now time.Time) []Effect {
 	return m.on(event{kind: Lost, from: who, now: now})
 }

@@ -79,7 +79,7 @@ func TestInvariants(t *testing.T) {
 			},
 			"": func(*rapid.T) { w.checkState() },
 		}
-		for range 6 { // one is too short for rare sequences of events
+		for range 6 { // one Repeat is too short for rare sequences of events
 			t.Repeat(actions)
 		}
 		w.stop()

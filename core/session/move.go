@@ -2,11 +2,11 @@ package session
 
 func (m *Machine) toReplica(e event) bool { return e.to.Actor == m.replica.Actor }
 
-// cancelStray cancels a sequence that was moved by an earlier replica of the session.
+// cancelStray cancels a sequence that an earlier replica of the session moved.
 func (m *Machine) cancelStray(e event) { m.emit(Cancel{e.to.Actor, Stray}) }
 
-// follow follows the sequence to another replica. Its answer to the query reveals tokens that were
-// lost. Its silence begins now.
+// follow follows the sequence to another replica and queries that replica. The answer reveals
+// tokens that were lost. The time without a message from the replica starts now.
 func (m *Machine) follow(e event) {
 	m.hear(e)
 	m.emit(ReportMove{})

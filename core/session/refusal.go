@@ -5,12 +5,12 @@ import "time"
 // Reason is why a router or replica refused or interrupted a sequence.
 type Reason uint8
 
-// Reasons. Those that the package does not tell apart are Other.
+// Reasons. Other stands for every reason that this package does not distinguish.
 const (
 	Other         Reason = iota
 	NotReady             // it is starting
-	Draining             // it takes nothing new
-	WeightsDiffer        // it has other files than those that the sequence needs
+	Draining             // it accepts no new sequences
+	WeightsDiffer        // its files differ from those that the sequence needs
 	EngineFailed
 	LoadFailed
 	NoMemory
@@ -36,9 +36,8 @@ type Refusal struct {
 // routeFinal reports whether a refusal of the router ends the session.
 func routeFinal(_ *Machine, e event) bool { return e.refusal.Reason != NotReady }
 
-// submitFinal reports whether no other replica would take the sequence that one refused. A replica
-// with other weights may, unless the sequence has an adapter, which belongs to the deployed weights,
-// and its output does not belong to others.
+// submitFinal reports whether every other replica would also refuse the sequence. WeightsDiffer is
+// final only for a sequence with an adapter and no output: the adapter needs the deployed weights.
 func submitFinal(m *Machine, e event) bool {
 	switch e.refusal.Reason {
 	case NotReady, Draining:
@@ -49,8 +48,8 @@ func submitFinal(m *Machine, e event) bool {
 	return true
 }
 
-// interruptFinal reports whether no other replica would take the sequence that one interrupted,
-// because of the request or its adapter.
+// interruptFinal reports whether the cause of an interruption is the request or its adapter, so
+// that no other replica would accept the sequence.
 func interruptFinal(_ *Machine, e event) bool {
 	switch e.refusal.Reason {
 	case EngineFailed, LoadFailed, NoMemory, QueueFull, NotFound, Unsupported, Numeric:

@@ -10,8 +10,8 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. They start at second 0; a word t=1.5s moves the clock
-// to a time, and before=3 has the replica interrupt the sequence three times before the event.
+// TestScripts plays the scripts in testdata. They start at second 0. The word t=1.5s sets the
+// clock. The word before=3 makes the replica interrupt the sequence three times before the event.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t, m: New(Config{})}

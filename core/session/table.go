@@ -2,8 +2,8 @@ package session
 
 import "slices"
 
-// row is one transition: in any of the states from, on an event, if the guard holds, do the action
-// and enter the state to.
+// row is one transition. In any state of from, if event on arrives and guard when holds, the
+// machine runs do and enters state to.
 type row struct {
 	from []State
 	on   Event
@@ -19,7 +19,7 @@ type guard struct {
 	holds func(*Machine, event) bool
 }
 
-// same is the state of a row that changes no state.
+// same, as the next state of a row, leaves the state unchanged.
 const same State = 255
 
 var (

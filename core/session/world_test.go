@@ -16,7 +16,7 @@ type world struct {
 	now      time.Time
 	deadline time.Time
 
-	delivered int    // tokens that the client has
+	delivered int    // tokens that the client has received
 	kept      string // revision that the actor keeps
 	outcomes  int
 	ended     bool

@@ -174,7 +174,7 @@ func (b *bench) rope(heads, dim int) {
 	b.near("rope", b.get(p, len(x)), want, 1)
 }
 
-// Product tests a product of any size against float64.
+// Product checks a matrix product of the given size against a float64 reference.
 func Product(t *testing.T, d cuda.Device, weights cuda.DType, m, n, k int) {
 	newBench(t, d).matMul(weights, m, n, k)
 }

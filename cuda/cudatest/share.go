@@ -28,7 +28,7 @@ func sharedMemory(t *testing.T, d cuda.Device) {
 		receive(t, d, sharer, text)
 		return
 	}
-	must[cuda.Ptr](t)(d.Alloc(1000)) // so that the shared memory does not start a page
+	must[cuda.Ptr](t)(d.Alloc(1000)) // so that the shared memory does not start at a page boundary
 	s, at, host := stream(t, d), must[cuda.Ptr](t)(d.Alloc(sharedBytes)), hostMemory(t, d, sharedBytes)
 	handle, err := sharer.Share(at)
 	skipWithout(t, err)

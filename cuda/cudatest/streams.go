@@ -67,7 +67,7 @@ func anyLength(t *testing.T, d cuda.Device) {
 	}
 }
 
-// graphs: captured work runs at each launch and not before, with the memory of that moment.
+// graphs: captured work runs at each launch and not before, on the contents that memory has then.
 func graphs(t *testing.T, d cuda.Device) {
 	const size = 4096
 	s := stream(t, d)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CrossingCost measures the cost of a command in a list of 64, with the cheapest function that
-// every driver has. It returns the median of several rounds.
+// CrossingCost measures the time per command of a list of 64 commands. Each command calls the
+// cheapest function that every driver has. The result is the median of several rounds.
 func (l *Library) CrossingCost() time.Duration {
 	const n, rounds, lists = 64, 21, 200
 	version := out[int32]()

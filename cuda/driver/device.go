@@ -25,8 +25,8 @@ type device struct {
 	owned  sync.Map // object without an address → func() error that frees it
 	events events
 	code   code
-	blas   *blas  // nil if products use the built-in kernels,
-	noBLAS string // for this reason
+	blas   *blas  // nil if products use the built-in kernels
+	noBLAS string // why blas is nil
 
 	blasVersion atomic.Int32 // 120405 for 12.4.5
 

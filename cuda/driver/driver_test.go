@@ -270,7 +270,7 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestMissingLibrary: errors about a missing or old library tell what to do.
+// TestMissingLibrary checks that errors about a missing or old library state what to do.
 func TestMissingLibrary(t *testing.T) {
 	path := fakecuda.Path(t, "green")
 	folder := t.TempDir()

@@ -170,7 +170,7 @@ func (e *event) over() bool {
 	return e.done
 }
 
-// finish takes the result of a query. The handle is returned once no Sync uses it.
+// finish records the result of a query, and returns the handle to the pool once no Sync uses it.
 func (e *event) finish(result int) {
 	if result == notReady {
 		return

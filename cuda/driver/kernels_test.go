@@ -72,7 +72,7 @@ func compile(t *testing.T, source string) (path string) {
 	return path
 }
 
-// openWithAdd opens a device of the fake that can run add.
+// openWithAdd opens a fake device that can run the kernel add.
 func openWithAdd(t *testing.T) (*fakecuda.Fake, cuda.Device) {
 	t.Helper()
 	fake := fakecuda.Open(t)

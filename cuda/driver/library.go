@@ -15,8 +15,8 @@ type Library struct {
 	symbols
 	version int // 13000 for CUDA 13.0
 	count   int
-	blas    *blas  // nil if products use the built-in kernels,
-	noBLAS  string // for this reason
+	blas    *blas  // nil if products use the built-in kernels
+	noBLAS  string // why blas is nil
 }
 
 // Load opens the library at path; "libcuda.so.1" is the system's.

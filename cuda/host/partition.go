@@ -11,8 +11,8 @@ import (
 )
 
 // partition is a subset of a device's workers, which run one kernel of its streams at a time. The
-// device's other streams still use as many workers as the device has. For exclusive use, partition
-// all of them, as on a GPU.
+// device's other streams still use as many workers as the device has. For exclusive use, divide all
+// workers into partitions, as on a GPU.
 type partition struct {
 	dev  *device
 	pool *pool

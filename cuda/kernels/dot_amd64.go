@@ -154,8 +154,8 @@ func multiplyEight(out, x, w *matrix, add bool) {
 	}
 }
 
-// eightPlain computes one of these inner products with the same bits: a converted product is
-// rounded.
+// eightPlain computes one inner product of multiplyEight, with the same bits. The conversion to
+// float32 rounds each product, so it cannot be fused with an addition.
 func eightPlain(a, b *eight) float32 {
 	p := func(i int) float32 { return float32(a[i] * b[i]) }
 	return ((p(0) + p(1)) + (p(2) + p(3))) + ((p(4) + p(5)) + (p(6) + p(7)))

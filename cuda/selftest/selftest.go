@@ -66,7 +66,7 @@ func Bandwidth(ctx context.Context, d cuda.Device, each int64, rounds int) (best
 		return best, err
 	}
 	in, out := b.host.Bytes()[:b.bytes], b.host.Bytes()[b.bytes:]
-	clear(in) // allocate the pages; unwritten ones are all the zero page
+	clear(in) // allocate the pages: all unwritten ones share the zero page
 	for range rounds {
 		for _, way := range []struct {
 			best *float64

@@ -109,7 +109,7 @@ func (l *label) set(head header) {
 	l.header = head
 }
 
-// writeSlabName gives a slab to blocks of a size on the disk, and makes it empty.
+// writeSlabName assigns a slab on the disk to blocks of the given size, and empties it.
 func (f *File) writeSlabName(b *buffer, slab, bytes int) error {
 	putName(b.bytes, slabMagic, bytes, f.sequence.Add(1))
 	return f.write(b.bytes[:sector], f.slabAt(slab))

@@ -57,7 +57,7 @@ type LayerRestore struct {
 	ready   []cuda.Event // per part: event after all copies, set when no block is missing
 	open    int          // number of leading parts that are open
 	limit   int          // blocks from here on are not restored
-	err     error        // error of block limit
+	err     error        // error of the block at index limit
 	changed chan struct{}
 }
 

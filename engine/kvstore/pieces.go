@@ -55,7 +55,7 @@ func (r *Reading) check(from, to int) error {
 	return nil
 }
 
-// verify checks the sums of b, whole pieces of the block from byte lo on.
+// verify checks the sums of b, which holds entire pieces of the block and starts at its byte lo.
 func (r *Reading) verify(b []byte, lo int) error {
 	size := pieceBytes(r.Bytes)
 	for i := lo / size; len(b) > 0; i++ {

@@ -165,8 +165,9 @@ func (b *BlockCopier) run(p transfer, queued func()) error {
 	return done.Sync()
 }
 
-// start queues a transfer and returns its event; the caller counts as in flight until it calls
-// Done. For a transfer through the staging buffer it returns a nil event after the copy.
+// start queues a transfer and returns its event. The transfer counts as in flight until the caller
+// calls inFlight.Done. A transfer through the staging buffer has ended when start returns, and its
+// event is nil.
 func (b *BlockCopier) start(p transfer) (cuda.Event, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

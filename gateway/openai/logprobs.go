@@ -68,8 +68,8 @@ func appendCompletionLogprobs(b []byte, tokens []TokenLogprob) []byte {
 	return append(b, '}')
 }
 
-// appendTop appends an object of text to log-probability with the likeliest tokens and the chosen
-// one. Of tokens with the same text, it includes the likeliest.
+// appendTop appends an object that maps texts to log-probabilities, for the likeliest tokens and
+// the chosen one. Of tokens with the same text, it includes the likeliest.
 func (t TokenLogprob) appendTop(b []byte) []byte {
 	b = append(b, '{')
 	all := append(slices.Clip(t.Top), t)

@@ -152,7 +152,8 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// TestRefusedFiles checks that the log refuses files that are not regular, or not the node's own.
+// TestRefusedFiles checks that the log refuses files that are not regular or that others can
+// change.
 func TestRefusedFiles(t *testing.T) {
 	dir := t.TempDir()
 	loose, link, pipe := filepath.Join(dir, "loose"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")

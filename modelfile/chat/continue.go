@@ -16,5 +16,5 @@ func Continued(text, final string) (string, error) {
 	if whole := strings.TrimLeft(final, " \t\r\n"); strings.HasPrefix(text[at:], whole) {
 		return text[:at+len(whole)], nil
 	}
-	return text[:at+len(core)], nil // the template trims it
+	return text[:at+len(core)], nil // the template trims the content
 }

@@ -107,7 +107,7 @@ func TestRejectsInvalidHeaders(t *testing.T) {
 	}
 }
 
-// TestFolderOfShards: errors of an index and its files.
+// TestFolderOfShards checks the errors for faults in an index or in the files that it lists.
 func TestFolderOfShards(t *testing.T) {
 	one := file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)
 	for name, tc := range map[string]struct {

@@ -57,7 +57,7 @@ type counters interface {
 // rates holds the rates of nodes and replicas by name.
 type rates struct{ nodes, replicas map[string]Rate }
 
-// ratesBetween returns the rates ratesBetween two samples, for names that are in both.
+// ratesBetween returns the rates between two samples, for names that are in both.
 func ratesBetween(before, after Sample) rates {
 	seconds := after.Time.Sub(before.Time).Seconds()
 	r := rates{map[string]Rate{}, map[string]Rate{}}

@@ -16,7 +16,7 @@ type Kind string
 const (
 	Kill         Kind = "kill"          // kill -9 of a node; undone by a start
 	Stop         Kind = "stop"          // SIGSTOP of a node; undone by SIGCONT
-	Restart      Kind = "restart"       // orderly stop and start of a node; nothing to undo
+	Restart      Kind = "restart"       // graceful stop and start of a node; nothing to undo
 	Cut          Kind = "cut"           // partition between two nodes; undone by healing the network
 	CutOneWay    Kind = "cut one way"   // partition in one direction; undone by healing the network
 	Isolate      Kind = "isolate"       // partition of a node from all hosts; undone by healing the network

@@ -146,7 +146,7 @@ func (n *Node) Process() *Process {
 	return n.proc
 }
 
-// Restart stops the node in order and starts it again.
+// Restart stops the node gracefully and starts it again.
 func (n *Node) Restart(ctx context.Context) error {
 	return errors.Join(n.Process().Terminate(ctx), n.Start(ctx))
 }

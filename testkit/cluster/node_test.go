@@ -164,7 +164,7 @@ func TestNodeKeepsAddressAcrossRestarts(t *testing.T) {
 			if n.Alive() || !n.Process().Killed() || n.Process().Kill() == nil {
 				t.Error("the killed node seems alive")
 			}
-			for range 2 { // the second time after an orderly stop
+			for range 2 { // the second time after a graceful stop
 				if n.Alive() {
 					if err := n.Process().Terminate(cluster.TestContext(t, time.Minute)); err != nil {
 						t.Fatal(err)

@@ -30,7 +30,7 @@ type GPU struct {
 	Corrected, Uncorrectable                   uint64
 	RemapPending, RemapFailed                  bool
 	Generation, Width, MaxGeneration, MaxWidth int
-	// PCI addresses of the far ends; an address of no GPU of the machine is a switch
+	// PCI addresses of the far ends; an address that is not a GPU of the machine is a switch
 	NVLinks []string
 	Levels  map[int]int // index of another GPU -> NVML_TOPOLOGY_*
 	// all events so far; a program does not see those from before its subscription

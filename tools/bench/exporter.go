@@ -17,8 +17,8 @@ import (
 	"troupe/messages"
 )
 
-// exporter is another node: a tier that exports the content of a store, and a data plane on each
-// side.
+// exporter simulates another node: a tier that exports the content of a store, and a data plane on
+// each side.
 type exporter struct {
 	system   *actor.ActorSystem
 	tier     *actor.PID

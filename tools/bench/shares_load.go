@@ -35,7 +35,7 @@ func (p paced) at(q float64) time.Duration {
 	return p.first[min(len(p.first)-1, int(q*float64(len(p.first))))]
 }
 
-// never is the time of a request without a first token.
+// never stands for the time to first token of a request that received none.
 const never = time.Hour
 
 // p99 counts requests without an answer as the slowest.

@@ -222,7 +222,7 @@ func (c *storeCopies) rows(blocks *residency.BlockCopier) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(down(), up(), c.in()); err != nil { // the bare copies used the memory of the arena's slots
+	if err := errors.Join(down(), up(), c.in()); err != nil { // refill what the bare copies used
 		return nil, err
 	}
 	restore, err := bandwidth(

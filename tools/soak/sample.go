@@ -43,7 +43,8 @@ func sampleNodes(ctx context.Context, nodes []*cluster.Node, length, every time.
 	return all, nil
 }
 
-// measure reads the live heap as of the last garbage collection, and the current other values.
+// measure reads the live heap as of the last garbage collection, and the current values of the
+// other measurements.
 func measure(ctx context.Context, n *cluster.Node) (v [4]float64, err error) {
 	heap, err := n.Gauge(ctx, "go_gc_heap_live_bytes")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
 	Name string
-	Node string // that runs this actor
+	Node string // name of this node
 	Term uint64 // of the leadership; replicas refuse commands of older terms
 	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members func() *messages.MembersChanged
@@ -47,7 +47,7 @@ const (
 	gpuReplyTimeout = 500 * time.Millisecond // for GpuStatus from all GPUs
 )
 
-// deployment is the actor. What it does is decided by its machine.
+// deployment is the actor. Its machine decides what it does.
 type deployment struct {
 	Config
 	incarnation uint64
@@ -63,7 +63,7 @@ type deployment struct {
 	published *messages.DeploymentStatus           // last status sent to the router
 }
 
-// tick, placementTimeout and surveyTimeout are notes to self. removed is a note to the group.
+// tick, placementTimeout and surveyTimeout are messages to self. removed is a message to the group.
 type (
 	tick             struct{ incarnation uint64 }
 	placementTimeout struct {

@@ -26,7 +26,7 @@ func TestReasonsAgree(t *testing.T) {
 	}
 }
 
-// TestFailuresPassThrough checks that a replica's refusal is reported as it came.
+// TestFailuresPassThrough checks that a replica's refusal is reported unchanged.
 func TestFailuresPassThrough(t *testing.T) {
 	want := &messages.Refused{
 		Reason: messages.Reason_REASON_NO_MEMORY, Detail: "too large", RetryAfter: durationpb.New(time.Second),

@@ -10,10 +10,10 @@
 // (GetReplica, ConfirmRevision, MigrateSequences, ReplicaChanged), the node's router
 // (RouteDeployment).
 //
-// core/deployment decides: it has the phases of each replica, and what is done in which of them. The
-// actor turns messages into its events, and its effects into messages, jobs and timers. It keeps the
-// requested number of replicas serving. When nothing else is left to do, it moves a replica that is
-// better placed elsewhere, for example to a node that has come back.
+// core/deployment decides: it defines the phases of a replica and the commands of each phase. The
+// actor turns messages into its events, and its effects into messages, jobs and timers. It keeps
+// the requested number of replicas serving. When nothing else is left to do, it moves a replica
+// that is better placed elsewhere, for example to a node that has come back.
 //
 // The command of a phase is repeated every second until it is answered. All commands are idempotent
 // and carry the term; receivers that know a later term refuse them.

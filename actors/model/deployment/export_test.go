@@ -1,4 +1,5 @@
 package deployment
 
-// Removed returns the note by which a deployment reports to its group that nothing is left of it.
+// Removed returns the message by which a deployment reports to its group that nothing is left of
+// it.
 func Removed(name string, term uint64) any { return &removed{name, term} }

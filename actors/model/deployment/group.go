@@ -60,10 +60,10 @@ type group struct {
 	seen        map[string]bool // names received since the watch began; used to find deletions after an outage
 	leaderships *leadership.Node
 	children    map[string]*actor.PID // the deployments that run here, by name
-	ending      bool                  // its children stop because it does
+	ending      bool                  // the group is stopping, and its children with it
 }
 
-// syncTick is a note to self.
+// syncTick is a message to self.
 type syncTick struct{ incarnation uint64 }
 
 func (g *group) Receive(ctx actor.Context) {

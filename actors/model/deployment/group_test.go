@@ -28,7 +28,7 @@ type groupStage struct {
 	mu       sync.Mutex
 	state    messages.MemberState
 	live     map[string]int    // running children by deployment
-	terms    map[string]uint64 // of the last child by deployment
+	terms    map[string]uint64 // term of the last child, by deployment
 	commands []string
 }
 

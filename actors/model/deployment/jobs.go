@@ -15,7 +15,7 @@ import (
 
 const recordTimeout = 5 * time.Second // to store digests
 
-// inspected and recorded are notes to self.
+// inspected and recorded are messages to self.
 type (
 	inspected struct {
 		incarnation uint64

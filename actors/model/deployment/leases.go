@@ -18,14 +18,14 @@ const (
 	leaseTimeout = 2 * time.Second
 )
 
-// leaseAttempt is a note to self: an Acquire or Release has ended.
+// leaseAttempt is a message to self: an Acquire or Release has ended.
 type leaseAttempt struct {
 	incarnation uint64
 	name        string
 	err         error
 }
 
-// retryAcquire is a note to self.
+// retryAcquire is a message to self.
 type retryAcquire struct{ incarnation uint64 }
 
 // syncLeases compares the leases with the deployments that run here.

@@ -69,9 +69,9 @@ func (h *host) serving() (n int) {
 	return n
 }
 
-// TestFirstReplicaSetsRevision has two nodes with different files. The replica whose digests are
-// stored first serves, and the other one does not. The status reports the difference until the
-// files are equal.
+// TestFirstReplicaSetsRevision starts replicas on two nodes with different files. The replica whose
+// digests are stored first serves, and the other one does not. The status reports the difference
+// until the files are equal.
 func TestFirstReplicaSetsRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, "a", "b")

@@ -8,7 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// publishStatus sends the deployment's status to the router, which announces it, if it has changed.
+// publishStatus sends the deployment's status to the router if it has changed. The router announces
+// it.
 func (d *deployment) publishStatus(ctx actor.Context) {
 	s := d.status()
 	s.Replicas = nil // routers get these from the replicas

@@ -30,10 +30,10 @@ type Store interface {
 // watchRetryDelay is the time before a lost watch of the store is started again.
 const watchRetryDelay = time.Second
 
-// stored is a stored deployment.
+// stored is the state of one deployment in the store.
 type stored struct{ apply *messages.ApplyDeployment }
 
-// changed, watchEnded and watchNow are notes to self.
+// changed, watchEnded and watchNow are messages to self.
 type (
 	changed struct {
 		incarnation uint64

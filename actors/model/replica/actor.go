@@ -64,7 +64,7 @@ type replica struct {
 	incarnation uint64
 	loads       *uint64 // loads of the weights, without adoptions; over all incarnations
 
-	confirmedRevision *string // by the deployment; over all incarnations
+	confirmedRevision *string // by the deployment; shared by all incarnations
 
 	state         messages.ReplicaState
 	failure       *messages.Refused     // in state FAILED
@@ -132,7 +132,7 @@ type totals struct {
 	tokensIn, tokensOut, tokensCached, preemptions, migratedIn, migratedOut, notFinite uint64
 }
 
-// retryLoad and reportTick are notes to self.
+// retryLoad and reportTick are messages to self.
 type (
 	retryLoad  struct{ incarnation uint64 }
 	reportTick struct{ incarnation uint64 }

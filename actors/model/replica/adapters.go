@@ -175,8 +175,8 @@ func (r *replica) onAdaptersLeased(ctx actor.Context, msg *messages.LeaseAdapter
 	r.startPool(ctx)
 }
 
-// onPoolReady handles the start of an incarnation of the pool. It first sends the pins that hold,
-// so that nothing that a step reads is evicted.
+// onPoolReady handles the start of an incarnation of the pool. It first sends the pins in effect,
+// so that no adapter that a step reads is evicted.
 func (r *replica) onPoolReady(ctx actor.Context, msg *messages.AdaptersReady) {
 	if r.lora == nil || r.stopping {
 		return

@@ -81,8 +81,8 @@ func TestMigrateWaitingSequenceWithAdapter(t *testing.T) {
 	})
 }
 
-// TestMigrateRefusedWithoutAdapter checks that a target that cannot load the adapter, or not soon,
-// refuses the sequence, which continues at its source.
+// TestMigrateRefusedWithoutAdapter checks that a target refuses the sequence if it cannot load the
+// adapter soon or at all. The sequence continues at its source.
 func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 	for name, loads := range map[string]func(context.Context) error{
 		"damaged": func(context.Context) error { return errors.New("the file is damaged") },
@@ -115,7 +115,7 @@ func TestMigrateRefusedWithoutAdapter(t *testing.T) {
 }
 
 // TestOperatorPinLoadsAdapter checks that a pinned adapter is loaded without a sequence and stays
-// until it is unpinned, and that a forgotten one is removed.
+// until it is unpinned, and that an adapter is removed after ForgetAdapter.
 func TestOperatorPinLoadsAdapter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, size{40, 4}, size{40, 4})

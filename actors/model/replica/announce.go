@@ -15,7 +15,7 @@ const (
 	fingerprintBytes = 8       // of one block in an announcement
 )
 
-// announceTick is a note to self.
+// announceTick is a message to self.
 type announceTick struct{ incarnation uint64 }
 
 func (r *replica) onAnnounceTick(ctx actor.Context, msg *announceTick) {

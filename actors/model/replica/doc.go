@@ -26,7 +26,7 @@
 // actor, decides which adapters are on the device. A lora.PinClient records which sequence pins
 // which adapter, and is lost in a crash together with the sequences. A pin ends only between two
 // steps, since the step in flight may read the adapter. When the pool restarts, it first receives
-// the pins that hold. A migrating sequence is accepted only once its adapter is loaded here.
+// the pins in effect. A migrating sequence is accepted only once its adapter is loaded here.
 //
 // # Migration
 //

@@ -48,7 +48,7 @@ type engineActor struct {
 	running <-chan struct{} // closed when the step in flight ends; nil before the first step
 }
 
-// stepDone is a note to self.
+// stepDone is a message to self.
 type stepDone struct {
 	incarnation uint64
 	step        uint64

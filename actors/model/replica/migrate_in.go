@@ -31,7 +31,7 @@ func (in *incoming) adopted() bool {
 	return in.resumeResult != nil && in.resumeResult.GetRefused() == nil
 }
 
-// expireIncoming is a note to self.
+// expireIncoming is a message to self.
 type expireIncoming struct {
 	incarnation uint64
 	id          string

@@ -43,7 +43,7 @@ type outgoing struct {
 	pausedAt  time.Time
 }
 
-// sendDone and resendTick are notes to self.
+// sendDone and resendTick are messages to self.
 type (
 	sendDone struct {
 		incarnation uint64

@@ -15,7 +15,7 @@ import (
 // since the gpu actor may have lost them in a crash.
 const kvReportEvery = time.Second
 
-// kvReportTick is a note to self.
+// kvReportTick is a message to self.
 type kvReportTick struct{ incarnation uint64 }
 
 // shrink is a ShrinkKV in progress: KV memory that returns to the device.

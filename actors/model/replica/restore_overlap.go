@@ -43,7 +43,7 @@ type overlap struct {
 	stepDone      bool // a step that read the blocks is done
 }
 
-// overlapReady is a note to self: a sequence may start before its restore ends.
+// overlapReady is a message to self: a sequence may start before its restore ends.
 type overlapReady struct {
 	incarnation uint64
 	gate        uint64
@@ -152,8 +152,9 @@ func (r *replica) onStepAborted(ctx actor.Context, aborted *messages.StepAborted
 	r.advance(ctx)
 }
 
-// endOverlap handles the end of a restore that may have overlapped with prefill, of which all or
-// not all blocks were restored. It reports whether the sequence has all its blocks.
+// endOverlap handles the end of a restore that may have overlapped with prefill. all reports
+// whether all of its blocks were restored. endOverlap reports whether the sequence has all its
+// blocks.
 func (r *replica) endOverlap(o *overlap, all bool) (complete bool) {
 	if o == nil {
 		return false

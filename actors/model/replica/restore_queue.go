@@ -64,7 +64,7 @@ func (r *replica) onLookupDone(ctx actor.Context, msg *lookupDone) {
 // unhold lets a held sequence be admitted.
 func (r *replica) unhold(id string) {
 	if id == "" {
-		return // not for a sequence
+		return // no sequence was held
 	}
 	delete(r.kvTiers.held, id)
 	if r.outgoing[id] == nil { // otherwise it stays held for its migration

@@ -143,7 +143,7 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 				want, other := r.reference(seq), r.reference(companionSeq)
 				r.checkOutcome(r.open(seq), want)
 				r.offloadAll()
-				companion := r.open(companionSeq) // so that a step is in flight when the note arrives
+				companion := r.open(companionSeq) // its step is in flight when the message arrives
 				r.waitFor("the second sequence to decode", func() bool { return len(companion.Output()) > 2 })
 				note.armed.Store(true)
 				got := r.open(seq)

@@ -40,7 +40,7 @@ func (r *replica) serve(ctx actor.Context) {
 	}
 }
 
-// checkFolder and folderChecked are notes to self.
+// checkFolder and folderChecked are messages to self.
 type (
 	checkFolder   struct{ incarnation uint64 }
 	folderChecked struct {

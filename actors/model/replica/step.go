@@ -13,7 +13,7 @@ import (
 // find the one that crashes it.
 const maxBatchCrashes = 2
 
-// advance starts the next step, unless one is in flight or nothing is to be done.
+// advance starts the next step, unless one is in flight or there is nothing to do.
 func (r *replica) advance(ctx actor.Context) {
 	r.syncPins(ctx)
 	if r.step != nil || !r.ready {
@@ -136,7 +136,7 @@ func (r *replica) onEngineReady(ctx actor.Context) {
 	case r.step.crashes == maxBatchCrashes:
 		r.isolated, r.step = entries, nil
 		r.advance(ctx)
-	default: // it crashed with a single sequence
+	default: // crashed on a single sequence
 		r.step = nil
 		r.dropPoison(ctx, entries[0].ID)
 		r.betweenSteps(ctx)

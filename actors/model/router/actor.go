@@ -97,7 +97,7 @@ type peer struct {
 	sessions          uint32
 }
 
-// flush is a note to self.
+// flush is a message to self.
 type flush struct{ incarnation uint64 }
 
 func (r *router) Receive(ctx actor.Context) {

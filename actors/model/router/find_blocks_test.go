@@ -40,7 +40,7 @@ func (w *testCluster) announceTier(n *node, name string, snapshot bool, evicted 
 
 // TestFindBlocks checks that routers know the blocks of the replicas and tiers of all nodes, also
 // after lost messages and a crash. The requester, the tiers of its node, silent nodes and nodes
-// that left are no holders.
+// that left do not count as holders.
 func TestFindBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

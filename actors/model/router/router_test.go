@@ -286,7 +286,7 @@ func TestRestartRecoversRoutes(t *testing.T) {
 	})
 }
 
-// TestRefusalReasons checks that the reason of a refusal tells the session what to do.
+// TestRefusalReasons checks the reasons for refusals, by which a session decides what to do.
 func TestRefusalReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

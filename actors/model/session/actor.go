@@ -50,7 +50,7 @@ type session struct {
 	timer       *time.Timer // nil: none was set
 }
 
-// timerFired is a note to self.
+// timerFired is a message to self.
 type timerFired struct{ incarnation, attempt uint64 }
 
 func (s *session) Receive(ctx actor.Context) {

@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-// reasons are the reasons that the machine tells apart. All others are core.Other.
+// reasons maps the reasons that the machine distinguishes. All others become core.Other.
 var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_NOT_READY:      core.NotReady,
 	messages.Reason_REASON_DRAINING:       core.Draining,
@@ -24,7 +24,7 @@ var reasons = map[messages.Reason]core.Reason{
 	messages.Reason_REASON_DEADLINE:       core.DeadlinePassed,
 }
 
-// wireReason returns the reason of a refusal that the machine makes itself.
+// wireReason returns the reason for a refusal that the machine itself makes.
 func wireReason(r core.Reason) messages.Reason {
 	for wire, reason := range reasons {
 		if reason == r {

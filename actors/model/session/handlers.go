@@ -49,7 +49,8 @@ func (s *session) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {
 	s.perform(ctx, s.machine.Moved(actorOf(ctx.Sender()), to, time.Now()))
 }
 
-// onLost handles an actor that stopped, whose node left, or that could not receive a message.
+// onLost handles the loss of an actor: it stopped, its node left, or it could not receive a
+// message.
 func (s *session) onLost(ctx actor.Context, pid *actor.PID) {
 	s.perform(ctx, s.machine.Lost(actorOf(pid), time.Now()))
 }

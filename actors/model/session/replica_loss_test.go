@@ -142,8 +142,8 @@ func TestLostReplicasAreAvoided(t *testing.T) {
 	})
 }
 
-// TestMessageFromLeftReplicaIsIgnored checks that a session ignores the loss of a replica that is
-// not assigned.
+// TestMessageFromLeftReplicaIsIgnored checks that a session ignores the loss of a replica other
+// than the assigned one.
 func TestMessageFromLeftReplicaIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := play(t, always)

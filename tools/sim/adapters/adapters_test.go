@@ -120,8 +120,8 @@ func distinctOf(trace []request) map[string]bool {
 	return distinct(all)
 }
 
-// TestColdStart checks that a first token takes a load and a step if the adapter is on disk. Beside
-// other requests, the step in flight hides the load.
+// TestColdStart checks that a first token takes a load and a step if the adapter is on disk. If
+// other requests run, the step in flight hides the load.
 func TestColdStart(t *testing.T) {
 	s := smallSetting
 	s.Policy = lora.Policy{Lookahead: 10}

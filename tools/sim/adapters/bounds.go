@@ -84,7 +84,7 @@ type nextUse struct {
 	at      int
 }
 
-// farthestFirst is a heap of needs, the farthestFirst first.
+// farthestFirst is a heap of next uses, the farthest one first.
 type farthestFirst []nextUse
 
 func (f farthestFirst) Len() int           { return len(f) }
