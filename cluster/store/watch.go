@@ -97,7 +97,9 @@ func (s *Store) confirmUnlisted(
 			s.mirror.markDeleted(key, at)
 		case err != nil:
 			return err
-		case s.mirror.apply(e):
+		case !s.mirror.apply(e):
+			return errors.New("the bucket was recreated during a listing")
+		default:
 			apply(e)
 		}
 	}
