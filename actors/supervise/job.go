@@ -28,11 +28,11 @@ func Job[T any](ctx actor.Context, life context.Context,
 ) <-chan struct{} {
 	root, self := ctx.ActorSystem().Root, ctx.Self()
 	done := make(chan struct{})
-	go func() {
+	RuntimeOf(ctx.ActorSystem()).Go(func() {
 		result, err := guarded(life, work)
 		close(done)
 		root.Send(self, note(result, err))
-	}()
+	})
 	return done
 }
 
@@ -46,7 +46,7 @@ func guarded[T any](life context.Context, work func(context.Context) (T, error))
 }
 
 // After sends note to the actor itself after d, unless the timer is stopped before.
-func After(ctx actor.Context, d time.Duration, note any) *time.Timer {
+func After(ctx actor.Context, d time.Duration, note any) Timer {
 	root, self := ctx.ActorSystem().Root, ctx.Self()
-	return time.AfterFunc(d, func() { root.Send(self, note) })
+	return RuntimeOf(ctx.ActorSystem()).AfterFunc(d, func() { root.Send(self, note) })
 }

@@ -36,12 +36,13 @@ func Strategy(record func(Failure)) actor.SupervisorStrategy {
 
 type strategy struct{ record func(Failure) }
 
-func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, child *actor.PID,
+func (s *strategy) HandleFailure(sys *actor.ActorSystem, parent actor.Supervisor, child *actor.PID,
 	stats *actor.RestartStatistics, reason, message any,
 ) {
+	rt := RuntimeOf(sys)
 	stats.Fail()
 	n := stats.NumberOfFailures(failureWindow)
-	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: time.Now(),
+	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: rt.Now(),
 		Stopped: n > maxRestarts || deviceLost(reason)}
 	s.record(f)
 	switch {
@@ -51,7 +52,7 @@ func (s *strategy) HandleFailure(_ *actor.ActorSystem, parent actor.Supervisor, 
 	case n <= 1:
 		parent.RestartChildren(child)
 	default:
-		time.AfterFunc(Backoff(n), func() { parent.RestartChildren(child) })
+		rt.AfterFunc(Backoff(n), func() { parent.RestartChildren(child) })
 	}
 }
 

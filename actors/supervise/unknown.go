@@ -56,7 +56,7 @@ func Unknown(ctx actor.Context, kind string) {
 		return
 	}
 	c.total.WithLabelValues(kind, name).Inc()
-	if c.mayLog(kind, name, time.Now()) {
+	if c.mayLog(kind, name, Now(ctx)) {
 		c.log.Warn().Str("actor", kind).Str("message", name).Msg("unknown message ignored")
 	}
 }

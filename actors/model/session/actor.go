@@ -1,8 +1,6 @@
 package session
 
 import (
-	"time"
-
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
@@ -47,7 +45,7 @@ type session struct {
 	incarnation uint64
 	revision    *string // digest of the files that computed the output; shared by all incarnations
 	machine     *core.Machine
-	timer       *time.Timer // nil: none was set
+	timer       supervise.Timer // nil: none was set
 }
 
 // timerFired is a message to self.
