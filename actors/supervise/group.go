@@ -3,10 +3,12 @@ package supervise
 import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+
+	"troupe/core/restart"
 )
 
 // cooldown is how long a group waits before it restarts a child that crashed too often.
-const cooldown = failureWindow
+const cooldown = restart.Window
 
 // Child is one fixed child of a group.
 type Child struct {

@@ -2,17 +2,14 @@ package supervise
 
 import (
 	"errors"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/core/restart"
 	"troupe/cuda"
-)
-
-const (
-	maxRestarts   = 3
-	failureWindow = 30 * time.Second
-	firstBackoff  = 50 * time.Millisecond // before the second restart; four times as long before the third
 )
 
 // Failure is one crash of an actor.
@@ -24,49 +21,61 @@ type Failure struct {
 	Stopped bool // the actor was stopped after too many failures
 }
 
-// Strategy returns the restart policy. It calls record with every failure; record must not block
-// and may be nil. An actor whose device is lost is stopped at once, since a restart would find it
-// lost again.
+// Strategy returns the restart policy of core/restart. It calls record with every failure; record
+// must not block and may be nil. An actor whose device is lost is stopped at once, since a restart
+// would find it lost again.
 func Strategy(record func(Failure)) actor.SupervisorStrategy {
 	if record == nil {
 		record = func(Failure) {}
 	}
-	return &strategy{record: record}
+	return &strategy{record: record, histories: make(map[*actor.RestartStatistics]*restart.History)}
 }
 
-type strategy struct{ record func(Failure) }
+// strategy keeps the failures of actors itself, by the clock of the system's Runtime. protoactor's
+// RestartStatistics, which count by the clock of the machine, only identify an actor from its spawn
+// to its stop.
+type strategy struct {
+	record func(Failure)
+
+	mu        sync.Mutex
+	histories map[*actor.RestartStatistics]*restart.History // of actors that failed lately
+}
 
 func (s *strategy) HandleFailure(sys *actor.ActorSystem, parent actor.Supervisor, child *actor.PID,
 	stats *actor.RestartStatistics, reason, message any,
 ) {
 	rt := RuntimeOf(sys)
-	stats.Fail()
-	n := stats.NumberOfFailures(failureWindow)
-	f := Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: rt.Now(),
-		Stopped: n > maxRestarts || deviceLost(reason)}
-	s.record(f)
+	now := rt.Now()
+	d := s.decide(stats, now, deviceLost(reason))
+	s.record(Failure{ID: child.GetId(), Reason: reason, Message: unwrap(message), Time: now,
+		Stopped: d.Action == restart.Stop})
 	switch {
-	case f.Stopped:
-		stats.Reset()
+	case d.Action == restart.Stop:
 		parent.StopChildren(child)
-	case n <= 1:
+	case d.Delay == 0:
 		parent.RestartChildren(child)
 	default:
-		rt.AfterFunc(Backoff(n), func() { parent.RestartChildren(child) })
+		rt.AfterFunc(d.Delay, func() { parent.RestartChildren(child) })
 	}
+}
+
+// decide records a failure of an actor and forgets the actors whose failures no longer count.
+func (s *strategy) decide(who *actor.RestartStatistics, now time.Time, permanent bool) restart.Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.histories[who]
+	if h == nil {
+		h = &restart.History{}
+		s.histories[who] = h
+	}
+	d := h.Fail(now, permanent)
+	maps.DeleteFunc(s.histories, func(_ *actor.RestartStatistics, h *restart.History) bool { return h.Empty(now) })
+	return d
 }
 
 func deviceLost(reason any) bool {
 	err, ok := reason.(error)
 	return ok && errors.Is(err, cuda.ErrDeviceLost)
-}
-
-// Backoff returns the delay before restart n of an actor, counted from 1.
-func Backoff(n int) time.Duration {
-	if n <= 1 {
-		return 0
-	}
-	return firstBackoff << (2 * (min(n, 8) - 2))
 }
 
 func unwrap(message any) any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,12 +75,44 @@ func TestStrategyStopsAfterThreeRestarts(t *testing.T) {
 	})
 }
 
-func TestBackoffGrows(t *testing.T) {
-	if supervise.Backoff(1) != 0 || supervise.Backoff(2) <= 0 || supervise.Backoff(3) <= supervise.Backoff(2) ||
-		supervise.Backoff(100) > time.Hour {
-		t.Errorf("%v, %v, %v, %v", supervise.Backoff(1), supervise.Backoff(2), supervise.Backoff(3),
-			supervise.Backoff(100))
-	}
+// leapingTime is a Runtime whose clock advances by a minute with each reading.
+type leapingTime struct {
+	supervise.Runtime
+	minutes atomic.Int64
+}
+
+func (r *leapingTime) Now() time.Time { return epoch.Add(time.Duration(r.minutes.Add(1)) * time.Minute) }
+
+// TestStrategyUsesRuntime checks that failures are counted by the clock of the Runtime: an actor
+// that fails once a minute is always restarted at once, however fast the minutes pass.
+func TestStrategyUsesRuntime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sys := testkit.System(t)
+		supervise.SetRuntime(sys, &leapingTime{Runtime: supervise.System})
+		starts := 0
+		child := actor.PropsFromFunc(func(ctx actor.Context) {
+			switch ctx.Message().(type) {
+			case *actor.Started:
+				starts++
+			case *crash:
+				panic("told to")
+			}
+		})
+		stopped := false
+		group := sys.Root.Spawn(supervise.Group(supervise.GroupConfig{
+			Children: []supervise.Child{{Name: "child", Props: child}}, Log: zerolog.Nop(),
+			Strategy: supervise.Strategy(func(f supervise.Failure) { stopped = stopped || f.Stopped }),
+		}))
+		defer func() { _ = sys.Root.StopFuture(group).Wait() }()
+		synctest.Wait()
+		for range 10 {
+			sys.Root.Send(actor.NewPID(group.GetAddress(), group.GetId()+"/child"), &crash{})
+			synctest.Wait()
+		}
+		if starts != 11 || stopped {
+			t.Errorf("%d starts after 10 failures, a minute apart; stopped: %v", starts, stopped)
+		}
+	})
 }
 
 // TestJob checks that a result arrives as a message and a panic as an error, and that the job's

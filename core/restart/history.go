@@ -1,0 +1,67 @@
+package restart
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// Window is the time within which failures of an actor count.
+	Window = 30 * time.Second
+
+	maxRestarts  = 3                     // within Window
+	firstBackoff = 50 * time.Millisecond // before the second restart; four times as long before the third
+)
+
+// Action is what happens to an actor that failed.
+type Action uint8
+
+// Actions.
+const (
+	Restart Action = iota // after the delay of the decision
+	Stop                  // its parent learns of its end
+)
+
+func (a Action) String() string { return [...]string{"restart", "stop"}[a] }
+
+// Decision is the outcome of a failure.
+type Decision struct {
+	Action Action
+	Delay  time.Duration // before a restart; zero: at once
+}
+
+// History is the recent failures of one actor. The zero value has none. It is not safe for
+// concurrent use.
+type History struct {
+	failures []time.Time // within Window of the last one, in order
+}
+
+// Fail records a failure and decides what happens to the actor. A permanent failure would recur
+// after a restart.
+func (h *History) Fail(now time.Time, permanent bool) Decision {
+	h.failures = append(h.recent(now), now)
+	if n := len(h.failures); !permanent && n <= maxRestarts {
+		return Decision{Restart, Backoff(n)}
+	}
+	h.failures = nil
+	return Decision{Action: Stop}
+}
+
+// Empty reports whether no failure counts any more.
+func (h *History) Empty(now time.Time) bool { return len(h.recent(now)) == 0 }
+
+func (h *History) recent(now time.Time) []time.Time {
+	first := slices.IndexFunc(h.failures, func(t time.Time) bool { return now.Sub(t) < Window })
+	if first < 0 {
+		return nil
+	}
+	return slices.Clone(h.failures[first:])
+}
+
+// Backoff returns the delay before restart n of an actor, counted from 1.
+func Backoff(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	return firstBackoff << (2 * (min(n, 8) - 2))
+}
