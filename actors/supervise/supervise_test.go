@@ -81,7 +81,9 @@ type leapingTime struct {
 	minutes atomic.Int64
 }
 
-func (r *leapingTime) Now() time.Time { return epoch.Add(time.Duration(r.minutes.Add(1)) * time.Minute) }
+func (r *leapingTime) Now() time.Time {
+	return epoch.Add(time.Duration(r.minutes.Add(1)) * time.Minute)
+}
 
 // TestStrategyUsesRuntime checks that failures are counted by the clock of the Runtime: an actor
 // that fails once a minute is always restarted at once, however fast the minutes pass.
