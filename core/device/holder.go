@@ -1,0 +1,90 @@
+package device
+
+import (
+	"slices"
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// holder is a lease and what is in its memory.
+type holder struct {
+	lease string
+	phase Phase
+
+	spec     Spec      // of the load; not of a recovered model
+	size     Size      // from Waiting on
+	model    Model     // in Resident and Freeing
+	requests []Request // wait for the load, or for the unload
+	started  time.Time // of the load
+	deadline time.Time // of the wait for memory; zero: it has not waited yet
+
+	kv       kvMemory
+	adapters adapterMemory
+}
+
+// kvMemory is the KV memory of a lease.
+type kvMemory struct {
+	state KV
+
+	replica    Actor
+	report     Report
+	reportedAt time.Time // zero: the replica has not reported, or did not yield since
+	fixed      bool      // it cannot be resized
+
+	attempt  uint64 // number of the last change
+	blocks   int    // that it is changed to
+	deadline time.Time
+	requests []Request // load requests that wait for the change
+}
+
+// adapterMemory is the memory for adapters of a lease.
+type adapterMemory struct {
+	state Adapters
+
+	pages    int       // requested; 0: as many as are useful
+	deadline time.Time // of the wait for memory; zero: it has not waited yet
+	attempt  uint64    // number of the last allocation
+	requests []Request
+}
+
+// budgeted reports whether the lease counts in the budget of the device.
+func (h *holder) budgeted() bool { return h.phase >= Waiting }
+
+// resident reports whether the memory has a model and keeps it.
+func (h *holder) resident() bool { return h.phase == Resident }
+
+// need returns the memory that the model needs, with that for adapters.
+func (h *holder) need() hbm.Need {
+	n := h.size.Need
+	n.Fixed += int64(h.adapterPages()) * hbm.PageBytes
+	return n
+}
+
+// adapterPages returns the pages that the model has for adapters, or that its load requests.
+func (h *holder) adapterPages() int {
+	if h.phase < Resident {
+		return h.spec.AdapterPages
+	}
+	return h.model.AdapterPages
+}
+
+// kvBytes returns the bytes of so many blocks.
+func (h *holder) kvBytes(blocks int) int64 { return int64(blocks) * h.model.BlockBytes }
+
+// kvPages returns the pages of so many blocks.
+func (h *holder) kvPages(blocks int) int { return hbm.PagesOf(h.kvBytes(blocks)) }
+
+// join adds a request to those that wait. A repeated request replaces the first one.
+func join(all []Request, r Request) []Request {
+	if r == (Request{}) {
+		return all
+	}
+	same := func(a Request) bool { return a == r || r.ID != "" && a.ID == r.ID }
+	if i := slices.IndexFunc(all, same); i >= 0 {
+		all = slices.Clone(all)
+		all[i] = r
+		return all
+	}
+	return append(all, r)
+}

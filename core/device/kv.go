@@ -1,0 +1,103 @@
+package device
+
+import "time"
+
+const (
+	yieldTimeout  = 5 * time.Second        // for replicas to yield memory
+	shrinkTimeout = 500 * time.Millisecond // for the answer to one AskShrink
+)
+
+// keepReport keeps a replica's report.
+func (m *Memory) keepReport(h *holder, e event) {
+	h.kv.replica, h.kv.report, h.kv.reportedAt = e.replica, e.report, e.now
+}
+
+// correct reports the number of blocks to a replica that has a wrong one, as after a lost message.
+func (m *Memory) correct(h *holder, e event) {
+	m.keepReport(h, e)
+	m.tell(h)
+}
+
+func (m *Memory) tell(h *holder) { m.emit(TellBlocks{h.kv.replica, h.lease, h.model.Blocks}) }
+
+// tellSender answers a replica that confirms or refuses something stale.
+func (m *Memory) tellSender(h *holder, e event) {
+	m.emit(TellBlocks{e.replica, h.lease, h.model.Blocks})
+}
+
+// choose asks the replica to yield blocks.
+func (m *Memory) choose(h *holder, e event) {
+	m.attempt++
+	h.kv.attempt, h.kv.blocks, h.kv.deadline = m.attempt, e.blocks, e.until
+	m.askAgain(h, e)
+}
+
+func (m *Memory) askAgain(h *holder, _ event) {
+	m.emit(AskShrink{h.kv.replica, h.lease, h.kv.blocks, h.kv.attempt, shrinkTimeout})
+}
+
+// giveUp ends a shrink that failed. The replica is not asked again until it reports.
+func (m *Memory) giveUp(h *holder, e event) {
+	why := e.why
+	if e.kind == TimedOut {
+		why = "no answer within " + yieldTimeout.String()
+	}
+	m.emit(NotYielded{h.lease, why})
+	h.kv.reportedAt = time.Time{}
+	m.tell(h)
+}
+
+// shrink frees the blocks that the replica no longer uses.
+func (m *Memory) shrink(h *holder, _ event) { m.emit(Resize{h.lease, h.kv.blocks, h.kv.attempt}) }
+
+// grow leases pages for more blocks and allocates them.
+func (m *Memory) grow(h *holder, e event) {
+	m.attempt++
+	h.kv.attempt, h.kv.blocks = m.attempt, e.blocks
+	m.leaseKV(h, e.blocks)
+	m.emit(Resize{h.lease, e.blocks, h.kv.attempt})
+}
+
+// leaseKV changes the KV lease to hold so many blocks.
+func (m *Memory) leaseKV(h *holder, blocks int) {
+	if _, short := m.ledger.Resize(h.lease, "kv", h.kvBytes(blocks)); short != nil {
+		panic("device: " + m.cfg.Name + " holds more memory than it has: " + short.Error())
+	}
+}
+
+// resized updates the ledger, and notifies the tier, the replica and the requesters.
+func (m *Memory) resized(h *holder, e event) {
+	h.model.Blocks = e.blocks
+	m.endResize(h)
+}
+
+func (m *Memory) endResize(h *holder) {
+	m.leaseKV(h, h.model.Blocks)
+	m.emit(TellTier{h.lease, h.model.Blocks})
+	m.tell(h)
+	for _, r := range h.kv.requests {
+		m.answerLoad(h, r, true, 0)
+	}
+	h.kv.requests = nil
+}
+
+// notResized keeps the number of blocks.
+func (m *Memory) notResized(h *holder, e event) {
+	m.emit(ResizeFailed{h.lease, e.failure.Detail})
+	m.endResize(h)
+	m.detectLoss(e.failure)
+}
+
+// fix keeps the number of blocks of memory that cannot be resized.
+func (m *Memory) fix(h *holder, e event) {
+	h.kv.fixed = true
+	m.notResized(h, e)
+}
+
+// refuseJoined refuses the loads that wait for a resize of memory that is freed instead.
+func (m *Memory) refuseJoined(h *holder, _ event) {
+	for _, r := range h.kv.requests {
+		m.emit(RefuseLoad{r, Spec{Lease: h.lease}, beingFreed(h)})
+	}
+	h.kv.requests = nil
+}

@@ -1,0 +1,47 @@
+package device
+
+var (
+	absent    = []Phase{Absent}
+	loading   = []Phase{Inspecting, Waiting, Loading}
+	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading}
+	resident  = []Phase{Resident}
+	freeing   = []Phase{Freeing}
+)
+
+var (
+	excluded   = guard{"quarantined", func(_ *Memory, _ *holder, e event) bool { return e.health != Healthy }}
+	deviceLost = guard{"device lost", func(_ *Memory, _ *holder, e event) bool { return e.health == Lost }}
+	inResize   = guard{"resizing", func(_ *Memory, h *holder, _ event) bool { return h.kv.state == Resizing }}
+	mismatch   = guard{"another revision", func(_ *Memory, h *holder, e event) bool { return !h.model.fits(e.spec) }}
+	overloaded = guard{"over budget", (*Memory).overloads}
+)
+
+// leases is the table of leases in doc.go. The first row that fits applies.
+var leases = []row[Phase]{
+	{notLoaded, LoadAsked, excluded, same, (*Memory).refuseQuarantined, "refuse"},
+	{absent, LoadAsked, always, Inspecting, (*Memory).inspect, "inspect"},
+	{loading, LoadAsked, always, same, (*Memory).joinLoad, "wait for the load"},
+	{resident, LoadAsked, deviceLost, same, (*Memory).refuseQuarantined, "refuse"},
+	{resident, LoadAsked, inResize, same, (*Memory).joinResize, "wait for the resize"},
+	{resident, LoadAsked, mismatch, same, (*Memory).refuseMismatch, "refuse"},
+	{resident, LoadAsked, always, same, (*Memory).adopt, "answer"},
+	{freeing, LoadAsked, always, same, (*Memory).refuseFreeing, "refuse, to be retried"},
+
+	{[]Phase{Inspecting}, Inspected, overloaded, Absent, (*Memory).refuseOverload, "refuse all"},
+	{[]Phase{Inspecting}, Inspected, always, Waiting, (*Memory).admit, "count it in the budget"},
+	{[]Phase{Inspecting}, InspectFailed, always, Absent, (*Memory).refuseFailed, "refuse all"},
+
+	{[]Phase{Waiting}, Granted, always, Loading, (*Memory).load, "lease pages; load"},
+	{[]Phase{Waiting}, Denied, always, Absent, (*Memory).refuseDenied, "refuse all"},
+
+	{[]Phase{Loading}, Loaded, always, Resident, (*Memory).loaded, "answer all"},
+	{[]Phase{Loading}, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages; refuse all"},
+	{absent, Recovered, always, Resident, (*Memory).recovered, "lease pages"},
+
+	{absent, UnloadAsked, always, same, (*Memory).answerAbsent, "answer"},
+	{loading, UnloadAsked, always, same, (*Memory).refuseLoading, "refuse"},
+	{resident, UnloadAsked, always, Freeing, (*Memory).free, "free"},
+	{freeing, UnloadAsked, always, same, (*Memory).joinUnload, "wait for the unload"},
+	{freeing, Freed, always, Absent, (*Memory).freed, "release the pages; answer all"},
+	{freeing, FreeFailed, always, Resident, (*Memory).freeFailed, "refuse all"},
+}

@@ -1,0 +1,120 @@
+package device
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// retryFreeing is the retry delay for a lease that is being freed.
+const retryFreeing = 100 * time.Millisecond
+
+// inspect starts a load.
+func (m *Memory) inspect(h *holder, e event) {
+	h.spec, h.started, h.requests = e.spec, e.now, []Request{e.request}
+	m.emit(Inspect{e.spec})
+}
+
+func (m *Memory) joinLoad(h *holder, e event) { h.requests = join(h.requests, e.request) }
+
+func (m *Memory) joinResize(h *holder, e event) { h.kv.requests = join(h.kv.requests, e.request) }
+
+func (m *Memory) adopt(h *holder, e event) { m.answerLoad(h, e.request, true, 0) }
+
+func (m *Memory) answerLoad(h *holder, r Request, adopted bool, took time.Duration) {
+	m.emit(AnswerLoad{To: r, Model: h.model, BlocksAlone: m.blocksAlone(h), Adopted: adopted, Took: took})
+}
+
+// admit lets a load that fits the budget wait for memory. What waits is tried after each event.
+func (m *Memory) admit(h *holder, e event) { h.size = e.size }
+
+// load leases the pages of a model and starts its load.
+func (m *Memory) load(h *holder, e event) {
+	m.leasePages(h.lease, h.size, e.blocks, h.size.BlockBytes, h.spec.AdapterPages)
+	m.emit(Load{h.spec, e.blocks})
+}
+
+// leasePages leases the pages of a model. They must be free.
+func (m *Memory) leasePages(lease string, s Size, blocks int, blockBytes int64, adapterPages int) {
+	for _, part := range parts(s, blocks, blockBytes, adapterPages) {
+		if part.bytes == 0 {
+			continue
+		}
+		if _, short := m.ledger.Lease(lease, part.kind, part.bytes); short != nil {
+			panic("device: " + m.cfg.Name + " holds more memory than it has: " + short.Error())
+		}
+	}
+}
+
+// part is a part of a model's memory with a lease of its own in the ledger.
+type part struct {
+	kind  string
+	bytes int64
+}
+
+func parts(s Size, blocks int, blockBytes int64, adapterPages int) []part {
+	return []part{
+		{"weights", s.Weights}, {"workspace", s.Workspace}, {"kv", int64(blocks) * blockBytes},
+		{"adapters", int64(adapterPages) * hbm.PageBytes},
+	}
+}
+
+// tryLoad loads a model that waits for memory if there is enough, or refuses it if replicas yield
+// none.
+func (m *Memory) tryLoad(h *holder, now time.Time) {
+	fixed, share := hbm.PagesOf(h.need().Fixed), m.shares()[h.lease]
+	if !m.makeRoom(h.lease, fixed+share.guaranteed, &h.deadline, now) {
+		return
+	}
+	deny := func(why string) {
+		m.follow(event{kind: Denied, lease: h.lease, now: now, refusal: Refusal{Reason: NoMemory, Detail: why}})
+	}
+	free := m.freePages() - fixed
+	if free < share.guaranteed {
+		deny(m.cfg.Name + ": replicas did not yield KV memory in time; the load is retried")
+		return
+	}
+	kv := int64(min(free, max(share.guaranteed, share.full))) * hbm.PageBytes
+	blocks := max(0, min(h.size.MaxBlocks, int(kv/max(1, h.size.BlockBytes))))
+	pages := 0
+	for _, part := range parts(h.size, blocks, h.size.BlockBytes, h.spec.AdapterPages) {
+		pages += hbm.PagesOf(part.bytes)
+	}
+	if short := m.shortOf(pages); short != nil {
+		deny(m.cfg.Name + ": " + short.Error())
+		return
+	}
+	m.follow(event{kind: Granted, lease: h.lease, now: now, blocks: blocks})
+}
+
+// loaded makes the model resident.
+func (m *Memory) loaded(h *holder, e event) {
+	h.model, h.size, m.lastDemand = e.model, e.model.Size, e.now
+	took := e.now.Sub(h.started)
+	m.emit(ModelLoaded{h.lease, h.model.Size.Weights, took})
+	for _, r := range h.requests {
+		m.answerLoad(h, r, false, took)
+	}
+	h.requests = nil
+	m.follow(event{kind: Opened, lease: h.lease, now: e.now})
+}
+
+// recovered makes a model resident that an earlier incarnation loaded.
+func (m *Memory) recovered(h *holder, e event) {
+	h.model, h.size = e.model, e.model.Size
+	m.leasePages(h.lease, h.size, h.model.Blocks, h.model.BlockBytes, h.model.AdapterPages)
+	m.follow(event{kind: Opened, lease: h.lease, now: e.now})
+}
+
+// loadFailed ends a load that failed.
+func (m *Memory) loadFailed(h *holder, e event) {
+	m.ledger.Release(h.lease)
+	m.detectLoss(e.failure)
+	m.refuseFailed(h, e)
+}
+
+func (m *Memory) detectLoss(f Failure) {
+	if f.Cause == DeviceLost {
+		m.emit(LossDetected{f.Detail})
+	}
+}

@@ -1,0 +1,236 @@
+package device
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// Config is fixed for the life of a Memory.
+type Config struct {
+	Name  string // of the device
+	Total int64  // bytes of its memory
+	// KVReserve is the share of the memory that is reserved for KV blocks.
+	KVReserve float64
+}
+
+// Memory decides what is in the memory of one device. It is not safe for concurrent use.
+type Memory struct {
+	cfg     Config
+	ledger  *hbm.Ledger
+	holders map[string]*holder // by lease; none is Absent
+
+	attempt    uint64    // number of the last resize or allocation
+	lastDemand time.Time // when memory was last wanted for anything but growth
+
+	queue   []event // follow the current event
+	effects []Effect
+}
+
+// event is one event. Only the fields of its kind are set.
+type event struct {
+	kind    Event
+	lease   string
+	now     time.Time
+	health  Health
+	request Request
+	spec    Spec
+	size    Size
+	model   Model
+	failure Failure
+	report  Report
+	replica Actor
+	attempt uint64
+	blocks  int
+	pages   int
+	bytes   int64
+	until   time.Time // deadline
+	refusal Refusal
+	why     string
+}
+
+// New returns the memory of a device that has these models in it, which an earlier incarnation left
+// there. attempt is higher than any number that an earlier incarnation used for a resize.
+func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
+	m := &Memory{
+		cfg: cfg, ledger: hbm.NewLedger(cfg.Total), holders: make(map[string]*holder), attempt: attempt,
+		lastDemand: now,
+	}
+	models = slices.Clone(models)
+	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.Lease, b.Lease) })
+	for _, model := range models {
+		m.handle(event{kind: Recovered, lease: model.Lease, model: model, now: now})
+	}
+	m.effects = nil
+	return m
+}
+
+// LoadAsked requests the model of a lease.
+func (m *Memory) LoadAsked(r Request, spec Spec, h Health, now time.Time) []Effect {
+	return m.handle(event{kind: LoadAsked, lease: spec.Lease, request: r, spec: spec, health: h, now: now})
+}
+
+// Inspected reports the sizes of a model.
+func (m *Memory) Inspected(lease string, size Size, now time.Time) []Effect {
+	return m.handle(event{kind: Inspected, lease: lease, size: size, now: now})
+}
+
+// InspectFailed reports that the sizes could not be read.
+func (m *Memory) InspectFailed(lease string, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: InspectFailed, lease: lease, failure: f, now: now})
+}
+
+// Loaded reports that a model was loaded.
+func (m *Memory) Loaded(model Model, now time.Time) []Effect {
+	return m.handle(event{kind: Loaded, lease: model.Lease, model: model, now: now})
+}
+
+// LoadFailed reports that a load failed and left nothing in memory.
+func (m *Memory) LoadFailed(lease string, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: LoadFailed, lease: lease, failure: f, now: now})
+}
+
+// UnloadAsked requests that the memory of a lease is freed.
+func (m *Memory) UnloadAsked(r Request, lease string, now time.Time) []Effect {
+	return m.handle(event{kind: UnloadAsked, lease: lease, request: r, now: now})
+}
+
+// UnloadAll frees the memory of all resident models, which a lost device has lost.
+func (m *Memory) UnloadAll(now time.Time) (all []Effect) {
+	for _, h := range m.sorted() {
+		if h.phase == Resident {
+			all = append(all, m.handle(event{kind: UnloadAsked, lease: h.lease, now: now})...)
+		}
+	}
+	return all
+}
+
+// Freed reports that the memory of a lease is free.
+func (m *Memory) Freed(lease string, bytes int64, now time.Time) []Effect {
+	return m.handle(event{kind: Freed, lease: lease, bytes: bytes, now: now})
+}
+
+// FreeFailed reports that the memory of a lease could not be freed.
+func (m *Memory) FreeFailed(lease string, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: FreeFailed, lease: lease, failure: f, now: now})
+}
+
+// Reported is a replica's report on the KV memory of its lease.
+func (m *Memory) Reported(replica Actor, lease string, r Report, now time.Time) []Effect {
+	return m.handle(event{kind: Reported, lease: lease, replica: replica, report: r, now: now})
+}
+
+// Shrunk reports that a replica no longer uses the blocks that an AskShrink asked for, and runs no
+// step until TellBlocks.
+func (m *Memory) Shrunk(replica Actor, lease string, attempt uint64, now time.Time) []Effect {
+	return m.handle(event{kind: Shrunk, lease: lease, replica: replica, attempt: attempt, now: now})
+}
+
+// ShrinkRefused reports that a replica keeps the blocks that an AskShrink asked for.
+func (m *Memory) ShrinkRefused(replica Actor, lease string, attempt uint64, why string, now time.Time) []Effect {
+	return m.handle(event{kind: Kept, lease: lease, replica: replica, attempt: attempt, why: why, now: now})
+}
+
+// Timer reports that the timeout of an AskShrink is over.
+func (m *Memory) Timer(lease string, attempt uint64, now time.Time) []Effect {
+	return m.handle(event{kind: TimedOut, lease: lease, attempt: attempt, now: now})
+}
+
+// Resized reports that the KV memory of a lease has so many blocks now.
+func (m *Memory) Resized(lease string, attempt uint64, blocks int, now time.Time) []Effect {
+	return m.handle(event{kind: Resized, lease: lease, attempt: attempt, blocks: blocks, now: now})
+}
+
+// NotResized reports that changing the KV memory of a lease failed and changed nothing.
+func (m *Memory) NotResized(lease string, attempt uint64, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: NotResized, lease: lease, attempt: attempt, failure: f, now: now})
+}
+
+// AdaptersAsked requests memory for adapters: so many pages, or as many as are useful if pages is 0.
+func (m *Memory) AdaptersAsked(r Request, lease string, pages int, now time.Time) []Effect {
+	return m.handle(event{kind: AdaptersAsked, lease: lease, request: r, pages: pages, now: now})
+}
+
+// Allocated reports that a lease has so many pages for adapters.
+func (m *Memory) Allocated(lease string, attempt uint64, pages int, now time.Time) []Effect {
+	return m.handle(event{kind: Allocated, lease: lease, attempt: attempt, pages: pages, now: now})
+}
+
+// NotAllocated reports that the memory for adapters could not be allocated.
+func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.Time) []Effect {
+	return m.handle(event{kind: NotAllocated, lease: lease, attempt: attempt, failure: f, now: now})
+}
+
+// Tick arrives every second. It ends waits whose time is over and distributes free memory.
+func (m *Memory) Tick(h Health, now time.Time) []Effect {
+	m.tryWaiting(now)
+	m.distribute(h, now)
+	return m.take()
+}
+
+// handle handles an event and those that it causes, and then tries what waits for memory.
+func (m *Memory) handle(e event) []Effect {
+	m.follow(e)
+	m.drain()
+	if len(m.effects) == 1 {
+		if _, ignored := m.effects[0].(Ignored); ignored {
+			return m.take()
+		}
+	}
+	m.tryWaiting(e.now)
+	return m.take()
+}
+
+// drain handles the queued events.
+func (m *Memory) drain() {
+	for len(m.queue) > 0 {
+		e := m.queue[0]
+		m.queue = m.queue[1:]
+		m.dispatch(e)
+	}
+	maps.DeleteFunc(m.holders, func(_ string, h *holder) bool { return h.phase == Absent })
+}
+
+// dispatch applies the table of an event.
+func (m *Memory) dispatch(e event) {
+	h := m.holders[e.lease]
+	if h == nil {
+		h = &holder{lease: e.lease}
+	}
+	switch {
+	case e.kind <= FreeFailed:
+		apply(m, h, leases, &h.phase, e)
+	case e.kind <= NotResized:
+		apply(m, h, kvTable, &h.kv.state, e)
+	case e.kind <= Closed:
+		apply(m, h, kvTable, &h.kv.state, e)
+		apply(m, h, adapterTable, &h.adapters.state, e)
+	default:
+		apply(m, h, adapterTable, &h.adapters.state, e)
+	}
+	m.holders[e.lease] = h
+}
+
+// follow queues an event that the current one causes.
+func (m *Memory) follow(e event) { m.queue = append(m.queue, e) }
+
+func (m *Memory) emit(e Effect) { m.effects = append(m.effects, e) }
+
+// take returns the effects of the event.
+func (m *Memory) take() []Effect {
+	effects := m.effects
+	m.effects = nil
+	return effects
+}
+
+// sorted returns the holders, sorted by lease.
+func (m *Memory) sorted() []*holder {
+	all := make([]*holder, 0, len(m.holders))
+	for _, lease := range slices.Sorted(maps.Keys(m.holders)) {
+		all = append(all, m.holders[lease])
+	}
+	return all
+}

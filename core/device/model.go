@@ -1,0 +1,117 @@
+package device
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// Actor is the address of an actor. The zero value is none.
+type Actor struct{ Address, ID string }
+
+// Request is a command to be answered.
+type Request struct {
+	ID   string
+	From Actor
+}
+
+// Spec describes a model to be loaded.
+type Spec struct {
+	Lease, Path  string
+	BlockTokens  int
+	Blocks       int // KV blocks, if the operator set their number; 0: as memory allows
+	StepTokens   int
+	MaxSequences int
+	MaxAdapters  int
+	MaxRank      int // of an adapter
+	AdapterPages int // 0: none until LeaseAdapters
+	// Revision is the digest that the files must have; empty: any.
+	Revision string
+	// Deploy is the number of the models.deploy command.
+	Deploy uint64
+}
+
+// Size is the device memory that a model needs.
+type Size struct {
+	Need            hbm.Need // without memory for adapters
+	Weights         int64    // bytes
+	Workspace       int64    // bytes
+	BlockBytes      int64    // of a KV block
+	MaxBlocks       int      // the most KV blocks that it can use
+	MaxAdapters     int      // in one step
+	PagesPerAdapter int      // of the largest adapter
+}
+
+// Model is a model in the device's memory.
+type Model struct {
+	Lease        string
+	Size         Size
+	Blocks       int   // KV blocks
+	BlockBytes   int64 // of a KV block
+	AdapterPages int   // for adapters
+
+	Weights, Revision string // digests
+	Deploy            uint64
+	ContextTokens     int
+	Vocab             int
+	EOS               []uint32
+}
+
+// Report is a replica's report on its KV memory.
+type Report struct {
+	Blocks       int
+	MinBlocks    int // that it never yields
+	WantedBlocks int // that it could use in addition
+	Priority     int // of its model; the lowest yields first
+	LastUsed     int64
+}
+
+// Cause is the cause of a failure.
+type Cause uint8
+
+// Causes.
+const (
+	Other Cause = iota
+	OutOfMemory
+	RevisionDiffers
+	DeviceLost
+	Unsupported
+)
+
+// Failure is a failed job.
+type Failure struct {
+	Cause  Cause
+	Detail string
+	Found  string // revision of the files, if it is not the requested one
+}
+
+// Reason is the reason of a refusal.
+type Reason uint8
+
+// Reasons.
+const (
+	NotReady Reason = iota
+	InQuarantine
+	Failed        // the job failed; the failure is the detail
+	DeviceFailed  // the job failed because the device is lost
+	NoMemory      // there is none, and replicas yield none
+	WeightsDiffer // the files have another revision
+	Outdated      // the model was loaded before the last models.deploy
+	NotFound      // the lease is not resident
+	NotFreed      // freeing the memory failed
+	NotSupported
+)
+
+func (r Reason) String() string {
+	return [...]string{"not ready", "in quarantine", "failed", "device failed", "no memory", "weights differ",
+		"outdated", "not found", "not freed", "not supported"}[r]
+}
+
+// Refusal is the refusal of a request.
+type Refusal struct {
+	Reason     Reason
+	Detail     string        // for people; empty with InQuarantine and Outdated
+	Found      string        // revision of the files or of the model, if it is not the requested one
+	Overload   *hbm.Overload // the budget that the model does not fit; nil: other reasons
+	RetryAfter time.Duration // 0: not known
+}

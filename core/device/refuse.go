@@ -1,0 +1,73 @@
+package device
+
+// fits reports whether the model is the one that a load requests.
+func (model Model) fits(s Spec) bool {
+	if s.Revision != "" {
+		return model.Revision == s.Revision
+	}
+	return model.Deploy == s.Deploy
+}
+
+// refuseMismatch refuses a load for a lease that holds a model with another revision, or with one
+// that may differ.
+func (m *Memory) refuseMismatch(h *holder, e event) {
+	r := Refusal{Reason: WeightsDiffer, Found: h.model.Revision}
+	if e.spec.Revision == "" {
+		r.Reason = Outdated
+	}
+	m.emit(RefuseLoad{e.request, e.spec, r})
+}
+
+func (m *Memory) refuseQuarantined(_ *holder, e event) {
+	m.emit(RefuseLoad{e.request, e.spec, Refusal{Reason: InQuarantine}})
+}
+
+func (m *Memory) refuseFreeing(h *holder, e event) {
+	m.emit(RefuseLoad{e.request, e.spec, beingFreed(h)})
+}
+
+func beingFreed(h *holder) Refusal {
+	return Refusal{Reason: NotReady, Detail: "lease " + h.lease + " is being freed", RetryAfter: retryFreeing}
+}
+
+func (m *Memory) refuseOverload(h *holder, e event) {
+	h.size = e.size
+	_, over := m.budget().Add(h.need())
+	m.refuseAll(h, Refusal{
+		Reason: NoMemory, Detail: m.cfg.Name + ", " + h.spec.Path + ": " + over.Error(), Overload: over,
+	})
+}
+
+// overloads reports whether a load does not fit the budget.
+func (m *Memory) overloads(h *holder, e event) bool {
+	asked := holder{spec: h.spec, size: e.size}
+	_, over := m.budget().Add(asked.need())
+	return over != nil
+}
+
+func (m *Memory) refuseDenied(h *holder, e event) { m.refuseAll(h, e.refusal) }
+
+func (m *Memory) refuseFailed(h *holder, e event) {
+	m.refuseAll(h, Refusal{Reason: e.failure.reason(), Detail: e.failure.Detail, Found: e.failure.Found})
+}
+
+// refuseAll refuses the requests that wait for a load.
+func (m *Memory) refuseAll(h *holder, why Refusal) {
+	m.emit(ModelRefused{h.lease, why})
+	for _, r := range h.requests {
+		m.emit(RefuseLoad{r, h.spec, why})
+	}
+}
+
+// reason returns the reason for refusing what failed.
+func (f Failure) reason() Reason {
+	switch f.Cause {
+	case OutOfMemory:
+		return NoMemory
+	case RevisionDiffers:
+		return WeightsDiffer
+	case DeviceLost:
+		return DeviceFailed
+	}
+	return Failed
+}

@@ -1,0 +1,41 @@
+package device
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+)
+
+// Status describes the memory of a device.
+type Status struct {
+	Total, Free int64 // bytes
+	Yieldable   int64 // bytes that replicas could yield now
+	Leases      []hbm.Lease
+	Budget      hbm.Budget
+	Replicas    []string // leases that count in the budget
+}
+
+// Status returns the current state of the memory.
+func (m *Memory) Status(now time.Time) Status {
+	s := Status{Total: m.ledger.Total(), Free: m.ledger.Free(), Leases: m.ledger.Leases(), Budget: m.budget()}
+	for _, p := range m.pools(now) {
+		s.Yieldable += int64(max(0, p.Pages-p.Min)) * hbm.PageBytes
+	}
+	s.Replicas, _ = m.needs()
+	return s
+}
+
+// Empty reports whether no model uses the memory, or is about to.
+func (m *Memory) Empty() bool { return len(m.holders) == 0 }
+
+// Has reports whether any lease is in one of these phases.
+func (m *Memory) Has(phases ...Phase) bool {
+	for _, h := range m.holders {
+		for _, p := range phases {
+			if h.phase == p {
+				return true
+			}
+		}
+	}
+	return false
+}

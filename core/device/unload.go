@@ -1,0 +1,37 @@
+package device
+
+func (m *Memory) answerAbsent(h *holder, e event) { m.emit(AnswerUnload{e.request, h.lease, 0}) }
+
+func (m *Memory) refuseLoading(h *holder, e event) {
+	m.emit(RefuseUnload{e.request, Refusal{Reason: NotReady, Detail: "lease " + h.lease + " is being loaded"}})
+}
+
+// free starts to free the memory. A request is missing if the device is lost.
+func (m *Memory) free(h *holder, e event) {
+	h.requests = join(nil, e.request)
+	m.follow(event{kind: Leaving, lease: h.lease, now: e.now})
+	m.emit(Free{h.lease})
+}
+
+func (m *Memory) joinUnload(h *holder, e event) { h.requests = join(h.requests, e.request) }
+
+// freed releases the pages of a lease whose memory is free.
+func (m *Memory) freed(h *holder, e event) {
+	m.lastDemand = e.now
+	m.ledger.Release(h.lease)
+	m.emit(DropFromTier{h.lease})
+	m.emit(ModelUnloaded{h.lease, e.bytes})
+	for _, r := range h.requests {
+		m.emit(AnswerUnload{r, h.lease, e.bytes})
+	}
+	m.follow(event{kind: Closed, lease: h.lease, now: e.now})
+}
+
+// freeFailed keeps a model whose memory could not be freed.
+func (m *Memory) freeFailed(h *holder, e event) {
+	m.lastDemand = e.now
+	for _, r := range h.requests {
+		m.emit(RefuseUnload{r, Refusal{Reason: NotFreed, Detail: e.failure.Detail}})
+	}
+	h.requests = nil
+}

@@ -1,0 +1,184 @@
+package device
+
+import (
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
+)
+
+// carryOut carries out one effect.
+func (w *world) carryOut(e Effect) {
+	switch e := e.(type) {
+	case Inspect, Load, Free, Resize, Allocate:
+		w.startJob(e)
+	case AskShrink:
+		w.checkAsk(e)
+		w.asks[e.Lease] = e
+		w.timers = append(w.timers, timer{w.now.Add(e.Timeout), e.Lease, e.Attempt})
+	case TellBlocks:
+		if model, ok := w.models[e.Lease]; ok && !w.outstanding(e.Lease) && e.Blocks != model.Blocks {
+			w.Fatalf("told: %s has %d blocks, and its replica is told %d", e.Lease, model.Blocks, e.Blocks)
+		}
+	case AnswerLoad:
+		w.answered(e.To)
+		if model, ok := w.models[e.Model.Lease]; !ok || model.Blocks != e.Model.Blocks || w.phase(e.Model.Lease) == Freeing {
+			w.Fatalf("answered: %s is not in memory as answered: %+v", e.Model.Lease, e.Model)
+		}
+	case RefuseLoad:
+		w.answered(e.To)
+	case AnswerUnload:
+		w.answered(e.To)
+		if _, ok := w.models[e.Lease]; ok {
+			w.Fatalf("answered: %s is still in memory", e.Lease)
+		}
+	case RefuseUnload:
+		w.answered(e.To)
+	case AnswerAdapters:
+		w.answered(e.To)
+		if model := w.models[e.Lease]; model.AdapterPages != e.Pages && w.phase(e.Lease) == Resident {
+			w.Fatalf("answered: %s has %d pages for adapters, not %d", e.Lease, model.AdapterPages, e.Pages)
+		}
+	case RefuseAdapters:
+		w.answered(e.To)
+	}
+}
+
+func (w *world) answered(r Request) {
+	if !w.wait[r.ID] {
+		w.Fatalf("answered: %s twice, or without a request", r.ID)
+	}
+	delete(w.wait, r.ID)
+}
+
+// checkAsk checks a request to shrink: at least the guaranteed share and the replica's minimum
+// remain.
+func (w *world) checkAsk(e AskShrink) {
+	if _, again := w.askedAt[e.Attempt]; again {
+		return
+	}
+	w.askedAt[e.Attempt] = w.now
+	h := w.m.holders[e.Lease]
+	if least := max(w.m.shares()[e.Lease].guaranteed, h.kv.report.MinBlocks); e.Blocks < least {
+		w.Fatalf("guaranteed: %s is asked to shrink to %d blocks, of which %d are guaranteed", e.Lease, e.Blocks, least)
+	}
+}
+
+// leaseOf returns the lease and the kind of a job.
+func leaseOf(job Effect) (lease, kind string) {
+	switch j := job.(type) {
+	case Inspect:
+		return j.Spec.Lease, "load"
+	case Load:
+		return j.Spec.Lease, "load"
+	case Free:
+		return j.Lease, "free"
+	case Resize:
+		return j.Lease, "resize"
+	case Allocate:
+		return j.Lease, "allocate"
+	}
+	return "", ""
+}
+
+// outstanding reports whether the lease has a job, or a result that was not reported.
+func (w *world) outstanding(lease string) bool {
+	of := func(job Effect) bool { l, _ := leaseOf(job); return l == lease }
+	return slices.ContainsFunc(w.jobs, of) || slices.ContainsFunc(w.notes, func(n note) bool { return of(n.job) })
+}
+
+func (w *world) startJob(job Effect) {
+	lease, kind := leaseOf(job)
+	for _, other := range w.jobs {
+		if l, k := leaseOf(other); l == lease && (k == kind || k == "load" || kind == "load") {
+			w.Fatalf("one job: %T of %s starts while %T runs", job, lease, other)
+		}
+	}
+	if r, ok := job.(Resize); ok && r.Blocks < w.models[lease].Blocks && w.confirmed[lease] != r.Attempt {
+		w.Fatalf("asked first: %s loses blocks that its replica did not give up", lease)
+	}
+	if l, ok := job.(Load); ok && l.Blocks < w.m.shares()[lease].guaranteed {
+		w.Fatalf("guaranteed: %s is loaded with %d blocks", lease, l.Blocks)
+	}
+	w.jobs = append(w.jobs, job)
+}
+
+// runJob ends one of the jobs.
+func (w *world) runJob() {
+	if len(w.jobs) > 0 {
+		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.T, "job")
+		w.work(i, rapid.IntRange(0, 3).Draw(w.T, "fails") == 0)
+	}
+}
+
+// work ends a job. The memory of a lease is freed only after its other jobs.
+func (w *world) work(i int, fails bool) {
+	job := w.jobs[i]
+	lease, kind := leaseOf(job)
+	if kind == "free" {
+		for j, other := range w.jobs {
+			if l, k := leaseOf(other); l == lease && k != kind {
+				w.work(j, fails)
+				return
+			}
+		}
+	}
+	w.jobs = slices.Delete(w.jobs, i, i+1)
+	w.notes = append(w.notes, note{job, fails, w.result(job, fails)})
+}
+
+// result carries out a job and returns the report of its end.
+func (w *world) result(job Effect, fails bool) func() []Effect {
+	failure := Failure{Cause: Cause(rapid.IntRange(0, int(Unsupported)).Draw(w.T, "cause")), Detail: "fault"}
+	switch j := job.(type) {
+	case Inspect:
+		if fails {
+			return func() []Effect { return w.m.InspectFailed(j.Spec.Lease, failure, w.now) }
+		}
+		return func() []Effect { return w.m.Inspected(j.Spec.Lease, w.sizes[j.Spec.Lease], w.now) }
+	case Load:
+		if fails {
+			return func() []Effect { return w.m.LoadFailed(j.Spec.Lease, failure, w.now) }
+		}
+		model := Model{
+			Lease: j.Spec.Lease, Size: w.sizes[j.Spec.Lease], Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
+			AdapterPages: j.Spec.AdapterPages, Deploy: j.Spec.Deploy,
+		}
+		w.models[model.Lease] = model
+		return func() []Effect { return w.m.Loaded(model, w.now) }
+	case Free:
+		if fails {
+			return func() []Effect { return w.m.FreeFailed(j.Lease, failure, w.now) }
+		}
+		delete(w.models, j.Lease)
+		return func() []Effect { return w.m.Freed(j.Lease, 1, w.now) }
+	case Resize:
+		model, ok := w.models[j.Lease]
+		if fails || !ok {
+			return func() []Effect { return w.m.NotResized(j.Lease, j.Attempt, failure, w.now) }
+		}
+		model.Blocks = j.Blocks
+		w.models[j.Lease] = model
+		return func() []Effect { return w.m.Resized(j.Lease, j.Attempt, j.Blocks, w.now) }
+	case Allocate:
+		model, ok := w.models[j.Lease]
+		if fails || !ok {
+			return func() []Effect { return w.m.NotAllocated(j.Lease, j.Attempt, failure, w.now) }
+		}
+		model.AdapterPages = j.Pages
+		w.models[j.Lease] = model
+		return func() []Effect { return w.m.Allocated(j.Lease, j.Attempt, j.Pages, w.now) }
+	}
+	panic("not a job")
+}
+
+// deliver reports the result of one of the jobs that ended.
+func (w *world) deliver() {
+	if len(w.notes) > 0 {
+		i := rapid.IntRange(0, len(w.notes)-1).Draw(w.T, "note")
+		n := w.notes[i]
+		w.notes = slices.Delete(w.notes, i, i+1)
+		w.do(n.report)
+	}
+}

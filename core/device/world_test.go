@@ -1,0 +1,210 @@
+package device
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
+)
+
+var worldConfig = Config{Name: "gpu-0", Total: 20 * hbm.PageBytes, KVReserve: 0.3}
+
+// world is a device with its jobs, and the replicas on it, which do anything at any time. It checks
+// the invariants of doc.go by name.
+type world struct {
+	*rapid.T
+	m        *Memory
+	now      time.Time
+	nextTick time.Time
+	health   Health
+
+	models map[string]Model // what is in memory
+	sizes  map[string]Size  // by lease, of the last load
+	jobs   []Effect         // that run
+	notes  []note           // results of jobs that were not reported yet
+	asks   map[string]AskShrink
+	timers []timer
+	wait   map[string]bool // requests without an answer
+	next   int             // number of the next request
+
+	confirmed map[string]uint64    // by lease: the attempt that its replica confirmed
+	askedAt   map[uint64]time.Time // by attempt: when a replica was first asked
+	waiting   map[string]time.Time // by lease: since when its load waits, while no replica loads
+}
+
+// note is the result of a job.
+type note struct {
+	job    Effect
+	failed bool
+	report func() []Effect
+}
+
+// timer is the timeout of an AskShrink.
+type timer struct {
+	at      time.Time
+	lease   string
+	attempt uint64
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{
+		T: t, now: time.Unix(1e9, 0), models: make(map[string]Model), sizes: make(map[string]Size),
+		asks: make(map[string]AskShrink), wait: make(map[string]bool), confirmed: make(map[string]uint64),
+		askedAt: make(map[uint64]time.Time), waiting: make(map[string]time.Time),
+	}
+	w.nextTick = w.now.Add(time.Second)
+	w.m = New(worldConfig, nil, 1, w.now)
+	return w
+}
+
+func (w *world) request() Request {
+	w.next++
+	r := Request{ID: fmt.Sprint(w.next), From: Actor{ID: "asker"}}
+	w.wait[r.ID] = true
+	return r
+}
+
+// load requests a model.
+func (w *world) load() {
+	lease := w.lease()
+	spec := Spec{Lease: lease, Path: "p", AdapterPages: rapid.IntRange(0, 1).Draw(w.T, "adapters")}
+	spec.Deploy = uint64(rapid.IntRange(0, 5).Draw(w.T, "deploy") / 5)
+	least := rapid.IntRange(1, 4).Draw(w.T, "least")
+	s := sizeOf(rapid.IntRange(1, 6).Draw(w.T, "weights"), rapid.IntRange(0, 1).Draw(w.T, "workspace"), least,
+		least+rapid.IntRange(0, 12).Draw(w.T, "more"))
+	r, was := w.request(), w.phase(lease)
+	if was == Absent && w.health == Healthy {
+		w.sizes[lease] = s
+	}
+	effects := w.do(func() []Effect { return w.m.LoadAsked(r, spec, w.health, w.now) })
+	for _, e := range effects {
+		switch e.(type) {
+		case Inspect, Load:
+			if w.health != Healthy {
+				w.Fatal("excluded: a load starts on a quarantined device")
+			}
+		case AnswerLoad:
+			if w.health == Lost {
+				w.Fatal("excluded: a model on a lost device is adopted")
+			}
+		}
+	}
+}
+
+func (w *world) unload() {
+	lease, r := w.lease(), w.request()
+	w.do(func() []Effect { return w.m.UnloadAsked(r, lease, w.now) })
+}
+
+func (w *world) adapters() {
+	lease, r, pages := w.lease(), w.request(), rapid.IntRange(0, 6).Draw(w.T, "pages")
+	w.do(func() []Effect { return w.m.AdaptersAsked(r, lease, pages, w.now) })
+}
+
+func (w *world) report() {
+	lease := w.lease()
+	r := Report{
+		Blocks:    w.models[lease].Blocks - rapid.IntRange(0, 4).Draw(w.T, "wrong")/4,
+		MinBlocks: rapid.IntRange(0, 4).Draw(w.T, "min"), WantedBlocks: rapid.IntRange(0, 3).Draw(w.T, "wanted"),
+		Priority: rapid.IntRange(1, 3).Draw(w.T, "priority"),
+	}
+	w.do(func() []Effect { return w.m.Reported(replicaOf(lease), lease, r, w.now) })
+}
+
+// shrunk lets a replica confirm or refuse what it was asked last, or an earlier attempt.
+func (w *world) shrunk() {
+	lease := w.lease()
+	ask := w.asks[lease]
+	attempt := ask.Attempt - uint64(rapid.IntRange(0, 4).Draw(w.T, "late")/4)
+	if rapid.IntRange(0, 3).Draw(w.T, "kept") == 0 {
+		w.do(func() []Effect { return w.m.ShrinkRefused(replicaOf(lease), lease, attempt, "busy", w.now) })
+		return
+	}
+	w.confirmed[lease] = attempt
+	w.do(func() []Effect { return w.m.Shrunk(replicaOf(lease), lease, attempt, w.now) })
+}
+
+// advance lets time pass, with all timers and ticks.
+func (w *world) advance(d time.Duration) {
+	for end := w.now.Add(d); ; {
+		i := -1
+		at := w.nextTick
+		for j, t := range w.timers {
+			if !t.at.After(at) && (i < 0 || t.at.Before(w.timers[i].at)) {
+				i, at = j, t.at
+			}
+		}
+		if at.After(end) {
+			w.now = end
+			return
+		}
+		w.now = at
+		if i < 0 {
+			w.nextTick = w.now.Add(time.Second)
+			w.do(func() []Effect { return w.m.Tick(w.health, w.now) })
+			continue
+		}
+		t := w.timers[i]
+		w.timers = slices.Delete(w.timers, i, i+1)
+		w.do(func() []Effect { return w.m.Timer(t.lease, t.attempt, w.now) })
+	}
+}
+
+// restart crashes the actor. Resizes and allocations end before the next incarnation starts; loads
+// are cancelled.
+func (w *world) restart() {
+	for len(w.jobs) > 0 {
+		switch w.jobs[0].(type) {
+		case Inspect, Load:
+			w.jobs = w.jobs[1:]
+		default:
+			w.work(0, rapid.Bool().Draw(w.T, "fails"))
+		}
+	}
+	w.jobs, w.notes, w.timers = nil, nil, nil
+	clear(w.wait)
+	clear(w.waiting)
+	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), w.m.attempt+10, w.now)
+	for lease, model := range w.models {
+		if w.phase(lease) != Resident || w.m.holders[lease].model.Blocks != model.Blocks {
+			w.Fatalf("recovered: %s is %s", lease, w.phase(lease))
+		}
+	}
+}
+
+// do carries out one event and checks its effects.
+func (w *world) do(event func() []Effect) []Effect {
+	before := w.picture()
+	effects := event()
+	for _, e := range effects {
+		if _, ok := e.(Ignored); ok && (len(effects) > 1 || w.picture() != before) {
+			w.Fatalf("ignored: %v, and something changed", effects)
+		}
+		w.carryOut(e)
+	}
+	w.check()
+	return effects
+}
+
+// picture describes the state of the machine.
+func (w *world) picture() (text string) {
+	for _, h := range w.m.sorted() {
+		text += fmt.Sprintf("%+v\n", *h)
+	}
+	return text + fmt.Sprint(w.m.freePages(), w.m.attempt)
+}
+
+func (w *world) lease() string {
+	return rapid.SampledFrom([]string{"a", "b", "c"}).Draw(w.T, "lease")
+}
+
+func (w *world) phase(lease string) Phase {
+	if h := w.m.holders[lease]; h != nil {
+		return h.phase
+	}
+	return Absent
+}
