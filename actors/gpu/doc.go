@@ -6,20 +6,22 @@
 // Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, QuarantineGpuResult and
 // ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
 //
-// core/hbm decides who gets which page, and core/units how many KV blocks fit. A job reads the
-// weights; Models holds them and survives every actor.
+// It is a shell over two machines. core/device decides what is in the memory: its events are the
+// messages and the ends of jobs, and perform carries out its effects. core/quarantine decides whether
+// the device may be used; performHealth carries out its effects. Jobs read, load, resize and free the
+// memory; Models holds it and survives every actor.
 //
 // # KV memory
 //
-// KV memory is resized while it serves (resize.go). A load that is short of memory waits until
-// replicas yield the pages that core/hbm selects. Each replica confirms that the blocks are unused
-// (KVShrunk), a job frees the memory, and GrowKV reports the new number of blocks. The replica runs
-// no step in between. A replica that is silent or refuses keeps its memory, and a load that gets
-// none in time is refused. The ledger follows Models.
+// KV memory is resized while it serves. A load that is short of memory waits until replicas yield
+// pages. Each replica confirms that the blocks are unused (KVShrunk), a job frees the memory, and
+// GrowKV reports the new number of blocks. The replica runs no step in between. A replica that is
+// silent or refuses keeps its memory, and a load that gets none in time is refused. The ledger follows
+// Models.
 //
 // Config.KVReserve is the share of the memory that is reserved for KV blocks. A load that does not
-// fit hbm.Budget is refused (budget.go). No replica yields its guaranteed share, and free memory
-// goes first to replicas below their share.
+// fit hbm.Budget is refused. No replica yields its guaranteed share, and free memory goes first to
+// replicas below their share.
 //
 // # Health
 //

@@ -1,5 +1,7 @@
 package device
 
+import "troupe/core/quarantine"
+
 var (
 	absent    = []Phase{Absent}
 	loading   = []Phase{Inspecting, Waiting, Loading}
@@ -9,8 +11,8 @@ var (
 )
 
 var (
-	excluded   = guard{"quarantined", func(_ *Memory, _ *holder, e event) bool { return e.health != Healthy }}
-	deviceLost = guard{"device lost", func(_ *Memory, _ *holder, e event) bool { return e.health == Lost }}
+	excluded   = guard{"quarantined", func(_ *Memory, _ *holder, e event) bool { return e.health != quarantine.Healthy }}
+	deviceLost = guard{"device lost", func(_ *Memory, _ *holder, e event) bool { return e.health == quarantine.Lost }}
 	inResize   = guard{"resizing", func(_ *Memory, h *holder, _ event) bool { return h.kv.state == Resizing }}
 	mismatch   = guard{"another revision", func(_ *Memory, h *holder, e event) bool { return !h.model.fits(e.spec) }}
 	overloaded = guard{"over budget", (*Memory).overloads}

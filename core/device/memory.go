@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 )
 
 // Config is fixed for the life of a Memory.
@@ -35,7 +36,7 @@ type event struct {
 	kind    Event
 	lease   string
 	now     time.Time
-	health  Health
+	health  quarantine.State
 	request Request
 	spec    Spec
 	size    Size
@@ -53,7 +54,7 @@ type event struct {
 }
 
 // New returns the memory of a device that has these models in it, which an earlier incarnation left
-// there. attempt is higher than any number that an earlier incarnation used for a resize.
+// there. attempt is the Attempt of that incarnation.
 func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
 	m := &Memory{
 		cfg: cfg, ledger: hbm.NewLedger(cfg.Total), holders: make(map[string]*holder), attempt: attempt,
@@ -69,8 +70,8 @@ func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
 }
 
 // LoadAsked requests the model of a lease.
-func (m *Memory) LoadAsked(r Request, spec Spec, h Health, now time.Time) []Effect {
-	return m.handle(event{kind: LoadAsked, lease: spec.Lease, request: r, spec: spec, health: h, now: now})
+func (m *Memory) LoadAsked(r Request, spec Spec, health quarantine.State, now time.Time) []Effect {
+	return m.handle(event{kind: LoadAsked, lease: spec.Lease, request: r, spec: spec, health: health, now: now})
 }
 
 // Inspected reports the sizes of a model.
@@ -165,9 +166,9 @@ func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.
 }
 
 // Tick arrives every second. It ends waits whose time is over and distributes free memory.
-func (m *Memory) Tick(h Health, now time.Time) []Effect {
+func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
 	m.tryWaiting(now)
-	m.distribute(h, now)
+	m.distribute(health, now)
 	return m.take()
 }
 
@@ -225,6 +226,9 @@ func (m *Memory) take() []Effect {
 	m.effects = nil
 	return effects
 }
+
+// Attempt returns the number of the last resize or allocation.
+func (m *Memory) Attempt() uint64 { return m.attempt }
 
 // sorted returns the holders, sorted by lease.
 func (m *Memory) sorted() []*holder {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 )
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -29,8 +30,8 @@ func TestInvariants(t *testing.T) {
 				w.advance(time.Duration(rapid.SampledFrom([]int{0, 100, 600, 2000}).Draw(t, "ms")) * time.Millisecond)
 			},
 			"health": func(t *rapid.T) {
-				w.health = Health(max(0, rapid.IntRange(-5, 2).Draw(t, "health")))
-				if w.health == Lost {
+				w.health = quarantine.State(max(0, rapid.IntRange(-5, 2).Draw(t, "health")))
+				if w.health == quarantine.Lost {
 					w.do(func() []Effect { return w.m.UnloadAll(w.now) })
 				}
 			},

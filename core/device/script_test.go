@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 	"troupe/testkit/script"
 )
 
@@ -234,15 +235,15 @@ func (p *player) orElse(name string, otherwise int) int {
 	return otherwise
 }
 
-func (p *player) health() Health {
+func (p *player) health() quarantine.State {
 	for _, w := range p.words {
-		for h := Quarantined; h <= Lost; h++ {
+		for h := quarantine.Quarantined; h <= quarantine.Lost; h++ {
 			if w == h.String() {
 				return h
 			}
 		}
 	}
-	return Healthy
+	return quarantine.Healthy
 }
 
 func (p *player) failure() (Failure, bool) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 )
 
 const (
@@ -123,8 +124,8 @@ func (m *Memory) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 
 // distribute gives free memory to replicas below their share, and then to those that want more,
 // after growInterval without other demand.
-func (m *Memory) distribute(health Health, now time.Time) {
-	if health != Healthy || m.busy() {
+func (m *Memory) distribute(health quarantine.State, now time.Time) {
+	if health != quarantine.Healthy || m.busy() {
 		m.lastDemand = now
 	}
 	if now.Sub(m.lastDemand) < growInterval {

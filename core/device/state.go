@@ -87,15 +87,3 @@ func (e Event) String() string {
 		"not resized", "opened", "leaving", "closed", "adapters", "granted", "denied", "allocated", "not allocated",
 	}[e]
 }
-
-// Health is the condition of the device, as core/quarantine decides it.
-type Health uint8
-
-// Conditions.
-const (
-	Healthy     Health = iota
-	Quarantined        // takes no new model
-	Lost               // as Quarantined, and the models on it are lost
-)
-
-func (h Health) String() string { return [...]string{"healthy", "quarantined", "lost"}[h] }

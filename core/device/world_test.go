@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 )
 
 var worldConfig = Config{Name: "gpu-0", Total: 20 * hbm.PageBytes, KVReserve: 0.3}
@@ -20,7 +21,7 @@ type world struct {
 	m        *Memory
 	now      time.Time
 	nextTick time.Time
-	health   Health
+	health   quarantine.State
 
 	models map[string]Model // what is in memory
 	sizes  map[string]Size  // by lease, of the last load
@@ -77,18 +78,18 @@ func (w *world) load() {
 	s := sizeOf(rapid.IntRange(1, 6).Draw(w.T, "weights"), rapid.IntRange(0, 1).Draw(w.T, "workspace"), least,
 		least+rapid.IntRange(0, 12).Draw(w.T, "more"))
 	r, was := w.request(), w.phase(lease)
-	if was == Absent && w.health == Healthy {
+	if was == Absent && w.health == quarantine.Healthy {
 		w.sizes[lease] = s
 	}
 	effects := w.do(func() []Effect { return w.m.LoadAsked(r, spec, w.health, w.now) })
 	for _, e := range effects {
 		switch e.(type) {
 		case Inspect, Load:
-			if w.health != Healthy {
+			if w.health != quarantine.Healthy {
 				w.Fatal("excluded: a load starts on a quarantined device")
 			}
 		case AnswerLoad:
-			if w.health == Lost {
+			if w.health == quarantine.Lost {
 				w.Fatal("excluded: a model on a lost device is adopted")
 			}
 		}
@@ -168,7 +169,7 @@ func (w *world) restart() {
 	w.jobs, w.notes, w.timers = nil, nil, nil
 	clear(w.wait)
 	clear(w.waiting)
-	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), w.m.attempt+10, w.now)
+	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), w.m.Attempt(), w.now)
 	for lease, model := range w.models {
 		if w.phase(lease) != Resident || w.m.holders[lease].model.Blocks != model.Blocks {
 			w.Fatalf("recovered: %s is %s", lease, w.phase(lease))

@@ -52,7 +52,7 @@ func New() *Machine { return &Machine{} }
 // Start begins an incarnation of the actor. What the one before had in flight is lost: the
 // self-test, and the requests that wait for it. observed is set if the device can be observed.
 func (m *Machine) Start(observed bool) []Effect {
-	m.test, m.lastTest, m.waiting = Idle, time.Time{}, nil
+	m.test, m.lastTest, m.waiting, m.effects = Idle, time.Time{}, nil, nil
 	if observed {
 		m.emit(Observe{})
 	}

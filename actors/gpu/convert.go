@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	core "troupe/core/device"
+	"troupe/core/quarantine"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/engine/residency"
+	"troupe/messages"
+)
+
+// actorOf returns the address of an actor; nil is none.
+func actorOf(pid *actor.PID) core.Actor {
+	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
+}
+
+// command is a message with a request ID.
+type command interface{ GetRequestId() string }
+
+func requestOf(ctx actor.Context, msg command) core.Request {
+	return core.Request{ID: msg.GetRequestId(), From: actorOf(ctx.Sender())}
+}
+
+func healthRequestOf(ctx actor.Context, msg command) quarantine.Request {
+	return quarantine.Request{ID: msg.GetRequestId(), From: quarantine.Actor(actorOf(ctx.Sender()))}
+}
+
+func specOf(msg *messages.LoadModel) core.Spec {
+	return core.Spec{
+		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
+		Blocks: int(msg.GetKvBlocks()), StepTokens: int(msg.GetStepTokens()),
+		MaxSequences: int(msg.GetMaxSequences()), MaxAdapters: int(msg.GetMaxAdapters()),
+		MaxRank: int(msg.GetMaxAdapterRank()), AdapterPages: int(msg.GetAdapterPages()),
+		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(),
+	}
+}
+
+// loadSpecOf returns a load without its number of KV blocks.
+func loadSpecOf(s core.Spec) engine.LoadSpec {
+	return engine.LoadSpec{
+		Lease: s.Lease, Path: s.Path, BlockTokens: s.BlockTokens, RequestedBlocks: s.Blocks,
+		Limits: engine.Limits{
+			StepTokens: s.StepTokens, MaxSequences: s.MaxSequences, MaxAdapters: s.MaxAdapters, MaxRank: s.MaxRank,
+		},
+		AdapterPages: s.AdapterPages, Revision: s.Revision, Deploy: s.Deploy,
+	}
+}
+
+// sizeOf returns the memory that a model needs.
+func sizeOf(info engine.ModelInfo, spec engine.LoadSpec) core.Size {
+	spec.AdapterPages = 0 // counted by core.Memory
+	return core.Size{
+		Need: info.Need(spec), Weights: info.WeightBytes, Workspace: info.WorkspaceBytes(spec.Limits),
+		BlockBytes: info.KVTokenBytes * int64(spec.BlockTokens), MaxBlocks: info.KVSize(spec).Max(),
+		MaxAdapters: spec.Limits.MaxAdapters, PagesPerAdapter: info.AdapterPages(spec.Limits.MaxRank),
+	}
+}
+
+func modelOf(m residency.Loaded) core.Model {
+	return core.Model{
+		Lease: m.Lease, Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
+		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
+		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
+	}
+}
+
+func reportOf(msg *messages.KVReport) core.Report {
+	return core.Report{
+		Blocks: int(msg.GetBlocks()), MinBlocks: int(msg.GetMinBlocks()), WantedBlocks: int(msg.GetWantedBlocks()),
+		Priority: int(msg.GetPriority()), LastUsed: msg.GetLastUsed().AsTime().UnixNano(),
+	}
+}
+
+// failureOf returns a failed job. It contains the revision that was found if it is not the requested
+// one.
+func failureOf(err error) core.Failure {
+	f := core.Failure{Detail: err.Error()}
+	other := (*engine.RevisionMismatch)(nil)
+	if errors.As(err, &other) {
+		f.Found = other.Found.Revision
+	}
+	switch {
+	case errors.Is(err, cuda.ErrOutOfMemory):
+		f.Cause = core.OutOfMemory
+	case other != nil:
+		f.Cause = core.RevisionDiffers
+	case errors.Is(err, cuda.ErrDeviceLost):
+		f.Cause = core.DeviceLost
+	case errors.Is(err, errors.ErrUnsupported):
+		f.Cause = core.Unsupported
+	}
+	return f
+}

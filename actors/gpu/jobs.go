@@ -1,0 +1,115 @@
+package gpu
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	core "troupe/core/device"
+	"troupe/core/health"
+	"troupe/engine"
+	"troupe/engine/residency"
+)
+
+// inspect starts a job that reads the sizes of a model.
+func (d *device) inspect(ctx actor.Context, e core.Inspect) {
+	models, spec, incarnation := d.Models, loadSpecOf(e.Spec), d.incarnation
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (engine.ModelInfo, error) { return models.Inspect(spec.Path) },
+		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, spec, f, err} })
+}
+
+// load starts a job that loads a model.
+func (d *device) load(ctx actor.Context, e core.Load) {
+	models, spec, incarnation, jobs := d.Models, loadSpecOf(e.Spec), d.incarnation, &d.jobs
+	spec.KVBlocks = e.Blocks
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (residency.Loaded, error) {
+			defer jobs.Done()
+			return models.Load(life, spec)
+		},
+		func(m residency.Loaded, err error) any { return &loaded{incarnation, spec.Lease, m, err} })
+}
+
+// free starts a job that frees the memory of a lease, after the jobs that change it.
+func (d *device) free(ctx actor.Context, e core.Free) {
+	models, lease, incarnation, jobs := d.Models, e.Lease, d.incarnation, &d.jobs
+	changes := d.changes[lease]
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (int64, error) {
+			defer jobs.Done()
+			for _, end := range changes {
+				<-end
+			}
+			return models.Unload(lease)
+		},
+		func(bytes int64, err error) any { return &unloaded{incarnation, lease, bytes, err} })
+}
+
+// resize starts a job that changes the number of KV blocks.
+func (d *device) resize(ctx actor.Context, e core.Resize) {
+	models, incarnation := d.Models, d.incarnation
+	d.changes[e.Lease] = append(d.changes[e.Lease], supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (residency.Loaded, error) {
+			if err := life.Err(); err != nil {
+				return residency.Loaded{}, err
+			}
+			return models.Resize(e.Lease, e.Blocks)
+		},
+		func(m residency.Loaded, err error) any { return &resized{incarnation, e.Lease, e.Attempt, m, err} }))
+}
+
+// allocate starts a job that allocates memory for adapters.
+func (d *device) allocate(ctx actor.Context, e core.Allocate) {
+	models, incarnation := d.Models, d.incarnation
+	d.changes[e.Lease] = append(d.changes[e.Lease], supervise.Job(ctx, d.lifetime,
+		func(context.Context) (residency.Loaded, error) { return models.LeaseAdapters(e.Lease, e.Pages) },
+		func(m residency.Loaded, err error) any {
+			return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err}
+		}))
+}
+
+// forgetChanges forgets the changes of a lease's memory that have ended.
+func (d *device) forgetChanges(lease string) {
+	running := slices.DeleteFunc(slices.Clone(d.changes[lease]), func(end <-chan struct{}) bool {
+		select {
+		case <-end:
+			return true
+		default:
+			return false
+		}
+	})
+	if d.changes[lease] = running; len(running) == 0 {
+		delete(d.changes, lease)
+	}
+}
+
+// observeAfter observes the device after a delay.
+func (d *device) observeAfter(ctx actor.Context, delay time.Duration) {
+	if delay == 0 {
+		d.observe(ctx)
+		return
+	}
+	supervise.After(ctx, delay, &observeNow{d.incarnation})
+}
+
+// observe starts a job that observes the device.
+func (d *device) observe(ctx actor.Context) {
+	source, incarnation := d.Health, d.incarnation
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (health.Observation, error) { return source.Health(), nil },
+		func(o health.Observation, err error) any { return &observed{incarnation, o, err} })
+}
+
+// selfTest starts a job that tests the device.
+func (d *device) selfTest(ctx actor.Context) {
+	test, incarnation := d.SelfTest, d.incarnation
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (struct{}, error) { return struct{}{}, test(life) },
+		func(_ struct{}, err error) any { return &tested{incarnation, err} })
+}

@@ -1,0 +1,103 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/actors/supervise"
+	core "troupe/core/device"
+	"troupe/core/health"
+	"troupe/messages"
+)
+
+var causes = map[health.Cause]messages.QuarantineCause{
+	health.Operator: messages.QuarantineCause_QUARANTINE_CAUSE_OPERATOR,
+	health.Lost:     messages.QuarantineCause_QUARANTINE_CAUSE_DEVICE_LOST,
+	health.Memory:   messages.QuarantineCause_QUARANTINE_CAUSE_MEMORY,
+	health.XID:      messages.QuarantineCause_QUARANTINE_CAUSE_XID,
+}
+
+func (d *device) status(ctx actor.Context) *messages.GpuStatus {
+	m := d.memory.Status(supervise.Now(ctx))
+	s := &messages.GpuStatus{
+		Node: d.Node,
+		Name: d.Name, Product: d.Info.Name, Uuid: d.Info.UUID, Simulated: d.Info.Simulated, State: d.state(),
+		MemoryBytes: uint64(m.Total), FreeBytes: uint64(m.Free), YieldableBytes: uint64(m.Yieldable),
+		Quarantine: d.quarantineStatus(), Health: d.healthStatus(), Facts: d.Facts,
+		Budget: &messages.MemoryBudget{
+			KvReserve: uint64(m.Budget.Reserve), Fixed: uint64(m.Budget.Fixed), KvMinBytes: uint64(m.Budget.Min),
+			Replicas: m.Replicas,
+		},
+	}
+	for _, l := range m.Leases {
+		s.Leases = append(s.Leases, &messages.GpuLease{
+			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),
+		})
+	}
+	return s
+}
+
+func (d *device) state() messages.GpuState {
+	_, quarantined := d.quarantine.Current()
+	switch {
+	case quarantined:
+		return messages.GpuState_GPU_STATE_QUARANTINED
+	case d.memory.Has(core.Inspecting, core.Waiting, core.Loading):
+		return messages.GpuState_GPU_STATE_LOADING
+	case d.memory.Has(core.Freeing):
+		return messages.GpuState_GPU_STATE_FREEING
+	case d.memory.Has(core.Resident):
+		return messages.GpuState_GPU_STATE_SERVING
+	}
+	return messages.GpuState_GPU_STATE_IDLE
+}
+
+// quarantineStatus returns the quarantine as a message; nil if there is none.
+func (d *device) quarantineStatus() *messages.Quarantine {
+	q, ok := d.quarantine.Current()
+	if !ok {
+		return nil
+	}
+	return &messages.Quarantine{
+		Cause: causes[q.Cause], Detail: q.Detail, Since: timestamppb.New(q.Since), SelfTest: q.SelfTest,
+	}
+}
+
+// healthStatus returns the last observation as a message; nil before the first.
+func (d *device) healthStatus() *messages.GpuHealth {
+	o, at, ok := d.quarantine.Observation()
+	if !ok {
+		return nil
+	}
+	var events []*messages.GpuEvent
+	for _, n := range d.quarantine.Notes() {
+		events = append(events, &messages.GpuEvent{Time: timestamppb.New(n.Time), Detail: n.Detail})
+	}
+	return &messages.GpuHealth{
+		Observed: timestamppb.New(at), MemoryUsedBytes: uint64Reading(o.MemoryUsed),
+		UtilisationPercent:       uint32Reading(o.Utilisation),
+		MemoryUtilisationPercent: uint32Reading(o.MemoryUtilisation),
+		TemperatureCelsius:       uint32Reading(o.Temperature), PowerMilliwatts: uint32Reading(o.Power),
+		EccCorrected: uint64Reading(o.Corrected), EccUncorrectable: uint64Reading(o.Uncorrectable),
+		RemapPending: o.RemapPending, RemapFailed: o.RemapFailed,
+		PcieGeneration: uint32(o.PCIe.Generation), PcieWidth: uint32(o.PCIe.Width), Nvlinks: uint32(o.NVLinks),
+		Events: events,
+	}
+}
+
+func uint64Reading(r health.Reading) *uint64 {
+	if !r.Known {
+		return nil
+	}
+	return &r.Value
+}
+
+func uint32Reading(r health.Reading) *uint32 {
+	if !r.Known {
+		return nil
+	}
+	n := uint32(min(r.Value, math.MaxUint32))
+	return &n
+}
