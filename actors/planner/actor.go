@@ -2,13 +2,14 @@ package planner
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
-	"troupe/core/schedule"
+	core "troupe/core/planner"
 	"troupe/messages"
 )
 
@@ -32,13 +33,13 @@ func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &planner{Config: cfg, incarnation: incarnation}
+		return &planner{Config: cfg, incarnation: incarnation, machine: core.New()}
 	})
 }
 
 const (
-	observeInterval = time.Second
-	writeTimeout    = 2 * time.Second
+	tickInterval = time.Second
+	writeTimeout = 2 * time.Second
 )
 
 type planner struct {
@@ -46,15 +47,7 @@ type planner struct {
 	incarnation uint64
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
-	writing     bool                        // a write of the lease or a decision is in flight
-	deployments map[string]*deploymentState // by name
-}
-
-// deploymentState is the observed state of a deployment.
-type deploymentState struct {
-	scaler   *schedule.Scaler
-	tokens   uint64 // total computed at the last observation
-	observed time.Time
+	machine     *core.Machine
 }
 
 // tick and writeDone are messages to self.
@@ -69,117 +62,76 @@ type (
 func (p *planner) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		p.lifetime, p.cancel = context.WithCancel(context.Background())
-		p.deployments = make(map[string]*deploymentState)
-		p.onTick(ctx, &tick{p.incarnation})
+		p.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		p.cancel()
 	case *tick:
 		p.onTick(ctx, msg)
 	case *messages.ClusterView:
-		p.onTable(ctx, msg)
+		p.onView(ctx, msg)
 	case *writeDone:
-		p.onWriteDone(msg)
+		p.onWriteDone(ctx, msg)
 	default:
 		supervise.Unknown(ctx, "planner")
 	}
+}
+
+func (p *planner) onStarted(ctx actor.Context) {
+	p.lifetime, p.cancel = context.WithCancel(context.Background())
+	p.onTick(ctx, &tick{p.incarnation})
 }
 
 func (p *planner) onTick(ctx actor.Context, msg *tick) {
 	if msg.incarnation != p.incarnation {
 		return
 	}
-	supervise.After(ctx, observeInterval, msg)
-	switch {
-	case p.writing:
-	case p.IsLeader():
-		ctx.Request(p.Router, &messages.GetClusterView{})
-	default:
-		clear(p.deployments)
-		p.write(ctx, p.Acquire)
-	}
+	supervise.After(ctx, tickInterval, msg)
+	p.perform(ctx, p.machine.Tick(p.IsLeader(), supervise.Now(ctx)))
 }
 
-// onTable decides on every deployment with a range of replicas and carries out the first change.
-// The next observation handles the others.
-func (p *planner) onTable(ctx actor.Context, t *messages.ClusterView) {
-	if p.writing || !p.IsLeader() {
+func (p *planner) onView(ctx actor.Context, msg *messages.ClusterView) {
+	p.perform(ctx, p.machine.View(deploymentsOf(msg), p.IsLeader(), supervise.Now(ctx)))
+}
+
+func (p *planner) onWriteDone(ctx actor.Context, msg *writeDone) {
+	if msg.incarnation != p.incarnation {
 		return
 	}
-	now := time.Now()
-	for _, d := range t.GetDeployments() {
-		spec := d.GetSpec()
-		if spec.GetMinReplicas() >= spec.GetMaxReplicas() {
-			delete(p.deployments, spec.GetName())
-			continue
+	if msg.err != nil { // the next tick retries with a new observation
+		p.Log.Debug().Err(msg.err).Msg("planner write failed")
+	}
+	p.perform(ctx, p.machine.WriteEnd(supervise.Now(ctx)))
+}
+
+// perform carries out the machine's effects, in order.
+func (p *planner) perform(ctx actor.Context, effects []core.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case core.Acquire:
+			p.write(ctx, p.Acquire)
+		case core.Observe:
+			ctx.Request(p.Router, &messages.GetClusterView{})
+		case core.Scale:
+			p.Log.Info().Str("model", e.Name).Int("from", e.From).Int("to", e.To).Str("why", e.Why).Msg("scaled")
+			scale := p.Scale
+			p.write(ctx, func(c context.Context) error { return scale(c, e.Name, e.Revision, uint32(e.To), e.Why) })
+		case core.Ignored:
+			p.Log.Debug().Stringer("state", e.State).Stringer("event", e.Event).Str("why", e.Why).
+				Msg("event ignored by planner")
+		default:
+			panic(fmt.Sprintf("planner: unknown effect %T", effect))
 		}
-		want, why := p.stateOf(spec).decide(now, d)
-		if want == int(spec.GetReplicas()) {
-			continue
-		}
-		p.Log.Info().Str("model", spec.GetName()).Uint32("from", spec.GetReplicas()).Int("to", want).Str("why",
-			why).Msg("scaled")
-		p.write(ctx, func(c context.Context) error {
-			return p.Scale(c, spec.GetName(), d.GetRevision(), uint32(want),
-				why)
-		})
-		return
 	}
 }
 
-func (p *planner) stateOf(spec *messages.DeploymentSpec) *deploymentState {
-	w := p.deployments[spec.GetName()]
-	bounds := schedule.NewScaler(schedule.Scaling{
-		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()),
-	})
-	if w == nil || w.scaler.MinReplicas != bounds.MinReplicas || w.scaler.MaxReplicas != bounds.MaxReplicas {
-		w = &deploymentState{scaler: bounds}
-		p.deployments[spec.GetName()] = w
-	}
-	return w
-}
-
-func (w *deploymentState) decide(now time.Time, d *messages.DeploymentStatus) (int, string) {
-	load := schedule.Load{Want: int(d.GetSpec().GetReplicas()),
-		Changing: d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY}
-	var tokens uint64
-	for _, r := range d.GetReplicas() {
-		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {
-			continue
-		}
-		load.Serving++
-		load.Running += int(r.GetRunning())
-		load.Waiting += int(r.GetWaiting())
-		load.Places += int(r.GetMaxSequences())
-		load.KVBlocks += int(r.GetKvBlocks())
-		load.KVFree += int(r.GetKvBlocksFree())
-		tokens += r.GetTokensIn() + r.GetTokensOut()
-	}
-	if tokens > w.tokens && !w.observed.IsZero() { // otherwise a replica has stopped
-		load.TokenRate = float64(tokens-w.tokens) / now.Sub(w.observed).Seconds()
-	}
-	w.tokens, w.observed = tokens, now
-	return w.scaler.Scale(now, load)
-}
-
+// write starts a job that writes to the store.
 func (p *planner) write(ctx actor.Context, do func(context.Context) error) {
-	p.writing = true
-	incarnation := p.incarnation
+	incarnation, rt := p.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	supervise.Job(ctx, p.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, writeTimeout)
+			c, cancel := rt.WithTimeout(life, writeTimeout)
 			defer cancel()
 			return struct{}{}, do(c)
 		},
 		func(_ struct{}, err error) any { return &writeDone{incarnation, err} })
-}
-
-func (p *planner) onWriteDone(msg *writeDone) {
-	if msg.incarnation != p.incarnation {
-		return
-	}
-	p.writing = false
-	if msg.err != nil { // the next tick retries with a new observation
-		p.Log.Debug().Err(msg.err).Msg("planner write failed")
-	}
 }

@@ -3,12 +3,13 @@
 //
 // Parent: node. Children: none. Every node has one planner, and the one whose node holds the lease
 // `planner` is the leader. The others try to acquire the lease when it is free. Speaks with: the
-// router of its node (GetTable).
+// router of its node (GetClusterView).
 //
-// The leader writes its decisions (core/schedule.Scaler) to the store by compare-and-swap on the
-// revision that it observed, like an operator; the deployment carries them out. A stale leader
-// therefore does no harm: its write fails after the new leader's write, and its next observation
-// shows that it has lost the lease.
+// It is a shell over core/planner, which decides when to acquire the lease, to observe and to scale.
+//
+// The leader writes its decisions to the store by compare-and-swap on the revision that it observed,
+// like an operator; the deployment carries them out. A stale leader therefore does no harm: its write
+// fails after the new leader's write, and its next observation shows that it has lost the lease.
 //
 // A deployment with no replicas was stopped by an operator and is left alone. None is scaled below one
 // replica.

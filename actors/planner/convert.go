@@ -1,0 +1,37 @@
+package planner
+
+import (
+	core "troupe/core/planner"
+	"troupe/messages"
+)
+
+func deploymentsOf(view *messages.ClusterView) []core.Deployment {
+	all := make([]core.Deployment, len(view.GetDeployments()))
+	for i, d := range view.GetDeployments() {
+		all[i] = deploymentOf(d)
+	}
+	return all
+}
+
+// deploymentOf sums up the serving replicas of a deployment.
+func deploymentOf(status *messages.DeploymentStatus) core.Deployment {
+	spec := status.GetSpec()
+	d := core.Deployment{
+		Name: spec.GetName(), Revision: status.GetRevision(), Replicas: int(spec.GetReplicas()),
+		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()),
+		Ready: status.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY,
+	}
+	for _, r := range status.GetReplicas() {
+		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {
+			continue
+		}
+		d.Load.Serving++
+		d.Load.Running += int(r.GetRunning())
+		d.Load.Waiting += int(r.GetWaiting())
+		d.Load.Places += int(r.GetMaxSequences())
+		d.Load.KVBlocks += int(r.GetKvBlocks())
+		d.Load.KVFree += int(r.GetKvBlocksFree())
+		d.Tokens += r.GetTokensIn() + r.GetTokensOut()
+	}
+	return d
+}
