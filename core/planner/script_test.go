@@ -14,8 +14,9 @@ import (
 // TestScripts plays testdata/*.txt. The events are:
 //
 //	tick                        a second later
-//	view NAME:REPLICAS/MIN-MAX:RUNNING[:not-ready] ...
-//	                            deployments; each replica runs 10 sequences at most
+//	view NAME:REPLICAS/MIN-MAX:RUNNING[:not-ready][:waiting=N][:tokens=N] ...
+//	                            deployments; each replica runs 10 sequences at most, and all of them
+//	                            computed so many tokens since the last view
 //	write-end
 //	leads, follows              this node takes or loses the lease
 //	pass 5s NAME:...            a tick and a view each second, until a change is decided
@@ -23,7 +24,7 @@ import (
 // The effects are followed by the state.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
-		p := &player{t: t, m: New(), now: time.Unix(1e9, 0)}
+		p := &player{t: t, m: New(), now: time.Unix(1e9, 0), tokens: make(map[string]int)}
 		return func(words []string) []string {
 			var lines []string
 			for _, e := range p.event(words[0], words[1:]) {
@@ -39,6 +40,8 @@ type player struct {
 	m     *Machine
 	now   time.Time
 	leads bool
+	// tokens maps a deployment to the tokens that it has computed.
+	tokens map[string]int
 }
 
 func (p *player) event(name string, args []string) []Effect {
@@ -84,9 +87,20 @@ func (p *player) deployments(words []string) (all []Deployment) {
 		least, most, _ := strings.Cut(bounds, "-")
 		d := Deployment{
 			Name: f[0], Revision: 7, Replicas: p.number(replicas), MinReplicas: p.number(least),
-			MaxReplicas: p.number(most), Ready: len(f) < 4,
+			MaxReplicas: p.number(most), Ready: true,
 		}
 		d.Load = schedule.Load{Serving: d.Replicas, Running: p.number(f[2]), Places: 10 * d.Replicas}
+		for _, word := range f[3:] {
+			switch name, value, _ := strings.Cut(word, "="); name {
+			case "not-ready":
+				d.Ready = false
+			case "waiting":
+				d.Load.Waiting = p.number(value)
+			case "tokens":
+				p.tokens[d.Name] += p.number(value)
+			}
+		}
+		d.Tokens = uint64(p.tokens[d.Name])
 		all = append(all, d)
 	}
 	return all
