@@ -26,9 +26,9 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.allocate(ctx, e)
 		case core.AskShrink:
 			d.askShrink(ctx, e)
-		case core.TellBlocks:
+		case core.NotifyReplica:
 			d.send(ctx, e.Replica.Address, e.Replica.ID, &messages.GrowKV{Lease: e.Lease, Blocks: uint32(e.Blocks)})
-		case core.TellTier:
+		case core.NotifyTier:
 			ctx.Send(d.hbm, &messages.BlocksResized{Lease: e.Lease, Blocks: uint32(e.Blocks)})
 		case core.DropFromTier:
 			ctx.Send(d.hbm, &messages.BlocksReleased{Lease: e.Lease})

@@ -13,7 +13,8 @@ func (m *Memory) joinAdapters(h *holder, e event) {
 }
 
 func (m *Memory) refuseNotHeld(h *holder, e event) {
-	m.emit(RefuseAdapters{e.request, Refusal{NotFound, "lease " + h.lease + " is not held on " + m.cfg.Name, "", nil, 0}})
+	why := "lease " + h.lease + " is not held on " + m.cfg.Name
+	m.emit(RefuseAdapters{e.request, Refusal{Reason: NotFound, Detail: why}})
 }
 
 func (m *Memory) answerAdapters(h *holder, e event) {

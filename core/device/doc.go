@@ -46,33 +46,33 @@
 //
 //	event        KV memory          guard                  next      effects
 //	opened       unused                                    steady    —
-//	reported     steady             wrong number           same      keep the report; tell the number
+//	reported     steady             wrong number           same      keep the report; notify the replica
 //	             steady … resizing                         same      keep the report
 //	chosen       steady                                    yielding  ask the replica
 //	timed out    yielding           of an earlier attempt  same      ignore
-//	             yielding           deadline passed        steady    forget the report; tell the number
+//	             yielding           deadline passed        steady    forget the report; notify the replica
 //	             yielding                                  same      ask again
-//	shrunk       steady                                    same      tell the number
-//	             yielding           of an earlier attempt  same      tell the number
+//	shrunk       steady                                    same      notify the replica
+//	             yielding           of an earlier attempt  same      notify the replica
 //	             yielding                                  resizing  resize
 //	             resizing                                  same      —
-//	kept         steady                                    same      tell the number
-//	             yielding           of an earlier attempt  same      tell the number
-//	             yielding                                  steady    forget the report; tell the number
+//	kept         steady                                    same      notify the replica
+//	             yielding           of an earlier attempt  same      notify the replica
+//	             yielding                                  steady    forget the report; notify the replica
 //	             resizing                                  same      —
 //	grown        steady                                    resizing  lease pages; resize
 //	resized      resizing           of an earlier attempt  same      ignore
-//	             resizing                                  steady    release pages; tell the number; answer
+//	             resizing                                  steady    release pages; notify the replica; answer
 //	not resized  resizing           of an earlier attempt  same      ignore
-//	             resizing           cannot be resized      steady    never again; tell the number; answer
-//	             resizing                                  steady    release pages; tell the number; answer
+//	             resizing           cannot be resized      steady    never again; notify the replica; answer
+//	             resizing                                  steady    release pages; notify the replica; answer
 //	leaving      yielding                                  steady    —
 //	             resizing                                  same      refuse the requests that wait
 //	             steady … resizing                         same      —
 //	closed       steady … resizing                         unused    —
 //
-// An AskShrink is repeated every 0.5 s, for 5 s. A replica that confirms it runs no step until it is
-// told its number of blocks. Chosen and grown are decided only while no KV memory is being changed.
+// An AskShrink is repeated every 0.5 s, for 5 s. A replica that confirms it runs no step until it
+// learns its number of blocks. Chosen and grown are decided only while no KV memory is being changed.
 //
 // # Adapters
 //
@@ -114,7 +114,7 @@
 //   - asked first: a replica loses no block before it confirmed that it does not use it
 //   - guaranteed: no replica is asked for blocks of its guaranteed share, or of the minimum that it
 //     reported; no model is loaded with less than its share
-//   - told: the number of blocks that a replica is told is the one that it has
+//   - notified: the number of blocks that a replica learns is the one that it has
 //   - excluded: no load starts on a quarantined device, and no model on a lost one is adopted
 //   - recovered: after a crash the leases are those of the models in memory
 //   - in step: a lease has KV memory exactly while its model is resident or being freed

@@ -46,20 +46,20 @@ type (
 		Timeout time.Duration
 	}
 
-	// TellBlocks reports a lease's number of blocks to its replica.
-	TellBlocks struct {
+	// NotifyReplica reports a lease's number of blocks to its replica.
+	NotifyReplica struct {
 		Replica Actor
 		Lease   string
 		Blocks  int
 	}
 
-	// TellTier reports a lease's new number of blocks to the tier.
-	TellTier struct {
+	// NotifyTier reports a lease's new number of blocks to the tier.
+	NotifyTier struct {
 		Lease  string
 		Blocks int
 	}
 
-	// DropFromTier reports to the tier that a lease has no blocks any more.
+	// DropFromTier reports to the tier that a lease has no blocks left.
 	DropFromTier struct{ Lease string }
 )
 
@@ -163,8 +163,8 @@ func (Free) isEffect()           {}
 func (Resize) isEffect()         {}
 func (Allocate) isEffect()       {}
 func (AskShrink) isEffect()      {}
-func (TellBlocks) isEffect()     {}
-func (TellTier) isEffect()       {}
+func (NotifyReplica) isEffect()  {}
+func (NotifyTier) isEffect()     {}
 func (DropFromTier) isEffect()   {}
 func (AnswerLoad) isEffect()     {}
 func (RefuseLoad) isEffect()     {}

@@ -15,14 +15,14 @@ func (m *Memory) keepReport(h *holder, e event) {
 // correct reports the number of blocks to a replica that has a wrong one, as after a lost message.
 func (m *Memory) correct(h *holder, e event) {
 	m.keepReport(h, e)
-	m.tell(h)
+	m.notify(h)
 }
 
-func (m *Memory) tell(h *holder) { m.emit(TellBlocks{h.kv.replica, h.lease, h.model.Blocks}) }
+func (m *Memory) notify(h *holder) { m.emit(NotifyReplica{h.kv.replica, h.lease, h.model.Blocks}) }
 
-// tellSender answers a replica that confirms or refuses something stale.
-func (m *Memory) tellSender(h *holder, e event) {
-	m.emit(TellBlocks{e.replica, h.lease, h.model.Blocks})
+// notifySender answers a replica that confirms or refuses something stale.
+func (m *Memory) notifySender(h *holder, e event) {
+	m.emit(NotifyReplica{e.replica, h.lease, h.model.Blocks})
 }
 
 // choose asks the replica to yield blocks.
@@ -44,7 +44,7 @@ func (m *Memory) giveUp(h *holder, e event) {
 	}
 	m.emit(NotYielded{h.lease, why})
 	h.kv.reportedAt = time.Time{}
-	m.tell(h)
+	m.notify(h)
 }
 
 // shrink frees the blocks that the replica no longer uses.
@@ -73,8 +73,8 @@ func (m *Memory) resized(h *holder, e event) {
 
 func (m *Memory) endResize(h *holder) {
 	m.leaseKV(h, h.model.Blocks)
-	m.emit(TellTier{h.lease, h.model.Blocks})
-	m.tell(h)
+	m.emit(NotifyTier{h.lease, h.model.Blocks})
+	m.notify(h)
 	for _, r := range h.kv.requests {
 		m.answerLoad(h, r, true, 0)
 	}

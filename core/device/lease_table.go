@@ -11,10 +11,16 @@ var (
 )
 
 var (
-	excluded   = guard{"quarantined", func(_ *Memory, _ *holder, e event) bool { return e.health != quarantine.Healthy }}
-	deviceLost = guard{"device lost", func(_ *Memory, _ *holder, e event) bool { return e.health == quarantine.Lost }}
-	inResize   = guard{"resizing", func(_ *Memory, h *holder, _ event) bool { return h.kv.state == Resizing }}
-	mismatch   = guard{"another revision", func(_ *Memory, h *holder, e event) bool { return !h.model.fits(e.spec) }}
+	excluded = guard{"quarantined", func(_ *Memory, _ *holder, e event) bool {
+		return e.health != quarantine.Healthy
+	}}
+	deviceLost = guard{"device lost", func(_ *Memory, _ *holder, e event) bool {
+		return e.health == quarantine.Lost
+	}}
+	inResize = guard{"resizing", func(_ *Memory, h *holder, _ event) bool { return h.kv.state == Resizing }}
+	mismatch = guard{"another revision", func(_ *Memory, h *holder, e event) bool {
+		return !h.model.fits(e.spec)
+	}}
 	overloaded = guard{"over budget", (*Memory).overloads}
 )
 

@@ -125,7 +125,7 @@ func (m *Memory) Reported(replica Actor, lease string, r Report, now time.Time) 
 }
 
 // Shrunk reports that a replica no longer uses the blocks that an AskShrink asked for, and runs no
-// step until TellBlocks.
+// step until NotifyReplica.
 func (m *Memory) Shrunk(replica Actor, lease string, attempt uint64, now time.Time) []Effect {
 	return m.handle(event{kind: Shrunk, lease: lease, replica: replica, attempt: attempt, now: now})
 }

@@ -49,7 +49,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// settle lets all jobs end while the replicas are silent. Nothing waits any more then.
+// settle lets all jobs end while the replicas are silent. Then nothing waits.
 func (w *world) settle() {
 	for range 40 {
 		for len(w.jobs) > 0 {
@@ -63,7 +63,7 @@ func (w *world) settle() {
 		w.advance(time.Second)
 	}
 	if len(w.wait) > 0 {
-		w.Fatalf("ends: requests %v wait for ever", w.wait)
+		w.Fatalf("ends: requests %v still wait", w.wait)
 	}
 	for _, h := range w.m.sorted() {
 		if h.phase != Resident || h.kv.state != Steady || h.adapters.state == Queued || h.adapters.state == Allocating {

@@ -279,8 +279,8 @@ func format(e Effect) string {
 		return fmt.Sprintf("RefuseAdapters{%s: %s}", e.To.ID, refusal(e.Refusal))
 	case AskShrink:
 		return fmt.Sprintf("AskShrink{%s to %d blocks, attempt %d}", e.Lease, e.Blocks, e.Attempt)
-	case TellBlocks:
-		return fmt.Sprintf("TellBlocks{%s has %d}", e.Lease, e.Blocks)
+	case NotifyReplica:
+		return fmt.Sprintf("NotifyReplica{%s has %d}", e.Lease, e.Blocks)
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "device.")
 }

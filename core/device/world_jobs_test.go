@@ -17,14 +17,15 @@ func (w *world) carryOut(e Effect) {
 		w.checkAsk(e)
 		w.asks[e.Lease] = e
 		w.timers = append(w.timers, timer{w.now.Add(e.Timeout), e.Lease, e.Attempt})
-	case TellBlocks:
+	case NotifyReplica:
 		if model, ok := w.models[e.Lease]; ok && !w.outstanding(e.Lease) && e.Blocks != model.Blocks {
-			w.Fatalf("told: %s has %d blocks, and its replica is told %d", e.Lease, model.Blocks, e.Blocks)
+			w.Fatalf("notified: %s has %d blocks, and its replica learns %d", e.Lease, model.Blocks, e.Blocks)
 		}
 	case AnswerLoad:
 		w.answered(e.To)
-		if model, ok := w.models[e.Model.Lease]; !ok || model.Blocks != e.Model.Blocks || w.phase(e.Model.Lease) == Freeing {
-			w.Fatalf("answered: %s is not in memory as answered: %+v", e.Model.Lease, e.Model)
+		lease := e.Model.Lease
+		if model, ok := w.models[lease]; !ok || model.Blocks != e.Model.Blocks || w.phase(lease) == Freeing {
+			w.Fatalf("answered: %s is not in memory as answered: %+v", lease, e.Model)
 		}
 	case RefuseLoad:
 		w.answered(e.To)

@@ -2,7 +2,7 @@
 // the deployments, or store a new number of replicas. core/schedule decides the numbers.
 //
 // A Machine is fed events with the time and returns Effects, which its caller carries out in order.
-// With each event the caller tells whether this node leads.
+// With each tick and view the caller reports whether this node leads.
 //
 // # Transitions
 //

@@ -47,7 +47,7 @@ func (h *History) Fail(now time.Time, permanent bool) Decision {
 	return Decision{Action: Stop}
 }
 
-// Empty reports whether no failure counts any more.
+// Empty reports whether all failures are forgotten.
 func (h *History) Empty(now time.Time) bool { return len(h.recent(now)) == 0 }
 
 func (h *History) recent(now time.Time) []time.Time {
