@@ -113,8 +113,9 @@
 //     than 5.5 s
 //   - asked first: a replica loses no block before it confirmed that it does not use it
 //   - guaranteed: no replica is asked for blocks of its guaranteed share, or of the minimum that it
-//     reported; no model is loaded with less than its share
+//     reported; no model is loaded with less than its share at that time
 //   - notified: the number of blocks that a replica learns is the one that it has
+//   - last: free pages go to KV memory only while no memory is loaded or freed, on a healthy device
 //   - excluded: no load starts on a quarantined device, and no model on a lost one is adopted
 //   - recovered: after a crash the leases are those of the models in memory
 //   - in step: a lease has KV memory exactly while its model is resident or being freed

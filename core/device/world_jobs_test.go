@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
+	"troupe/core/quarantine"
 )
 
 // carryOut carries out one effect.
@@ -61,7 +62,7 @@ func (w *world) checkAsk(e AskShrink) {
 	}
 	w.askedAt[e.Attempt] = w.now
 	h := w.m.holders[e.Lease]
-	if least := max(w.m.shares()[e.Lease].guaranteed, h.kv.report.MinBlocks); e.Blocks < least {
+	if least := max(w.m.shares()[e.Lease].guaranteed, h.kv.report.MinBlocks); e.Blocks < least && !w.refused {
 		w.Fatalf("guaranteed: %s is asked to shrink to %d blocks, of which %d are guaranteed", e.Lease, e.Blocks, least)
 	}
 }
@@ -99,7 +100,11 @@ func (w *world) startJob(job Effect) {
 	if r, ok := job.(Resize); ok && r.Blocks < w.models[lease].Blocks && w.confirmed[lease] != r.Attempt {
 		w.Fatalf("asked first: %s loses blocks that its replica did not give up", lease)
 	}
-	if l, ok := job.(Load); ok && l.Blocks < w.m.shares()[lease].guaranteed {
+	if r, ok := job.(Resize); ok && r.Blocks > w.models[lease].Blocks &&
+		(w.health != quarantine.Healthy || w.m.Has(Inspecting, Waiting, Loading, Freeing)) {
+		w.Fatalf("last: %s grows to %d blocks while memory is wanted otherwise", lease, r.Blocks)
+	}
+	if l, ok := job.(Load); ok && !w.refused && l.Blocks < w.m.shares()[lease].guaranteed {
 		w.Fatalf("guaranteed: %s is loaded with %d blocks", lease, l.Blocks)
 	}
 	w.jobs = append(w.jobs, job)

@@ -35,6 +35,7 @@ type world struct {
 	confirmed map[string]uint64    // by lease: the attempt that its replica confirmed
 	askedAt   map[uint64]time.Time // by attempt: when a replica was first asked
 	waiting   map[string]time.Time // by lease: since when its load waits, while no replica loads
+	refused   bool                 // the current event refuses a load, which enlarges the shares of others
 }
 
 // note is the result of a job.
@@ -181,6 +182,7 @@ func (w *world) restart() {
 func (w *world) do(event func() []Effect) []Effect {
 	before := w.picture()
 	effects := event()
+	w.refused = slices.ContainsFunc(effects, func(e Effect) bool { _, ok := e.(ModelRefused); return ok })
 	for _, e := range effects {
 		if _, ok := e.(Ignored); ok && (len(effects) > 1 || w.picture() != before) {
 			w.Fatalf("ignored: %v, and something changed", effects)
