@@ -193,6 +193,29 @@ func TestReleaseEndsQuarantine(t *testing.T) {
 	})
 }
 
+// TestUntestedReleaseAnswersAll checks that a release without a self-test also answers the releases
+// that wait for one.
+func TestUntestedReleaseAnswersAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := &fakeDevice{}
+		p, pid := playWith(t, &fakeModels{}, func(c *gpu.Config) {
+			w.configure(c)
+			c.SelfTest = func(context.Context) error { <-gate; return nil }
+		})
+		p.Send(pid, &messages.QuarantineGpu{RequestId: "q"})
+		p.Send(pid, &messages.ReleaseGpu{RequestId: "1"})
+		p.Send(pid, &messages.ReleaseGpu{RequestId: "2", Untested: true})
+		synctest.Wait()
+		close(gate)
+		synctest.Wait()
+		all := testkit.Got[releaseResult](p)
+		if len(all) != 2 || all[0].GetReleased() == nil || all[1].GetReleased() == nil {
+			t.Errorf("%v", all)
+		}
+	})
+}
+
 // TestQuarantineDuringSelfTest checks that a self-test does not end a quarantine that began while
 // the test ran, because the test may have missed the new fault.
 func TestQuarantineDuringSelfTest(t *testing.T) {

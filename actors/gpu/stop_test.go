@@ -72,6 +72,29 @@ func TestStopWaitsForJobs(t *testing.T) {
 	}
 }
 
+// TestLoadOfFreeingLeaseIsRetried checks that a model whose memory is being freed is not adopted.
+func TestLoadOfFreeingLeaseIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := blockingModels{&fakeModels{}, make(chan struct{}, 1)}
+		p, pid := playWith(t, s.fakeModels, func(c *gpu.Config) { c.Models = s })
+		s.proceed <- struct{}{}
+		p.Send(pid, load("1", "m-0", "m"))
+		synctest.Wait()
+		p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
+		p.Send(pid, load("2", "m-0", "m"))
+		if r := last[loadResult](t, p); r.GetRefused().GetReason() != messages.Reason_REASON_NOT_READY ||
+			r.GetRefused().GetRetryAfter().AsDuration() <= 0 {
+			t.Errorf("%v", r)
+		}
+		close(s.proceed)
+		synctest.Wait()
+		p.Send(pid, load("3", "m-0", "m"))
+		if r := last[loadResult](t, p); r.GetRequestId() != "3" || r.GetLoaded().GetAdopted() || r.GetLoaded() == nil {
+			t.Errorf("%v", r)
+		}
+	})
+}
+
 // TestLostDeviceIsTestedWhenEmpty checks that the release of a lost device waits until the device
 // is empty, because the self-test reopens it.
 func TestLostDeviceIsTestedWhenEmpty(t *testing.T) {
