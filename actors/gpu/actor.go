@@ -74,10 +74,10 @@ type device struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
+	changes     sync.WaitGroup // resizes and allocations in flight
+
 	hbm    *actor.PID
 	memory *core.Memory
-	// changes maps a lease to the ends of the jobs that change its memory while it is resident.
-	changes map[string][]<-chan struct{}
 }
 
 func (d *device) Receive(ctx actor.Context) {

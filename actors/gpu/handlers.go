@@ -15,7 +15,6 @@ const tickInterval = time.Second
 
 func (d *device) onStarted(ctx actor.Context) {
 	d.lifetime, d.cancel = context.WithCancel(context.Background())
-	d.changes = make(map[string][]<-chan struct{})
 	held := d.Models.Held()
 	models := make([]core.Model, len(held))
 	for i, m := range held {
@@ -36,11 +35,7 @@ func (d *device) onStarted(ctx actor.Context) {
 // from the memory as it is.
 func (d *device) onStopping() {
 	d.cancel()
-	for _, changes := range d.changes {
-		for _, end := range changes {
-			<-end
-		}
-	}
+	d.changes.Wait()
 	if d.memory != nil {
 		d.attempt = d.memory.Attempt()
 	}
@@ -106,7 +101,6 @@ func (d *device) onShrinkTimeout(ctx actor.Context, msg *shrinkTimeout) {
 }
 
 func (d *device) onResized(ctx actor.Context, msg *resized) {
-	d.forgetChanges(msg.lease)
 	switch now := supervise.Now(ctx); {
 	case msg.incarnation != d.incarnation:
 	case msg.err != nil:
@@ -121,7 +115,6 @@ func (d *device) onLeaseAdapters(ctx actor.Context, msg *messages.LeaseAdapters)
 }
 
 func (d *device) onAdaptersLeased(ctx actor.Context, msg *adaptersLeased) {
-	d.forgetChanges(msg.lease)
 	switch now := supervise.Now(ctx); {
 	case msg.incarnation != d.incarnation:
 	case msg.err != nil:

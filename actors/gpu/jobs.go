@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -35,17 +34,13 @@ func (d *device) load(ctx actor.Context, e core.Load) {
 		func(m residency.Loaded, err error) any { return &loaded{incarnation, spec.Lease, m, err} })
 }
 
-// free starts a job that frees the memory of a lease, after the jobs that change it.
+// free starts a job that frees the memory of a lease.
 func (d *device) free(ctx actor.Context, e core.Free) {
 	models, lease, incarnation, jobs := d.Models, e.Lease, d.incarnation, &d.jobs
-	changes := d.changes[lease]
 	jobs.Add(1)
 	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (int64, error) {
 			defer jobs.Done()
-			for _, end := range changes {
-				<-end
-			}
 			return models.Unload(lease)
 		},
 		func(bytes int64, err error) any { return &unloaded{incarnation, lease, bytes, err} })
@@ -53,40 +48,29 @@ func (d *device) free(ctx actor.Context, e core.Free) {
 
 // resize starts a job that changes the number of KV blocks.
 func (d *device) resize(ctx actor.Context, e core.Resize) {
-	models, incarnation := d.Models, d.incarnation
-	d.changes[e.Lease] = append(d.changes[e.Lease], supervise.Job(ctx, d.lifetime,
+	models, incarnation, changes := d.Models, d.incarnation, &d.changes
+	changes.Add(1)
+	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (residency.Loaded, error) {
+			defer changes.Done()
 			if err := life.Err(); err != nil {
 				return residency.Loaded{}, err
 			}
 			return models.Resize(e.Lease, e.Blocks)
 		},
-		func(m residency.Loaded, err error) any { return &resized{incarnation, e.Lease, e.Attempt, m, err} }))
+		func(m residency.Loaded, err error) any { return &resized{incarnation, e.Lease, e.Attempt, m, err} })
 }
 
 // allocate starts a job that allocates memory for adapters.
 func (d *device) allocate(ctx actor.Context, e core.Allocate) {
-	models, incarnation := d.Models, d.incarnation
-	d.changes[e.Lease] = append(d.changes[e.Lease], supervise.Job(ctx, d.lifetime,
-		func(context.Context) (residency.Loaded, error) { return models.LeaseAdapters(e.Lease, e.Pages) },
-		func(m residency.Loaded, err error) any {
-			return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err}
-		}))
-}
-
-// forgetChanges forgets the changes of a lease's memory that have ended.
-func (d *device) forgetChanges(lease string) {
-	running := slices.DeleteFunc(slices.Clone(d.changes[lease]), func(end <-chan struct{}) bool {
-		select {
-		case <-end:
-			return true
-		default:
-			return false
-		}
-	})
-	if d.changes[lease] = running; len(running) == 0 {
-		delete(d.changes, lease)
-	}
+	models, incarnation, changes := d.Models, d.incarnation, &d.changes
+	changes.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (residency.Loaded, error) {
+			defer changes.Done()
+			return models.LeaseAdapters(e.Lease, e.Pages)
+		},
+		func(m residency.Loaded, err error) any { return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err} })
 }
 
 // observeAfter observes the device after a delay.

@@ -36,6 +36,5 @@ var adapterTable = []row[Adapters]{
 
 	{queued, Leaving, always, None, (*Memory).refuseLeaving, "refuse all"},
 	{[]Adapters{None, Allocating, Leased}, Leaving, always, same, (*Memory).nothing, "—"},
-	{allocating, Closed, always, None, (*Memory).refuseLeaving, "refuse all"},
 	{[]Adapters{None, Leased}, Closed, always, None, (*Memory).nothing, "—"},
 }

@@ -74,6 +74,7 @@ func (m *Memory) allocated(h *holder, e event) {
 		m.emit(AnswerAdapters{r, h.lease, e.pages})
 	}
 	h.adapters.requests = nil
+	m.settled(h, e)
 }
 
 func (m *Memory) notAllocated(h *holder, e event) {
@@ -85,6 +86,7 @@ func (m *Memory) notAllocated(h *holder, e event) {
 	}
 	m.refuseAdapters(h, Refusal{Reason: why, Detail: e.failure.Detail})
 	m.detectLoss(e.failure)
+	m.settled(h, e)
 }
 
 func (m *Memory) denyAdapters(h *holder, e event) { m.refuseAdapters(h, e.refusal) }

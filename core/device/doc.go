@@ -29,8 +29,11 @@
 //	recovered       absent                                  resident    lease pages
 //	unload          absent                                  same        answer
 //	                inspecting … loading                    same        refuse
-//	                resident                                freeing     free
-//	                freeing                                 same        wait for the unload
+//	                resident                                freeing     stop what waits; free once settled
+//	settled         resident                                same        —
+//	                freeing               still changing    same        —
+//	                freeing                                 same        free
+//	unload          freeing                                 same        wait for the unload
 //	freed           freeing                                 absent      release the pages; answer all
 //	free failed     freeing                                 resident    refuse all
 //
@@ -91,8 +94,7 @@
 //	               allocating                                       none        release the pages; refuse all
 //	leaving        queued                                           none        refuse all
 //	               none, allocating, leased                         same        —
-//	closed         allocating                                       none        refuse all
-//	               none, leased                                     none        —
+//	closed         none, leased                                     none        —
 //
 // Opened, leaving and closed come from the lease: when it becomes resident, and before and after its
 // memory is freed.
@@ -105,7 +107,7 @@
 //   - no leak: the leased pages of a model are those that it uses, or that a job of it needs; all
 //     other pages are free
 //   - covered: no memory is used that is not leased
-//   - one job: a lease has one job of a kind at a time, and no other beside a load
+//   - one job: a lease has one job of a kind at a time, and no other beside a load or the freeing
 //   - answered: every request is answered once, with what is true then, unless it is repeated or the
 //     actor restarts meanwhile
 //   - ends: when the jobs end, every wait ends, although no replica answers

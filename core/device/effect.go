@@ -16,7 +16,7 @@ type (
 		Blocks int // KV blocks
 	}
 
-	// Free frees the memory of a lease, after its other jobs; Memory.Freed or FreeFailed answers.
+	// Free frees the memory of a lease; Memory.Freed or FreeFailed answers.
 	Free struct{ Lease string }
 
 	// Resize changes the number of KV blocks; Memory.Resized or NotResized answers.

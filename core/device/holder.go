@@ -54,6 +54,9 @@ func (h *holder) budgeted() bool { return h.phase >= Waiting }
 // resident reports whether the memory has a model and keeps it.
 func (h *holder) resident() bool { return h.phase == Resident }
 
+// changing reports whether a job changes the memory.
+func (h *holder) changing() bool { return h.kv.state == Resizing || h.adapters.state == Allocating }
+
 // need returns the memory that the model needs, with that for adapters.
 func (h *holder) need() hbm.Need {
 	n := h.size.Need

@@ -68,10 +68,10 @@ func (m *Memory) leaseKV(h *holder, blocks int) {
 // resized updates the ledger, and notifies the tier, the replica and the requesters.
 func (m *Memory) resized(h *holder, e event) {
 	h.model.Blocks = e.blocks
-	m.endResize(h)
+	m.endResize(h, e)
 }
 
-func (m *Memory) endResize(h *holder) {
+func (m *Memory) endResize(h *holder, e event) {
 	m.leaseKV(h, h.model.Blocks)
 	m.emit(NotifyTier{h.lease, h.model.Blocks})
 	m.notify(h)
@@ -79,12 +79,13 @@ func (m *Memory) endResize(h *holder) {
 		m.answerLoad(h, r, true, 0)
 	}
 	h.kv.requests = nil
+	m.settled(h, e)
 }
 
 // notResized keeps the number of blocks.
 func (m *Memory) notResized(h *holder, e event) {
 	m.emit(ResizeFailed{h.lease, e.failure.Detail})
-	m.endResize(h)
+	m.endResize(h, e)
 	m.detectLoss(e.failure)
 }
 

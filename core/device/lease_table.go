@@ -21,6 +21,7 @@ var (
 	mismatch = guard{"another revision", func(_ *Memory, h *holder, e event) bool {
 		return !h.model.fits(e.spec)
 	}}
+	changing   = guard{"still changing", func(_ *Memory, h *holder, _ event) bool { return h.changing() }}
 	overloaded = guard{"over budget", (*Memory).overloads}
 )
 
@@ -48,7 +49,10 @@ var leases = []row[Phase]{
 
 	{absent, UnloadAsked, always, same, (*Memory).answerAbsent, "answer"},
 	{loading, UnloadAsked, always, same, (*Memory).refuseLoading, "refuse"},
-	{resident, UnloadAsked, always, Freeing, (*Memory).free, "free"},
+	{resident, UnloadAsked, always, Freeing, (*Memory).free, "stop what waits; free once settled"},
+	{resident, Settled, always, same, (*Memory).nothing, "—"},
+	{freeing, Settled, changing, same, (*Memory).nothing, "—"},
+	{freeing, Settled, always, same, (*Memory).startFree, "free"},
 	{freeing, UnloadAsked, always, same, (*Memory).joinUnload, "wait for the unload"},
 	{freeing, Freed, always, Absent, (*Memory).freed, "release the pages; answer all"},
 	{freeing, FreeFailed, always, Resident, (*Memory).freeFailed, "refuse all"},

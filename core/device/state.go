@@ -57,6 +57,7 @@ const (
 	LoadFailed                 // the load failed
 	Recovered                  // an earlier incarnation left the model in memory
 	UnloadAsked                // a replica returns the model, or the device is lost
+	Settled                    // the memory is, for now, not being changed
 	Freed                      // the memory is free
 	FreeFailed                 // freeing it failed
 
@@ -83,7 +84,7 @@ const (
 func (e Event) String() string {
 	return [...]string{
 		"load", "inspected", "inspect failed", "granted", "denied", "loaded", "load failed", "recovered", "unload",
-		"freed", "free failed", "reported", "chosen", "shrunk", "kept", "timed out", "grown", "resized",
+		"settled", "freed", "free failed", "reported", "chosen", "shrunk", "kept", "timed out", "grown", "resized",
 		"not resized", "opened", "leaving", "closed", "adapters", "granted", "denied", "allocated", "not allocated",
 	}[e]
 }

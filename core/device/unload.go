@@ -10,8 +10,15 @@ func (m *Memory) refuseLoading(h *holder, e event) {
 func (m *Memory) free(h *holder, e event) {
 	h.requests = join(nil, e.request)
 	m.follow(event{kind: Leaving, lease: h.lease, now: e.now})
-	m.emit(Free{h.lease})
+	m.settled(h, e)
 }
+
+// settled reports that a change of the memory has ended, or that there may be none.
+func (m *Memory) settled(h *holder, e event) {
+	m.follow(event{kind: Settled, lease: h.lease, now: e.now})
+}
+
+func (m *Memory) startFree(h *holder, _ event) { m.emit(Free{h.lease}) }
 
 func (m *Memory) joinUnload(h *holder, e event) { h.requests = join(h.requests, e.request) }
 

@@ -90,10 +90,13 @@ func (w *world) outstanding(lease string) bool {
 	return slices.ContainsFunc(w.jobs, of) || slices.ContainsFunc(w.notes, func(n note) bool { return of(n.job) })
 }
 
+// alone reports whether a lease has no other job beside one of this kind.
+func alone(kind string) bool { return kind == "load" || kind == "free" }
+
 func (w *world) startJob(job Effect) {
 	lease, kind := leaseOf(job)
 	for _, other := range w.jobs {
-		if l, k := leaseOf(other); l == lease && (k == kind || k == "load" || kind == "load") {
+		if l, k := leaseOf(other); l == lease && (k == kind || alone(k) || alone(kind)) {
 			w.Fatalf("one job: %T of %s starts while %T runs", job, lease, other)
 		}
 	}
@@ -118,18 +121,9 @@ func (w *world) runJob() {
 	}
 }
 
-// work ends a job. The memory of a lease is freed only after its other jobs.
+// work ends a job.
 func (w *world) work(i int, fails bool) {
 	job := w.jobs[i]
-	lease, kind := leaseOf(job)
-	if kind == "free" {
-		for j, other := range w.jobs {
-			if l, k := leaseOf(other); l == lease && k != kind {
-				w.work(j, fails)
-				return
-			}
-		}
-	}
 	w.jobs = slices.Delete(w.jobs, i, i+1)
 	w.notes = append(w.notes, note{job, fails, w.result(job, fails)})
 }
