@@ -74,7 +74,7 @@ type device struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	changes     sync.WaitGroup // resizes and allocations in flight
+	changes sync.WaitGroup // resizes and allocations in flight
 
 	hbm    *actor.PID
 	memory *core.Memory

@@ -70,7 +70,9 @@ func (d *device) allocate(ctx actor.Context, e core.Allocate) {
 			defer changes.Done()
 			return models.LeaseAdapters(e.Lease, e.Pages)
 		},
-		func(m residency.Loaded, err error) any { return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err} })
+		func(m residency.Loaded, err error) any {
+			return &adaptersLeased{incarnation, e.Lease, e.Attempt, m, err}
+		})
 }
 
 // observeAfter observes the device after a delay.

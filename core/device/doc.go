@@ -30,10 +30,10 @@
 //	unload          absent                                  same        answer
 //	                inspecting … loading                    same        refuse
 //	                resident                                freeing     stop what waits; free once settled
+//	                freeing                                 same        wait for the unload
 //	settled         resident                                same        —
 //	                freeing               still changing    same        —
 //	                freeing                                 same        free
-//	unload          freeing                                 same        wait for the unload
 //	freed           freeing                                 absent      release the pages; answer all
 //	free failed     freeing                                 resident    refuse all
 //
@@ -97,7 +97,7 @@
 //	closed         none, leased                                     none        —
 //
 // Opened, leaving and closed come from the lease: when it becomes resident, and before and after its
-// memory is freed.
+// memory is freed. Settled goes the other way: no job changes the memory now.
 //
 // # Invariants
 //

@@ -50,10 +50,10 @@ var leases = []row[Phase]{
 	{absent, UnloadAsked, always, same, (*Memory).answerAbsent, "answer"},
 	{loading, UnloadAsked, always, same, (*Memory).refuseLoading, "refuse"},
 	{resident, UnloadAsked, always, Freeing, (*Memory).free, "stop what waits; free once settled"},
+	{freeing, UnloadAsked, always, same, (*Memory).joinUnload, "wait for the unload"},
 	{resident, Settled, always, same, (*Memory).nothing, "—"},
 	{freeing, Settled, changing, same, (*Memory).nothing, "—"},
 	{freeing, Settled, always, same, (*Memory).startFree, "free"},
-	{freeing, UnloadAsked, always, same, (*Memory).joinUnload, "wait for the unload"},
 	{freeing, Freed, always, Absent, (*Memory).freed, "release the pages; answer all"},
 	{freeing, FreeFailed, always, Resident, (*Memory).freeFailed, "refuse all"},
 }
