@@ -5,13 +5,9 @@ import (
 	"time"
 
 	"troupe/core/hbm"
-	"troupe/core/quarantine"
 )
 
-const (
-	growInterval = time.Second     // without other demand, before free memory is distributed
-	reportMaxAge = 3 * time.Second // a replica without a newer report is not asked to shrink
-)
+const reportMaxAge = 3 * time.Second // a replica without a newer report is not asked to shrink
 
 // tryWaiting tries the loads that wait for memory, oldest first, then the requests for adapters.
 func (m *Memory) tryWaiting(now time.Time) {
@@ -120,86 +116,4 @@ func (m *Memory) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 		*deadline = time.Time{}
 	}
 	return true
-}
-
-// distribute gives free memory to replicas below their share, and then to those that want more,
-// after growInterval without other demand.
-func (m *Memory) distribute(health quarantine.State, now time.Time) {
-	if health != quarantine.Healthy || m.busy() {
-		m.lastDemand = now
-	}
-	if now.Sub(m.lastDemand) < growInterval {
-		return
-	}
-	for _, g := range hbm.Grow(m.freePages(), m.pools(now)) {
-		h := m.holders[g.Owner]
-		pages := h.kvPages(h.model.Blocks) + g.Pages
-		most := max(h.model.Blocks+h.kv.report.WantedBlocks, h.size.MaxBlocks)
-		blocks := min(int(int64(pages)*hbm.PageBytes/h.model.BlockBytes), most)
-		if blocks > h.model.Blocks {
-			m.follow(event{kind: Grown, lease: g.Owner, now: now, blocks: blocks})
-		}
-	}
-	m.drain()
-}
-
-// busy reports whether memory is being loaded, freed or resized.
-func (m *Memory) busy() bool {
-	for _, h := range m.holders {
-		if h.phase != Resident {
-			return true
-		}
-	}
-	return m.changing()
-}
-
-func (m *Memory) freePages() int { return int(m.ledger.Free() / hbm.PageBytes) }
-
-// shortOf returns the shortage of pages; nil if they are free.
-func (m *Memory) shortOf(pages int) *hbm.Shortage {
-	if pages <= m.freePages() {
-		return nil
-	}
-	return &hbm.Shortage{Need: int64(pages) * hbm.PageBytes, Free: m.ledger.Free()}
-}
-
-// share is a lease's share of the memory for KV blocks, in pages.
-type share struct {
-	guaranteed int // never yielded
-	full       int // guaranteed, and pages that it gets when there is room
-}
-
-func (m *Memory) shares() map[string]share {
-	leases, needs := m.needs()
-	b := m.emptyBudget().With(needs...)
-	guaranteed, full := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
-	shares := make(map[string]share, len(leases))
-	for i, lease := range leases {
-		shares[lease] = share{hbm.PagesOf(guaranteed[i]), hbm.PagesOf(full[i])}
-	}
-	return shares
-}
-
-// needs returns the leases that count in the budget, sorted, and the memory that each needs.
-func (m *Memory) needs() (leases []string, needs []hbm.Need) {
-	for _, h := range m.sorted() {
-		if h.budgeted() {
-			leases, needs = append(leases, h.lease), append(needs, h.need())
-		}
-	}
-	return leases, needs
-}
-
-func (m *Memory) emptyBudget() hbm.Budget { return hbm.NewBudget(m.cfg.Total, m.cfg.KVReserve) }
-
-func (m *Memory) budget() hbm.Budget {
-	_, needs := m.needs()
-	return m.emptyBudget().With(needs...)
-}
-
-// blocksAlone returns the number of KV blocks that a model would have as the only one on the
-// device.
-func (m *Memory) blocksAlone(h *holder) int {
-	alone := (m.emptyBudget().Total - h.need().Fixed) / max(1, h.model.BlockBytes)
-	return min(h.size.MaxBlocks, int(alone))
 }

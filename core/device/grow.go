@@ -1,0 +1,41 @@
+package device
+
+import (
+	"time"
+
+	"troupe/core/hbm"
+	"troupe/core/quarantine"
+)
+
+const growInterval = time.Second // without other demand, before free memory is distributed
+
+// distribute gives free memory to replicas below their share, and then to those that want more,
+// after growInterval without other demand.
+func (m *Memory) distribute(health quarantine.State, now time.Time) {
+	if health != quarantine.Healthy || m.busy() {
+		m.lastDemand = now
+	}
+	if now.Sub(m.lastDemand) < growInterval {
+		return
+	}
+	for _, g := range hbm.Grow(m.freePages(), m.pools(now)) {
+		h := m.holders[g.Owner]
+		pages := h.kvPages(h.model.Blocks) + g.Pages
+		most := max(h.model.Blocks+h.kv.report.WantedBlocks, h.size.MaxBlocks)
+		blocks := min(int(int64(pages)*hbm.PageBytes/h.model.BlockBytes), most)
+		if blocks > h.model.Blocks {
+			m.follow(event{kind: Grown, lease: g.Owner, now: now, blocks: blocks})
+		}
+	}
+	m.drain()
+}
+
+// busy reports whether memory is being loaded, freed or resized.
+func (m *Memory) busy() bool {
+	for _, h := range m.holders {
+		if h.phase != Resident {
+			return true
+		}
+	}
+	return m.changing()
+}
