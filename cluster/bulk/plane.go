@@ -3,7 +3,6 @@ package bulk
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -57,10 +57,15 @@ func Listen(cfg Config) (*Plane, error) {
 		transfers: map[transferID]*transfer{}, inbounds: map[*inbound]struct{}{}, peers: map[string]*peer{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.running.Go(p.accept)
-	p.running.Go(p.sweep)
+	p.goRun(p.accept)
+	p.goRun(p.sweep)
 	return p, nil
 }
+
+func (p *Plane) now() time.Time { return p.cfg.Runtime.Now() }
+
+// goRun runs f in a goroutine that Close waits for.
+func (p *Plane) goRun(f func()) { supervise.GoIn(p.cfg.Runtime, &p.running, f) }
 
 // advertised returns the address that peers dial.
 func advertised(advertise, listens string) (string, error) {
@@ -139,11 +144,11 @@ func (p *Plane) expect(
 	}
 	t := &transfer{
 		chunkBytes: chunkBytes, chunks: chunks, put: put, seal: seal, plane: p,
-		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: time.Now(), streams: map[inboundStream]struct{}{},
+		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: p.now(), streams: map[inboundStream]struct{}{},
 	}
 	t.idle.L = &t.mu
-	rand.Read(t.id[:])
-	rand.Read(t.token[:])
+	p.cfg.Runtime.ReadRandom(t.id[:])
+	p.cfg.Runtime.ReadRandom(t.token[:])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -209,7 +214,7 @@ func (p *Plane) accept() {
 		}
 		if err != nil { // out of descriptors; retry, since some may be freed
 			p.cfg.Log.Error().Err(err).Msg("bulk connection not accepted")
-			if !sleep(p.ctx, time.Second/10) {
+			if !p.sleep(p.ctx, time.Second/10) {
 				return
 			}
 			continue
@@ -225,7 +230,7 @@ func (p *Plane) accept() {
 		full := len(p.inbounds) >= maxConnections || p.ctx.Err() != nil
 		if !full {
 			p.inbounds[in] = struct{}{}
-			p.running.Go(in.serve)
+			p.goRun(in.serve)
 		}
 		p.mu.Unlock()
 		if full {
@@ -236,8 +241,8 @@ func (p *Plane) accept() {
 
 // sweep ends transfers that have expired or hang.
 func (p *Plane) sweep() {
-	for sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
-		now := time.Now()
+	for p.sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
+		now := p.now()
 		p.mu.Lock()
 		for id, t := range p.transfers {
 			if t.check(now, p.cfg.ExpireAfter, p.cfg.SinkTimeout) {
@@ -249,13 +254,11 @@ func (p *Plane) sweep() {
 }
 
 // sleep waits for d and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (p *Plane) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-p.cfg.Runtime.After(d):
 		return true
 	}
 }

@@ -65,7 +65,7 @@ func (t *transfer) open(s inboundStream) *refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
-		t.streams[s], t.lastActive = struct{}{}, time.Now()
+		t.streams[s], t.lastActive = struct{}{}, t.plane.now()
 	}
 	return t.ended
 }
@@ -84,7 +84,7 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 		c.from.release(c)
 		return
 	}
-	t.lastActive = time.Now()
+	t.lastActive = t.plane.now()
 	if !intact {
 		t.plane.received.damaged.Add(1)
 		c.from.release(c)
@@ -95,7 +95,7 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.queue = append(t.queue, c)
 	if !t.putting {
 		t.putting = true
-		go t.runPuts()
+		t.plane.cfg.Runtime.Go(t.runPuts)
 	}
 }
 
@@ -126,7 +126,7 @@ func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 	c = t.queue[0]
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
-	t.current, t.putSince = c, time.Now()
+	t.current, t.putSince = c, t.plane.now()
 	return c, t.done[c.index/64]&(1<<(c.index%64)) == 0
 }
 
@@ -134,7 +134,7 @@ func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 func (t *transfer) putDone(c *chunk, fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current, t.lastActive = nil, time.Now()
+	t.current, t.lastActive = nil, t.plane.now()
 	if err == nil {
 		t.done[c.index/64] |= 1 << (c.index % 64)
 		t.plane.received.count(c, fresh)
