@@ -45,7 +45,7 @@ func (l *Link) endpoint(address string) *outbound {
 	if s = l.endpoints.active[address]; s == nil && !l.endpoints.closed {
 		s = newOutbound(l, address)
 		l.endpoints.add(s)
-		l.running.Go(s.run)
+		l.goRun(s.run)
 	}
 	return s
 }

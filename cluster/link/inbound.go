@@ -30,7 +30,7 @@ type inbound struct {
 func (s service) Receive(stream remote.Remoting_ReceiveServer) error {
 	in := &inbound{stream: stream, link: s.link, disconnected: make(chan struct{})}
 	done := make(chan error, 1)
-	s.link.running.Go(func() {
+	s.link.goRun(func() {
 		err := in.read()
 		in.ended(err)
 		done <- err
