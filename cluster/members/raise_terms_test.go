@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // restartFrom restarts the server with the files of an earlier time.
@@ -58,7 +60,7 @@ func TestRaiseTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := term + 1<<30
-	if err := RaiseTerms(t.Context(), js, limit, zerolog.Nop()); err != nil {
+	if err := RaiseTerms(t.Context(), js, limit, supervise.System, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {

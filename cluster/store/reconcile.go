@@ -44,7 +44,7 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 // reconcile compares the bucket with the copy in the data folder and restores what the bucket
 // lacks. Afterwards the mirror has all keys.
 func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
-	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	created := s.stream.CachedInfo().Created
 	have, last, err := s.readAll(ctx)
@@ -109,7 +109,7 @@ func (s *Store) compareWithCopy(
 		select { // a leader that was replaced may lack recent writes
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
-		case <-time.After(compareInterval):
+		case <-s.rt.After(compareInterval):
 		}
 		var err error
 		if have, last, err = s.readAll(ctx); err != nil {
@@ -139,7 +139,7 @@ func (s *Store) deleteDamaged(
 func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
 	for {
 		var failed []string
-		once, end := context.WithTimeout(ctx, checkTimeout)
+		once, end := s.rt.WithTimeout(ctx, checkTimeout)
 		have, last, failed, err = ReadAll(once, s.stream, Bucket)
 		end()
 		if err == nil && len(failed) > 0 {
@@ -150,7 +150,7 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(compareInterval):
+		case <-s.rt.After(compareInterval):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -35,8 +36,7 @@ const (
 // every key that this node knows. It calls onEvent with "store.lost" when the loss is found and
 // with "store.restored" when the bucket is complete again.
 func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
-	ticks := time.NewTicker(checkInterval)
-	defer ticks.Stop()
+	tick := s.rt.After(checkInterval)
 	s.mu.Lock()
 	s.onEvent.Store(&onEvent)
 	pending := s.pendingEvents
@@ -47,7 +47,7 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 	}
 	var copying sync.WaitGroup
 	defer copying.Wait()
-	copying.Go(func() { s.watchForCopy(ctx) })
+	supervise.GoIn(s.rt, &copying, func() { s.watchForCopy(ctx) })
 	for {
 		s.local.raiseTermLimit()
 		if err := s.ensureRestored(ctx); err != nil && ctx.Err() == nil {
@@ -56,7 +56,8 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-tick:
+			tick = s.rt.After(checkInterval)
 		}
 	}
 }
@@ -70,7 +71,7 @@ func (s *Store) Lost() bool { return s.lost.Load() }
 func (s *Store) ensureRestored(ctx context.Context) error {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	before := s.mirror.lastRevision()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
