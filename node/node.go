@@ -158,7 +158,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.closers = append(n.closers, n.store.Close)
-	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.events = control.NewEvents(n.conn, n.cfg.Name, supervise.System)
 	n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "troupe_nats_events_dropped_total", Help: "Events not published because too many were queued.",
 	}, func() float64 { return float64(n.events.Dropped()) }))
