@@ -31,7 +31,7 @@ type retryAcquire struct{ incarnation uint64 }
 // syncLeases compares the leases with the deployments that run here.
 func (g *group) syncLeases(ctx actor.Context) {
 	if g.synced {
-		g.perform(ctx, g.leaderships.Sync(g.view(), time.Now()))
+		g.perform(ctx, g.leaderships.Sync(g.view(), supervise.Now(ctx)))
 	}
 }
 
@@ -96,10 +96,10 @@ func (g *group) perform(ctx actor.Context, effects []leadership.Effect) {
 }
 
 func (g *group) startAttempt(ctx actor.Context, name string, do func(context.Context) error) {
-	incarnation := g.incarnation
+	incarnation, rt := g.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	supervise.Job(ctx, g.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, leaseTimeout)
+			c, cancel := rt.WithTimeout(life, leaseTimeout)
 			defer cancel()
 			return struct{}{}, do(c)
 		},
@@ -163,7 +163,7 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	for name, child := range g.children {
 		if samePID(child, msg.GetWho()) {
 			delete(g.children, name)
-			g.perform(ctx, g.leaderships.Ended(name, g.lease(name), time.Now()))
+			g.perform(ctx, g.leaderships.Ended(name, g.lease(name), supervise.Now(ctx)))
 		}
 	}
 	g.syncLeases(ctx)
