@@ -29,7 +29,6 @@ var seamExempt = map[string]string{
 var seamPending = []string{
 	"actors/adapter", "actors/gpu", "actors/kvblock", "actors/model/replica", "actors/model/router", "actors/planner",
 	"node",
-	"actors/model/deployment", "gateway", "control", "cluster",
 }
 
 // seamFunctions are the forbidden functions and methods, by package. "*" means all of the package.

@@ -97,7 +97,7 @@ func (u *usageActor) onReport(msg *messages.UsageAnnounced) {
 func (q *Quotas) clusterUsage() []*messages.ClientUsage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return toMessages(q.ledger.ClusterUsage(time.Now()))
+	return toMessages(q.ledger.ClusterUsage(q.rt.Now()))
 }
 
 func (q *Quotas) removePeers(lives func(node string) bool) {
@@ -113,7 +113,7 @@ func (q *Quotas) applyReport(msg *messages.UsageAnnounced) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
+	q.ledger.ApplyReport(q.rt.Now(), msg.GetNode(), msg.GetIncarnation(), all)
 }
 
 func toMessages(all []quota.Usage) []*messages.ClientUsage {

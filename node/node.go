@@ -98,7 +98,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(),
-		shares: gateway.NewQuotas(0), metrics: prometheus.NewRegistry(),
+		shares: gateway.NewQuotas(0, supervise.System), metrics: prometheus.NewRegistry(),
 		fence: &replicaset.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool),
 		auditedMembers: make(map[string]bool),
 		routesKnown:    make(chan struct{}), informed: make(chan struct{}),
