@@ -209,7 +209,7 @@ func (v *View) moveKV(
 	if err != nil {
 		return nil, err
 	}
-	for _, moved := range fanOut(ctx, v.runtime(), members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
+	move := func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
 		err := v.ping(ctx, m)
 		var answer *messages.KvNodeResponse
 		if err == nil {
@@ -219,7 +219,8 @@ func (v *View) moveKV(
 			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: unreachableReason(err)}}
 		}
 		return answer.GetMoved()
-	}) {
+	}
+	for _, moved := range fanOut(ctx, v.runtime(), members, move) {
 		all = append(all, moved...)
 	}
 	return all, nil

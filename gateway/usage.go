@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -81,8 +83,8 @@ func (u *usageActor) onAnnounce(ctx actor.Context, msg *announce) {
 		Incarnation: u.Quotas.incarnation,
 		Clients:     toMessages(u.Quotas.usage()),
 	}
-	for _, peer := range u.peers {
-		ctx.Send(peer, report)
+	for _, node := range slices.Sorted(maps.Keys(u.peers)) {
+		ctx.Send(u.peers[node], report)
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,7 +32,7 @@ type Plane struct {
 
 	mu        sync.Mutex
 	transfers map[transferID]*transfer
-	inbounds  map[*inbound]struct{}
+	inbounds  []*inbound
 	peers     map[string]*peer // by address
 	links     int              // open connections to peers
 }
@@ -54,7 +56,7 @@ func Listen(cfg Config) (*Plane, error) {
 	}
 	p := &Plane{
 		cfg: cfg, listener: l, address: address,
-		transfers: map[transferID]*transfer{}, inbounds: map[*inbound]struct{}{}, peers: map[string]*peer{},
+		transfers: map[transferID]*transfer{}, peers: map[string]*peer{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.goRun(p.accept)
@@ -90,16 +92,13 @@ func (p *Plane) Close() {
 	p.cancel(ErrClosed)
 	p.listener.Close()
 	p.mu.Lock()
-	var transfers []*transfer
-	for _, t := range p.transfers {
-		transfers = append(transfers, t)
-	}
+	transfers := p.sortedTransfers()
 	p.mu.Unlock()
 	for _, t := range transfers {
 		p.remove(t, refusal{refusedUnknown, "the receiving node is closing its data plane"})
 	}
 	p.mu.Lock()
-	for in := range p.inbounds {
+	for _, in := range p.inbounds {
 		in.drain()
 	}
 	p.mu.Unlock()
@@ -144,7 +143,7 @@ func (p *Plane) expect(
 	}
 	t := &transfer{
 		chunkBytes: chunkBytes, chunks: chunks, put: put, seal: seal, plane: p,
-		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: p.now(), streams: map[inboundStream]struct{}{},
+		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: p.now(),
 	}
 	t.idle.L = &t.mu
 	p.cfg.Runtime.ReadRandom(t.id[:])
@@ -192,11 +191,17 @@ func (p *Plane) remove(t *transfer, why refusal) {
 	delete(p.transfers, t.id)
 }
 
+// sortedTransfers returns the transfers by ID. p.mu is held.
+func (p *Plane) sortedTransfers() []*transfer {
+	byID := func(a, b *transfer) int { return bytes.Compare(a.id[:], b.id[:]) }
+	return slices.SortedFunc(maps.Values(p.transfers), byID)
+}
+
 // dropInbound removes a lost connection and its queued chunks.
 func (p *Plane) dropInbound(in *inbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.inbounds, in)
+	p.inbounds = slices.DeleteFunc(p.inbounds, func(one *inbound) bool { return one == in })
 	for _, t := range p.transfers {
 		t.dropFrom(in)
 	}
@@ -229,7 +234,7 @@ func (p *Plane) accept() {
 		p.mu.Lock()
 		full := len(p.inbounds) >= maxConnections || p.ctx.Err() != nil
 		if !full {
-			p.inbounds[in] = struct{}{}
+			p.inbounds = append(p.inbounds, in)
 			p.goRun(in.serve)
 		}
 		p.mu.Unlock()
@@ -244,9 +249,9 @@ func (p *Plane) sweep() {
 	for p.sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
 		now := p.now()
 		p.mu.Lock()
-		for id, t := range p.transfers {
+		for _, t := range p.sortedTransfers() {
 			if t.check(now, p.cfg.ExpireAfter, p.cfg.SinkTimeout) {
-				delete(p.transfers, id)
+				delete(p.transfers, t.id)
 			}
 		}
 		p.mu.Unlock()

@@ -1,6 +1,10 @@
 package bulk
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // sending is one call of Send. While it is attached to a link, the link's mutex guards it.
 type sending struct {
@@ -80,9 +84,7 @@ func (l *link) detach(s *sending) error {
 	}
 	if l.err != nil {
 		l.peer.retries.Add(uint64(len(s.unacked)))
-		for index := range s.unacked {
-			s.todo = append(s.todo, index)
-		}
+		s.todo = append(s.todo, slices.Sorted(maps.Keys(s.unacked))...)
 		l.remove(s)
 		return s.failed
 	}

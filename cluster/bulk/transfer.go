@@ -3,7 +3,7 @@ package bulk
 import (
 	"fmt"
 	"hash"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,8 +49,8 @@ type transfer struct {
 	plane *Plane
 
 	mu         sync.Mutex
-	streams    map[inboundStream]struct{} // open
-	done       []uint64                   // bit i: chunk i was put
+	streams    []inboundStream // open
+	done       []uint64        // bit i: chunk i was put
 	queue      []*chunk
 	current    *chunk // chunk in put
 	putSince   time.Time
@@ -65,7 +65,7 @@ func (t *transfer) open(s inboundStream) *refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
-		t.streams[s], t.lastActive = struct{}{}, t.plane.now()
+		t.streams, t.lastActive = append(t.streams, s), t.plane.now()
 	}
 	return t.ended
 }
@@ -73,7 +73,7 @@ func (t *transfer) open(s inboundStream) *refusal {
 func (t *transfer) close(s inboundStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.streams, s)
+	t.streams = slices.DeleteFunc(t.streams, func(one inboundStream) bool { return one == s })
 }
 
 // enqueue queues a chunk for put, unless it is damaged.
@@ -163,10 +163,10 @@ func (t *transfer) end(why refusal) {
 		t.plane.buffers.put(c.buf)
 	}
 	t.queue = nil
-	for s := range t.streams {
+	for _, s := range t.streams {
 		s.from.refuse(s.number, why)
 	}
-	clear(t.streams)
+	t.streams = nil
 }
 
 // stop ends the transfer and waits for put.
@@ -191,7 +191,7 @@ func (t *transfer) dropFrom(from *inbound) {
 	}
 	clear(t.queue[len(kept):])
 	t.queue = kept
-	maps.DeleteFunc(t.streams, func(s inboundStream, _ struct{}) bool { return s.from == from })
+	t.streams = slices.DeleteFunc(t.streams, func(s inboundStream) bool { return s.from == from })
 }
 
 // check ends the transfer if its put hangs or it has expired, and reports the latter.

@@ -88,7 +88,7 @@ func (in *inbound) read() error {
 
 func (in *inbound) handshake(address string) error {
 	in.peer = address
-	in.link.peers.addStream(in, address)
+	in.link.peers.addStream(in)
 	return in.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectResponse{
 		ConnectResponse: &remote.ConnectResponse{MemberId: in.link.cfg.System.ID},
 	}})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,7 +127,7 @@ func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, 
 		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
 	var leases, members []string
-	for subject := range info.State.Subjects {
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		if key := strings.TrimPrefix(subject, prefix); strings.HasPrefix(key, leasePrefix) {
 			leases = append(leases, key)
 		} else if strings.HasPrefix(key, memberPrefix) {

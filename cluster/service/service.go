@@ -49,14 +49,16 @@ func Start(conn *nats.Conn, cfg Config) (*Service, error) {
 	if s.Metadata == nil {
 		s.Metadata = map[string]string{}
 	}
-	for verb, answer := range map[micro.Verb]func() any{
-		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: s.identity(), Type: micro.PingResponseType} },
-		micro.InfoVerb:  func() any { return s.Info() },
-		micro.StatsVerb: func() any { return s.Stats() },
-	} {
-		if err := s.describe(verb, answer); err != nil {
-			return nil, errors.Join(err, s.Stop())
-		}
+	ping := func() any { return micro.Ping{ServiceIdentity: s.identity(), Type: micro.PingResponseType} }
+	err := s.describe(micro.PingVerb, ping)
+	if err == nil {
+		err = s.describe(micro.InfoVerb, func() any { return s.Info() })
+	}
+	if err == nil {
+		err = s.describe(micro.StatsVerb, func() any { return s.Stats() })
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }

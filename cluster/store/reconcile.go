@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 		return nil, 0, nil, err
 	}
 	keys = make(map[string]backup.Key, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		key := strings.TrimPrefix(subject, prefix)
 		msg, err := stream.GetLastMsgForSubject(ctx, subject)
 		api := (*jetstream.APIError)(nil)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,8 +98,9 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	}
 	s.reportState(true, "bucket "+Bucket+" was recreated; restoring missing keys from this node's memory")
 	written := 0
-	for key, h := range s.mirror.snapshot() {
-		wrote, err := s.restore(ctx, stream, key, h)
+	known := s.mirror.snapshot()
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		wrote, err := s.restore(ctx, stream, key, known[key])
 		if err != nil {
 			return s.logFailure(fmt.Errorf("restore key %s: %w", key, err))
 		}

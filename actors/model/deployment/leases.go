@@ -3,6 +3,8 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,8 +146,8 @@ func (g *group) stop(ctx actor.Context, e leadership.Stop) {
 
 // onMembers forwards the members to the children and checks the leases.
 func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	for _, child := range g.children {
-		ctx.Send(child, msg)
+	for _, name := range slices.Sorted(maps.Keys(g.children)) {
+		ctx.Send(g.children[name], msg)
 	}
 	g.syncLeases(ctx)
 }
@@ -160,8 +162,8 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	if g.ending {
 		return
 	}
-	for name, child := range g.children {
-		if samePID(child, msg.GetWho()) {
+	for _, name := range slices.Sorted(maps.Keys(g.children)) {
+		if samePID(g.children[name], msg.GetWho()) {
 			delete(g.children, name)
 			g.perform(ctx, g.leaderships.Ended(name, g.lease(name), supervise.Now(ctx)))
 		}
