@@ -26,7 +26,7 @@ func (s *natsServer) restartFrom(dir string) {
 // the bucket has lost some. No term is given twice.
 func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 	s := startServer(t)
-	a := s.joinAll("a", "b")[0]
+	a := s.joinVigilant("a", "b")[0]
 	acquire(t, a.Members)
 	s.server.Stop()
 	before := t.TempDir()
@@ -51,7 +51,7 @@ func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 // TestRaiseTerms checks that members and leases are kept and that terms continue above the limit.
 func TestRaiseTerms(t *testing.T) {
 	s := startServer(t)
-	nodes := s.joinAll("a", "b")
+	nodes := s.joinVigilant("a", "b")
 	a := nodes[0]
 	term := acquire(t, a.Members)
 	id, role := a.Self().GetId(), a.Roles()[0]
