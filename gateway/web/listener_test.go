@@ -84,9 +84,9 @@ func TestOverflowConnectionTimesOut(t *testing.T) {
 func TestConnectionsPerAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proxy := netip.MustParseAddr("127.0.0.3")
-		network, l := startServer(t,
-			web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: func(a netip.Addr) bool { return a == proxy }},
-			testHandler)
+		exempt := func(a netip.Addr) bool { return a == proxy }
+		limits := web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: exempt}
+		network, l := startServer(t, limits, testHandler)
 		network.openIdle(t, "127.0.0.1", 6)
 		network.openIdle(t, "127.0.0.3", 20)
 		if open, _ := l.Stats(); open != 26 {
@@ -103,8 +103,8 @@ func TestConnectionsPerAddress(t *testing.T) {
 // TestOverflowConnectionReadsNoBody checks that a request with a body is not served as a probe.
 func TestOverflowConnectionReadsNoBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network, _ := startServer(t,
-			web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}, testHandler)
+		limits := web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}
+		network, _ := startServer(t, limits, testHandler)
 		network.openIdle(t, "127.0.0.1", 1)
 		if got := network.exchange(t, "GET /health HTTP/1.1\r\n"+missingBody); !strings.HasPrefix(got, "HTTP/1.1 503") {
 			t.Errorf("%q, want status 503", got)

@@ -165,8 +165,8 @@ func TestBodyDeadlinesDoNotLimitResponse(t *testing.T) {
 // requests.
 func TestSlowHeadersTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network, _ := startServer(t, web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond},
-			testHandler)
+		limits := web.Limits{HeaderTimeout: 50 * time.Millisecond, IdleTimeout: 50 * time.Millisecond}
+		network, _ := startServer(t, limits, testHandler)
 		for _, request := range []string{
 			"", "GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX: ", "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
 		} {

@@ -66,8 +66,8 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// Await waits until n timers are pending. Timers of which nobody waits any longer count, except
-// those that were stopped.
+// Await waits until n timers are pending, that is, neither fired nor stopped. The timer of a call of
+// After stays pending if its caller stops waiting.
 func (c *Clock) Await(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
