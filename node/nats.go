@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/natsd"
 	"troupe/cluster/recovery"
 	"troupe/cluster/security"
@@ -78,7 +79,7 @@ func (n *Node) serveNATS(ctx context.Context, opts []nats.Option) (err error) {
 	if cfg.NodeKey, err = n.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
-	if n.nats, err = recovery.Start(ctx, cfg, opts, n.storeCopy); err != nil {
+	if n.nats, err = recovery.Start(ctx, supervise.System, cfg, opts, n.storeCopy); err != nil {
 		return err
 	}
 	n.closers = append(n.closers, n.nats.Stop)

@@ -98,7 +98,7 @@ type Node struct {
 func Start(ctx context.Context, cfg Config) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg.withDefaults(), started: time.Now(), calls: gateway.NewCalls(),
-		shares: gateway.NewQuotas(0), metrics: prometheus.NewRegistry(),
+		shares: gateway.NewQuotas(0, supervise.System), metrics: prometheus.NewRegistry(),
 		fence: &replicaset.Fence{}, catalogue: catalogue.New(), draining: make(map[string]bool),
 		auditedMembers: make(map[string]bool),
 		routesKnown:    make(chan struct{}), informed: make(chan struct{}),
@@ -158,7 +158,7 @@ func (n *Node) openStore(ctx context.Context) error {
 		return err
 	}
 	n.closers = append(n.closers, n.store.Close)
-	n.events = control.NewEvents(n.conn, n.cfg.Name)
+	n.events = control.NewEvents(n.conn, n.cfg.Name, supervise.System)
 	n.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "troupe_nats_events_dropped_total", Help: "Events not published because too many were queued.",
 	}, func() float64 { return float64(n.events.Dropped()) }))

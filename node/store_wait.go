@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/reply"
 	"troupe/messages"
 )
@@ -67,7 +68,7 @@ func withCause(err error, why string) error {
 func (n *Node) storeDiagnosis(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, diagnoseAfter)
 	defer cancel()
-	answer, err := reply.AskPeer(ctx, n.conn, "troupe.v1.nodes.list", nil)
+	answer, err := reply.AskPeer(ctx, supervise.System, n.conn, "troupe.v1.nodes.list", nil)
 	if err != nil {
 		return "" // no node answers
 	}

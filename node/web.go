@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"troupe/actors/supervise"
 	"troupe/gateway"
 	"troupe/gateway/web"
 )
@@ -69,7 +70,7 @@ func (n *Node) openWeb() (err error) {
 			Help: "Connections of HTTP clients refused because of a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	n.overloadHandler.set(gateway.StartingHandler())
+	n.overloadHandler.set(gateway.StartingHandler(supervise.System))
 	n.serve(limited, limits, &n.clientHandler)
 	if n.cfg.WebConfig.Metrics == "" {
 		return nil
@@ -87,7 +88,7 @@ func (n *Node) openWeb() (err error) {
 
 // serve starts an HTTP server that answers probes until its handler is set.
 func (n *Node) serve(l net.Listener, limits web.Limits, late *lateHandler) {
-	late.set(gateway.StartingHandler())
+	late.set(gateway.StartingHandler(supervise.System))
 	s := web.NewServer(limits, late, &n.overloadHandler, newWebLog(n.cfg.Log))
 	n.servers = append(n.servers, s)
 	n.closers = append(n.closers, func() { _ = s.Close() })
