@@ -53,8 +53,9 @@ func reportOf(a *messages.ReplicaAnnounced) core.Report {
 		Replica: route.Replica{
 			Name: s.GetName(), State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
 			MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
-			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()), KVBlocksFree: int(s.GetKvBlocksFree()),
-			Revision: s.GetRevisionDigest(), Adapters: residences(s.GetAdapters()),
+			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()),
+			KVBlocksFree: int(s.GetKvBlocksFree()),
+			Revision:     s.GetRevisionDigest(), Adapters: residences(s.GetAdapters()),
 		},
 		Model: s.GetModel(), Actor: refOf(s.GetActor()), Incarnation: s.GetIncarnation(),
 		Evicted: a.GetEvicted(), Committed: a.GetCommitted(), Snapshot: a.GetSnapshot(),
@@ -115,8 +116,9 @@ func statusOf(s *messages.DeploymentStatus) core.Status {
 
 func announcementOf(msg *messages.RoutesAnnounced) core.Announcement {
 	a := core.Announcement{
-		Node: msg.GetNode(), Incarnation: msg.GetIncarnation(), Sequence: msg.GetSequence(), Snapshot: msg.GetSnapshot(),
-		Sessions: int(msg.GetSessions()), Gone: msg.GetGone(), Withdrawn: msg.GetWithdrawn(),
+		Node: msg.GetNode(), Incarnation: msg.GetIncarnation(), Sequence: msg.GetSequence(),
+		Snapshot: msg.GetSnapshot(), Sessions: int(msg.GetSessions()), Gone: msg.GetGone(),
+		Withdrawn: msg.GetWithdrawn(),
 	}
 	for _, r := range msg.GetReplicas() {
 		a.Replicas = append(a.Replicas, reportOf(r))
