@@ -5,17 +5,72 @@
 // MiB for it, in any order, and a Table locates each matrix in them. A Pool decides which adapters
 // are on the device, in host memory or only on disk. It answers requests at once and returns
 // Actions for its caller to carry out. An Admission admits waiting requests to a batch, those with
-// a resident adapter first, as the Policy says. No request starves.
+// a resident adapter first, as the Policy says. No request starves. A PinClient is the view of a
+// replica, whose pool is another actor.
 //
 // The package never reads a clock: the caller passes the time.
 //
-// Invariants, checked by the property tests:
+// # Adapters of a Pool
+//
+// The first row that fits an event applies. An event without a row changes nothing and is counted
+// by Ignored. Of a load that has to wait for pages, the victims are chosen at once, and it starts
+// when they are evicted: loads wait in line. "Drop" frees host memory.
+//
+//	event        state                     guard                 next          effects
+//	register     unregistered              larger than the pool  same          refuse: too large
+//	             unregistered                                    absent        —
+//	             registered                being deleted         same          refuse: deleting
+//	             registered                                      same          refuse: duplicate
+//	recover      absent                    its pages are free    idle          —
+//	pin          unregistered                                    same          refuse: unknown
+//	             registered                being deleted         same          refuse: deleting
+//	             evicting                                        same          refuse: no room
+//	             absent                    no room               same          refuse: no room
+//	             absent                                          pending       hold it; evict others
+//	             idle                                            active        hold it
+//	             pending, loading, active                        same          hold it
+//	prefetch     absent                    no room               same          ignore
+//	             absent                                          pending       evict others
+//	pages-free   pending                                         loading       load
+//	loaded       loading                   with requests         active        ready
+//	             loading                   being deleted         evicting      evict
+//	             loading                                         idle          —
+//	load-failed  loading                   being deleted         unregistered  free its pages; drop; lost
+//	             loading                                         absent        free its pages; drop; lost
+//	unpin        pending, loading, active  others pin it         same          —
+//	             active                    being deleted         evicting      evict
+//	             active                                          idle          —
+//	             pending                   being deleted         unregistered  cancel the load; drop
+//	             pending                                         absent        cancel the load
+//	             loading                                         same          —
+//	chosen       idle                                            evicting      evict
+//	evicted      evicting                  being deleted         unregistered  free its pages; drop
+//	             evicting                                        absent        free its pages
+//	delete       registered                being deleted         same          ignore
+//	             absent                                          unregistered  drop
+//	             pending, loading, active  with requests         same          refuse new requests
+//	             pending                                         unregistered  cancel the load; drop
+//	             idle                                            evicting      refuse new requests; evict
+//	             registered                                      same          refuse new requests
+//
+// A load fits if the free pages, those being evicted, and those of idle adapters suffice, less those
+// that others in line wait for. The least popular adapters are evicted first. For a prefetch no
+// adapter is evicted that was requested within the window, or is more popular.
+//
+// # Invariants
+//
+// Checked by name in TestInvariants:
 //
 //   - exclusive: a page belongs to one adapter or is free
-//   - conservation: the free pages and those of adapters are all pages
+//   - conservation: the free pages and those of adapters are all pages, and those that are free or
+//     being evicted suffice for all loads in line
 //   - in place: a request that is Ready has its adapter on the device, with all pages, until it
 //     unpins
 //   - kept: an adapter with a request is neither evicted nor forgotten
 //   - answered: a request that waits gets Ready or Lost, exactly once
+//   - in line: the first load in line lacks pages
+//   - refused: a refused request holds nothing, and has a reason
+//   - host: the adapters in host memory fit it
+//   - ignored: an ignored event changes nothing
 //   - nothing left: with no request and no action in flight, no adapter is in use
 package lora

@@ -3,18 +3,20 @@ package lora
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
 )
 
 // faultWorld is a device and a caller that carries out a pool's actions in random order.
 type faultWorld struct {
-	t    *testing.T
-	r    *rand.Rand
+	t    *rapid.T
+	r    draws
 	pool *Pool
 	now  time.Time
 
@@ -25,6 +27,11 @@ type faultWorld struct {
 	adapter  map[string]string // by request
 	names    int
 }
+
+// draws is a source of random numbers.
+type draws struct{ *rapid.T }
+
+func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "n") }
 
 const (
 	worldPages    = 10
@@ -40,9 +47,9 @@ func layoutOf(i int) *Layout {
 	return l
 }
 
-func newWorld(t *testing.T, seed uint64) *faultWorld {
+func newWorld(t *rapid.T) *faultWorld {
 	w := &faultWorld{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(0, 0), content: map[uint32]string{},
+		t: t, r: draws{t}, now: time.Unix(0, 0), content: map[uint32]string{},
 		requests: map[string]State{}, adapter: map[string]string{},
 	}
 	w.newPool()
@@ -62,7 +69,7 @@ func (w *faultWorld) newPool() {
 
 func (w *faultWorld) anyAdapter() string { return fmt.Sprint("a", w.r.IntN(worldAdapters)) }
 
-func pick[T any](r *rand.Rand, list *[]T) (T, bool) {
+func pick[T any](r draws, list *[]T) (T, bool) {
 	var none T
 	if len(*list) == 0 {
 		return none, false
@@ -80,9 +87,8 @@ func (w *faultWorld) step() {
 		w.names++
 		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
 	case 3:
-		for request := range w.requests {
+		if request, ok := w.anyRequest(); ok {
 			w.unpin(request)
-			break
 		}
 	case 4, 5:
 		if l, ok := pick(w.r, &w.loads); ok {
@@ -111,12 +117,11 @@ func (w *faultWorld) fault() {
 	case 1:
 		w.pool.Delete(w.anyAdapter())
 	case 2: // unexpected reports
-		if id := w.anyAdapter(); !slices.Contains(w.evicts, id) {
-			w.pool.Evicted(id)
-		}
+		w.stray(w.anyAdapter())
 		w.pool.Unpin("unknown")
 	case 3: // repeated request, or one for another adapter
-		for request, id := range w.adapter {
+		if request, ok := w.anyRequest(); ok {
+			id := w.adapter[request]
 			if state, refusal := w.pool.Pin(request, id); refusal != nil || state != w.requests[request] {
 				w.t.Fatalf("kept: %s holds %s in state %v, but Pin returned %v, %v", request, id, w.requests[request],
 					state, refusal)
@@ -124,7 +129,6 @@ func (w *faultWorld) fault() {
 			if _, refusal := w.pool.Pin(request, "a"+id); refusal == nil {
 				w.t.Fatalf("%s holds two adapters", request)
 			}
-			break
 		}
 	case 4:
 		if w.r.IntN(8) == 0 {
@@ -132,11 +136,39 @@ func (w *faultWorld) fault() {
 		}
 	case 5: // all requests end
 		if w.r.IntN(8) == 0 {
-			for request := range w.requests {
+			for _, request := range slices.Sorted(maps.Keys(w.requests)) {
 				w.unpin(request)
 			}
 		}
 	}
+}
+
+func (w *faultWorld) anyRequest() (string, bool) {
+	all := slices.Sorted(maps.Keys(w.requests))
+	return pick(w.r, &all)
+}
+
+// stray reports the end of a load and of an eviction that are not in flight.
+func (w *faultWorld) stray(id string) {
+	before, ignored := fmt.Sprint(w.states()), w.pool.Ignored()
+	if !slices.Contains(w.evicts, id) {
+		w.pool.Evicted(id)
+	}
+	if !slices.ContainsFunc(w.loads, func(l Load) bool { return l.Adapter == id }) {
+		w.pool.Loaded(id, nil)
+		w.pool.Loaded(id, errors.New("late"))
+	}
+	if after := fmt.Sprint(w.states()); after != before || w.pool.Ignored() == ignored {
+		w.t.Fatalf("ignored: %s became %s; %d ignored", before, after, w.pool.Ignored()-ignored)
+	}
+}
+
+func (w *faultWorld) states() (all []string) {
+	for _, id := range slices.Sorted(maps.Keys(w.pool.adapters)) {
+		a := w.pool.adapters[id]
+		all = append(all, fmt.Sprint(id, a.state, a.pages, a.inHost, len(a.users)))
+	}
+	return append(all, fmt.Sprint(len(w.pool.actions), len(w.pool.pending), w.pool.pages.Available()))
 }
 
 // crash replaces the pool. The new one recovers the adapters that were on the device completely.
@@ -166,7 +198,7 @@ func (w *faultWorld) pin(request, id string) {
 	state, refusal := w.pool.Pin(request, id)
 	if refusal != nil {
 		if refusal.Detail == "" || w.pool.requests[request] != nil {
-			w.t.Fatalf("refused with %+v, but holds %v", refusal, w.pool.requests[request])
+			w.t.Fatalf("refused: %+v, but holds %v", refusal, w.pool.requests[request])
 		}
 		return
 	}
@@ -232,7 +264,7 @@ func (w *faultWorld) check() {
 			owner[page] = id
 		}
 		held += len(a.pages)
-		if a.state == Loading && a.pages == nil {
+		if a.state == Pending {
 			owed += a.layout.Pages()
 		}
 		if (a.state == Active) != (a.resident() && len(a.users) > 0) || a.state == Absent && len(a.users) > 0 ||
@@ -245,10 +277,13 @@ func (w *faultWorld) check() {
 		w.t.Fatalf("conservation: %d pages held, %d free, %d being evicted, %d pending (%d)",
 			held, w.pool.pages.Available(), w.pool.evictingPages, owed, w.pool.pendingPages)
 	}
-	if len(w.pool.requests) != len(w.requests) || w.pool.hostBytes > w.pool.cfg.HostBytes {
-		w.t.Fatalf("%d requests hold adapters, want %d; %d bytes in host memory", len(w.pool.requests),
-			len(w.requests), w.pool.hostBytes)
+	if len(w.pool.requests) != len(w.requests) {
+		w.t.Fatalf("refused: %d requests hold adapters, want %d", len(w.pool.requests), len(w.requests))
 	}
+	if line := w.pool.pending; len(line) > 0 && line[0].layout.Pages() <= w.pool.pages.Available() {
+		w.t.Fatalf("in line: %s waits, and %d pages are free", line[0].id, w.pool.pages.Available())
+	}
+	w.checkHost()
 	for request, state := range w.requests {
 		if state != Active {
 			continue
@@ -266,6 +301,18 @@ func (w *faultWorld) check() {
 	}
 }
 
+func (w *faultWorld) checkHost() {
+	var bytes int64
+	for _, a := range w.pool.adapters {
+		if a.inHost {
+			bytes += a.layout.Bytes()
+		}
+	}
+	if bytes != w.pool.hostBytes || bytes > w.pool.cfg.HostBytes {
+		w.t.Fatalf("host: %d bytes, counted %d, of %d", bytes, w.pool.hostBytes, w.pool.cfg.HostBytes)
+	}
+}
+
 // finish completes all actions in flight and ends all requests.
 func (w *faultWorld) finish() {
 	for len(w.loads)+len(w.evicts) > 0 {
@@ -277,8 +324,8 @@ func (w *faultWorld) finish() {
 		w.carryOut()
 		w.check()
 	}
-	for request, state := range w.requests {
-		if state != Active {
+	for _, request := range slices.Sorted(maps.Keys(w.requests)) {
+		if w.requests[request] != Active {
 			w.t.Fatalf("answered: %s waits, but nothing is in flight", request)
 		}
 		w.unpin(request)
@@ -298,25 +345,21 @@ func (w *faultWorld) finish() {
 	}
 }
 
-// TestPoolInvariantsUnderFaults checks that the invariants hold whatever fails, and that no page or
-// reference leaks.
-func TestPoolInvariantsUnderFaults(t *testing.T) {
-	var seed uint64
-	defer func() {
-		if t.Failed() {
-			t.Log("seed", seed)
+// TestInvariants checks the invariants of doc.go whatever fails, and that no page or reference
+// leaks.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			w := newWorld(t)
+			for range 25 {
+				w.step()
+				w.carryOut()
+				w.check()
+				w.fault()
+				w.carryOut()
+				w.check()
+			}
+			w.finish()
 		}
-	}()
-	for ; seed < 10_000; seed++ {
-		w := newWorld(t, seed)
-		for range 25 {
-			w.step()
-			w.carryOut()
-			w.check()
-			w.fault()
-			w.carryOut()
-			w.check()
-		}
-		w.finish()
-	}
+	})
 }
