@@ -4,8 +4,26 @@ import (
 	"fmt"
 	"testing"
 
+	"troupe/core/kv"
 	"troupe/core/route"
 )
+
+// TestBlockSizeIsKnown checks that a replica that is loading, and does not know its block size yet,
+// does not hide the blocks of others.
+func TestBlockSizeIsKnown(t *testing.T) {
+	m, prompt := New("a", []Stored{{Name: "m"}}), []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
+	report := func(name string, state route.State, blockTokens int, blocks []uint64) {
+		m.Reported(Report{Model: "m", Committed: blocks, Replica: route.Replica{
+			Name: name, State: state, MaxSequences: 8, StepTokens: 64, BlockTokens: blockTokens, Running: len(blocks),
+		}})
+	}
+	report("m-0", route.Serving, 4, kv.Fingerprints(kv.Hashes(kv.Root("m", "", nil), prompt, 4)))
+	report("m-1", route.Serving, 4, nil)
+	report("m-2", route.Loading, 0, nil)
+	if to, why := m.Route(Request{ID: "r", Model: "m", Prompt: prompt}, epoch); to.Replica != "m-0" {
+		t.Errorf("routed to %v, %v, want the replica with the blocks", to, why)
+	}
+}
 
 // TestBounds checks the invariant bounded of doc.go.
 func TestBounds(t *testing.T) {

@@ -132,6 +132,9 @@ func (n *node) changeStatus() {
 		return
 	}
 	delete(n.truth.statuses, name)
+	if n.m.statuses[name].Node == n.name {
+		n.changes++
+	}
 	n.do(nil, func() []Effect { return n.m.Withdrawn(name) })
 }
 

@@ -11,8 +11,8 @@ type peer struct {
 	contact Contact
 
 	incarnation uint64    // of its router; the newest one heard of
-	sequence    uint64    // of the last announcement that was applied
-	asked       time.Time // when a snapshot was last requested
+	sequence    uint64    // of the last announcement that was applied; unused in Syncing
+	asked       time.Time // when a snapshot was last requested; zero: never
 	heardAt     time.Time // in Heard and Silent; time in which this router stalled does not count
 	sessions    int       // open calls of its gateway
 }
@@ -118,7 +118,7 @@ func (m *Machine) forgetPeer(e event) { m.forgetNode(e.peer.name) }
 
 // requestSnapshot requests a snapshot from a peer, at most once per snapshotRetryInterval.
 func (m *Machine) requestSnapshot(e event) {
-	if e.peer.asked.IsZero() || e.now.Sub(e.peer.asked) >= snapshotRetryInterval {
+	if e.now.Sub(e.peer.asked) >= snapshotRetryInterval {
 		e.peer.asked = e.now
 		m.emit(AskSnapshot{e.peer.router})
 	}
@@ -126,7 +126,7 @@ func (m *Machine) requestSnapshot(e event) {
 
 // restart waits for the snapshot of a peer's router that restarted.
 func (m *Machine) restart(e event) {
-	e.peer.incarnation, e.peer.sequence = e.news.Incarnation, 0
+	e.peer.incarnation = e.news.Incarnation
 	m.requestSnapshot(e)
 }
 
