@@ -177,10 +177,14 @@ func (p *Pool) handle(e *event) *Refusal {
 	for _, v := range e.victims {
 		p.fire(&event{kind: onChosen, a: v})
 	}
-	for len(p.pending) > 0 && p.pages.Available() >= p.pending[0].layout.Pages() {
-		p.fire(&event{kind: onPages, a: p.pending[0]})
+	for p.firstFits() && p.fire(&event{kind: onPages, a: p.pending[0]}) {
 	}
 	return e.refusal
+}
+
+// firstFits reports whether there are pages for the first load in line.
+func (p *Pool) firstFits() bool {
+	return len(p.pending) > 0 && p.pages.Available() >= p.pending[0].layout.Pages()
 }
 
 // find returns an adapter, or an unregistered one.
