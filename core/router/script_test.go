@@ -17,7 +17,8 @@ import (
 //	start NODE..., members NODE...     b#2 is a new process of b, and b! is leaving
 //	tick
 //	announced NODE life=N seq=N [snapshot] [REPORT...] [gone=M] [withdrawn=D]
-//	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS], status D [term=N] [node=N] [failed], withdraw D
+//	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
+//	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
 //	stored D [stopped] [revision=R], deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R]
