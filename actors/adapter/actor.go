@@ -80,11 +80,9 @@ const (
 // adapterEntry is an adapter that was requested.
 type adapterEntry struct {
 	spec        *messages.AdapterSpec
-	file        engine.AdapterFile
-	inspecting  bool                   // its folder is being inspected
-	waiting     []*messages.PinAdapter // pins that wait for the inspection
-	lastFailure messages.Reason        // of its last load
-	reported    lora.Location          // last sent to the replica
+	file        engine.AdapterFile // zero until inspected
+	lastFailure messages.Reason    // of its last inspection or load
+	reported    lora.Location      // last sent to the replica
 }
 
 // inspected and prefetch are messages to self.

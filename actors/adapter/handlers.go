@@ -88,8 +88,9 @@ func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 
 func (p *pool) onRequested(ctx actor.Context, msg *messages.AdapterRequested) {
 	p.requestedSince = true
-	p.entry(ctx, msg.GetAdapter())
+	p.know(msg.GetAdapter())
 	p.machine.Requested(msg.GetAdapter().Key(), supervise.Now(ctx))
+	p.perform(ctx)
 }
 
 func (p *pool) onForget(ctx actor.Context, msg *messages.ForgetAdapter) {

@@ -6,62 +6,46 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/lora"
 	"troupe/engine"
 	"troupe/messages"
 )
 
-// entry returns the entry of an adapter, and starts the inspection of its folder if necessary.
-func (p *pool) entry(ctx actor.Context, spec *messages.AdapterSpec) *adapterEntry {
+// know makes an adapter known to the machine, which may want its folder inspected.
+func (p *pool) know(spec *messages.AdapterSpec) {
 	key := spec.Key()
-	k, ok := p.known[key]
-	if !ok {
-		k = &adapterEntry{}
-		p.known[key] = k
+	if p.known[key] == nil {
+		p.known[key] = &adapterEntry{}
 	}
-	k.spec = spec
-	if k.file.Layout == nil && !k.inspecting {
-		k.inspecting = true
-		store, incarnation, path := p.store, p.incarnation, spec.GetPath()
-		supervise.Job(ctx, p.lifetime,
-			func(context.Context) (engine.AdapterFile, error) { return store.Inspect(path) },
-			func(file engine.AdapterFile, err error) any { return &inspected{incarnation, key, file, err} })
-	}
-	return k
+	p.known[key].spec = spec
+	p.machine.Inspect(key)
 }
 
-// onInspected registers an adapter, or refuses the pins that wait for it.
+// inspect starts a job that reads the size of an adapter from its folder.
+func (p *pool) inspect(ctx actor.Context, key string) {
+	store, incarnation, path := p.store, p.incarnation, p.known[key].spec.GetPath()
+	supervise.Job(ctx, p.lifetime,
+		func(context.Context) (engine.AdapterFile, error) { return store.Inspect(path) },
+		func(file engine.AdapterFile, err error) any { return &inspected{incarnation, key, file, err} })
+}
+
 func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
-	if msg.incarnation != p.incarnation {
-		return
-	}
 	k, ok := p.known[msg.key]
-	if !ok {
+	if msg.incarnation != p.incarnation || !ok {
 		return
 	}
-	waiting := k.waiting
-	k.inspecting, k.waiting = false, nil
-	refused := p.registerInspected(ctx, msg, k)
-	if refused != nil {
-		delete(p.known, msg.key)
-		p.Log.Warn().Str("adapter", msg.key).Str("why", refused.GetDetail()).Msg("adapter refused")
-	}
-	for _, a := range waiting {
-		if refused != nil {
-			p.refuse(ctx, a.GetRequestId(), refused)
-			continue
-		}
-		p.pin(ctx, a)
-	}
-}
-
-func (p *pool) registerInspected(ctx actor.Context, msg *inspected, k *adapterEntry) *messages.Refused {
+	var why *lora.Refusal
 	if msg.err != nil {
-		return &messages.Refused{Reason: reasonOf(msg.err), Detail: "adapter " + msg.key + ": " + msg.err.Error()}
+		k.lastFailure = reasonOf(msg.err)
+		why = p.machine.InspectFailed(msg.key, msg.err)
+	} else {
+		k.file = msg.file
+		why = p.machine.Inspected(msg.key, msg.file.Layout)
 	}
-	if why := p.machine.Register(msg.key, msg.file.Layout); why != nil {
-		return refusedByPool(why)
+	p.perform(ctx)
+	if why != nil {
+		delete(p.known, msg.key)
+		p.Log.Warn().Str("adapter", msg.key).Str("why", why.Detail).Msg("adapter refused")
 	}
-	k.file = msg.file
 	p.machine.Requested(msg.key, supervise.Now(ctx))
-	return nil
 }

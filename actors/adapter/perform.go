@@ -6,7 +6,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/lora"
-	"troupe/messages"
 )
 
 // perform carries out the machine's actions, in order, and reports the affected adapters to the
@@ -25,6 +24,9 @@ func (p *pool) perform(ctx actor.Context, touched ...string) {
 // performAction carries out one action and returns the key of its adapter.
 func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string) {
 	switch a := action.(type) {
+	case lora.Inspect:
+		p.inspect(ctx, a.Adapter)
+		return a.Adapter
 	case lora.Load:
 		p.spawn(ctx, SlotConfig{Store: p.store, Key: a.Adapter, File: p.known[a.Adapter].file, Pages: a.Table.Pages,
 			Keep: a.Keep})
@@ -39,8 +41,7 @@ func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string)
 		p.sendPinned(ctx, a.Request, a.Adapter)
 		return a.Adapter
 	case lora.Lost:
-		delete(p.pins, a.Request)
-		p.refuse(ctx, a.Request, &messages.Refused{Reason: p.known[a.Adapter].lastFailure, Detail: a.Refusal.Detail})
+		p.lose(ctx, a)
 		return a.Adapter
 	}
 	panic(fmt.Sprintf("adapter: unknown action %T", action))
@@ -60,6 +61,16 @@ func (p *pool) spawn(ctx actor.Context, cfg SlotConfig) {
 		p.slots[cfg.Key], p.slotKeys[pid.GetId()] = pid, cfg.Key
 		return
 	}
+}
+
+// lose refuses a request that no longer waits for its adapter.
+func (p *pool) lose(ctx actor.Context, a lora.Lost) {
+	delete(p.pins, a.Request)
+	why := refusedByPool(a.Refusal)
+	if a.Refusal.Reason == lora.Failed {
+		why.Reason = p.known[a.Adapter].lastFailure
+	}
+	p.refuse(ctx, a.Request, why)
 }
 
 // drop frees host memory.

@@ -7,23 +7,16 @@ import (
 	"troupe/messages"
 )
 
+// onPin pins an adapter for a request. The result follows when the adapter is loaded.
 func (p *pool) onPin(ctx actor.Context, msg *messages.PinAdapter) {
-	if k := p.entry(ctx, msg.GetAdapter()); k.inspecting {
-		k.waiting = append(k.waiting, msg)
-		return
-	}
-	p.pin(ctx, msg)
-}
-
-// pin pins an adapter for a request. The result follows when the adapter is loaded.
-func (p *pool) pin(ctx actor.Context, msg *messages.PinAdapter) {
 	id, key := msg.GetRequestId(), msg.GetAdapter().Key()
+	p.know(msg.GetAdapter())
 	state, why := p.machine.Pin(id, key)
 	if why != nil {
 		p.refuse(ctx, id, refusedByPool(why))
-		return
+	} else {
+		p.pins[id] = key
 	}
-	p.pins[id] = key
 	if state == lora.Active {
 		p.sendPinned(ctx, id, key)
 	}
@@ -43,24 +36,9 @@ func (p *pool) refuse(ctx actor.Context, id string, why *messages.Refused) {
 
 func (p *pool) onUnpin(ctx actor.Context, msg *messages.UnpinAdapter) {
 	id := msg.GetRequestId()
-	key, ok := p.pins[id]
-	if !ok {
-		p.dropWaiting(id)
-		return
-	}
-	delete(p.pins, id)
-	p.machine.Unpin(id)
-	p.perform(ctx, key)
-}
-
-// dropWaiting removes a request that ended before its adapter's folder was inspected.
-func (p *pool) dropWaiting(id string) {
-	for _, k := range p.known {
-		for i, a := range k.waiting {
-			if a.GetRequestId() == id {
-				k.waiting = append(k.waiting[:i:i], k.waiting[i+1:]...)
-				return
-			}
-		}
+	if key, ok := p.pins[id]; ok {
+		delete(p.pins, id)
+		p.machine.Unpin(id)
+		p.perform(ctx, key)
 	}
 }

@@ -3,6 +3,10 @@ package lora
 // Action is an action for the pool's caller to carry out.
 type Action interface{ isAction() }
 
+// Inspect tells the caller to read the size of an adapter from its folder and to report with Inspected
+// or InspectFailed.
+type Inspect struct{ Adapter string }
+
 // Load tells the caller to copy an adapter into these pages and to report with Loaded.
 type Load struct {
 	Adapter string
@@ -26,11 +30,12 @@ type Lost struct {
 	Refusal          *Refusal
 }
 
-func (Load) isAction()  {}
-func (Evict) isAction() {}
-func (Drop) isAction()  {}
-func (Ready) isAction() {}
-func (Lost) isAction()  {}
+func (Inspect) isAction() {}
+func (Load) isAction()    {}
+func (Evict) isAction()   {}
+func (Drop) isAction()    {}
+func (Ready) isAction()   {}
+func (Lost) isAction()    {}
 
 // Actions returns the actions since the last call, in order.
 func (p *Pool) Actions() []Action {

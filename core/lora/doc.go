@@ -16,42 +16,53 @@
 // by Ignored. Of a load that has to wait for pages, the victims are chosen at once, and it starts
 // when they are evicted: loads wait in line. "Drop" frees host memory.
 //
-//	event        state                     guard                 next          effects
-//	register     unregistered              larger than the pool  same          refuse: too large
-//	             unregistered                                    absent        —
-//	             registered                being deleted         same          refuse: deleting
-//	             registered                                      same          refuse: duplicate
-//	recover      absent                    its pages are free    idle          —
-//	pin          unregistered                                    same          refuse: unknown
-//	             registered                being deleted         same          refuse: deleting
-//	             evicting                                        same          refuse: no room
-//	             absent                    no room               same          refuse: no room
-//	             absent                                          pending       hold it; evict others
-//	             idle                                            active        hold it
-//	             pending, loading, active                        same          hold it
-//	prefetch     absent                    no room               same          ignore
-//	             absent                                          pending       evict others
-//	pages-free   pending                                         loading       load
-//	loaded       loading                   with requests         active        ready
-//	             loading                   being deleted         evicting      evict
-//	             loading                                         idle          —
-//	load-failed  loading                   being deleted         unregistered  free its pages; drop; lost
-//	             loading                                         absent        free its pages; drop; lost
-//	unpin        pending, loading, active  others pin it         same          —
-//	             active                    being deleted         evicting      evict
-//	             active                                          idle          —
-//	             pending                   being deleted         unregistered  cancel the load; drop
-//	             pending                                         absent        cancel the load
-//	             loading                                         same          —
-//	chosen       idle                                            evicting      evict
-//	evicted      evicting                  being deleted         unregistered  free its pages; drop
-//	             evicting                                        absent        free its pages
-//	delete       registered                being deleted         same          ignore
-//	             absent                                          unregistered  drop
-//	             pending, loading, active  with requests         same          refuse new requests
-//	             pending                                         unregistered  cancel the load; drop
-//	             idle                                            evicting      refuse new requests; evict
-//	             registered                                      same          refuse new requests
+//	event           state                     guard                 next          effects
+//	register        unregistered              larger than the pool  same          refuse: too large
+//	                unregistered                                    absent        —
+//	                registered                being deleted         same          refuse: deleting
+//	                registered                                      same          refuse: duplicate
+//	                inspecting                                      same          refuse: duplicate
+//	inspect         unregistered                                    inspecting    inspect its folder
+//	                inspecting                                      same          —
+//	                registered                                      same          —
+//	inspected       inspecting                larger than the pool  unregistered  lost: too large
+//	                inspecting                without requests      absent        —
+//	                inspecting                no room               absent        lost: no room
+//	                inspecting                                      pending       evict others
+//	inspect-failed  inspecting                                      unregistered  lost
+//	recover         absent                    its pages are free    idle          —
+//	pin             unregistered                                    same          refuse: unknown
+//	                registered                being deleted         same          refuse: deleting
+//	                evicting                                        same          refuse: no room
+//	                absent                    no room               same          refuse: no room
+//	                absent                                          pending       hold it; evict others
+//	                idle                                            active        hold it
+//	                pending, loading, active                        same          hold it
+//	                inspecting                                      same          hold it
+//	prefetch        absent                    no room               same          ignore
+//	                absent                                          pending       evict others
+//	pages-free      pending                                         loading       load
+//	loaded          loading                   with requests         active        ready
+//	                loading                   being deleted         evicting      evict
+//	                loading                                         idle          —
+//	load-failed     loading                   being deleted         unregistered  free its pages; drop; lost
+//	                loading                                         absent        free its pages; drop; lost
+//	unpin           pending, loading, active  others pin it         same          —
+//	                active                    being deleted         evicting      evict
+//	                active                                          idle          —
+//	                pending                   being deleted         unregistered  cancel the load; drop
+//	                pending                                         absent        cancel the load
+//	                loading                                         same          —
+//	                inspecting                                      same          —
+//	chosen          idle                                            evicting      evict
+//	evicted         evicting                  being deleted         unregistered  free its pages; drop
+//	                evicting                                        absent        free its pages
+//	delete          registered                being deleted         same          ignore
+//	                absent                                          unregistered  drop
+//	                pending, loading, active  with requests         same          refuse new requests
+//	                pending                                         unregistered  cancel the load; drop
+//	                idle                                            evicting      refuse new requests; evict
+//	                registered                                      same          refuse new requests
 //
 // A load fits if the free pages, those being evicted, and those of idle adapters suffice, less those
 // that others in line wait for. The least popular adapters are evicted first. For a prefetch no

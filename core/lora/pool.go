@@ -60,7 +60,7 @@ type Pool struct {
 // adapter is a registered adapter.
 type adapter struct {
 	id      string
-	layout  *Layout
+	layout  *Layout // nil in Inspecting
 	state   State
 	pages   []uint32        // in Loading, Idle, Active and Evicting
 	inHost  bool            // host memory has it, or is about to
@@ -94,14 +94,22 @@ func NewPool(cfg Config) *Pool {
 
 // Register adds an adapter, which is on disk.
 func (p *Pool) Register(id string, layout *Layout) *Refusal {
-	a, ok := p.adapters[id]
-	if !ok {
-		a = &adapter{
-			id: id, layout: layout, state: Unregistered, users: make(map[string]bool),
-			popularity: popularity{log: math.Inf(-1)},
-		}
-	}
-	return p.handle(&event{kind: onRegister, a: a})
+	return p.handle(&event{kind: onRegister, a: p.find(id), layout: layout})
+}
+
+// Inspect makes an adapter known: if it is not, an Inspect action follows, and requests may pin it
+// meanwhile.
+func (p *Pool) Inspect(id string) { p.handle(&event{kind: onInspect, a: p.find(id)}) }
+
+// Inspected registers an adapter that was inspected, or returns the reason why it cannot be. The
+// requests that pinned it wait for pages, or are lost.
+func (p *Pool) Inspected(id string, layout *Layout) *Refusal {
+	return p.handle(&event{kind: onInspected, a: p.find(id), layout: layout})
+}
+
+// InspectFailed ends an inspection and the requests that wait for it. It returns their refusal.
+func (p *Pool) InspectFailed(id string, err error) *Refusal {
+	return p.handle(&event{kind: onInspectFailed, a: p.find(id), err: err})
 }
 
 // Recover marks a registered adapter as resident on the device, in pages that an earlier
@@ -114,7 +122,7 @@ func (p *Pool) Recover(id string, pages []uint32) bool {
 // nothing if there is no room for it.
 func (p *Pool) RecoverHost(id string) bool {
 	a, ok := p.adapters[id]
-	if !ok || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
+	if !ok || a.state == Inspecting || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
 		return false
 	}
 	a.inHost = true
@@ -192,7 +200,9 @@ func (p *Pool) find(id string) *adapter {
 	if a, ok := p.adapters[id]; ok {
 		return a
 	}
-	return &adapter{id: id, state: Unregistered}
+	return &adapter{
+		id: id, state: Unregistered, users: make(map[string]bool), popularity: popularity{log: math.Inf(-1)},
+	}
 }
 
 // State returns the state of an adapter and the nearest tier that has it.

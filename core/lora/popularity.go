@@ -34,7 +34,7 @@ func (a *adapter) comparePopularity(b *adapter) int {
 
 // Requested counts a request for an adapter, in its popularity and in Stats.
 func (p *Pool) Requested(id string, now time.Time) {
-	if a, ok := p.adapters[id]; ok {
+	if a, ok := p.adapters[id]; ok && a.state != Inspecting {
 		a.add(now, p.cfg.HalfLife)
 		if a.resident() {
 			p.stats.Hits++

@@ -23,6 +23,7 @@ type faultWorld struct {
 	content  map[uint32]string // by page, the adapter copied to it
 	loads    []Load            // in flight
 	evicts   []string          // in flight
+	inspects []string          // in flight
 	requests map[string]State  // Loading: waiting; Active: got Ready
 	adapter  map[string]string // by request
 	names    int
@@ -82,7 +83,7 @@ func pick[T any](r draws, list *[]T) (T, bool) {
 
 // step performs a random event of normal operation.
 func (w *faultWorld) step() {
-	switch w.r.IntN(9) {
+	switch w.r.IntN(10) {
 	case 0, 1, 2:
 		w.names++
 		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
@@ -103,7 +104,15 @@ func (w *faultWorld) step() {
 		w.pool.Prefetch(2, w.now)
 	case 8:
 		w.now = w.now.Add(time.Duration(w.r.IntN(7)) * time.Second)
-		w.pool.Register(w.anyAdapter(), layoutOf(w.r.IntN(worldAdapters))) // succeeds only for deleted adapters
+		if id := w.anyAdapter(); w.r.IntN(2) == 0 { // succeeds only for deleted adapters
+			w.pool.Register(id, layoutOf(w.r.IntN(worldAdapters)))
+		} else {
+			w.pool.Inspect(id)
+		}
+	case 9:
+		if id, ok := pick(w.r, &w.inspects); ok {
+			w.inspected(id)
+		}
 	}
 }
 
@@ -158,6 +167,10 @@ func (w *faultWorld) stray(id string) {
 		w.pool.Loaded(id, nil)
 		w.pool.Loaded(id, errors.New("late"))
 	}
+	if !slices.Contains(w.inspects, id) {
+		w.pool.Inspected(id, layoutOf(0))
+		w.pool.InspectFailed(id, errors.New("late"))
+	}
 	if after := fmt.Sprint(w.states()); after != before || w.pool.Ignored() == ignored {
 		w.t.Fatalf("ignored: %s became %s; %d ignored", before, after, w.pool.Ignored()-ignored)
 	}
@@ -182,7 +195,7 @@ func (w *faultWorld) crash() {
 	}
 	clear(w.requests)
 	clear(w.adapter)
-	w.loads, w.evicts = nil, nil
+	w.loads, w.evicts, w.inspects = nil, nil, nil
 	w.newPool()
 	for id, pages := range tables {
 		if !w.pool.Recover(id, pages) {
@@ -220,6 +233,27 @@ func (w *faultWorld) loaded(l Load, err error) {
 	w.pool.Loaded(l.Adapter, err)
 }
 
+// inspected ends an inspection. One adapter in eight is too large, and one damaged.
+func (w *faultWorld) inspected(id string) {
+	large := &Layout{}
+	large.Add(Matrix{}, (worldPages+1)*hbm.PageBytes)
+	var refusal *Refusal
+	switch w.r.IntN(8) {
+	case 0:
+		refusal = w.pool.Inspected(id, large)
+	case 1:
+		refusal = w.pool.InspectFailed(id, errors.New("damaged"))
+	default:
+		if why := w.pool.Inspected(id, layoutOf(w.r.IntN(worldAdapters))); why != nil {
+			w.t.Fatalf("refused: %s, %+v", id, why)
+		}
+		return
+	}
+	if refusal == nil || w.pool.Registered(id) {
+		w.t.Fatalf("refused: %s is registered, %+v", id, refusal)
+	}
+}
+
 // evicted completes an eviction: the pages may hold anything from now on.
 func (w *faultWorld) evicted(id string) {
 	for _, page := range w.pool.adapters[id].pages {
@@ -237,6 +271,8 @@ func (w *faultWorld) carryOut() {
 				w.content[page] = "half " + action.Adapter
 			}
 			w.loads = append(w.loads, action)
+		case Inspect:
+			w.inspects = append(w.inspects, action.Adapter)
 		case Evict:
 			w.evicts = append(w.evicts, action.Adapter)
 		case Ready:
@@ -246,6 +282,9 @@ func (w *faultWorld) carryOut() {
 				w.t.Fatalf("answered: %s twice", action.Request)
 			}
 		case Lost:
+			if action.Refusal.Detail == "" || w.requests[action.Request] != Loading {
+				w.t.Fatalf("answered: %s was lost in state %v, %+v", action.Request, w.requests[action.Request], action)
+			}
 			delete(w.requests, action.Request)
 			delete(w.adapter, action.Request)
 		}
@@ -315,11 +354,13 @@ func (w *faultWorld) checkHost() {
 
 // finish completes all actions in flight and ends all requests.
 func (w *faultWorld) finish() {
-	for len(w.loads)+len(w.evicts) > 0 {
+	for len(w.loads)+len(w.evicts)+len(w.inspects) > 0 {
 		if id, ok := pick(w.r, &w.evicts); ok {
 			w.evicted(id)
 		} else if l, ok := pick(w.r, &w.loads); ok {
 			w.loaded(l, nil)
+		} else if id, ok := pick(w.r, &w.inspects); ok {
+			w.inspected(id)
 		}
 		w.carryOut()
 		w.check()

@@ -17,6 +17,7 @@ import (
 //
 //	pool PAGES [host=PAGES]        a new pool
 //	register A [PAGES], delete A
+//	inspect A, inspected A [PAGES], inspect-failed A
 //	recover A PAGE..., recover-host A
 //	pin REQUEST A, unpin REQUEST
 //	request A, prefetch N          t=1s sets the clock
@@ -84,6 +85,16 @@ func (p *player) step(words []string) (out []string) {
 		if refusal := pool.Register(id, pageLayout(p.number(words, 2))); refusal != nil {
 			return answer(0, refusal)
 		}
+	case "inspect":
+		pool.Inspect(id)
+	case "inspected":
+		if refusal := pool.Inspected(id, pageLayout(p.number(words, 2))); refusal != nil {
+			return answer(0, refusal)
+		}
+	case "inspect-failed":
+		if refusal := pool.InspectFailed(id, errors.New("damaged")); refusal != nil {
+			return answer(0, refusal)
+		}
 	case "delete":
 		return []string{fmt.Sprint(pool.Delete(id))}
 	case "recover":
@@ -130,6 +141,8 @@ func (p *player) number(words []string, i int) int {
 
 func text(a Action) string {
 	switch a := a.(type) {
+	case Inspect:
+		return "inspect " + a.Adapter
 	case Load:
 		kept := ""
 		if a.Keep {

@@ -34,6 +34,7 @@ var (
 	idle       = []State{Idle}
 	active     = []State{Active}
 	evicting   = []State{Evicting}
+	inspecting = []State{Inspecting}
 	unknown    = []State{Unregistered}
 )
 
@@ -44,15 +45,27 @@ var (
 	pagesUsable  = guard{"its pages are free", (*Pool).canRecover}
 	lacksRoom    = guard{"no room", (*Pool).lacksRoom}
 	withRequests = guard{"with requests", (*Pool).hasRequests}
+	unrequested  = guard{"without requests", (*Pool).hasNoRequests}
 	otherRequest = guard{"others pin it", (*Pool).hasRequests}
 )
 
 // table is the transition table of doc.go. The first row that fits applies.
 var table = []row{
 	{unknown, onRegister, tooLarge, same, (*Pool).refuseTooLarge, "refuse: too large"},
-	{unknown, onRegister, always, Absent, (*Pool).nothing, "—"},
+	{unknown, onRegister, always, Absent, (*Pool).setLayout, "—"},
 	{registered, onRegister, deleted, same, (*Pool).refuseRegisterDeleted, "refuse: deleting"},
 	{registered, onRegister, always, same, (*Pool).refuseDuplicate, "refuse: duplicate"},
+
+	{inspecting, onRegister, always, same, (*Pool).refuseDuplicate, "refuse: duplicate"},
+
+	{unknown, onInspect, always, Inspecting, (*Pool).startInspect, "inspect its folder"},
+	{inspecting, onInspect, always, same, (*Pool).nothing, "—"},
+	{registered, onInspect, always, same, (*Pool).nothing, "—"},
+	{inspecting, onInspected, tooLarge, Unregistered, (*Pool).loseTooLarge, "lost: too large"},
+	{inspecting, onInspected, unrequested, Absent, (*Pool).setLayout, "—"},
+	{inspecting, onInspected, lacksRoom, Absent, (*Pool).loseNoRoom, "lost: no room"},
+	{inspecting, onInspected, always, Pending, (*Pool).waitInspected, "evict others"},
+	{inspecting, onInspectFailed, always, Unregistered, (*Pool).failInspect, "lost"},
 
 	{absent, onRecover, pagesUsable, Idle, (*Pool).recoverPages, "—"},
 
@@ -63,6 +76,7 @@ var table = []row{
 	{absent, onPin, always, Pending, (*Pool).pinAndWait, "hold it; evict others"},
 	{idle, onPin, always, Active, (*Pool).hold, "hold it"},
 	{inUse, onPin, always, same, (*Pool).hold, "hold it"},
+	{inspecting, onPin, always, same, (*Pool).hold, "hold it"},
 
 	{absent, onPrefetch, lacksRoom, same, nil, "ignore"},
 	{absent, onPrefetch, always, Pending, (*Pool).wait, "evict others"},
@@ -80,6 +94,7 @@ var table = []row{
 	{pending, onUnpin, deleted, Unregistered, (*Pool).cancelAndDrop, "cancel the load; drop"},
 	{pending, onUnpin, always, Absent, (*Pool).cancelLoad, "cancel the load"},
 	{loading, onUnpin, always, same, (*Pool).nothing, "—"},
+	{inspecting, onUnpin, always, same, (*Pool).nothing, "—"},
 
 	{idle, onChosen, always, Evicting, (*Pool).startEvict, "evict"},
 	{evicting, onEvicted, deleted, Unregistered, (*Pool).finishEvictAndDrop, "free its pages; drop"},
@@ -98,6 +113,7 @@ type event struct {
 	kind    eventKind
 	a       *adapter
 	request string
+	layout  *Layout // of an adapter that is registered
 	pages   []uint32
 	now     time.Time
 	err     error

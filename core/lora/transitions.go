@@ -5,11 +5,21 @@ import (
 	"slices"
 )
 
-func (p *Pool) tooLarge(e *event) bool { return e.a.layout.Pages() > p.pages.Total() }
+// pageCount returns the number of pages that the adapter of an event needs.
+func (e *event) pageCount() int {
+	if e.layout != nil {
+		return e.layout.Pages()
+	}
+	return e.a.layout.Pages()
+}
+
+func (p *Pool) tooLarge(e *event) bool { return e.pageCount() > p.pages.Total() }
 
 func (p *Pool) beingDeleted(e *event) bool { return e.a.deleted }
 
 func (p *Pool) hasRequests(e *event) bool { return len(e.a.users) > 0 }
+
+func (p *Pool) hasNoRequests(e *event) bool { return len(e.a.users) == 0 }
 
 func (p *Pool) canRecover(e *event) bool {
 	return len(e.pages) == e.a.layout.Pages() && p.pages.Reservable(e.pages)
@@ -18,7 +28,7 @@ func (p *Pool) canRecover(e *event) bool {
 // lacksRoom reports whether there are too few pages for an adapter, even if all others that may be
 // evicted for it are. Otherwise it sets those to evict.
 func (p *Pool) lacksRoom(e *event) bool {
-	need := e.a.layout.Pages() - (p.pages.Available() + p.evictingPages - p.pendingPages)
+	need := e.pageCount() - (p.pages.Available() + p.evictingPages - p.pendingPages)
 	if need <= 0 {
 		return false
 	}
@@ -28,7 +38,7 @@ func (p *Pool) lacksRoom(e *event) bool {
 
 func (p *Pool) refuseTooLarge(e *event) {
 	e.refusal = refuse(TooLarge, "adapter %s needs %d pages of 2 MiB and the pool has %d; give it more memory", e.a.id,
-		e.a.layout.Pages(), p.pages.Total())
+		e.pageCount(), p.pages.Total())
 }
 
 func (p *Pool) refuseRegisterDeleted(e *event) {
@@ -53,7 +63,43 @@ func (p *Pool) refuseEvicting(e *event) {
 
 func (p *Pool) refuseNoRoom(e *event) {
 	e.refusal = refuse(NoRoom, "adapter %s needs %d pages, and all others are in use; try again", e.a.id,
-		e.a.layout.Pages())
+		e.pageCount())
+}
+
+func (p *Pool) startInspect(e *event) { p.emit(Inspect{e.a.id}) }
+
+func (p *Pool) setLayout(e *event) { e.a.layout = e.layout }
+
+// waitInspected lines an inspected adapter up for pages. Its requests wait on.
+func (p *Pool) waitInspected(e *event) {
+	p.setLayout(e)
+	p.wait(e)
+}
+
+func (p *Pool) loseTooLarge(e *event) {
+	p.refuseTooLarge(e)
+	p.lose(e.a, e.refusal)
+}
+
+func (p *Pool) loseNoRoom(e *event) {
+	p.setLayout(e)
+	p.refuseNoRoom(e)
+	p.lose(e.a, e.refusal)
+	e.refusal = nil // the adapter itself is accepted
+}
+
+func (p *Pool) failInspect(e *event) {
+	e.refusal = refuse(Failed, "adapter %s: %v", e.a.id, e.err)
+	p.lose(e.a, e.refusal)
+}
+
+// lose ends the requests of an adapter.
+func (p *Pool) lose(a *adapter, why *Refusal) {
+	for _, request := range slices.Sorted(maps.Keys(a.users)) {
+		delete(p.requests, request)
+		p.emit(Lost{request, a.id, why})
+	}
+	clear(a.users)
 }
 
 func (p *Pool) recoverPages(e *event) {
@@ -117,11 +163,7 @@ func (p *Pool) failLoad(e *event) {
 	p.stats.Failures++
 	p.freePages(e.a)
 	p.dropHost(e.a)
-	for _, request := range slices.Sorted(maps.Keys(e.a.users)) {
-		delete(p.requests, request)
-		p.emit(Lost{request, e.a.id, refuse(Failed, "load adapter %s: %v", e.a.id, e.err)})
-	}
-	clear(e.a.users)
+	p.lose(e.a, refuse(Failed, "load adapter %s: %v", e.a.id, e.err))
 }
 
 func (p *Pool) startEvict(e *event) {
