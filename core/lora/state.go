@@ -54,8 +54,8 @@ const (
 )
 
 func (e eventKind) String() string {
-	return [...]string{"register", "inspect", "inspected", "inspect-failed", "recover", "pin", "unpin", "prefetch", "pages-free", "loaded", "load-failed",
-		"chosen", "evicted", "delete"}[e]
+	return [...]string{"register", "inspect", "inspected", "inspect-failed", "recover", "pin", "unpin", "prefetch",
+		"pages-free", "loaded", "load-failed", "chosen", "evicted", "delete"}[e]
 }
 
 // Tier is where an adapter is read from: the nearest tier that has it.
