@@ -68,7 +68,29 @@
 // that others in line wait for. The least popular adapters are evicted first. For a prefetch no
 // adapter is evicted that was requested within the window, or is more popular.
 //
-// # Invariants
+// # Pins of a PinClient
+//
+// A request that asks again after a refusal, or for another adapter after its end, has a new pin. An
+// event without a row changes nothing. Commands are queued until Drain; unpins also until no step
+// runs. "Hold" returns the pin as one that is in effect from the start.
+//
+//	event         state                guard     next       effects
+//	asked         unpinned                       requested  queue pin
+//	answered      requested … no-room  granted   granted    —
+//	              requested … no-room  no room   no-room    —
+//	              requested … no-room            refused    —
+//	ended         requested            not sent  unpinned   take the pin back
+//	              requested                      cancelled  queue unpin
+//	              granted                        released   queue unpin
+//	              refused, no-room               unpinned   —
+//	unpin-sent    cancelled, released            unpinned   —
+//	room          no-room                        unpinned   —
+//	pool-restart  requested                      same       queue pin
+//	              granted                        same       hold
+//	              released                       same       hold; queue unpin
+//	              cancelled                      unpinned   —
+//
+// # Invariants of a Pool
 //
 // Checked by name in TestInvariants:
 //
@@ -84,4 +106,16 @@
 //   - host: the adapters in host memory fit it
 //   - ignored: an ignored event changes nothing
 //   - nothing left: with no request and no action in flight, no adapter is in use
+//
+// # Invariants of a PinClient
+//
+// Checked by name in TestPinInvariants:
+//
+//   - once: a pin is sent at most once to each incarnation of the pool, and unpinned only after that
+//   - granted: a request has its adapter if and only if the pool granted its pin
+//   - read: a pin is not ended at the pool while a step reads its adapter
+//   - held: after a restart of the pool, the pins whose adapters a step may read hold from the start,
+//     and only those that were granted before
+//   - users: the users of an adapter are the requests that hold a pin of it, or wait for one
+//   - nothing left: once all commands are sent, the pool has the pins of the requests and no others
 package lora
