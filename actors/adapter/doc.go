@@ -7,8 +7,8 @@
 // AdapterRequested, ForgetAdapter, SlotLoaded. Sends: AdaptersReady, PinAdapterResult,
 // AdaptersChanged, to the replica.
 //
-// It owns a lora.Pool, which decides which adapter gets which pages, which one is evicted, and what
-// is prefetched. A slot performs a load, and the end of a slot is an eviction. Jobs inspect the
+// Its machine is a lora.Pool, which decides which adapter gets which pages, which one is evicted, and
+// what is prefetched. A slot performs a load, and the end of a slot is an eviction. Jobs inspect the
 // folders.
 //
 // A crash loses the pins and the loads in flight, and ends the slots. The content of the pages and

@@ -16,11 +16,11 @@ func (p *pool) notify(ctx actor.Context, key string) {
 	if k == nil || k.file.Layout == nil {
 		return
 	}
-	if !p.core.Registered(key) {
+	if !p.machine.Registered(key) {
 		delete(p.known, key)
 	}
 	var now lora.Location
-	if now.State, now.Tier = p.core.State(key); now == k.reported {
+	if now.State, now.Tier = p.machine.State(key); now == k.reported {
 		return
 	}
 	k.reported = now
@@ -31,11 +31,11 @@ func (p *pool) notify(ctx actor.Context, key string) {
 
 // sendChanges sends changed adapters and the counters to the replica.
 func (p *pool) sendChanges(ctx actor.Context, held ...*messages.AdapterHeld) {
-	did := p.core.Stats()
+	did := p.machine.Stats()
 	p.reported = did
 	ctx.Request(ctx.Parent(), &messages.AdaptersChanged{Incarnation: p.incarnation, Adapters: held,
 		Counts: &messages.AdapterCounts{
-			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.core.FreePages()), Hits: did.Hits,
+			Pages: uint32(len(p.store.Pages())), PagesFree: uint32(p.machine.FreePages()), Hits: did.Hits,
 			Loads:      did.Loads,
 			Reads:      did.Reads,
 			Prefetches: did.Prefetches, Evictions: did.Evictions, Failures: did.Failures,

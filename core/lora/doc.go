@@ -5,17 +5,117 @@
 // MiB for it, in any order, and a Table locates each matrix in them. A Pool decides which adapters
 // are on the device, in host memory or only on disk. It answers requests at once and returns
 // Actions for its caller to carry out. An Admission admits waiting requests to a batch, those with
-// a resident adapter first, as the Policy says. No request starves.
+// a resident adapter first, as the Policy says. No request starves. A PinClient is the view of a
+// replica, whose pool is another actor.
 //
 // The package never reads a clock: the caller passes the time.
 //
-// Invariants, checked by the property tests:
+// # Adapters of a Pool
+//
+// The first row that fits an event applies. An event without a row changes nothing and is counted
+// by Ignored. Of a load that has to wait for pages, the victims are chosen at once, and it starts
+// when they are evicted: loads wait in line. "Drop" frees host memory.
+//
+//	event           state                     guard                 next          effects
+//	register        unregistered              larger than the pool  same          refuse: too large
+//	                unregistered                                    absent        —
+//	                registered                being deleted         same          refuse: deleting
+//	                registered                                      same          refuse: duplicate
+//	                inspecting                                      same          refuse: duplicate
+//	inspect         unregistered                                    inspecting    inspect its folder
+//	                inspecting                                      same          —
+//	                registered                                      same          —
+//	inspected       inspecting                larger than the pool  unregistered  lost: too large
+//	                inspecting                without requests      absent        —
+//	                inspecting                no room               absent        lost: no room
+//	                inspecting                                      pending       evict others
+//	inspect-failed  inspecting                                      unregistered  lost
+//	recover         absent                    its pages are free    idle          —
+//	pin             unregistered                                    same          refuse: unknown
+//	                registered                being deleted         same          refuse: deleting
+//	                evicting                                        same          refuse: no room
+//	                absent                    no room               same          refuse: no room
+//	                absent                                          pending       hold it; evict others
+//	                idle                                            active        hold it
+//	                pending, loading, active                        same          hold it
+//	                inspecting                                      same          hold it
+//	prefetch        absent                    no room               same          ignore
+//	                absent                                          pending       evict others
+//	pages-free      pending                                         loading       load
+//	loaded          loading                   with requests         active        ready
+//	                loading                   being deleted         evicting      evict
+//	                loading                                         idle          —
+//	load-failed     loading                   being deleted         unregistered  free its pages; drop; lost
+//	                loading                                         absent        free its pages; drop; lost
+//	unpin           pending, loading, active  others pin it         same          —
+//	                active                    being deleted         evicting      evict
+//	                active                                          idle          —
+//	                pending                   being deleted         unregistered  cancel the load; drop
+//	                pending                                         absent        cancel the load
+//	                loading                                         same          —
+//	                inspecting                                      same          —
+//	chosen          idle                                            evicting      evict
+//	evicted         evicting                  being deleted         unregistered  free its pages; drop
+//	                evicting                                        absent        free its pages
+//	delete          registered                being deleted         same          ignore
+//	                absent                                          unregistered  drop
+//	                pending, loading, active  with requests         same          refuse new requests
+//	                pending                                         unregistered  cancel the load; drop
+//	                idle                                            evicting      refuse new requests; evict
+//	                registered                                      same          refuse new requests
+//
+// A load fits if the free pages, those being evicted, and those of idle adapters suffice, less those
+// that others in line wait for. The least popular adapters are evicted first. For a prefetch no
+// adapter is evicted that was requested within the window, or is more popular.
+//
+// # Pins of a PinClient
+//
+// A request that asks again after a refusal, or for another adapter after its end, has a new pin. An
+// event without a row changes nothing. Commands are queued until Drain; unpins also until no step
+// runs. "Hold" returns the pin as one that is in effect from the start.
+//
+//	event         state                guard     next       effects
+//	asked         unpinned                       requested  queue pin
+//	answered      requested … no-room  granted   granted    —
+//	              requested … no-room  no room   no-room    —
+//	              requested … no-room            refused    —
+//	ended         requested            not sent  unpinned   take the pin back
+//	              requested                      cancelled  queue unpin
+//	              granted                        released   queue unpin
+//	              refused, no-room               unpinned   —
+//	unpin-sent    cancelled, released            unpinned   —
+//	room          no-room                        unpinned   —
+//	pool-restart  requested                      same       queue pin
+//	              granted                        same       hold
+//	              released                       same       hold; queue unpin
+//	              cancelled                      unpinned   —
+//
+// # Invariants of a Pool
+//
+// Checked by name in TestInvariants:
 //
 //   - exclusive: a page belongs to one adapter or is free
-//   - conservation: the free pages and those of adapters are all pages
+//   - conservation: the free pages and those of adapters are all pages, and those that are free or
+//     being evicted suffice for all loads in line
 //   - in place: a request that is Ready has its adapter on the device, with all pages, until it
 //     unpins
 //   - kept: an adapter with a request is neither evicted nor forgotten
 //   - answered: a request that waits gets Ready or Lost, exactly once
+//   - in line: the first load in line lacks pages
+//   - refused: a refused request holds nothing, and has a reason
+//   - host: the adapters in host memory fit it
+//   - ignored: an ignored event changes nothing
 //   - nothing left: with no request and no action in flight, no adapter is in use
+//
+// # Invariants of a PinClient
+//
+// Checked by name in TestPinInvariants:
+//
+//   - once: a pin is sent at most once to each incarnation of the pool, and unpinned only after that
+//   - granted: a request has its adapter if and only if the pool granted its pin
+//   - read: a pin is not ended at the pool while a step reads its adapter
+//   - held: after a restart of the pool, the pins whose adapters a step may read hold from the start,
+//     and only those that were granted before
+//   - users: the users of an adapter are the requests that hold a pin of it, or wait for one
+//   - nothing left: once all commands are sent, the pool has the pins of the requests and no others
 package lora

@@ -16,11 +16,12 @@ func (p *Pool) evictBefore(a, b *adapter) int {
 	return a.comparePopularity(b)
 }
 
-// victims returns eligible idle adapters with at least the given pages in total, or nil.
-func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
+// victims returns idle adapters with at least the given pages in total, or nil. They are those that
+// may be evicted for the adapter of an event.
+func (p *Pool) victims(pages int, e *event) []*adapter {
 	var idle []*adapter
 	for _, a := range p.adapters {
-		if a.state == Idle && eligible(a) {
+		if a.state == Idle && (e.kind != onPrefetch || p.mayPrefetchEvict(a, e)) {
 			idle = append(idle, a)
 		}
 	}
@@ -31,23 +32,4 @@ func (p *Pool) victims(pages int, eligible func(*adapter) bool) []*adapter {
 		}
 	}
 	return nil
-}
-
-func (p *Pool) evict(a *adapter) {
-	a.state = Evicting
-	p.evictingPages += len(a.pages)
-	p.stats.Evictions++
-	p.emit(Evict{a.id})
-}
-
-// Evicted reports that nothing reads an adapter's pages any longer.
-func (p *Pool) Evicted(id string) {
-	a, ok := p.adapters[id]
-	if !ok || a.state != Evicting {
-		return
-	}
-	p.evictingPages -= len(a.pages)
-	p.freePages(a)
-	p.finishDelete(a)
-	p.startPending()
 }

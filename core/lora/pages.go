@@ -24,24 +24,36 @@ func (p *Pages) Allocate(n int) ([]uint32, bool) {
 	return pages, true
 }
 
+// Reservable reports whether pages are all free, and none is listed twice.
+func (p *Pages) Reservable(pages []uint32) bool {
+	_, ok := p.without(pages)
+	return ok
+}
+
 // Reserve allocates specific pages, which an earlier incarnation had allocated. It reports false
 // and allocates none if one of them is not free.
 func (p *Pages) Reserve(pages []uint32) bool {
-	wanted := make(map[uint32]bool, len(pages))
+	rest, ok := p.without(pages)
+	if ok {
+		p.free = rest
+	}
+	return ok
+}
+
+// without returns the free pages without some of them. It returns false if one of those is not free
+// or listed twice.
+func (p *Pages) without(pages []uint32) ([]uint32, bool) {
+	taken := make(map[uint32]bool, len(pages))
 	for _, page := range pages {
-		wanted[page] = true
+		taken[page] = true
 	}
 	rest := make([]uint32, 0, len(p.free))
 	for _, page := range p.free {
-		if !wanted[page] {
+		if !taken[page] {
 			rest = append(rest, page)
 		}
 	}
-	if len(wanted) != len(pages) || len(rest)+len(pages) != len(p.free) {
-		return false
-	}
-	p.free = rest
-	return true
+	return rest, len(taken) == len(pages) && len(rest)+len(pages) == len(p.free)
 }
 
 // Free releases pages.

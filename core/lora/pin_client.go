@@ -20,24 +20,14 @@ type PinClient struct {
 
 // pin is one request's hold on an adapter.
 type pin struct {
-	name, adapter string
-	state         pinState
-	refusal       *Refusal // set in state refused
-	wasGranted    bool     // it was granted at least once
+	name, request, adapter string
+	state                  pinState
+	refusal                *Refusal // in refused and noRoom
 }
 
-type pinState int
-
-const (
-	requested pinState = iota + 1
-	granted
-	refused
-	released
-)
-
 // PinCommand is a command for the pool: to pin an adapter or to unpin it.
-type PinCommand struct { // of the pin; a request that pins again uses a new name
-	Name    string // of the pin: a request that asks again is another one
+type PinCommand struct {
+	Name    string // of the pin; a request that pins again uses a new name
 	Adapter string
 	Unpin   bool
 }
@@ -60,22 +50,22 @@ func NewPinClient(incarnation string) *PinClient {
 // Pin implements Residency. A NoRoom refusal stands until something is released.
 func (d *PinClient) Pin(request, adapter string) (State, *Refusal) {
 	p, ok := d.pins[request]
+	if !ok {
+		d.seq++
+		p = &pin{
+			name: fmt.Sprintf("%s#%s.%d", request, d.incarnation, d.seq), request: request, adapter: adapter,
+		}
+		d.apply(pinEvent{kind: pinAsked, pin: p})
+	}
 	switch {
-	case ok && p.adapter != adapter:
+	case p.adapter != adapter:
 		return Absent, refuse(Duplicate, "request %s holds adapter %s already", request, p.adapter)
-	case ok && p.state == granted:
+	case p.state == granted:
 		return Active, nil
-	case ok && p.state == refused:
-		return Absent, p.refusal
-	case ok:
+	case p.state == requested:
 		return Loading, nil
 	}
-	d.seq++
-	p = &pin{name: fmt.Sprintf("%s#%s.%d", request, d.incarnation, d.seq), adapter: adapter, state: requested}
-	d.pins[request], d.byName[p.name] = p, p
-	d.users[adapter]++
-	d.commands = append(d.commands, PinCommand{Name: p.name, Adapter: adapter})
-	return Loading, nil
+	return Absent, p.refusal
 }
 
 // Unpin implements Residency.
@@ -84,27 +74,9 @@ func (d *PinClient) Unpin(request string) {
 	if !ok {
 		return
 	}
-	delete(d.pins, request)
-	d.dropUser(p)
-	if p.state == refused {
-		delete(d.byName, p.name)
-		return
-	}
-	p.state = released
-	// never sent to the pool
-	if i := slices.IndexFunc(d.commands, func(a PinCommand) bool { return a.Name == p.name }); i >= 0 {
-		d.commands = slices.Delete(d.commands, i, i+1)
-		delete(d.byName, p.name)
-	} else {
-		d.commands = append(d.commands, PinCommand{Name: p.name, Adapter: p.adapter, Unpin: true})
-	}
-	d.forgetRefused()
-}
-
-// dropUser decrements the number of pins of the adapter.
-func (d *PinClient) dropUser(p *pin) {
-	if d.users[p.adapter]--; d.users[p.adapter] == 0 {
-		delete(d.users, p.adapter)
+	held := p.refusal == nil
+	if d.apply(pinEvent{kind: pinEnded, pin: p}); held {
+		d.roomFreed()
 	}
 }
 
@@ -114,47 +86,36 @@ func (d *PinClient) State(adapter string) (State, Tier) {
 	return w.State, w.Tier
 }
 
-// forgetRefused forgets pins refused with NoRoom, so that their requests pin again.
-func (d *PinClient) forgetRefused() {
-	maps.DeleteFunc(d.pins, func(_ string, p *pin) bool {
-		again := p.state == refused && p.refusal.Reason == NoRoom
-		if again {
-			delete(d.byName, p.name)
-			d.dropUser(p)
-		}
-		return again
-	})
+// roomFreed lets requests that were refused with NoRoom pin again.
+func (d *PinClient) roomFreed() {
+	for _, request := range slices.Sorted(maps.Keys(d.pins)) {
+		d.apply(pinEvent{kind: pinRoom, pin: d.pins[request]})
+	}
 }
 
 // Drain returns and clears the queued commands, in order. While a step reads adapters, unpin
 // commands stay queued.
-func (d *PinClient) Drain(stepping bool) []PinCommand {
+func (d *PinClient) Drain(stepping bool) (sent []PinCommand) {
 	all := d.commands
 	d.commands = nil
-	return slices.DeleteFunc(all, func(a PinCommand) bool {
-		if a.Unpin && stepping {
-			d.commands = append(d.commands, a)
-			return true
+	for _, c := range all {
+		if c.Unpin && stepping {
+			d.commands = append(d.commands, c)
+			continue
 		}
-		if a.Unpin {
-			delete(d.byName, a.Name)
+		if sent = append(sent, c); c.Unpin {
+			d.apply(pinEvent{kind: pinUnpinSent, pin: d.byName[c.Name]})
 		}
-		return false
-	})
+	}
+	return sent
 }
 
 // OnPinResult records the pool's answer to a pin; a nil refusal grants it. A refusal also ends a
 // granted pin, which is not requested again.
 func (d *PinClient) OnPinResult(name string, refusal *Refusal) {
-	p, ok := d.byName[name]
-	if !ok || p.state == released {
-		return
+	if p, ok := d.byName[name]; ok {
+		d.apply(pinEvent{kind: pinAnswered, pin: p, refusal: refusal})
 	}
-	if refusal != nil {
-		p.state, p.refusal = refused, refusal
-		return
-	}
-	p.state, p.wasGranted = granted, true
 }
 
 // OnState records the location of an adapter.
@@ -165,7 +126,7 @@ func (d *PinClient) OnState(adapter string, w Location) {
 		d.locations[adapter] = w
 	}
 	if w.State == Idle || w.State == Absent {
-		d.forgetRefused()
+		d.roomFreed()
 	}
 }
 
@@ -175,19 +136,11 @@ func (d *PinClient) OnState(adapter string, w Location) {
 func (d *PinClient) OnPoolRestart() (hold []PinCommand) {
 	clear(d.locations)
 	d.commands = nil
-	d.forgetRefused()
+	d.roomFreed()
 	for _, name := range slices.Sorted(maps.Keys(d.byName)) {
 		p := d.byName[name]
-		switch a := (PinCommand{Name: name, Adapter: p.adapter}); {
-		case p.state == requested:
-			d.commands = append(d.commands, a)
-		case p.state == granted:
-			hold = append(hold, a)
-		case p.state == released && p.wasGranted: // a step may still read the adapter
-			hold = append(hold, a)
-			d.commands = append(d.commands, PinCommand{Name: name, Adapter: p.adapter, Unpin: true})
-		case p.state == released:
-			delete(d.byName, name)
+		if d.apply(pinEvent{kind: pinPoolRestart, pin: p}); p.state == granted || p.state == released {
+			hold = append(hold, PinCommand{Name: name, Adapter: p.adapter})
 		}
 	}
 	return hold

@@ -6,34 +6,6 @@ import (
 	"time"
 )
 
-// State is the state of an adapter on the device.
-type State int
-
-// States.
-const (
-	Absent   State = iota
-	Loading        // its pages are being copied, or it waits for pages that are being evicted
-	Idle           // on the device, not pinned by any request
-	Active         // on the device and pinned by requests
-	Evicting       // its pages are about to be freed
-)
-
-func (s State) String() string {
-	return [...]string{"absent", "loading", "idle", "active", "evicting"}[s]
-}
-
-// Tier is where an adapter is read from: the nearest tier that has it.
-type Tier int
-
-// Tiers.
-const (
-	Disk Tier = iota
-	DRAM
-	GPU
-)
-
-func (t Tier) String() string { return [...]string{"disk", "dram", "gpu"}[t] }
-
 // Reason is the reason for a refusal.
 type Reason int
 
@@ -82,17 +54,18 @@ type Pool struct {
 	hostBytes     int64               // host memory in use
 	actions       []Action
 	stats         Stats
+	ignored       uint64 // events that the table does not allow
 }
 
 // adapter is a registered adapter.
 type adapter struct {
 	id      string
-	layout  *Layout
+	layout  *Layout // nil in Inspecting
 	state   State
-	pages   []uint32        // while loading, resident or evicting
+	pages   []uint32        // in Loading, Idle, Active and Evicting
 	inHost  bool            // host memory has it, or is about to
 	users   map[string]bool // requests that pin it
-	deleted bool            // deleted; disappears after its last request
+	deleted bool            // it is unregistered after its last request
 	popularity
 }
 
@@ -121,37 +94,35 @@ func NewPool(cfg Config) *Pool {
 
 // Register adds an adapter, which is on disk.
 func (p *Pool) Register(id string, layout *Layout) *Refusal {
-	if a, ok := p.adapters[id]; ok {
-		if a.deleted {
-			return refuse(Deleting, "adapter %s is being deleted; retry when its last request has ended", id)
-		}
-		return refuse(Duplicate, "adapter %s is already registered; delete it first", id)
-	}
-	if n := layout.Pages(); n > p.pages.Total() {
-		return refuse(TooLarge, "adapter %s needs %d pages of 2 MiB and the pool has %d; give it more memory", id, n,
-			p.pages.Total())
-	}
-	never := popularity{log: math.Inf(-1)}
-	p.adapters[id] = &adapter{id: id, layout: layout, users: make(map[string]bool), popularity: never}
-	return nil
+	return p.handle(&event{kind: onRegister, a: p.find(id), layout: layout})
+}
+
+// Inspect makes an adapter known: if it is not, an Inspect action follows, and requests may pin it
+// meanwhile.
+func (p *Pool) Inspect(id string) { p.handle(&event{kind: onInspect, a: p.find(id)}) }
+
+// Inspected registers an adapter that was inspected, or returns the reason why it cannot be. The
+// requests that pinned it wait for pages, or are lost.
+func (p *Pool) Inspected(id string, layout *Layout) *Refusal {
+	return p.handle(&event{kind: onInspected, a: p.find(id), layout: layout})
+}
+
+// InspectFailed ends an inspection and the requests that wait for it. It returns their refusal.
+func (p *Pool) InspectFailed(id string, err error) *Refusal {
+	return p.handle(&event{kind: onInspectFailed, a: p.find(id), err: err})
 }
 
 // Recover marks a registered adapter as resident on the device, in pages that an earlier
 // incarnation filled. It reports false and does nothing if that is impossible.
 func (p *Pool) Recover(id string, pages []uint32) bool {
-	a, ok := p.adapters[id]
-	if !ok || a.state != Absent || len(pages) != a.layout.Pages() || !p.pages.Reserve(pages) {
-		return false
-	}
-	a.pages, a.state = pages, Idle
-	return true
+	return p.fire(&event{kind: onRecover, a: p.find(id), pages: pages})
 }
 
 // RecoverHost marks a registered adapter as resident in host memory. It reports false and does
 // nothing if there is no room for it.
 func (p *Pool) RecoverHost(id string) bool {
 	a, ok := p.adapters[id]
-	if !ok || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
+	if !ok || a.state == Inspecting || a.inHost || p.hostBytes+a.layout.Bytes() > p.cfg.HostBytes {
 		return false
 	}
 	a.inHost = true
@@ -162,30 +133,9 @@ func (p *Pool) RecoverHost(id string) bool {
 // Delete removes an adapter. New requests are refused at once; those that hold it finish first. It
 // reports whether the adapter existed.
 func (p *Pool) Delete(id string) bool {
-	a, ok := p.adapters[id]
-	if !ok || a.deleted {
-		return false
-	}
-	a.deleted = true
-	p.finishDelete(a)
-	return true
-}
-
-// finishDelete advances the removal of a deleted adapter as far as possible.
-func (p *Pool) finishDelete(a *adapter) {
-	if !a.deleted || len(a.users) > 0 {
-		return
-	}
-	if a.state == Loading && a.pages == nil {
-		p.cancelLoad(a)
-	}
-	switch a.state {
-	case Idle:
-		p.evict(a)
-	case Absent:
-		p.dropHost(a)
-		delete(p.adapters, a.id)
-	}
+	before := p.ignored
+	p.handle(&event{kind: onDelete, a: p.find(id)})
+	return p.ignored == before
 }
 
 // Pin holds an adapter for a request until Unpin and loads it if necessary. It returns Active if
@@ -196,26 +146,13 @@ func (p *Pool) Pin(request, id string) (State, *Refusal) {
 		if a.id != id {
 			return Absent, refuse(Duplicate, "request %s already holds adapter %s", request, a.id)
 		}
-		return a.state, nil
+		return a.state.seen(), nil
 	}
-	a, ok := p.adapters[id]
-	switch {
-	case !ok:
-		return Absent, refuse(Unknown, "adapter %s not found; register it first", id)
-	case a.deleted:
-		return Absent, refuse(Deleting, "adapter %s is being deleted", id)
-	case a.state == Evicting:
-		return Absent, refuse(NoRoom, "adapter %s is being evicted; try again", id)
-	case a.state == Absent && !p.load(a, func(*adapter) bool { return true }):
-		return Absent, refuse(NoRoom, "adapter %s needs %d pages, and all others are in use; try again", id,
-			a.layout.Pages())
+	a := p.find(id)
+	if refusal := p.handle(&event{kind: onPin, a: a, request: request}); refusal != nil {
+		return Absent, refusal
 	}
-	p.requests[request] = a
-	a.users[request] = true
-	if a.state == Idle {
-		a.state = Active
-	}
-	return a.state, nil
+	return a.state.seen(), nil
 }
 
 // Unpin releases a request's pin. It ignores a request without one.
@@ -226,16 +163,46 @@ func (p *Pool) Unpin(request string) {
 	}
 	delete(p.requests, request)
 	delete(a.users, request)
-	switch {
-	case len(a.users) > 0:
-		return
-	case a.state == Active:
-		a.state = Idle
-	case a.state == Loading && a.pages == nil:
-		p.cancelLoad(a)
+	p.handle(&event{kind: onUnpin, a: a, request: request})
+}
+
+// Loaded ends a load, with or without an error. It reports the outcome to the waiting requests.
+func (p *Pool) Loaded(id string, err error) {
+	e := &event{kind: onLoaded, a: p.find(id), err: err}
+	if err != nil {
+		e.kind = onLoadFailed
 	}
-	p.finishDelete(a)
-	p.startPending()
+	p.handle(e)
+}
+
+// Evicted reports that nothing reads an adapter's pages any longer.
+func (p *Pool) Evicted(id string) { p.handle(&event{kind: onEvicted, a: p.find(id)}) }
+
+// handle applies an event. Then it evicts what the event needs, and starts the loads that have to
+// wait no longer.
+func (p *Pool) handle(e *event) *Refusal {
+	p.fire(e)
+	for _, v := range e.victims {
+		p.fire(&event{kind: onChosen, a: v})
+	}
+	for p.firstFits() && p.fire(&event{kind: onPages, a: p.pending[0]}) {
+	}
+	return e.refusal
+}
+
+// firstFits reports whether there are pages for the first load in line.
+func (p *Pool) firstFits() bool {
+	return len(p.pending) > 0 && p.pages.Available() >= p.pending[0].layout.Pages()
+}
+
+// find returns an adapter, or an unregistered one.
+func (p *Pool) find(id string) *adapter {
+	if a, ok := p.adapters[id]; ok {
+		return a
+	}
+	return &adapter{
+		id: id, state: Unregistered, users: make(map[string]bool), popularity: popularity{log: math.Inf(-1)},
+	}
 }
 
 // State returns the state of an adapter and the nearest tier that has it.
@@ -247,7 +214,7 @@ func (p *Pool) State(id string) (State, Tier) {
 	case a.resident():
 		return a.state, GPU
 	}
-	return a.state, a.tier()
+	return a.state.seen(), a.tier()
 }
 
 // Registered reports whether the adapter exists, even if it is being deleted.
@@ -272,6 +239,9 @@ func (p *Pool) Users(id string) int {
 
 // Stats returns the counters so far.
 func (p *Pool) Stats() Stats { return p.stats }
+
+// Ignored returns the number of events that the table does not allow, such as a late Loaded.
+func (p *Pool) Ignored() uint64 { return p.ignored }
 
 // FreePages returns the number of free pages.
 func (p *Pool) FreePages() int { return p.pages.Available() }

@@ -34,7 +34,7 @@ func (a *adapter) comparePopularity(b *adapter) int {
 
 // Requested counts a request for an adapter, in its popularity and in Stats.
 func (p *Pool) Requested(id string, now time.Time) {
-	if a, ok := p.adapters[id]; ok {
+	if a, ok := p.adapters[id]; ok && a.state != Inspecting {
 		a.add(now, p.cfg.HalfLife)
 		if a.resident() {
 			p.stats.Hits++
@@ -46,20 +46,29 @@ func (p *Pool) Requested(id string, now time.Time) {
 // those requested within the window that are not on the device. It does not evict adapters that
 // were requested within the window or that rank higher. It returns the adapters being loaded.
 func (p *Pool) Prefetch(n int, now time.Time) (started []string) {
-	recent := func(a *adapter) bool { return !a.last.IsZero() && now.Sub(a.last) <= p.cfg.Window }
 	var wanted []*adapter
 	for _, a := range p.adapters {
-		if a.state == Absent && !a.deleted && recent(a) {
+		if a.state == Absent && !a.deleted && p.recent(a, now) {
 			wanted = append(wanted, a)
 		}
 	}
 	slices.SortFunc(wanted, func(a, b *adapter) int { return b.comparePopularity(a) })
 	for _, a := range wanted[:min(n, len(wanted))] {
-		if !p.load(a, func(b *adapter) bool { return !recent(b) && p.evictBefore(b, a) < 0 }) {
+		if p.handle(&event{kind: onPrefetch, a: a, now: now}); a.state == Absent {
 			break
 		}
 		p.stats.Prefetches++
 		started = append(started, a.id)
 	}
 	return started
+}
+
+// recent reports whether an adapter was requested within the window.
+func (p *Pool) recent(a *adapter, now time.Time) bool {
+	return !a.last.IsZero() && now.Sub(a.last) <= p.cfg.Window
+}
+
+// mayPrefetchEvict reports whether an idle adapter may be evicted for a prefetch.
+func (p *Pool) mayPrefetchEvict(a *adapter, e *event) bool {
+	return !p.recent(a, e.now) && p.evictBefore(a, e.a) < 0
 }

@@ -23,11 +23,14 @@ func (s *DeploymentCache) Find(name string) *messages.ApplyDeployment {
 	return s.all[name]
 }
 
-// names returns the names of all deployments, sorted.
-func (s *DeploymentCache) names() []string {
+// list returns all deployments, by name.
+func (s *DeploymentCache) list() (all []*messages.ApplyDeployment) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return slices.Sorted(maps.Keys(s.all))
+	for _, name := range slices.Sorted(maps.Keys(s.all)) {
+		all = append(all, s.all[name])
+	}
+	return all
 }
 
 func (s *DeploymentCache) put(d *messages.ApplyDeployment) {

@@ -18,7 +18,9 @@
 // the KV blocks that each tier of each node holds. A replica asks the router which tiers hold the
 // blocks that it lacks (FindBlocks).
 //
-// core/route decides which replica is best. The last decisions are kept and can be explained.
+// The Machine of core/router decides what the router knows, announces and answers; core/route chooses
+// the replica. This package translates messages into events of the machine and carries out its
+// effects.
 //
 // State: all of it is observed. A crash loses it, and the decision log. The next incarnation asks
 // the replicas and the deployments of its node and all other routers. When a node leaves, its

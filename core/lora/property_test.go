@@ -3,28 +3,36 @@ package lora
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
 )
 
 // faultWorld is a device and a caller that carries out a pool's actions in random order.
 type faultWorld struct {
-	t    *testing.T
-	r    *rand.Rand
+	t    *rapid.T
+	r    draws
 	pool *Pool
 	now  time.Time
 
 	content  map[uint32]string // by page, the adapter copied to it
 	loads    []Load            // in flight
 	evicts   []string          // in flight
+	inspects []string          // in flight
 	requests map[string]State  // Loading: waiting; Active: got Ready
 	adapter  map[string]string // by request
 	names    int
 }
+
+// draws is a source of random numbers.
+type draws struct{ *rapid.T }
+
+func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "n") }
 
 const (
 	worldPages    = 10
@@ -40,9 +48,9 @@ func layoutOf(i int) *Layout {
 	return l
 }
 
-func newWorld(t *testing.T, seed uint64) *faultWorld {
+func newWorld(t *rapid.T) *faultWorld {
 	w := &faultWorld{
-		t: t, r: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(0, 0), content: map[uint32]string{},
+		t: t, r: draws{t}, now: time.Unix(0, 0), content: map[uint32]string{},
 		requests: map[string]State{}, adapter: map[string]string{},
 	}
 	w.newPool()
@@ -62,7 +70,7 @@ func (w *faultWorld) newPool() {
 
 func (w *faultWorld) anyAdapter() string { return fmt.Sprint("a", w.r.IntN(worldAdapters)) }
 
-func pick[T any](r *rand.Rand, list *[]T) (T, bool) {
+func pick[T any](r draws, list *[]T) (T, bool) {
 	var none T
 	if len(*list) == 0 {
 		return none, false
@@ -75,14 +83,13 @@ func pick[T any](r *rand.Rand, list *[]T) (T, bool) {
 
 // step performs a random event of normal operation.
 func (w *faultWorld) step() {
-	switch w.r.IntN(9) {
+	switch w.r.IntN(10) {
 	case 0, 1, 2:
 		w.names++
 		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
 	case 3:
-		for request := range w.requests {
+		if request, ok := w.anyRequest(); ok {
 			w.unpin(request)
-			break
 		}
 	case 4, 5:
 		if l, ok := pick(w.r, &w.loads); ok {
@@ -97,7 +104,15 @@ func (w *faultWorld) step() {
 		w.pool.Prefetch(2, w.now)
 	case 8:
 		w.now = w.now.Add(time.Duration(w.r.IntN(7)) * time.Second)
-		w.pool.Register(w.anyAdapter(), layoutOf(w.r.IntN(worldAdapters))) // succeeds only for deleted adapters
+		if id := w.anyAdapter(); w.r.IntN(2) == 0 { // succeeds only for deleted adapters
+			w.pool.Register(id, layoutOf(w.r.IntN(worldAdapters)))
+		} else {
+			w.pool.Inspect(id)
+		}
+	case 9:
+		if id, ok := pick(w.r, &w.inspects); ok {
+			w.inspected(id)
+		}
 	}
 }
 
@@ -111,12 +126,11 @@ func (w *faultWorld) fault() {
 	case 1:
 		w.pool.Delete(w.anyAdapter())
 	case 2: // unexpected reports
-		if id := w.anyAdapter(); !slices.Contains(w.evicts, id) {
-			w.pool.Evicted(id)
-		}
+		w.stray(w.anyAdapter())
 		w.pool.Unpin("unknown")
 	case 3: // repeated request, or one for another adapter
-		for request, id := range w.adapter {
+		if request, ok := w.anyRequest(); ok {
+			id := w.adapter[request]
 			if state, refusal := w.pool.Pin(request, id); refusal != nil || state != w.requests[request] {
 				w.t.Fatalf("kept: %s holds %s in state %v, but Pin returned %v, %v", request, id, w.requests[request],
 					state, refusal)
@@ -124,7 +138,6 @@ func (w *faultWorld) fault() {
 			if _, refusal := w.pool.Pin(request, "a"+id); refusal == nil {
 				w.t.Fatalf("%s holds two adapters", request)
 			}
-			break
 		}
 	case 4:
 		if w.r.IntN(8) == 0 {
@@ -132,11 +145,43 @@ func (w *faultWorld) fault() {
 		}
 	case 5: // all requests end
 		if w.r.IntN(8) == 0 {
-			for request := range w.requests {
+			for _, request := range slices.Sorted(maps.Keys(w.requests)) {
 				w.unpin(request)
 			}
 		}
 	}
+}
+
+func (w *faultWorld) anyRequest() (string, bool) {
+	all := slices.Sorted(maps.Keys(w.requests))
+	return pick(w.r, &all)
+}
+
+// stray reports the end of a load and of an eviction that are not in flight.
+func (w *faultWorld) stray(id string) {
+	before, ignored := fmt.Sprint(w.states()), w.pool.Ignored()
+	if !slices.Contains(w.evicts, id) {
+		w.pool.Evicted(id)
+	}
+	if !slices.ContainsFunc(w.loads, func(l Load) bool { return l.Adapter == id }) {
+		w.pool.Loaded(id, nil)
+		w.pool.Loaded(id, errors.New("late"))
+	}
+	if !slices.Contains(w.inspects, id) {
+		w.pool.Inspected(id, layoutOf(0))
+		w.pool.InspectFailed(id, errors.New("late"))
+	}
+	if after := fmt.Sprint(w.states()); after != before || w.pool.Ignored() == ignored {
+		w.t.Fatalf("ignored: %s became %s; %d ignored", before, after, w.pool.Ignored()-ignored)
+	}
+}
+
+func (w *faultWorld) states() (all []string) {
+	for _, id := range slices.Sorted(maps.Keys(w.pool.adapters)) {
+		a := w.pool.adapters[id]
+		all = append(all, fmt.Sprint(id, a.state, a.pages, a.inHost, len(a.users)))
+	}
+	return append(all, fmt.Sprint(len(w.pool.actions), len(w.pool.pending), w.pool.pages.Available()))
 }
 
 // crash replaces the pool. The new one recovers the adapters that were on the device completely.
@@ -150,7 +195,7 @@ func (w *faultWorld) crash() {
 	}
 	clear(w.requests)
 	clear(w.adapter)
-	w.loads, w.evicts = nil, nil
+	w.loads, w.evicts, w.inspects = nil, nil, nil
 	w.newPool()
 	for id, pages := range tables {
 		if !w.pool.Recover(id, pages) {
@@ -166,7 +211,7 @@ func (w *faultWorld) pin(request, id string) {
 	state, refusal := w.pool.Pin(request, id)
 	if refusal != nil {
 		if refusal.Detail == "" || w.pool.requests[request] != nil {
-			w.t.Fatalf("refused with %+v, but holds %v", refusal, w.pool.requests[request])
+			w.t.Fatalf("refused: %+v, but holds %v", refusal, w.pool.requests[request])
 		}
 		return
 	}
@@ -188,6 +233,27 @@ func (w *faultWorld) loaded(l Load, err error) {
 	w.pool.Loaded(l.Adapter, err)
 }
 
+// inspected ends an inspection. One adapter in eight is too large, and one damaged.
+func (w *faultWorld) inspected(id string) {
+	large := &Layout{}
+	large.Add(Matrix{}, (worldPages+1)*hbm.PageBytes)
+	var refusal *Refusal
+	switch w.r.IntN(8) {
+	case 0:
+		refusal = w.pool.Inspected(id, large)
+	case 1:
+		refusal = w.pool.InspectFailed(id, errors.New("damaged"))
+	default:
+		if why := w.pool.Inspected(id, layoutOf(w.r.IntN(worldAdapters))); why != nil {
+			w.t.Fatalf("refused: %s, %+v", id, why)
+		}
+		return
+	}
+	if refusal == nil || w.pool.Registered(id) {
+		w.t.Fatalf("refused: %s is registered, %+v", id, refusal)
+	}
+}
+
 // evicted completes an eviction: the pages may hold anything from now on.
 func (w *faultWorld) evicted(id string) {
 	for _, page := range w.pool.adapters[id].pages {
@@ -205,6 +271,8 @@ func (w *faultWorld) carryOut() {
 				w.content[page] = "half " + action.Adapter
 			}
 			w.loads = append(w.loads, action)
+		case Inspect:
+			w.inspects = append(w.inspects, action.Adapter)
 		case Evict:
 			w.evicts = append(w.evicts, action.Adapter)
 		case Ready:
@@ -214,6 +282,9 @@ func (w *faultWorld) carryOut() {
 				w.t.Fatalf("answered: %s twice", action.Request)
 			}
 		case Lost:
+			if action.Refusal.Detail == "" || w.requests[action.Request] != Loading {
+				w.t.Fatalf("answered: %s was lost in state %v, %+v", action.Request, w.requests[action.Request], action)
+			}
 			delete(w.requests, action.Request)
 			delete(w.adapter, action.Request)
 		}
@@ -232,7 +303,7 @@ func (w *faultWorld) check() {
 			owner[page] = id
 		}
 		held += len(a.pages)
-		if a.state == Loading && a.pages == nil {
+		if a.state == Pending {
 			owed += a.layout.Pages()
 		}
 		if (a.state == Active) != (a.resident() && len(a.users) > 0) || a.state == Absent && len(a.users) > 0 ||
@@ -245,10 +316,13 @@ func (w *faultWorld) check() {
 		w.t.Fatalf("conservation: %d pages held, %d free, %d being evicted, %d pending (%d)",
 			held, w.pool.pages.Available(), w.pool.evictingPages, owed, w.pool.pendingPages)
 	}
-	if len(w.pool.requests) != len(w.requests) || w.pool.hostBytes > w.pool.cfg.HostBytes {
-		w.t.Fatalf("%d requests hold adapters, want %d; %d bytes in host memory", len(w.pool.requests),
-			len(w.requests), w.pool.hostBytes)
+	if len(w.pool.requests) != len(w.requests) {
+		w.t.Fatalf("refused: %d requests hold adapters, want %d", len(w.pool.requests), len(w.requests))
 	}
+	if line := w.pool.pending; len(line) > 0 && line[0].layout.Pages() <= w.pool.pages.Available() {
+		w.t.Fatalf("in line: %s waits, and %d pages are free", line[0].id, w.pool.pages.Available())
+	}
+	w.checkHost()
 	for request, state := range w.requests {
 		if state != Active {
 			continue
@@ -266,19 +340,33 @@ func (w *faultWorld) check() {
 	}
 }
 
+func (w *faultWorld) checkHost() {
+	var bytes int64
+	for _, a := range w.pool.adapters {
+		if a.inHost {
+			bytes += a.layout.Bytes()
+		}
+	}
+	if bytes != w.pool.hostBytes || bytes > w.pool.cfg.HostBytes {
+		w.t.Fatalf("host: %d bytes, counted %d, of %d", bytes, w.pool.hostBytes, w.pool.cfg.HostBytes)
+	}
+}
+
 // finish completes all actions in flight and ends all requests.
 func (w *faultWorld) finish() {
-	for len(w.loads)+len(w.evicts) > 0 {
+	for len(w.loads)+len(w.evicts)+len(w.inspects) > 0 {
 		if id, ok := pick(w.r, &w.evicts); ok {
 			w.evicted(id)
 		} else if l, ok := pick(w.r, &w.loads); ok {
 			w.loaded(l, nil)
+		} else if id, ok := pick(w.r, &w.inspects); ok {
+			w.inspected(id)
 		}
 		w.carryOut()
 		w.check()
 	}
-	for request, state := range w.requests {
-		if state != Active {
+	for _, request := range slices.Sorted(maps.Keys(w.requests)) {
+		if w.requests[request] != Active {
 			w.t.Fatalf("answered: %s waits, but nothing is in flight", request)
 		}
 		w.unpin(request)
@@ -298,25 +386,21 @@ func (w *faultWorld) finish() {
 	}
 }
 
-// TestPoolInvariantsUnderFaults checks that the invariants hold whatever fails, and that no page or
-// reference leaks.
-func TestPoolInvariantsUnderFaults(t *testing.T) {
-	var seed uint64
-	defer func() {
-		if t.Failed() {
-			t.Log("seed", seed)
+// TestInvariants checks the invariants of doc.go whatever fails, and that no page or reference
+// leaks.
+func TestInvariants(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 10 {
+			w := newWorld(t)
+			for range 25 {
+				w.step()
+				w.carryOut()
+				w.check()
+				w.fault()
+				w.carryOut()
+				w.check()
+			}
+			w.finish()
 		}
-	}()
-	for ; seed < 10_000; seed++ {
-		w := newWorld(t, seed)
-		for range 25 {
-			w.step()
-			w.carryOut()
-			w.check()
-			w.fault()
-			w.carryOut()
-			w.check()
-		}
-		w.finish()
-	}
+	})
 }

@@ -1,0 +1,51 @@
+package adapter
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/lora"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// know makes an adapter known to the machine, which may want its folder inspected.
+func (p *pool) know(spec *messages.AdapterSpec) {
+	key := spec.Key()
+	if p.known[key] == nil {
+		p.known[key] = &adapterEntry{}
+	}
+	p.known[key].spec = spec
+	p.machine.Inspect(key)
+}
+
+// inspect starts a job that reads the size of an adapter from its folder.
+func (p *pool) inspect(ctx actor.Context, key string) {
+	store, incarnation, path := p.store, p.incarnation, p.known[key].spec.GetPath()
+	supervise.Job(ctx, p.lifetime,
+		func(context.Context) (engine.AdapterFile, error) { return store.Inspect(path) },
+		func(file engine.AdapterFile, err error) any { return &inspected{incarnation, key, file, err} })
+}
+
+func (p *pool) onInspected(ctx actor.Context, msg *inspected) {
+	k, ok := p.known[msg.key]
+	if msg.incarnation != p.incarnation || !ok {
+		return
+	}
+	var why *lora.Refusal
+	if msg.err != nil {
+		k.lastFailure = reasonOf(msg.err)
+		why = p.machine.InspectFailed(msg.key, msg.err)
+	} else {
+		k.file = msg.file
+		why = p.machine.Inspected(msg.key, msg.file.Layout)
+	}
+	p.perform(ctx)
+	if why != nil {
+		delete(p.known, msg.key)
+		p.Log.Warn().Str("adapter", msg.key).Str("why", why.Detail).Msg("adapter refused")
+	}
+	p.machine.Requested(msg.key, supervise.Now(ctx))
+}

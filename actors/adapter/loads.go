@@ -1,0 +1,61 @@
+package adapter
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/lora"
+	"troupe/messages"
+)
+
+var errSlot = errors.New("slot crashed too often")
+
+// onLoaded handles the result of a load.
+func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
+	key, slot := msg.GetAdapter(), p.slots[msg.GetAdapter()]
+	if slot == nil || !slot.Equal(ctx.Sender()) {
+		return
+	}
+	if refused := msg.GetRefused(); refused != nil {
+		p.Log.Warn().Str("adapter", key).Str("why", refused.GetDetail()).Msg("loading adapter failed")
+		p.loadFailed(ctx, key, refused.GetReason(), errors.New(refused.GetDetail()))
+		ctx.Stop(slot)
+		return
+	}
+	p.machine.Loaded(key, nil)
+	p.perform(ctx, key)
+}
+
+func (p *pool) loadFailed(ctx actor.Context, key string, reason messages.Reason, err error) {
+	delete(p.slots, key)
+	p.known[key].lastFailure = reason
+	p.machine.Loaded(key, err)
+	p.perform(ctx, key)
+}
+
+// onTerminated handles the end of a slot: its adapter is evicted, or the slot crashed too often. No
+// copy of the slot is in flight.
+func (p *pool) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	key, ok := p.slotKeys[msg.GetWho().GetId()]
+	if !ok {
+		return
+	}
+	delete(p.slotKeys, msg.GetWho().GetId())
+	if slot := p.slots[key]; slot == nil || !slot.Equal(msg.GetWho()) {
+		return // its load has failed
+	}
+	switch state, _ := p.machine.State(key); state {
+	case lora.Evicting:
+		delete(p.slots, key)
+		p.store.Evict(key)
+		p.machine.Evicted(key)
+		p.perform(ctx, key)
+	case lora.Loading:
+		p.store.Evict(key)
+		p.loadFailed(ctx, key, messages.Reason_REASON_LOAD_FAILED, errSlot)
+	default: // the content of its pages is intact
+		table, _ := p.machine.Table(key)
+		p.spawn(ctx, SlotConfig{Store: p.store, Key: key, File: p.known[key].file, Pages: table.Pages})
+	}
+}

@@ -1,0 +1,81 @@
+package adapter
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/lora"
+)
+
+// perform carries out the machine's actions, in order, and reports the affected adapters to the
+// replica.
+func (p *pool) perform(ctx actor.Context, touched ...string) {
+	for actions := p.machine.Actions(); len(actions) > 0; actions = p.machine.Actions() {
+		for _, action := range actions {
+			touched = append(touched, p.performAction(ctx, action))
+		}
+	}
+	for _, key := range touched {
+		p.notify(ctx, key)
+	}
+}
+
+// performAction carries out one action and returns the key of its adapter.
+func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string) {
+	switch a := action.(type) {
+	case lora.Inspect:
+		p.inspect(ctx, a.Adapter)
+		return a.Adapter
+	case lora.Load:
+		p.spawn(ctx, SlotConfig{Store: p.store, Key: a.Adapter, File: p.known[a.Adapter].file, Pages: a.Table.Pages,
+			Keep: a.Keep})
+		return a.Adapter
+	case lora.Evict:
+		ctx.Stop(p.slots[a.Adapter])
+		return a.Adapter
+	case lora.Drop:
+		p.drop(a.Adapter)
+		return a.Adapter
+	case lora.Ready:
+		p.sendPinned(ctx, a.Request, a.Adapter)
+		return a.Adapter
+	case lora.Lost:
+		p.lose(ctx, a)
+		return a.Adapter
+	}
+	panic(fmt.Sprintf("adapter: unknown action %T", action))
+}
+
+// spawn starts a slot under the lowest free number.
+func (p *pool) spawn(ctx actor.Context, cfg SlotConfig) {
+	for n := 0; ; n++ {
+		name := fmt.Sprint("slot-", n)
+		if _, taken := p.slotKeys[ctx.Self().GetId()+"/"+name]; taken {
+			continue
+		}
+		pid, err := ctx.SpawnNamed(p.Slot(cfg), name)
+		if err != nil {
+			panic(err)
+		}
+		p.slots[cfg.Key], p.slotKeys[pid.GetId()] = pid, cfg.Key
+		return
+	}
+}
+
+// lose refuses a request that no longer waits for its adapter.
+func (p *pool) lose(ctx actor.Context, a lora.Lost) {
+	delete(p.pins, a.Request)
+	why := refusedByPool(a.Refusal)
+	if a.Refusal.Reason == lora.Failed {
+		why.Reason = p.known[a.Adapter].lastFailure
+	}
+	p.refuse(ctx, a.Request, why)
+}
+
+// drop frees host memory.
+func (p *pool) drop(key string) {
+	if err := p.store.Drop(key); err != nil {
+		p.Log.Warn().Err(err).Str("adapter", key).Msg("freeing host memory of adapter failed")
+	}
+}

@@ -1,0 +1,207 @@
+package router
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/core/route"
+	core "troupe/core/router"
+	"troupe/messages"
+)
+
+func pidOf(a core.Actor) *actor.PID { return actor.NewPID(a.Address, a.ID) }
+
+func refOf(r *messages.ActorRef) core.Actor {
+	return core.Actor{Address: r.GetAddress(), ID: r.GetId()}
+}
+
+func actorRef(a core.Actor) *messages.ActorRef {
+	return &messages.ActorRef{Address: a.Address, Id: a.ID}
+}
+
+func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
+	for _, m := range msg.GetMembers() {
+		member := core.Member{
+			Name: m.GetName(), ID: m.GetId(), Leaving: m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING,
+		}
+		if m.GetName() != r.Node {
+			pid := r.Peer(m)
+			member.Router = core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
+		}
+		all = append(all, member)
+	}
+	return all
+}
+
+func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
+	s := d.GetSpec()
+	return core.Stored{Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest()}
+}
+
+func storedOf(deployments []*messages.ApplyDeployment) (all []core.Stored) {
+	for _, d := range deployments {
+		all = append(all, storedDeploymentOf(d))
+	}
+	return all
+}
+
+func reportOf(a *messages.ReplicaAnnounced) core.Report {
+	s := a.GetStatus()
+	return core.Report{
+		Replica: route.Replica{
+			Name: s.GetName(), State: stateOf(s), Running: int(s.GetRunning()), Waiting: int(s.GetWaiting()),
+			MaxSequences: int(s.GetMaxSequences()), StepTokens: int(s.GetStepTokens()),
+			BlockTokens: int(s.GetBlockTokens()), KVBlocks: int(s.GetKvBlocks()),
+			KVBlocksFree: int(s.GetKvBlocksFree()),
+			Revision:     s.GetRevisionDigest(), Adapters: residences(s.GetAdapters()),
+		},
+		Model: s.GetModel(), Actor: refOf(s.GetActor()), Incarnation: s.GetIncarnation(),
+		Evicted: a.GetEvicted(), Committed: a.GetCommitted(), Snapshot: a.GetSnapshot(),
+	}
+}
+
+func stateOf(s *messages.ReplicaStatus) route.State {
+	switch s.GetState() {
+	case messages.ReplicaState_REPLICA_STATE_SERVING:
+		return route.Serving
+	case messages.ReplicaState_REPLICA_STATE_DRAINING:
+		return route.Draining
+	case messages.ReplicaState_REPLICA_STATE_FAILED:
+		return route.Failed
+	}
+	return route.Loading
+}
+
+// residences returns the tiers in which a replica holds its adapters, without those on disk. An
+// adapter counts as on the GPU only once it is loaded.
+func residences(held []*messages.AdapterHeld) map[string]route.Residence {
+	if len(held) == 0 {
+		return nil
+	}
+	where := make(map[string]route.Residence, len(held))
+	for _, h := range held {
+		key := (&messages.AdapterSpec{Name: h.GetName(), Revision: h.GetRevision()}).Key()
+		switch h.GetLocation() {
+		case messages.AdapterLocation_ADAPTER_LOCATION_GPU:
+			where[key] = route.OnGPU
+		case messages.AdapterLocation_ADAPTER_LOCATION_DRAM:
+			where[key] = route.InDRAM
+		}
+	}
+	return where
+}
+
+func tierOf(t *messages.TierAnnounced) core.TierReport {
+	return core.TierReport{
+		Name: t.GetName(), Actor: refOf(t.GetActor()), Evicted: t.GetEvicted(), Committed: t.GetCommitted(),
+		Snapshot: t.GetSnapshot(),
+	}
+}
+
+func tierSnapshot(t core.TierReport) *messages.TierAnnounced {
+	return &messages.TierAnnounced{
+		Name: t.Name, Actor: actorRef(t.Actor), Committed: t.Committed, Snapshot: t.Snapshot,
+	}
+}
+
+func statusOf(s *messages.DeploymentStatus) core.Status {
+	status := core.Status{Deployment: s.GetSpec().GetName(), Node: s.GetNode(), Term: s.GetTerm()}
+	if s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED {
+		status.Failure = refusalOf(s.GetFailure())
+	}
+	return status
+}
+
+func announcementOf(msg *messages.RoutesAnnounced) core.Announcement {
+	a := core.Announcement{
+		Node: msg.GetNode(), Incarnation: msg.GetIncarnation(), Sequence: msg.GetSequence(),
+		Snapshot: msg.GetSnapshot(), Sessions: int(msg.GetSessions()), Gone: msg.GetGone(),
+		Withdrawn: msg.GetWithdrawn(),
+	}
+	for _, r := range msg.GetReplicas() {
+		a.Replicas = append(a.Replicas, reportOf(r))
+	}
+	for _, t := range msg.GetTiers() {
+		a.Tiers = append(a.Tiers, tierOf(t))
+	}
+	for _, s := range msg.GetDeployments() {
+		a.Statuses = append(a.Statuses, statusOf(s))
+	}
+	return a
+}
+
+func requestOf(msg *messages.RouteSequence) core.Request {
+	return core.Request{
+		ID: msg.GetRequestId(), Model: msg.GetModel(), Adapter: msg.GetAdapterSpec().Key(), Prompt: msg.GetPrompt(),
+		Salt: msg.GetCacheSalt(), Avoid: msg.GetAvoid(), Revision: msg.GetRevisionDigest(), Cause: msg.GetCause(),
+	}
+}
+
+func routeResult(request string, to core.Routed, refusal core.Refusal) *messages.RouteSequenceResult {
+	if r := refused(refusal); r != nil {
+		return &messages.RouteSequenceResult{
+			RequestId: request, Outcome: &messages.RouteSequenceResult_Refused{Refused: r},
+		}
+	}
+	return &messages.RouteSequenceResult{
+		RequestId: request, Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
+			Replica: to.Replica, Actor: actorRef(to.Actor), Incarnation: to.Incarnation, Node: to.Node,
+		}},
+	}
+}
+
+func queryOf(msg *messages.FindBlocks) core.Query {
+	return core.Query{
+		ID: msg.GetRequestId(), Model: msg.GetModel(), Replica: msg.GetReplica(), Blocks: msg.GetBlocks(),
+		InTiers: msg.GetInTiers(),
+	}
+}
+
+func findResult(request string, runs []core.Run) *messages.FindBlocksResult {
+	result := &messages.FindBlocksResult{RequestId: request}
+	for _, run := range runs {
+		result.Held = append(result.Held, &messages.BlocksHeld{
+			First: uint32(run.First), Blocks: uint32(run.Blocks), Holder: actorRef(run.Holder), Name: run.Name,
+			Node: run.Node,
+		})
+	}
+	return result
+}
+
+func moveOf(msg *messages.SequenceMoved) core.Move {
+	how := msg.GetReport()
+	return core.Move{
+		Replica: msg.GetReplica(), Node: msg.GetNode(), From: msg.GetFrom(), Cause: msg.GetCause(),
+		Blocks: int(how.GetBlocks()), Reused: int(how.GetReusedBlocks()), Bytes: how.GetBytes(),
+		Pause: time.Duration(how.GetPauseSeconds() * float64(time.Second)),
+	}
+}
+
+func refusalOf(r *messages.Refused) core.Refusal {
+	m := r.GetMemory()
+	return core.Refusal{
+		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
+		Memory: core.Memory{
+			Model: m.GetModel(), Bytes: m.GetBytes(), Used: m.GetUsed(), Total: m.GetTotal(), Reserve: m.GetReserve(),
+		},
+	}
+}
+
+// refused returns the message of a refusal; nil: none.
+func refused(r core.Refusal) *messages.Refused {
+	if r == (core.Refusal{}) {
+		return nil
+	}
+	msg := &messages.Refused{Reason: messages.Reason(r.Reason), Detail: r.Detail}
+	if r.RetryAfter > 0 {
+		msg.RetryAfter = durationpb.New(r.RetryAfter)
+	}
+	if m := r.Memory; m != (core.Memory{}) {
+		msg.Memory = &messages.MemoryShortage{
+			Model: m.Model, Bytes: m.Bytes, Used: m.Used, Total: m.Total, Reserve: m.Reserve,
+		}
+	}
+	return msg
+}

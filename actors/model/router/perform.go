@@ -1,0 +1,106 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	core "troupe/core/router"
+	"troupe/messages"
+)
+
+// perform carries out effects, in order.
+func (r *router) perform(ctx actor.Context, effects []core.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case core.AskSnapshot:
+			ctx.Request(pidOf(e.Peer), &messages.GetRoutes{Node: r.Node})
+		case core.SendSnapshot:
+			ctx.Send(pidOf(e.Peer), r.snapshot(ctx))
+		case core.Watch:
+			ctx.Watch(pidOf(e.Actor))
+		case core.KeepReplica:
+			r.reports.keepReplica(e, replicaStatus(ctx.Message(), e.At))
+		case core.DropReplica:
+			r.reports.dropReplica(e)
+		case core.KeepStatus:
+			r.reports.deployments[e.Deployment] = deploymentStatus(ctx.Message(), e.At)
+		case core.DropStatus:
+			delete(r.reports.deployments, e.Deployment)
+		case core.Share:
+			share(r.delta, ctx.Message())
+		case core.Announce:
+			r.announce(ctx, e)
+		case core.CorrectAdapters:
+			r.correctAdapters(ctx, e)
+		case core.Store:
+			r.Cache.put(ctx.Message().(*messages.ApplyDeployment))
+		case core.DropStored:
+			r.Cache.remove(e.Deployment)
+		case core.ReportSynced:
+			r.OnSynced()
+		case core.Ignored: // repeated and outdated announcements are frequent
+		default:
+			panic(fmt.Sprintf("router: unknown effect %T", effect))
+		}
+	}
+}
+
+// announce sends the next announcement, and begins the one after it.
+func (r *router) announce(ctx actor.Context, e core.Announce) {
+	r.delta.Sequence, r.delta.Sessions = e.Sequence, uint32(r.Sessions())
+	r.delta.Gone, r.delta.Withdrawn = e.Gone, e.Withdrawn
+	for _, peer := range e.To {
+		ctx.Send(pidOf(peer), r.delta)
+	}
+	r.delta = r.newDelta(ctx)
+}
+
+func (r *router) newDelta(ctx actor.Context) *messages.RoutesAnnounced {
+	return &messages.RoutesAnnounced{
+		Node: r.Node, Incarnation: r.incarnation,
+		Router: &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()},
+	}
+}
+
+// share adds the report or status in a message to an announcement.
+func share(delta *messages.RoutesAnnounced, message any) {
+	switch msg := message.(type) {
+	case *messages.ReplicaAnnounced:
+		delta.Replicas = append(delta.Replicas, msg)
+	case *messages.TierAnnounced:
+		delta.Tiers = append(delta.Tiers, msg)
+	case *messages.RouteDeployment:
+		delta.Deployments = append(delta.Deployments, msg.GetStatus())
+	}
+}
+
+// snapshot returns the state of this node for a peer.
+func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
+	s, all := r.machine.Snapshot(), r.newDelta(ctx)
+	all.Sequence, all.Snapshot, all.Sessions = s.Sequence, true, uint32(r.Sessions())
+	for _, b := range s.Replicas {
+		all.Replicas = append(all.Replicas, &messages.ReplicaAnnounced{
+			Status: r.reports.replicas[b.Model][b.Name], Committed: b.Blocks, Snapshot: true,
+		})
+	}
+	for _, t := range s.Tiers {
+		all.Tiers = append(all.Tiers, tierSnapshot(t))
+	}
+	for _, name := range s.Statuses {
+		all.Deployments = append(all.Deployments, r.reports.deployments[name])
+	}
+	return all
+}
+
+// correctAdapters sends a replica of this node the differences between its adapters and the
+// catalogue. It does so with each report until they agree.
+func (r *router) correctAdapters(ctx actor.Context, e core.CorrectAdapters) {
+	if r.Adapters == nil {
+		return
+	}
+	status := replicaStatus(ctx.Message(), 0)
+	for _, m := range r.Adapters(status.GetModel(), status.GetAdapters()) {
+		ctx.Send(pidOf(e.Replica), m)
+	}
+}

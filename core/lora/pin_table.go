@@ -1,0 +1,144 @@
+package lora
+
+import "slices"
+
+// pinState is the state of a pin at a PinClient.
+type pinState uint8
+
+const (
+	unpinned  pinState = iota // no pin
+	requested                 // the pool has not answered
+	granted                   // the adapter is on the device
+	refused                   // for good
+	noRoom                    // refused; the request may pin again when something is released
+	cancelled                 // its request has ended, and its unpin is queued
+	released                  // likewise, after it was granted: a step may still read the adapter
+)
+
+func (s pinState) String() string {
+	return [...]string{"unpinned", "requested", "granted", "refused", "no-room", "cancelled", "released"}[s]
+}
+
+// pinKind is a kind of event of a pin.
+type pinKind uint8
+
+const (
+	pinAsked       pinKind = iota // a request wants the adapter
+	pinAnswered                   // the pool granted or refused it
+	pinEnded                      // the request wants it no longer
+	pinUnpinSent                  // the queued unpin was sent
+	pinRoom                       // something was released
+	pinPoolRestart                // the pool restarted, without pins
+)
+
+func (k pinKind) String() string {
+	return [...]string{"asked", "answered", "ended", "unpin-sent", "room", "pool-restart"}[k]
+}
+
+// pinRow is one transition of a pin, like row.
+type pinRow struct {
+	from []pinState
+	on   pinKind
+	when pinGuard
+	to   pinState
+	do   func(*PinClient, pinEvent)
+	does string
+}
+
+// pinGuard is a condition of a transition. The zero value always holds.
+type pinGuard struct {
+	name  string
+	holds func(*PinClient, pinEvent) bool
+}
+
+// pinSame, as the next state of a row, leaves the state unchanged.
+const pinSame pinState = 255
+
+// attached are the states in which a pin belongs to its request.
+var attached = []pinState{requested, granted, refused, noRoom}
+
+var (
+	pinAlways  = pinGuard{}
+	pinGranted = pinGuard{"granted", func(_ *PinClient, e pinEvent) bool { return e.refusal == nil }}
+	pinNoRoom  = pinGuard{"no room", func(_ *PinClient, e pinEvent) bool { return e.refusal.Reason == NoRoom }}
+	pinUnsent  = pinGuard{"not sent", (*PinClient).unsent}
+)
+
+// pinTable is the table of pins in doc.go. The first row that fits applies; other events are
+// ignored.
+var pinTable = []pinRow{
+	{[]pinState{unpinned}, pinAsked, pinAlways, requested, (*PinClient).queuePin, "queue pin"},
+	{attached, pinAnswered, pinGranted, granted, (*PinClient).keepRefusal, "—"},
+	{attached, pinAnswered, pinNoRoom, noRoom, (*PinClient).keepRefusal, "—"},
+	{attached, pinAnswered, pinAlways, refused, (*PinClient).keepRefusal, "—"},
+	{[]pinState{requested}, pinEnded, pinUnsent, unpinned, (*PinClient).takeBack, "take the pin back"},
+	{[]pinState{requested}, pinEnded, pinAlways, cancelled, (*PinClient).queueUnpin, "queue unpin"},
+	{[]pinState{granted}, pinEnded, pinAlways, released, (*PinClient).queueUnpin, "queue unpin"},
+	{[]pinState{refused, noRoom}, pinEnded, pinAlways, unpinned, (*PinClient).nothing, "—"},
+	{[]pinState{cancelled, released}, pinUnpinSent, pinAlways, unpinned, (*PinClient).nothing, "—"},
+	{[]pinState{noRoom}, pinRoom, pinAlways, unpinned, (*PinClient).nothing, "—"},
+	{[]pinState{requested}, pinPoolRestart, pinAlways, pinSame, (*PinClient).queuePin, "queue pin"},
+	{[]pinState{granted}, pinPoolRestart, pinAlways, pinSame, (*PinClient).nothing, "hold"},
+	{[]pinState{released}, pinPoolRestart, pinAlways, pinSame, (*PinClient).queueUnpin, "hold; queue unpin"},
+	{[]pinState{cancelled}, pinPoolRestart, pinAlways, unpinned, (*PinClient).nothing, "—"},
+}
+
+// pinEvent is one event of a pin. refusal is set if the pool refused it.
+type pinEvent struct {
+	kind    pinKind
+	pin     *pin
+	refusal *Refusal
+}
+
+// apply applies the first row that fits an event.
+func (d *PinClient) apply(e pinEvent) {
+	for i := range pinTable {
+		r := &pinTable[i]
+		if r.on == e.kind && slices.Contains(r.from, e.pin.state) && (r.when.holds == nil || r.when.holds(d, e)) {
+			r.do(d, e)
+			if r.to != pinSame {
+				d.enter(e.pin, r.to)
+			}
+			return
+		}
+	}
+}
+
+// enter changes the state of a pin. A pin that leaves its request no longer counts as a user.
+func (d *PinClient) enter(p *pin, to pinState) {
+	was, is := slices.Contains(attached, p.state), slices.Contains(attached, to)
+	switch {
+	case !was && is:
+		d.pins[p.request], d.byName[p.name] = p, p
+		d.users[p.adapter]++
+	case was && !is:
+		delete(d.pins, p.request)
+		if d.users[p.adapter]--; d.users[p.adapter] == 0 {
+			delete(d.users, p.adapter)
+		}
+	}
+	if p.state = to; to == unpinned {
+		delete(d.byName, p.name)
+	}
+}
+
+// unsent reports whether the pin command is still queued.
+func (d *PinClient) unsent(e pinEvent) bool {
+	return slices.Contains(d.commands, PinCommand{Name: e.pin.name, Adapter: e.pin.adapter})
+}
+
+func (d *PinClient) nothing(pinEvent) {}
+
+func (d *PinClient) keepRefusal(e pinEvent) { e.pin.refusal = e.refusal }
+
+func (d *PinClient) queuePin(e pinEvent) {
+	d.commands = append(d.commands, PinCommand{Name: e.pin.name, Adapter: e.pin.adapter})
+}
+
+func (d *PinClient) queueUnpin(e pinEvent) {
+	d.commands = append(d.commands, PinCommand{Name: e.pin.name, Adapter: e.pin.adapter, Unpin: true})
+}
+
+func (d *PinClient) takeBack(e pinEvent) {
+	d.commands = slices.DeleteFunc(d.commands, func(c PinCommand) bool { return c.Name == e.pin.name })
+}

@@ -1,0 +1,130 @@
+package router
+
+import (
+	"slices"
+	"time"
+
+	"troupe/core/route"
+)
+
+// check checks the invariants that hold between events.
+func (n *node) check() {
+	w := n.w
+	var known []string
+	for model, t := range n.m.models {
+		for name, r := range t.replicas {
+			known = append(known, model+"/"+name)
+			n.checkMember(r.node, name)
+		}
+	}
+	for name, s := range n.m.statuses {
+		known = append(known, name)
+		n.checkMember(s.Node, name)
+	}
+	for name := range n.m.tiers {
+		n.checkMember(name.node, name.tier)
+	}
+	slices.Sort(known)
+	if kept := sorted(n.kept); !slices.Equal(kept, known) {
+		w.Fatalf("kept: %s keeps %v and knows %v", n.name, kept, known)
+	}
+	if got, want := view(n.m, n.name), n.truth.String(); got != want && !n.recovering {
+		w.Fatalf("shared: %s knows of itself\n%s, want\n%s", n.name, got, want)
+	}
+	if !slices.Equal(sorted(n.m.stored), sorted(n.stored)) {
+		w.Fatalf("kept: stored %v, want %v", sorted(n.m.stored), sorted(n.stored))
+	}
+	ready := n.read
+	for _, c := range n.contacts {
+		ready = ready && c.adopted
+	}
+	if n.synced > 1 || (n.synced == 1) != (n.m.phase == Ready) || ready && n.synced == 0 {
+		w.Fatalf("once: %s reported %d times that it is synced, in %s; could: %v", n.name, n.synced, n.m.phase, ready)
+	}
+	if n.ticks > 5 {
+		w.Fatalf("numbered: %s sent nothing for %d ticks", n.name, n.ticks)
+	}
+}
+
+func (n *node) checkMember(of, what string) {
+	if of != n.name && !slices.Contains(n.members, of) {
+		n.w.Fatalf("members: %s knows %s of %s, and the members %v", n.name, what, of, n.members)
+	}
+}
+
+// silent reports whether this node's router must avoid a peer because it does not hear from it.
+func (n *node) silent(peer string) bool {
+	c := n.contacts[peer]
+	return c != nil && (!c.heard || n.w.now.Sub(c.heardAt) >= time.Second)
+}
+
+// checkSilence checks which nodes are avoided, after an event that looks at them.
+func (n *node) checkSilence() {
+	for _, name := range append(n.members, n.name) {
+		want := n.silent(name) || n.leavers[name]
+		if n.m.avoid[name] != want {
+			n.w.Fatalf("silence: %s avoids %s: %v, want %v", n.name, name, n.m.avoid[name], want)
+		}
+	}
+}
+
+// checkRouted checks a route to a model's replica, or its refusal.
+func (n *node) checkRouted(r Request, to Routed, why Refusal) {
+	w := n.w
+	var serving, preferred []string
+	if t := n.m.models[r.Model]; t != nil && (n.stored[r.Model] || !n.read) {
+		for _, name := range sorted(t.replicas) {
+			if have := t.replicas[name]; have.state == route.Serving {
+				serving = append(serving, name)
+				if !n.silent(have.node) && !n.leavers[have.node] && !slices.Contains(r.Avoid, name) {
+					preferred = append(preferred, name)
+				}
+			}
+		}
+	}
+	if len(preferred) == 0 {
+		preferred = serving
+	}
+	if (to == Routed{}) == (why == Refusal{}) || (to == Routed{}) != (len(preferred) == 0) {
+		w.Fatalf("decided: %v and %v; %v serve", to, why, preferred)
+	}
+	if to.Replica != "" && !slices.Contains(preferred, to.Replica) {
+		w.Fatalf("routed: to %v, want one of %v", to, preferred)
+	}
+	log := n.m.Explain(r.ID)
+	if last := log[len(log)-1]; last.Decision.Name != to.Replica || last.Refusal != why || len(log) > 8 {
+		w.Fatalf("decided: the log has %v", last)
+	}
+	if len(n.m.log.byRequest) > len(n.m.log.order) {
+		w.Fatalf("bounded: the log has %d requests", len(n.m.log.byRequest))
+	}
+}
+
+// checkRuns checks the holders of blocks.
+func (n *node) checkRuns(q Query, runs []Run) {
+	next := 0
+	for _, run := range runs {
+		blocks, held := q.Blocks[run.First:run.First+run.Blocks], n.m.models[q.Model].routes.BlocksOf(run.Holder.ID)
+		if !n.isReplica(q.Model, run.Holder.ID) {
+			blocks, held = q.InTiers[run.First:run.First+run.Blocks], n.m.blocks.BlocksOf(run.Name)
+		}
+		for _, b := range blocks {
+			if !slices.Contains(held, b) {
+				n.w.Fatalf("runs: %v lacks block %d", run, b)
+			}
+		}
+		if run.First != next || run.Blocks == 0 || run.Holder.ID == q.Replica || n.silent(run.Node) ||
+			run.Node == n.name && !n.isReplica(q.Model, run.Holder.ID) {
+			n.w.Fatalf("runs: %v in %v", run, runs)
+		}
+		next += run.Blocks
+	}
+	if len(runs) > 8 {
+		n.w.Fatalf("bounded: %d runs", len(runs))
+	}
+}
+
+func (n *node) isReplica(model, name string) bool {
+	_, ok := n.m.models[model].replicas[name]
+	return ok
+}

@@ -1,0 +1,67 @@
+package router
+
+// StatusReported handles the status of a deployment whose leader is this node.
+func (m *Machine) StatusReported(s Status) []Effect {
+	m.keepStatus(s, 0)
+	m.withdrawn = remove(m.withdrawn, s.Deployment)
+	m.share()
+	return m.take()
+}
+
+// Withdrawn handles the end of a deployment's actor on this node.
+func (m *Machine) Withdrawn(deployment string) []Effect {
+	if m.dropStatus(m.node, deployment) {
+		m.withdrawn = append(m.withdrawn, deployment)
+	}
+	return m.take()
+}
+
+// keepStatus keeps status number at of the event.
+func (m *Machine) keepStatus(s Status, at int) {
+	m.statuses[s.Deployment] = s
+	m.emit(KeepStatus{s.Deployment, at})
+}
+
+// dropStatus drops the status of a deployment, and reports true, if it came from the node.
+func (m *Machine) dropStatus(node, deployment string) bool {
+	s, ok := m.statuses[deployment]
+	if !ok || s.Node != node {
+		return false
+	}
+	delete(m.statuses, deployment)
+	m.emit(DropStatus{deployment})
+	return true
+}
+
+// Stored handles a stored deployment.
+func (m *Machine) Stored(s Stored) []Effect {
+	m.stored[s.Name] = s
+	m.emit(Store{})
+	return m.take()
+}
+
+// Deleted handles the deletion of a stored deployment.
+func (m *Machine) Deleted(name string) []Effect {
+	m.dropStored(name)
+	return m.take()
+}
+
+// StoreRead handles the end of the stored deployments: there are no others.
+func (m *Machine) StoreRead(names []string) []Effect {
+	exist := make(map[string]bool, len(names))
+	for _, name := range names {
+		exist[name] = true
+	}
+	for _, name := range sorted(m.stored) {
+		if !exist[name] {
+			m.dropStored(name)
+		}
+	}
+	m.advance(StoreRead)
+	return m.take()
+}
+
+func (m *Machine) dropStored(name string) {
+	delete(m.stored, name)
+	m.emit(DropStored{name})
+}

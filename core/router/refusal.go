@@ -1,0 +1,71 @@
+package router
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Reason is the reason for a refusal. Its values are those of the reasons in messages. The machine
+// knows only the constants below, and passes on other values.
+type Reason int32
+
+// Reasons.
+const (
+	None          Reason = 0
+	NotFound      Reason = 2
+	NotReady      Reason = 7
+	WeightsDiffer Reason = 22
+	Stopped       Reason = 32
+)
+
+// Refusal is the reason why no replica serves a request. The zero value is none.
+type Refusal struct {
+	Reason     Reason
+	Detail     string
+	RetryAfter time.Duration // 0: not known
+	Memory     Memory        // of a deployment that failed for lack of memory
+}
+
+// Memory describes a lack of memory, in bytes.
+type Memory struct {
+	Model                       string // the model's folder; empty: the sizes are not set
+	Bytes, Used, Total, Reserve uint64
+}
+
+// Deployment reports whether a deployment is stored, or its status is known. If not, it returns the
+// refusal of a query.
+func (m *Machine) Deployment(name string) (Refusal, bool) {
+	_, stored := m.stored[name]
+	_, reported := m.statuses[name]
+	if stored || reported {
+		return Refusal{}, true
+	}
+	return m.refusal(name), false
+}
+
+// refusal returns the refusal of a request that no replica serves. NotReady is temporary, all others
+// are final as far as is known.
+func (m *Machine) refusal(model string) Refusal {
+	stored, ok := m.stored[model]
+	switch failure := m.statuses[model].Failure; {
+	case m.phase == Starting:
+		return Refusal{Reason: NotReady, Detail: "this node is starting", RetryAfter: routeRetryAfter}
+	case !ok:
+		return Refusal{Reason: NotFound, Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model,
+			strings.Join(sorted(m.stored), ", "))}
+	case stored.Stopped:
+		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
+			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
+	case failure != Refusal{}:
+		return failure
+	}
+	return Refusal{Reason: NotReady, Detail: "model " + model + " is starting", RetryAfter: routeRetryAfter}
+}
+
+func weightsReplaced(model string) Refusal {
+	return Refusal{
+		Reason: WeightsDiffer,
+		Detail: "the weights of model " + model + " were replaced while the request ran; send it again",
+	}
+}

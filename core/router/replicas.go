@@ -1,0 +1,103 @@
+package router
+
+import (
+	"slices"
+
+	"troupe/core/route"
+)
+
+// model is the routing state of one model.
+type model struct {
+	routes      *route.Routes
+	replicas    map[string]replica // by name
+	blockTokens int                // of all replicas of the model; 0: not reported yet
+}
+
+// replica is what a route to a replica needs, as last reported.
+type replica struct {
+	node        string
+	actor       Actor
+	incarnation uint64
+	state       route.State
+}
+
+// Reported handles the report of a replica of this node.
+func (m *Machine) Reported(r Report) []Effect {
+	if !m.hasLocal(r.Model, r.Name) {
+		m.emit(Watch{r.Actor})
+	}
+	m.applyReplica(m.node, r, 0)
+	if r.State == route.Serving {
+		m.emit(CorrectAdapters{r.Actor})
+	}
+	m.gone = remove(m.gone, r.Name)
+	m.share()
+	return m.take()
+}
+
+func (m *Machine) hasLocal(model, name string) bool {
+	t := m.models[model]
+	return t != nil && t.replicas[name].node == m.node
+}
+
+// replicaEnded drops the replica of this node whose actor has ended.
+func (m *Machine) replicaEnded(who Actor) {
+	for _, model := range sorted(m.models) {
+		t := m.models[model]
+		for _, name := range sorted(t.replicas) {
+			if r := t.replicas[name]; r.node == m.node && r.actor.ID == who.ID {
+				m.drop(model, name)
+				m.gone = append(m.gone, name)
+			}
+		}
+	}
+}
+
+// applyReplica applies report number at of the event. If two nodes have a replica of this name,
+// because it was reused while one of them was away, the serving one counts.
+func (m *Machine) applyReplica(node string, r Report, at int) {
+	t := m.models[r.Model]
+	if t == nil {
+		t = &model{routes: route.NewRoutes(), replicas: make(map[string]replica)}
+		m.models[r.Model] = t
+	}
+	if have, ok := t.replicas[r.Name]; ok && have.node != node {
+		if r.State != route.Serving && have.state == route.Serving {
+			return
+		}
+		t.routes.Remove(r.Name)
+	}
+	t.replicas[r.Name] = replica{node, r.Actor, r.Incarnation, r.State}
+	if r.BlockTokens > 0 {
+		t.blockTokens = r.BlockTokens
+	}
+	r.Replica.Node = node
+	t.routes.Update(r.Replica)
+	if r.Snapshot {
+		t.routes.ResetBlocks(r.Name, r.Committed)
+	} else {
+		t.routes.UpdateBlocks(r.Name, r.Evicted, r.Committed)
+	}
+	m.emit(KeepReplica{r.Model, r.Name, at})
+}
+
+// removeReplica drops a replica of a node that has ended.
+func (m *Machine) removeReplica(node, name string) {
+	for _, model := range sorted(m.models) {
+		if r, ok := m.models[model].replicas[name]; ok && r.node == node {
+			m.drop(model, name)
+		}
+	}
+}
+
+func (m *Machine) drop(model, name string) {
+	t := m.models[model]
+	delete(t.replicas, name)
+	t.routes.Remove(name)
+	m.emit(DropReplica{model, name})
+}
+
+// remove returns the names without one of them.
+func remove(names []string, name string) []string {
+	return slices.DeleteFunc(names, func(n string) bool { return n == name })
+}

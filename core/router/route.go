@@ -1,0 +1,83 @@
+package router
+
+import (
+	"slices"
+	"time"
+
+	"troupe/core/kv"
+	"troupe/core/route"
+)
+
+// Request is a request for a replica.
+type Request struct {
+	ID       string
+	Model    string
+	Adapter  string   // name and revision; empty: none
+	Prompt   []uint32 // and the output so far
+	Salt     []byte   // of the client's KV blocks
+	Avoid    []string // replicas that its session lost
+	Revision string   // digest of the files that computed its output; empty: any
+	Cause    string   // why it is routed again
+}
+
+// Routed is the replica for a request.
+type Routed struct {
+	Replica     string
+	Node        string
+	Actor       Actor
+	Incarnation uint64
+}
+
+// Route returns the replica that serves a request soonest, or a refusal, and logs the decision.
+func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
+	m.age(now)
+	t := m.models[r.Model]
+	var d route.Decision
+	if _, stored := m.stored[r.Model]; t != nil && (stored || m.phase == Starting) {
+		d = t.routes.Route(route.Request{
+			ID: r.ID, Hashes: t.fingerprints(r), Tokens: len(r.Prompt), Avoid: m.avoided(t, r.Avoid),
+			Adapter: r.Adapter, Revision: r.Revision,
+		})
+	}
+	if !d.OK {
+		refusal := m.refusal(r.Model)
+		if t != nil && m.weightsReplaced(r, t) {
+			refusal = weightsReplaced(r.Model)
+		}
+		m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: refusal, Cause: r.Cause})
+		return Routed{}, refusal
+	}
+	m.log.add(r.ID, Entry{Time: now, Decision: d, Cause: r.Cause})
+	to := t.replicas[d.Name]
+	return Routed{d.Name, to.node, to.actor, to.incarnation}, Refusal{}
+}
+
+// avoided returns the replicas that a request goes to only if no other one serves: those that its
+// session lost, and those on nodes to avoid.
+func (m *Machine) avoided(t *model, lost []string) []string {
+	if len(m.avoid) == 0 {
+		return lost
+	}
+	all := slices.Clone(lost)
+	for name, r := range t.replicas {
+		if m.avoid[r.node] {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// fingerprints returns the fingerprints of a prompt's blocks, as replicas announce them.
+func (t *model) fingerprints(r Request) []uint64 {
+	if t.blockTokens == 0 {
+		return nil
+	}
+	return kv.Fingerprints(kv.Hashes(kv.Root(r.Model, r.Adapter, r.Salt), r.Prompt, t.blockTokens))
+}
+
+// weightsReplaced reports whether the files that computed a request's output are neither served nor
+// deployed any longer.
+func (m *Machine) weightsReplaced(r Request, t *model) bool {
+	deployed := m.stored[r.Model].Revision
+	return r.Revision != "" && deployed != "" && deployed != r.Revision && !t.routes.HasRevision(r.Revision)
+}

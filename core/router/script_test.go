@@ -1,0 +1,330 @@
+package router
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"troupe/core/route"
+	"troupe/testkit/script"
+)
+
+// TestScripts plays testdata/*.txt on the router of node a. Scripts start at second 0; the word
+// t=1.5s sets the clock before an event. The events are:
+//
+//	start NODE..., members NODE...     b#2 is a new process of b, and b! is leaving
+//	tick
+//	announced NODE life=N seq=N [snapshot] [REPORT...] [gone=M] [withdrawn=D]
+//	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
+//	status D [term=N] [failed], withdraw D
+//	lost NAME                          a replica of this node, or the router of another node
+//	stored D [stopped] [revision=R], deleted D, read D...
+//	route REQUEST D [prompt=N] [avoid=M] [revision=R]
+//	moved REQUEST M from=M
+//	find M blocks=N,N,... tiers=N,N,...
+//	snapshot, explain REQUEST
+//
+// A replica m-0 belongs to model m; its blocks have 4 tokens. BLOCKS are +N, -N and the word
+// snapshot. In an announcement, REPORT is replica=m-0, tier=NAME or status=D, with its other words
+// after commas. A line after the effects shows what has changed in the state of the router, of its
+// peers, and of the nodes that it avoids.
+func TestScripts(t *testing.T) {
+	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
+		p := &player{t: t, m: New("a", nil), now: epoch}
+		return p.event
+	})
+}
+
+var epoch = time.Unix(1e9, 0)
+
+// player plays the events of a script.
+type player struct {
+	t     *testing.T
+	m     *Machine
+	now   time.Time
+	state string // as last shown
+}
+
+// line is an event, or a report in an announcement.
+type line struct {
+	name  string
+	words []string
+	named map[string]string
+}
+
+func parse(words []string) line {
+	l := line{name: words[0], named: make(map[string]string)}
+	for _, w := range words[1:] {
+		if name, value, ok := strings.Cut(w, "="); ok {
+			l.named[name] = value
+		} else {
+			l.words = append(l.words, w)
+		}
+	}
+	return l
+}
+
+func (l line) word(i int) string {
+	if i < len(l.words) {
+		return l.words[i]
+	}
+	return ""
+}
+
+func (l line) has(word string) bool {
+	for _, w := range l.words {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func (l line) number(name string) uint64 {
+	n, _ := strconv.ParseUint(l.named[name], 10, 64)
+	return n
+}
+
+func numbers(list string) (all []uint64) {
+	for word := range strings.SplitSeq(list, ",") {
+		if n, err := strconv.ParseUint(word, 10, 64); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func (p *player) event(words []string) []string {
+	l := parse(words)
+	if at, ok := l.named["t"]; ok {
+		d, err := time.ParseDuration(at)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.now = epoch.Add(d)
+	}
+	out, handled := p.query(l)
+	if !handled {
+		for _, e := range p.step(words, l) {
+			out = append(out, text(e))
+		}
+	}
+	if state := p.summary(); state != p.state {
+		p.state = state
+		out = append(out, "now "+state)
+	}
+	return out
+}
+
+func (p *player) step(words []string, l line) []Effect {
+	m := p.m
+	switch l.name {
+	case "start":
+		return m.Start(membersOf(l.words), p.now)
+	case "members":
+		return m.Members(membersOf(l.words), p.now)
+	case "tick":
+		return m.Tick(p.now)
+	case "announced":
+		return m.Announced(announcementOf(words, l), p.now)
+	case "report":
+		return m.Reported(reportOf(l))
+	case "tier":
+		return m.TierReported(tierOf(l))
+	case "status":
+		return m.StatusReported(statusOf(l, "a"))
+	case "withdraw":
+		return m.Withdrawn(l.word(0))
+	case "lost":
+		return m.Lost(Actor{ID: l.word(0)}, p.now)
+	case "stored":
+		return m.Stored(Stored{l.word(0), l.has("stopped"), l.named["revision"]})
+	case "deleted":
+		return m.Deleted(l.word(0))
+	case "read":
+		return m.StoreRead(l.words)
+	}
+	p.t.Fatalf("unknown event %q", l.name)
+	return nil
+}
+
+// query answers a query. It returns false for an event.
+func (p *player) query(l line) (out []string, ok bool) {
+	m := p.m
+	switch l.name {
+	case "route":
+		r := Request{ID: l.word(0), Model: l.word(1), Revision: l.named["revision"]}
+		r.Prompt = make([]uint32, l.number("prompt"))
+		if avoid, ok := l.named["avoid"]; ok {
+			r.Avoid = strings.Split(avoid, ",")
+		}
+		to, why := m.Route(r, p.now)
+		if why != (Refusal{}) {
+			return []string{fmt.Sprintf("refused with %d: %s", why.Reason, why.Detail)}, true
+		}
+		return []string{fmt.Sprintf("to %s on %s", to.Replica, to.Node)}, true
+	case "moved":
+		m.Moved(l.word(0), Move{Replica: l.word(1), From: l.named["from"]}, p.now)
+	case "find":
+		q := Query{"f", "m", l.word(0), numbers(l.named["blocks"]), numbers(l.named["tiers"])}
+		for _, run := range m.Find(q, p.now) {
+			out = append(out, fmt.Sprintf("from %d: %d in %s", run.First, run.Blocks, run.Name))
+		}
+	case "snapshot":
+		s := m.Snapshot()
+		out = append(out, fmt.Sprintf("number %d, statuses %v", s.Sequence, s.Statuses))
+		for _, r := range s.Replicas {
+			out = append(out, fmt.Sprintf("replica %s %v", r.Name, r.Blocks))
+		}
+		for _, t := range s.Tiers {
+			out = append(out, fmt.Sprintf("tier %s %v", t.Name, t.Committed))
+		}
+	case "explain":
+		for _, e := range m.Explain(l.word(0)) {
+			out = append(out, explanation(e))
+		}
+	default:
+		return nil, false
+	}
+	return out, true
+}
+
+func explanation(e Entry) string {
+	at := e.Time.Sub(epoch)
+	if e.Move != nil {
+		return fmt.Sprintf("%s moved from %s to %s", at, e.Move.From, e.Move.Replica)
+	}
+	return fmt.Sprintf("%s %s", at, e.Decision.Why())
+}
+
+// summary describes the state of the router, its peers and the nodes that it avoids.
+func (p *player) summary() string {
+	out := []string{p.m.phase.String()}
+	for _, name := range sorted(p.m.peers) {
+		peer := p.m.peers[name]
+		out = append(out, fmt.Sprintf("%s %s %s", name, peer.sync, peer.contact))
+	}
+	if avoid := sorted(p.m.avoid); len(avoid) > 0 {
+		out = append(out, "avoids "+strings.Join(avoid, " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+func membersOf(words []string) (all []Member) {
+	for _, w := range words {
+		name, leaving := strings.CutSuffix(w, "!")
+		name, id, _ := strings.Cut(name, "#")
+		all = append(all, Member{Name: name, ID: name + id, Router: Actor{ID: name}, Leaving: leaving})
+	}
+	return all
+}
+
+// announcementOf reads an announcement. A report may occur several times, so it reads the words.
+func announcementOf(words []string, l line) Announcement {
+	a := Announcement{
+		Node: l.word(0), Incarnation: l.number("life"), Sequence: l.number("seq"), Snapshot: l.has("snapshot"),
+	}
+	for _, w := range words {
+		kind, value, _ := strings.Cut(w, "=")
+		report := parse(append([]string{kind}, strings.Split(value, ",")...))
+		switch kind {
+		case "replica":
+			a.Replicas = append(a.Replicas, reportOf(report))
+		case "tier":
+			a.Tiers = append(a.Tiers, tierOf(report))
+		case "status":
+			a.Statuses = append(a.Statuses, statusOf(report, a.Node))
+		case "gone":
+			a.Gone = append(a.Gone, value)
+		case "withdrawn":
+			a.Withdrawn = append(a.Withdrawn, value)
+		}
+	}
+	return a
+}
+
+var states = map[string]route.State{"loading": route.Loading, "draining": route.Draining, "failed": route.Failed}
+
+func reportOf(l line) Report {
+	name := l.word(0)
+	model, _, _ := strings.Cut(name, "-")
+	r := Report{
+		Replica: route.Replica{Name: name, State: route.Serving, BlockTokens: 4, MaxSequences: 8, StepTokens: 64},
+		Model:   model, Actor: Actor{ID: name}, Snapshot: l.has("snapshot"),
+	}
+	for word, state := range states {
+		if l.has(word) {
+			r.State = state
+		}
+	}
+	r.Replica.Revision, r.Replica.Running = l.named["revision"], int(l.number("running"))
+	r.Evicted, r.Committed = blocksOf(l)
+	return r
+}
+
+func blocksOf(l line) (evicted, committed []uint64) {
+	for _, w := range l.words {
+		switch n, _ := strconv.ParseUint(w[min(1, len(w)):], 10, 64); {
+		case strings.HasPrefix(w, "+"):
+			committed = append(committed, n)
+		case strings.HasPrefix(w, "-"):
+			evicted = append(evicted, n)
+		}
+	}
+	return evicted, committed
+}
+
+func tierOf(l line) TierReport {
+	t := TierReport{Name: l.word(0), Actor: Actor{ID: l.word(0)}, Snapshot: l.has("snapshot")}
+	t.Evicted, t.Committed = blocksOf(l)
+	return t
+}
+
+func statusOf(l line, node string) Status {
+	s := Status{Deployment: l.word(0), Node: node, Term: l.number("term")}
+	if l.has("failed") {
+		s.Failure = Refusal{Reason: 5, Detail: "no GPU has room"}
+	}
+	return s
+}
+
+// text describes an effect.
+func text(e Effect) string {
+	switch e := e.(type) {
+	case AskSnapshot:
+		return "ask " + e.Peer.ID + " for a snapshot"
+	case SendSnapshot:
+		return "send " + e.Peer.ID + " a snapshot"
+	case Watch:
+		return "watch " + e.Actor.ID
+	case KeepReplica:
+		return fmt.Sprintf("keep replica %s, report %d", e.Name, e.At)
+	case DropReplica:
+		return "drop replica " + e.Name
+	case KeepStatus:
+		return fmt.Sprintf("keep status of %s, number %d", e.Deployment, e.At)
+	case DropStatus:
+		return "drop status of " + e.Deployment
+	case Share:
+		return "share"
+	case Announce:
+		to := make([]string, len(e.To))
+		for i, a := range e.To {
+			to[i] = a.ID
+		}
+		return fmt.Sprintf("announce %d to %v gone=%v withdrawn=%v", e.Sequence, to, e.Gone, e.Withdrawn)
+	case CorrectAdapters:
+		return "correct adapters of " + e.Replica.ID
+	case Store:
+		return "store"
+	case DropStored:
+		return "drop stored " + e.Deployment
+	case ReportSynced:
+		return "report synced"
+	case Ignored:
+		return fmt.Sprintf("ignored %s of %s: %s", e.Event, e.Node, e.Why)
+	}
+	return fmt.Sprintf("%#v", e)
+}
