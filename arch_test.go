@@ -131,6 +131,9 @@ func (r rule) forbids(dep string) bool {
 	return below(dep, r.never)
 }
 
+// sharedByActors are the packages below actors that are no actors.
+var sharedByActors = []string{module + "/actors/supervise", module + "/actors/exporter"}
+
 // crossBreaches finds breaches of the rules that a rule for one folder cannot express.
 func crossBreaches(deps imports) (found []string) {
 	for pkg, all := range deps {
@@ -140,7 +143,7 @@ func crossBreaches(deps imports) (found []string) {
 			}
 			switch {
 			case dep == pkg:
-			case below(pkg, module+"/actors") && below(dep, module+"/actors") && dep != module+"/actors/supervise":
+			case below(pkg, module+"/actors") && below(dep, module+"/actors") && !slices.Contains(sharedByActors, dep):
 				report("pass the other actor's Props in the Config")
 			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
 				report("a node contains no test code")

@@ -107,7 +107,8 @@ func (w *world) unlock(id string) {
 func (w *world) copyEnded(fault bool) {
 	var outcomes []Outcome
 	for range w.copying {
-		outcomes = append(outcomes, rapid.SampledFrom([]Outcome{NotCopied, Stored, Stored, DamagedSource}).Draw(w.T, "how"))
+		how := rapid.SampledFrom([]Outcome{NotCopied, Stored, Stored, DamagedSource}).Draw(w.T, "how")
+		outcomes = append(outcomes, how)
 	}
 	w.copying = nil
 	delete(w.readers, "copy")

@@ -205,7 +205,8 @@ func (p *player) text(e Effect) string {
 	case Export:
 		return fmt.Sprintf("export: %T", e.Effect)
 	case Announce:
-		return fmt.Sprintf("announce %d committed, %d evicted, snapshot %v", len(e.Committed), len(e.Evicted), e.Snapshot)
+		return fmt.Sprintf("announce %d committed, %d evicted, snapshot %v",
+			len(e.Committed), len(e.Evicted), e.Snapshot)
 	case ExpireReservation:
 		return fmt.Sprintf("timer %s for reservation %s", e.After, e.ID)
 	case ExpirePins:
