@@ -45,11 +45,7 @@ func (m *Machine) lease(e event) {
 
 func (m *Machine) replaceRequester(e event) { m.fetches[e.id].from = e.from }
 
-func (m *Machine) release(e event) {
-	f := m.fetches[e.id]
-	f.from = Actor{}
-	m.emit(Release{e.id, f.holder})
-}
+func (m *Machine) release(e event) { m.emit(Release{e.id, m.fetches[e.id].holder}) }
 
 func (m *Machine) forget(e event) { m.emit(Forget{e.id}) }
 
@@ -70,12 +66,12 @@ func (m *Machine) refuseStopped(e event) {
 }
 
 func (m *Machine) releaseStopped(e event) {
-	m.emit(Release{e.id, m.fetches[e.id].holder})
+	m.release(e)
 	m.refuseStopped(e)
 }
 
 func (m *Machine) releaseAbandoned(e event) {
-	m.emit(Release{e.id, m.fetches[e.id].holder})
+	m.release(e)
 	m.forget(e)
 }
 

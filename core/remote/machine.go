@@ -36,7 +36,7 @@ type lookup struct {
 // fetch is a FetchBlocks that is not answered yet.
 type fetch struct {
 	state    State
-	from     Actor // zero: the requester no longer waits
+	from     Actor // the requester; it no longer waits in state Abandoned
 	holder   Actor
 	deadline time.Time
 }

@@ -19,8 +19,11 @@ func (m *Machine) Release(id string) []Effect {
 
 // ExportEnded ends a transfer; see export.Machine.Ended.
 func (m *Machine) ExportEnded(id string, damaged []kv.Hash, fault string) []Effect {
+	known := m.exports.State(id) != export.None
 	m.export(m.exports.Ended(id, damaged, fault))
-	m.demote()
+	if known {
+		m.demote()
+	}
 	return m.end()
 }
 
