@@ -22,7 +22,8 @@
 //	queued        gone                                                pending     —
 //	              pending                                             same        —
 //	              overlapped                                          preempted   —
-//	admissible    pending                   all blocks are in HBM     same        ignore
+//	admissible    gone                                                same        —
+//	              pending                   all blocks are in HBM     same        —
 //	              pending                   no tier or holder         gone        —
 //	              pending                   8 look up or restore      same        ignore
 //	              pending                   first block is sought     waiting     hold

@@ -23,6 +23,9 @@ type Config struct {
 	BlockTokens int
 	StepTokens  int // in one step; 0: no limit
 	Parts       int // in which blocks are copied
+	// Number is below all numbers of entries. It must be higher than those that an earlier machine
+	// used at the same copier.
+	Number uint64
 }
 
 // Machine decides what is restored for the sequences of a replica. It is not safe for concurrent
@@ -89,7 +92,7 @@ type event struct {
 // New returns a machine without entries.
 func New(cfg Config) *Machine {
 	return &Machine{cfg: cfg, entries: make(map[uint64]*entry), byID: make(map[string]*entry),
-		byBlock: make(map[kv.Hash]*entry), rates: make([]kv.Rate, len(cfg.Tiers))}
+		byBlock: make(map[kv.Hash]*entry), last: cfg.Number, rates: make([]kv.Rate, len(cfg.Tiers))}
 }
 
 // State returns the state of a sequence.

@@ -53,7 +53,8 @@ var table = []row{
 	{[]State{Pending}, Queued, always, same, (*Machine).nothing, "—"},
 	{[]State{Overlapped}, Queued, always, Preempted, (*Machine).nothing, "—"},
 
-	{[]State{Pending}, Admissible, allInHBM, same, nil, "ignore"},
+	{[]State{Gone}, Admissible, always, same, (*Machine).nothing, "—"},
+	{[]State{Pending}, Admissible, allInHBM, same, (*Machine).nothing, "—"},
 	{[]State{Pending}, Admissible, noSource, Gone, (*Machine).nothing, "—"},
 	{[]State{Pending}, Admissible, full, same, nil, "ignore"},
 	{[]State{Pending}, Admissible, sameBlock, Waiting, (*Machine).wait, "hold"},
@@ -117,11 +118,9 @@ func (m *Machine) on(e *entry, v event) {
 		m.emit(Ignored{state, v.kind, r.when.name})
 		return
 	}
-	next := r.to
-	if next == same {
-		next = state
+	if r.to != same {
+		m.enter(e, r.to)
 	}
-	m.enter(e, next)
 	r.do(m, e, v)
 	woken := m.woken
 	m.woken = nil
@@ -131,9 +130,6 @@ func (m *Machine) on(e *entry, v event) {
 }
 
 func (m *Machine) find(e *entry, v event, state State) *row {
-	if e == nil {
-		return nil
-	}
 	for i := range table {
 		r := &table[i]
 		if r.on == v.kind && slices.Contains(r.from, state) && (r.when.holds == nil || r.when.holds(m, e, v)) {

@@ -64,7 +64,8 @@ func newWorld(t *rapid.T) *world {
 		gates: map[uint64]bool{}, undone: map[string]uint64{}}
 	w.remote = rapid.IntRange(0, 9).Draw(t, "local") > 0
 	w.batch = batch.New(batch.Limits{MaxSequences: 4, MaxWaiting: 20, StepTokens: 12, ContextTokens: 40}, w.pool)
-	w.m = New(Config{Tiers: []string{"dram", "nvme"}[:rapid.IntRange(0, 2).Draw(t, "tiers")], BlockBytes: 100, BlockTokens: blockTokens, StepTokens: 12,
+	w.m = New(Config{Tiers: []string{"dram", "nvme"}[:rapid.IntRange(0, 2).Draw(t, "tiers")],
+		BlockBytes: 100, BlockTokens: blockTokens, StepTokens: 12,
 		Policy: rapid.SampledFrom(kv.RestorePolicies()).Draw(t, "policy"),
 		Parts:  rapid.SampledFrom([]int{1, copyParts, copyParts}).Draw(t, "parts")})
 	return w

@@ -37,10 +37,11 @@ type Tier struct {
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	OpenBlocks func() (Blocks, error)
-	Tiers      []Tier
-	Remote     *actor.PID // the remote tier; nil: none
-	Bulk       Bulk       // nil: no blocks are fetched from remote holders
+	Incarnation uint64 // of the first incarnation
+	OpenBlocks  func() (Blocks, error)
+	Tiers       []Tier
+	Remote      *actor.PID // the remote tier; nil: none
+	Bulk        Bulk       // nil: no blocks are fetched from remote holders
 	// Gate receives the gate of each copy that has one, by the number of the copy. Steps may pass
 	// it until the result of the copy is applied.
 	Gate func(number uint64, gate engine.Gate)
@@ -53,9 +54,10 @@ func Props(cfg Config) *actor.Props {
 	if cfg.OnCopied == nil {
 		cfg.OnCopied = func(string, string, int, kvstore.Move) {}
 	}
-	var incarnation uint64
+	next := cfg.Incarnation
 	return supervise.Props(func() actor.Actor {
-		incarnation++
+		incarnation := next
+		next++
 		return &copier{Config: cfg, incarnation: incarnation}
 	})
 }
