@@ -34,6 +34,9 @@ type Config struct {
 	// Engine returns the props of the child that runs steps over a lease. For gate, see
 	// EngineConfig.Gate.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
+	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
+	// is called only if there are Tiers.
+	Copier func(CopierSpec) *actor.Props
 	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
 	// sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props
@@ -219,6 +222,8 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.kvTiers != nil && msg.GetWho().Equal(r.kvTiers.copier):
+		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
 	default:
 		r.onPeerLost(ctx, msg.GetWho())
 	}

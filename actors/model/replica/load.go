@@ -90,7 +90,7 @@ func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksRe
 		}
 		r.blocks = open
 	}
-	r.openTiers()
+	r.openTiers(ctx)
 	r.openAdapters(ctx)
 	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")
 	if err != nil {

@@ -141,6 +141,6 @@ func (r *replica) onPreempted(ctx actor.Context, all []batch.Preemption) {
 		r.totals.preemptions++
 		r.Log.Info().Str("request", p.ID).Str("why", p.Why).Msg("sequence preempted")
 		r.abortIfMigrating(ctx, p.ID, "preempted: "+p.Why)
-		r.markPending(p.ID)
+		r.markPending(ctx, p.ID)
 	}
 }

@@ -53,7 +53,7 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	}
 	r.sequences[id] = &activeSequence{session: ctx.Sender(), spec: seq, outputBase: len(msg.GetOutput())}
 	ctx.Respond(r.accept(id, ahead))
-	r.markPending(id)
+	r.markPending(ctx, id)
 	r.requestAdapter(ctx, seq)
 	r.lookupAhead(ctx)
 	r.advance(ctx)
@@ -141,9 +141,7 @@ func (r *replica) onCancel(ctx actor.Context, msg *messages.CancelSequence) {
 func (r *replica) drop(ctx actor.Context, id, why string) {
 	r.batch.Drop(id)
 	delete(r.sequences, id)
-	if r.kvTiers != nil {
-		r.kvTiers.forget(id)
-	}
+	r.forgetRestore(ctx, id)
 	r.abortIfMigrating(ctx, id, why)
 }
 
@@ -208,12 +206,13 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 		s.Adapters, s.AdapterCounts, s.AdaptersAwaited = r.lora.list(), r.lora.counts, uint32(r.lora.pins.Pending())
 	}
 	if r.kvTiers != nil {
-		t := r.kvTiers.totals
-		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
-		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
-		s.KvRestoresOverlapped, s.KvStepsAborted = t.overlapped, t.aborted
+		t := r.kvTiers.restores.Counts()
+		s.KvOffloaded, s.KvLent = r.kvTiers.totals.offloaded, r.kvTiers.totals.exported
+		s.KvRestored, s.KvRecomputed = t.Restored, t.Recomputed
+		s.KvRestores, s.KvRestoresAvoided = t.Restores, t.Avoided
+		s.KvRestoresOverlapped, s.KvStepsAborted = t.Overlapped, t.Aborted
 		s.KvOffloadReady = r.kvTiers.ready
-		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.exported
+		s.KvFetched, s.KvFetchFailed = t.Fetched, t.FetchFailed
 	}
 	if r.batch != nil {
 		kv := r.pool.Stats()

@@ -162,8 +162,8 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 		return
 	}
 	entries, tokens := r.step.entries, msg.GetDone().GetTokens()
-	r.measurePrefill(r.step)
-	r.finishOverlapped(entries)
+	r.measurePrefill(ctx, r.step)
+	r.finishOverlapped(ctx, entries)
 	r.step = nil
 	sampled := make([]uint32, len(tokens))
 	for i, t := range tokens {
