@@ -51,7 +51,7 @@ func (x *Exporter) Perform(ctx actor.Context, effect core.Effect) {
 			Outcome: &messages.LeaseBlocksResult_Sent{Sent: &messages.BlocksSent{Blocks: uint32(e.Blocks)}}})
 	case core.Refuse:
 		x.end(e.ID)
-		Refuse(ctx, e)
+		refuse(ctx, e)
 	case core.Ignored:
 		x.Log.Debug().Str("request", e.ID).Stringer("state", e.State).Stringer("event", e.Event).
 			Msg("event ignored by exports")
@@ -81,8 +81,7 @@ func (x *Exporter) end(id string) {
 	}
 }
 
-// Refuse sends a refusal. A holder without an Exporter uses it too.
-func Refuse(ctx actor.Context, e core.Refuse) {
+func refuse(ctx actor.Context, e core.Refuse) {
 	refused := &messages.Refused{Reason: reasons[e.Reason], Detail: e.Detail}
 	if e.RetryAfter > 0 {
 		refused.RetryAfter = durationpb.New(e.RetryAfter)

@@ -25,6 +25,7 @@ type Config struct {
 	Tier    string // name of the first tier below HBM; empty: none fits
 	Remote  bool   // there are tiers, or holders elsewhere, to restore blocks from
 	Digest  bool   // the model's files have a digest; without it no block may leave or come
+	Number  uint64 // the numbers of copies are higher
 	// Watermark is the share of the pool above which blocks are copied ahead of need; default
 	// kv.DefaultWatermark.
 	Watermark float64
@@ -87,7 +88,7 @@ type event struct {
 // New returns a machine that has not seen a step.
 func New(cfg Config) *Machine {
 	cfg.Watermark, cfg.IdleSteps = cmp.Or(cfg.Watermark, kv.DefaultWatermark), cmp.Or(cfg.IdleSteps, defaultIdleSteps)
-	m := &Machine{cfg: cfg}
+	m := &Machine{cfg: cfg, copies: cfg.Number}
 	if cfg.Tier != "" && cfg.Digest {
 		m.state = Idle
 	}

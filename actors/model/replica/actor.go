@@ -106,9 +106,9 @@ type replica struct {
 	incoming      map[string]*incoming // by request id: sequences migrating here, or that have just arrived
 	pendingOffers []pendingOffer       // to be answered after the step in flight
 
-	gates   gates    // of restores that steps wait for
-	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
-	kvPins  kvPins
+	gates    gates    // of restores that steps wait for
+	kvTiers  *kvTiers // nil: no tier below HBM and no remote tier
+	offloads offloads
 
 	lora *adapterState // nil: the replica takes no adapters
 }
@@ -192,6 +192,7 @@ func (r *replica) onStarted(ctx actor.Context) {
 	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
 		make(map[string]*incoming)
 	r.life, r.cancel = context.WithCancel(context.Background())
+	r.openOffloads(false)
 	r.lastAttempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
 		supervise.After(ctx, announceEvery, &announceTick{r.incarnation})

@@ -91,6 +91,7 @@ func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksRe
 		r.blocks = open
 	}
 	r.openTiers(ctx)
+	r.openOffloads(true)
 	r.openAdapters(ctx)
 	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")
 	if err != nil {

@@ -1,126 +1,139 @@
 package replica
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/exporter"
 	"troupe/actors/supervise"
+	"troupe/core/export"
 	"troupe/core/kv"
-	"troupe/engine/kvstore"
+	"troupe/core/offload"
 	"troupe/messages"
 )
 
-// offloadDone and offloadRetry are messages to self.
+// core/offload decides what is copied to the tier below HBM and carries out the commands of
+// operators, and the copier, a child actor, copies the blocks. core/export decides which blocks
+// other replicas get. The messages and calls in this file are the machines' events.
+
+// offloads is what the replica keeps for the machines.
+type offloads struct {
+	machine  *offload.Machine
+	exports  *export.Machine
+	exporter *exporter.Exporter
+}
+
+// offloadRetry and exportDone are messages to self.
 type (
-	offloadDone struct {
-		incarnation uint64
-		blocks      []kv.Committed
-		below       []bool // by block: the tier has it now
-		err         error
-	}
 	offloadRetry struct{ incarnation uint64 }
+	exportDone   struct {
+		incarnation uint64
+		id          string
+		fault       string // what failed; empty if all blocks were sent
+	}
 )
 
-// burst returns the maximum number of blocks in one offload.
-func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
-
-// offloadAboveWatermark offloads blocks ahead of need if HBM is filled above the watermark. Recent
-// bursts of allocations lower the watermark.
-func (r *replica) offloadAboveWatermark(ctx actor.Context) {
-	l, blocks := r.kvTiers, r.pool.Stats()
-	if l.burst.Observe(r.steps, blocks.Allocations); !l.offloading {
-		r.offload(ctx, r.pool.SelectOffload(l.burst.Watermark(l.Watermark, blocks.Blocks), r.burst()))
-	}
-}
-
-// offload starts to copy blocks to the first tier below HBM.
-func (r *replica) offload(ctx actor.Context, blocks []kv.Committed) {
+// openOffloads starts the machines. Until the blocks are adopted, they refuse everything.
+func (r *replica) openOffloads(adopted bool) {
 	l := r.kvTiers
-	if len(blocks) == 0 {
-		return
-	}
-	l.offloading = true
-	o := offload{request: r.tierRequest(), root: ctx.ActorSystem().Root, from: l.down, to: l.Lower[0],
-		blocks: blocks, namespace: l.namespace, copied: l.OnCopied}
-	incarnation := r.incarnation
-	supervise.Job(ctx, r.life, o.run, func(below []bool, err error) any {
-		return &offloadDone{incarnation, blocks, below, err}
-	})
-}
-
-func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
-	if r.kvTiers == nil || msg.incarnation != r.incarnation {
-		return
-	}
-	took := 0
-	for i := len(msg.blocks) - 1; i >= 0; i-- { // the oldest last, so that it is evicted first
-		below := i < len(msg.below) && msg.below[i]
-		if r.pool.OffloadDone(msg.blocks[i].Block, below); below {
-			took++
+	cfg := offload.Config{Replica: r.Spec.GetName(), Node: r.Spec.GetNode(), Number: r.incarnation << 32}
+	if l != nil {
+		cfg.Remote, cfg.Digest, cfg.Watermark, cfg.IdleSteps = true, l.ready, l.Watermark, l.IdleSteps
+		if len(l.Lower) > 0 {
+			cfg.Tier = l.Lower[0].Name
 		}
 	}
-	if msg.err != nil {
-		r.Log.Warn().Err(msg.err).Msg("offload failed")
+	incarnation, source := r.incarnation, exporter.MemorySource{}
+	if l != nil {
+		source.Memory = l.down
 	}
-	// An immediate retry would fail the same way.
-	if r.kvTiers.offloading = msg.err != nil || took == 0; r.kvTiers.offloading {
-		supervise.After(ctx, offloadBackoff, &offloadRetry{r.incarnation})
+	r.offloads = offloads{
+		machine: offload.New(cfg), exports: export.New(r.exportConfig(adopted)),
+		exporter: exporter.New(exporter.Config{
+			Plane: r.Bulk, Source: source, Life: r.life, Log: r.Log,
+			Ended: func(id string, _ []kv.Hash, fault string) any { return &exportDone{incarnation, id, fault} },
+		}),
 	}
-	r.kvTiers.totals.offloaded += uint64(took)
-	r.offloadAllProgress(ctx, took, msg.err)
-	r.advance(ctx)
 }
 
-// offload copies blocks to a tier: it reserves slots, copies, and commits.
-type offload struct {
-	request   string
-	root      *actor.RootContext
-	from      Blocks
-	to        Tier
-	blocks    []kv.Committed
-	namespace kv.Hash
-	copied    kvstore.Report
+// exportConfig describes the replica as a holder of blocks.
+func (r *replica) exportConfig(adopted bool) export.Config {
+	l := r.kvTiers
+	cfg := export.Config{Name: "replica " + r.Spec.GetName(), NotReady: !adopted, RetryAfter: retryQueueFull}
+	switch {
+	case !adopted:
+		cfg.RetryAfter = retryAfter
+	case l == nil:
+		cfg.Unsupported = "its node has no KV tiers"
+	case !l.ready:
+		cfg.Unsupported = "the files of its model have no digest"
+	case r.Bulk == nil:
+		cfg.Unsupported = "it has no data plane"
+	default:
+		cfg.Own = &export.Own{Space: l.namespace, Bytes: l.down.BlockBytes(), Layout: l.down.Layout()}
+	}
+	return cfg
 }
 
-// run reports for each block whether the tier has it now.
-func (o offload) run(ctx context.Context) (below []bool, err error) {
-	commit := &messages.CommitBlocks{RequestId: o.request}
-	defer func() { o.root.Send(o.to.Actor, commit) }()
-	below = make([]bool, len(o.blocks))
-	at := make(map[kv.Hash]int, len(o.blocks))
-	hashes := make([][]byte, len(o.blocks))
-	for i, b := range o.blocks {
-		h := b.Hash.Namespaced(o.namespace)
-		at[h], hashes[i] = i, h[:]
+// serves reports whether commands of operators can be carried out.
+func (r *replica) serves() bool { return r.ready && !r.stopping }
+
+// tickOffload reports that no step is in flight.
+func (r *replica) tickOffload(ctx actor.Context) {
+	s := r.pool.Stats()
+	r.performOffload(ctx, r.offloads.machine.Tick(offload.Tick{
+		Steps: r.steps, Allocations: s.Allocations, Blocks: s.Blocks, AllBlocks: int(r.model.GetKvBlocks()),
+	}))
+}
+
+func (r *replica) onCopiedDown(ctx actor.Context, msg *messages.CopyBlocksDownResult) {
+	if msg.GetDetail() != "" {
+		r.Log.Warn().Str("error", msg.GetDetail()).Msg("offload failed")
 	}
-	answer, err := o.root.RequestFuture(o.to.Actor, &messages.ReserveSlots{
-		RequestId: o.request, Hashes: hashes, BlockBytes: uint64(o.from.BlockBytes()),
-	}, tierTimeout).Result()
-	if err != nil {
-		return below, fmt.Errorf("tier %s: %w", o.to.Name, err)
+	r.performOffload(ctx, r.offloads.machine.Copied(msg.GetCopy(), msg.GetStored(), msg.GetDetail(), supervise.Now(ctx)))
+}
+
+func (r *replica) onOffloadRetry(ctx actor.Context, msg *offloadRetry) {
+	if msg.incarnation == r.incarnation {
+		r.performOffload(ctx, r.offloads.machine.Retry())
 	}
-	result := answer.(*messages.ReserveSlotsResult)
-	if refused := result.GetRefused(); refused != nil {
-		return below, fmt.Errorf("tier %s: %s", o.to.Name, refused.GetDetail())
+}
+
+func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks) {
+	r.performOffload(ctx, r.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), r.serves(), supervise.Now(ctx)))
+}
+
+func (r *replica) onRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
+	r.performOffload(ctx, r.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), r.serves()))
+}
+
+func (r *replica) onFlushBlocks(ctx actor.Context, msg *messages.FlushBlocks) {
+	r.performOffload(ctx, r.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), r.serves()))
+}
+
+// syncKVPins repeats the model's pins to the tiers, and applies them if they have changed.
+func (r *replica) syncKVPins(ctx actor.Context) {
+	if r.Pins != nil {
+		version, _ := r.Pins()
+		r.performOffload(ctx, r.offloads.machine.SyncPins(version))
 	}
-	for _, h := range result.GetReserved().GetHeld() {
-		below[at[kv.Hash(h)]] = true
+}
+
+// onLeaseBlocks sends the leading blocks of a prompt that are in HBM to another replica.
+func (r *replica) onLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
+	r.performExport(ctx, r.offloads.exports.Lease(exporter.RequestOf(ctx.Sender(), msg)))
+}
+
+func (r *replica) onReleaseBlocks(ctx actor.Context, msg *messages.ReleaseBlocks) {
+	r.performExport(ctx, r.offloads.exports.Release(msg.GetRequestId()))
+}
+
+func (r *replica) onExportDone(ctx actor.Context, msg *exportDone) {
+	if msg.incarnation == r.incarnation {
+		r.performExport(ctx, r.offloads.exports.Ended(msg.id, nil, msg.fault))
+		r.advance(ctx)
 	}
-	moves := make([]kvstore.Move, len(result.GetReserved().GetSlots()))
-	for i, slot := range result.GetReserved().GetSlots() {
-		h := kv.Hash(slot.GetHash())
-		moves[i] = kvstore.Move{Block: o.blocks[at[h]].Block, Slot: int32(slot.GetIndex()), Hash: h}
-	}
-	err = kvstore.Offload(ctx, o.from, o.to.Store, moves)
-	var written [][]byte
-	for _, m := range moves {
-		o.copied(hbmTier, o.to.Name, o.from.BlockBytes(), m)
-		if m.Done {
-			below[at[m.Hash]], written = true, append(written, m.Hash[:])
-		}
-	}
-	commit = &messages.CommitBlocks{RequestId: o.request, Written: written}
-	return below, err
+}
+
+func senderOf(ctx actor.Context) offload.Actor {
+	return offload.Actor{Address: ctx.Sender().GetAddress(), ID: ctx.Sender().GetId()}
 }

@@ -101,6 +101,7 @@ func (r *replica) onCopierReady(ctx actor.Context, msg *messages.CopierReady) {
 	if l := r.kvTiers; l != nil && msg.GetIncarnation() > l.copierLife {
 		l.copierLife = msg.GetIncarnation()
 		r.performRestore(ctx, l.restores.CopierLost())
+		r.performOffload(ctx, r.offloads.machine.CopyLost(supervise.Now(ctx)))
 		r.advance(ctx)
 	}
 }

@@ -207,7 +207,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	}
 	if r.kvTiers != nil {
 		t := r.kvTiers.restores.Counts()
-		s.KvOffloaded, s.KvLent = r.kvTiers.totals.offloaded, r.kvTiers.totals.exported
+		s.KvOffloaded, s.KvLent = r.offloads.machine.Stored(), r.offloads.exports.Sent()
 		s.KvRestored, s.KvRecomputed = t.Restored, t.Recomputed
 		s.KvRestores, s.KvRestoresAvoided = t.Restores, t.Avoided
 		s.KvRestoresOverlapped, s.KvStepsAborted = t.Overlapped, t.Aborted

@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -43,14 +42,9 @@ type Tier struct {
 	Store kvstore.Store
 }
 
-const (
-	defaultIdleSteps = 100
-	defaultPartBytes = 256 << 10       // disks and devices copy such parts nearly as fast as whole blocks
-	burstShare       = 16              // the HBM blocks divided by it are the maximum of one offload
-	tierTimeout      = 2 * time.Second // of a tier's answer
-	offloadBackoff   = time.Second     // after an offload that the tier did not accept
-	stepsPerReport   = 32              // steps between two StepsDone
-)
+// defaultPartBytes is the default of Tiers.PartBytes: disks and devices copy such parts nearly as
+// fast as whole blocks.
+const defaultPartBytes = 256 << 10
 
 // CopierSpec is what the copier needs of its replica.
 type CopierSpec struct {
@@ -75,18 +69,8 @@ type kvTiers struct {
 	prefetches   map[uint64]*restoreCommand // in progress
 	lastPrefetch uint64
 
-	offloading    bool
-	offloadAll    *offloadCommand // nil: no OffloadBlocks command
-	lastRequest   uint64
-	stepsReported uint64 // step of the last StepsDone
-
-	burst   kv.BurstEstimator  // of block allocations in HBM
-	exports map[string]*export // by request id: blocks being sent to another replica
-	totals  tierTotals
+	lastRequest uint64
 }
-
-// tierTotals counts blocks.
-type tierTotals struct{ offloaded, exported uint64 }
 
 // hasRemote reports whether other replicas or nodes may hold blocks.
 func (l *kvTiers) hasRemote() bool { return l.Remote != nil && l.RemoteAvailable() }
@@ -115,12 +99,8 @@ func (r *replica) openTiers(ctx actor.Context) {
 	if tiers.Lower = r.tiersThatFit(tiers.Lower); len(tiers.Lower) == 0 && tiers.Remote == nil {
 		return
 	}
-	l := &kvTiers{Tiers: tiers, exports: make(map[string]*export), prefetches: make(map[uint64]*restoreCommand)}
+	l := &kvTiers{Tiers: tiers, prefetches: make(map[uint64]*restoreCommand)}
 	l.PartBytes = cmp.Or(l.PartBytes, defaultPartBytes)
-	l.Watermark, l.IdleSteps = cmp.Or(l.Watermark, kv.DefaultWatermark), cmp.Or(l.IdleSteps, defaultIdleSteps)
-	if l.OnCopied == nil {
-		l.OnCopied = func(string, string, int, kvstore.Move) {}
-	}
 	down, err := r.OpenBlocks(r.model.GetLease())
 	if err != nil {
 		panic(err)
@@ -153,12 +133,11 @@ func (r *replica) closeTiers() {
 		_ = r.kvTiers.down.Close() // the content of the blocks belongs to the lease
 		r.kvTiers = nil
 	}
+	r.openOffloads(false)
 }
 
 func (r *replica) receiveTiers(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
-	case *offloadDone:
-		r.onOffloadDone(ctx, msg)
 	case *messages.CopierReady:
 		r.onCopierReady(ctx, msg)
 	case *messages.LookUpBlocksResult:
@@ -167,17 +146,6 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 		r.onPartArrived(ctx, msg)
 	case *messages.CopyFoundBlocksResult:
 		r.onCopied(ctx, msg)
-	case *messages.LeaseBlocks:
-		r.onLeaseBlocks(ctx, msg)
-	case *messages.ReleaseBlocks:
-		r.onReleaseBlocks(msg)
-	case *exportDone:
-		r.onExportDone(ctx, msg)
-	case *offloadRetry:
-		if r.kvTiers != nil && msg.incarnation == r.incarnation {
-			r.kvTiers.offloading = false
-			r.advance(ctx)
-		}
 	default:
 		return false
 	}
@@ -193,18 +161,5 @@ func (r *replica) tickTiers(ctx actor.Context) {
 	r.judgeLookups(ctx)
 	r.performRestore(ctx, l.restores.StartReady())
 	r.lookupNext(ctx)
-	if len(l.Lower) == 0 {
-		return
-	}
-	r.offloadAboveWatermark(ctx)
-	if r.steps-l.stepsReported >= stepsPerReport {
-		for _, t := range l.Lower {
-			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.stepsReported)})
-		}
-		l.stepsReported = r.steps
-		if !l.offloading {
-			r.offload(ctx, r.pool.SelectIdle(l.IdleSteps, r.burst()))
-		}
-	}
-	r.continueOffloadAll(ctx)
+	r.tickOffload(ctx)
 }
