@@ -209,3 +209,6 @@ func (m *Machine) take() []Effect {
 	m.effects = nil
 	return effects
 }
+
+// MaxAdapters returns the number of adapters that the replica takes.
+func (m *Machine) MaxAdapters() int { return m.cfg.MaxAdapters }

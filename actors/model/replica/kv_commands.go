@@ -86,7 +86,7 @@ func (r *replica) receiveKVCommands(ctx actor.Context) bool {
 func (r *replica) admitCommand(ctx actor.Context, id string, below bool) bool {
 	var why *messages.Refused
 	switch {
-	case r.stopping || !r.ready:
+	case !r.machine.Ready():
 		why = refusal(messages.Reason_REASON_NOT_READY, "replica "+r.Spec.GetName()+" is not serving yet", retryAfter)
 	case below && r.kvTiers != nil && !r.kvTiers.ready:
 		why = refusal(messages.Reason_REASON_NOT_READY,

@@ -19,7 +19,7 @@ func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstSh
 // bursts of allocations lower the watermark.
 func (r *replica) offloadAboveWatermark(ctx actor.Context) {
 	l, blocks := r.kvTiers, r.pool.Stats()
-	if l.burst.Observe(r.steps, blocks.Allocations); !l.offloading {
+	if l.burst.Observe(r.machine.Steps(), blocks.Allocations); !l.offloading {
 		r.offload(ctx, r.pool.SelectOffload(l.burst.Watermark(l.Watermark, blocks.Blocks), r.burst()))
 	}
 }

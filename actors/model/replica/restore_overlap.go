@@ -12,10 +12,10 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/kv"
+	core "troupe/core/replica"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/kvstore"
-	"troupe/messages"
 )
 
 // A restore whose blocks arrive in parts can overlap with prefill: the sequence starts before the
@@ -124,32 +124,21 @@ func (r *replica) gateOf(e batch.Entry) uint64 {
 	panic("replica: no restore fills the blocks of " + e.ID)
 }
 
-// finishOverlapped records the sequences whose first step is done, so that all their blocks have
-// arrived. Call it before the outcome of the step is applied.
-func (r *replica) finishOverlapped(entries []batch.Entry) {
-	for _, e := range entries {
-		if p, _ := r.batch.Progress(e.ID); !e.Restoring || !p.Restoring {
-			continue // dropped, or not restoring
+// finishOverlapped records a sequence whose first step is done, so that all its blocks have
+// arrived.
+func (r *replica) finishOverlapped(id string) {
+	for _, o := range r.kvTiers.overlaps {
+		if o.id == id && o.started && !o.stepDone {
+			o.stepDone = true
+			delete(r.kvTiers.held, id)
+			r.kvTiers.totals.overlapped++
 		}
-		o := r.kvTiers.overlaps[r.gateOf(e)]
-		o.stepDone = true
-		delete(r.kvTiers.held, o.id)
-		r.kvTiers.totals.overlapped++
 	}
 }
 
-// onStepAborted plans a step again after a gate failed, without the sequence of that gate.
-func (r *replica) onStepAborted(ctx actor.Context, aborted *messages.StepAborted) {
-	step := r.step
-	e := step.entries[aborted.GetSequence()]
-	r.Log.Warn().Str("request", e.ID).Str("why", aborted.GetDetail()).
-		Msg("step aborted: its blocks were not restored in time")
-	r.step = nil
-	r.totals.tokensIn -= step.prompt
+func (r *replica) onStepAborted(e core.StepAborted) {
+	r.Log.Warn().Str("request", e.ID).Str("why", e.Why).Msg("step aborted: its blocks were not restored in time")
 	r.kvTiers.totals.aborted++
-	r.batch.RestoreFailed(e.ID)
-	r.betweenSteps(ctx)
-	r.advance(ctx)
 }
 
 // endOverlap handles the end of a restore that may have overlapped with prefill. all reports

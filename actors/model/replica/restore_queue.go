@@ -49,7 +49,7 @@ func (r *replica) lookupNext(ctx actor.Context) {
 // lookupAhead starts lookups for the sequences that are admitted next while a step is in flight. A
 // lookup started after the step would keep its sequence out of the next step too.
 func (r *replica) lookupAhead(ctx actor.Context) {
-	if r.step != nil && r.kvTiers != nil && r.kvTiers.ready {
+	if r.machine.InFlight() && r.kvTiers != nil && r.kvTiers.ready {
 		r.lookupNext(ctx)
 	}
 }

@@ -174,33 +174,14 @@ func (r *replica) tickTiers(ctx actor.Context) {
 		return
 	}
 	r.offloadAboveWatermark(ctx)
-	if r.steps-l.stepsReported >= stepsPerReport {
+	if r.machine.Steps()-l.stepsReported >= stepsPerReport {
 		for _, t := range l.Lower {
-			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.steps - l.stepsReported)})
+			ctx.Send(t.Actor, &messages.StepsDone{Steps: uint32(r.machine.Steps() - l.stepsReported)})
 		}
-		l.stepsReported = r.steps
+		l.stepsReported = r.machine.Steps()
 		if !l.offloading {
 			r.offload(ctx, r.pool.SelectIdle(l.IdleSteps, r.burst()))
 		}
 	}
 	r.continueOffloadAll(ctx)
-}
-
-// measurePrefill updates the prefill rate from a step with a prefill.
-func (r *replica) measurePrefill(step *inflightStep) {
-	tokens, prefills := 0, false
-	for _, e := range step.entries {
-		if e.Restoring {
-			return // the step may have waited at a gate
-		}
-		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
-	}
-	if !prefills {
-		return
-	}
-	took := time.Since(step.began)
-	r.batch.Observe(tokens, took)
-	if r.kvTiers != nil {
-		r.kvTiers.prefillRate.Add(float64(tokens), took)
-	}
 }
