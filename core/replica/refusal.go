@@ -95,7 +95,8 @@ func (m *Machine) CheckAdapter(a Adapter) *Refusal {
 	case a == Adapter{}:
 		return nil
 	case a.Name == "" || a.Name != a.Requested || !a.HasPath:
-		return &Refusal{Reason: InvalidArgument, Detail: "adapter " + a.Requested + " has an incomplete spec; register it"}
+		return &Refusal{Reason: InvalidArgument,
+			Detail: "adapter " + a.Requested + " has an incomplete spec; register it"}
 	case m.pins == nil:
 		return &Refusal{Reason: Unsupported, Detail: m.title() + " takes no adapters; request model " + m.cfg.Model}
 	}
@@ -109,8 +110,8 @@ func (m *Machine) checkBase(a Adapter) *Refusal {
 	if a.Base == "" || own == "" || a.Base == own {
 		return nil
 	}
-	return &Refusal{Reason: WeightsDiffer, Detail: "adapter " + a.Name + " was registered for weights " + short(a.Base) +
-		" of model " + m.cfg.Model + ", which now has " + short(own) + "; register it again"}
+	return &Refusal{Reason: WeightsDiffer, Detail: "adapter " + a.Name + " was registered for weights " +
+		short(a.Base) + " of model " + m.cfg.Model + ", which now has " + short(own) + "; register it again"}
 }
 
 func (m *Machine) title() string { return "replica " + m.cfg.Name }

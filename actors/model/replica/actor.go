@@ -49,8 +49,9 @@ func Props(cfg Config) *actor.Props {
 	var kept kept
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, kept: &kept, machine: core.New(cfg.machine(incarnation, kept.revision)),
-			gates: gates{all: make(map[uint64]engine.Gate)}}
+		return &replica{Config: cfg, incarnation: incarnation, kept: &kept,
+			machine: core.New(cfg.machine(incarnation, kept.revision)),
+			gates:   gates{all: make(map[uint64]engine.Gate)}}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 

@@ -45,7 +45,8 @@ func (r *replica) registerAdapter(ctx actor.Context, spec *messages.AdapterSpec)
 	}
 }
 
-func (r *replica) batchRequest(ctx actor.Context, id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
+func (r *replica) batchRequest(ctx actor.Context, id string, seq *messages.SequenceSpec,
+	output []uint32) batch.Request {
 	return r.base().Request(id, seq, output, supervise.Now(ctx))
 }
 
