@@ -33,6 +33,7 @@ func TestInvariants(t *testing.T) {
 			"timer":      func(*rapid.T) { w.fire() },
 			"adapters":   func(*rapid.T) { w.adapters() },
 			"hold":       func(*rapid.T) { w.hold() },
+			"plan":       func(*rapid.T) { w.event(func() []Effect { return w.m.Plan(w.now) }) },
 		})
 		w.finish()
 	})
@@ -263,7 +264,8 @@ func (w *world) adapters() {
 			w.pins = w.pins[1:]
 			var why *lora.Refusal
 			if rapid.IntRange(0, 4).Draw(w.T, "refuse") == 0 {
-				why = &lora.Refusal{Reason: rapid.SampledFrom([]lora.Reason{lora.NoRoom, lora.TooLarge}).Draw(w.T, "why")}
+				reasons := []lora.Reason{lora.NoRoom, lora.TooLarge}
+				why = &lora.Refusal{Reason: rapid.SampledFrom(reasons).Draw(w.T, "why")}
 			}
 			w.event(func() []Effect { return w.m.PinResult(name, why) })
 		}

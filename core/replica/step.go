@@ -131,25 +131,18 @@ func (m *Machine) stepDone(e event) {
 // emit sends tokens to their sessions and drops the sequences that end. A stop token ends a
 // sequence and is not part of the output.
 func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
-	here := all[:0]
+	if len(all) == 0 {
+		return
+	}
+	m.add(Emit{entries, all})
 	for _, e := range all {
-		q := m.sequences[e.ID]
-		if q == nil {
-			continue // cancelled while the step ran
-		}
-		here = append(here, e)
 		if e.Finish != batch.Stop {
 			m.totals.TokensOut++
 		}
-		if q.cached == 0 && e.Cached > 0 {
+		if q := m.sequences[e.ID]; q.cached == 0 && e.Cached > 0 {
 			q.cached = e.Cached
 			m.totals.TokensCached += uint64(e.Cached)
 		}
-	}
-	if len(here) > 0 {
-		m.add(Emit{entries, here})
-	}
-	for _, e := range here {
 		if e.Finish != batch.None {
 			m.drop(e.ID, "finished")
 		}
