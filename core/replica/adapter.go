@@ -47,12 +47,12 @@ func (m *Machine) LeaseRefused() []Effect { return m.on(event{kind: evLeaseRefus
 // PoolReady reports that an incarnation of the adapter pool started.
 func (m *Machine) PoolReady() []Effect { return m.on(event{kind: evPoolReady}) }
 
-func (m *Machine) leasePages(event) { m.add(LeasePages{}, SetTimer{LeaseTimer, retryRequestAfter}) }
+func (m *Machine) leasePages(*event) { m.add(LeasePages{}, SetTimer{LeaseTimer, retryRequestAfter}) }
 
-func (m *Machine) startPool(event) { m.add(StartPool{}) }
+func (m *Machine) startPool(*event) { m.add(StartPool{}) }
 
 // leaseRefused ends the sequences that need an adapter.
-func (m *Machine) leaseRefused(event) {
+func (m *Machine) leaseRefused(*event) {
 	for _, id := range slices.Sorted(maps.Keys(m.sequences)) {
 		if m.sequences[id].adapter != "" {
 			m.interrupt(id, Refusal{Reason: Relayed})
@@ -63,7 +63,7 @@ func (m *Machine) leaseRefused(event) {
 }
 
 // poolReady sends the pins in effect first, so that no adapter that a step reads is evicted.
-func (m *Machine) poolReady(event) {
+func (m *Machine) poolReady(*event) {
 	held := AdoptPins{}
 	for _, p := range m.pins.OnPoolRestart() {
 		held.Pins = append(held.Pins, Pin{p.Name, p.Adapter})

@@ -80,7 +80,7 @@ func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
 	return m.take()
 }
 
-func (m *Machine) start(e event) {
+func (m *Machine) start(e *event) {
 	if m.cfg.Router {
 		m.add(SetTimer{AnnounceTimer, announceEvery})
 	}
@@ -94,16 +94,16 @@ func (m *Machine) enter(now time.Time) {
 	m.publish(now)
 }
 
-func (m *Machine) load(event) { m.add(LoadModel{}, SetTimer{RetryTimer, retryRequestAfter}) }
+func (m *Machine) load(*event) { m.add(LoadModel{}, SetTimer{RetryTimer, retryRequestAfter}) }
 
-func (m *Machine) adopt(event) { m.add(AdoptBlocks{}, SetTimer{RetryTimer, retryRequestAfter}) }
+func (m *Machine) adopt(*event) { m.add(AdoptBlocks{}, SetTimer{RetryTimer, retryRequestAfter}) }
 
-func (m *Machine) awaitConfirm(e event) {
+func (m *Machine) awaitConfirm(e *event) {
 	m.publish(e.now)
 	m.add(SetTimer{RetryTimer, retryRequestAfter})
 }
 
-func (m *Machine) loaded(e event) {
+func (m *Machine) loaded(e *event) {
 	m.model = *e.model
 	m.add(KeepModel{Fresh: !m.model.Adopted})
 	if !m.revisionConfirmed() {
@@ -112,14 +112,14 @@ func (m *Machine) loaded(e event) {
 	m.adopt(e)
 }
 
-func (m *Machine) loadRefused(e event) {
+func (m *Machine) loadRefused(e *event) {
 	m.foundRevision = e.id
 	m.add(KeepFailure{})
 	m.enter(e.now)
 }
 
 // adopted creates the pool over the adopted blocks, and the scheduler.
-func (m *Machine) adopted(e event) {
+func (m *Machine) adopted(e *event) {
 	m.pool = kv.NewPool(m.model.Blocks, m.cfg.BlockTokens)
 	m.announcer = kv.NewAnnouncer(announceBytes, m.model.Blocks*fingerprintBytes)
 	for _, b := range e.resident {
@@ -139,14 +139,14 @@ func (m *Machine) adopted(e event) {
 	m.raise(event{kind: evMapped})
 }
 
-func (m *Machine) engineReady(e event) { m.raise(event{kind: evEngineUp, now: e.now}) }
+func (m *Machine) engineReady(e *event) { m.raise(event{kind: evEngineUp, now: e.now}) }
 
-func (m *Machine) engineServes(e event) {
+func (m *Machine) engineServes(e *event) {
 	m.engineReady(e)
 	m.serve(e)
 }
 
-func (m *Machine) serve(e event) {
+func (m *Machine) serve(e *event) {
 	m.enter(e.now)
 	m.add(Advance{})
 	if m.cfg.CheckFolder && m.model.RevisionDigest != "" {
@@ -165,33 +165,33 @@ func (m *Machine) confirms(digest string) bool {
 }
 
 // confirm records a revision. It also holds for later incarnations, which adopt the loaded weights.
-func (m *Machine) confirm(e event) {
+func (m *Machine) confirm(e *event) {
 	m.confirmed = e.id
 	m.add(KeepRevision{e.id})
 }
 
-func (m *Machine) confirmServes(e event) {
+func (m *Machine) confirmServes(e *event) {
 	m.confirm(e)
 	m.serve(e)
 }
 
-func (m *Machine) drainServing(e event) {
+func (m *Machine) drainServing(e *event) {
 	m.enter(e.now)
 	m.drainRequested(e)
 }
 
-func (m *Machine) drainRequested(event) {
+func (m *Machine) drainRequested(*event) {
 	m.drain = true
 	m.add(Advance{})
 }
 
-func (m *Machine) checkFolder(event) { m.add(CheckFolder{m.model.RevisionDigest}) }
+func (m *Machine) checkFolder(*event) { m.add(CheckFolder{m.model.RevisionDigest}) }
 
-func (m *Machine) folderChecked(event) { m.add(SetTimer{FolderTimer, checkFolderEvery}) }
+func (m *Machine) folderChecked(*event) { m.add(SetTimer{FolderTimer, checkFolderEvery}) }
 
 // folderChanged reports a replica whose files are damaged or missing, or in order again. It
 // continues to serve.
-func (m *Machine) folderChanged(e event) {
+func (m *Machine) folderChanged(e *event) {
 	m.folderChecked(e)
 	m.folderFault = e.id
 	m.add(FolderChanged{e.id})
@@ -199,7 +199,7 @@ func (m *Machine) folderChanged(e event) {
 }
 
 // stop interrupts all sequences. Requests that arrive while the engine stops are refused.
-func (m *Machine) stop(event) {
+func (m *Machine) stop(*event) {
 	m.add(Close{})
 	for _, id := range slices.Sorted(maps.Keys(m.sequences)) {
 		m.add(Interrupt{id, Refusal{NotReady, m.title() + " is stopping or restarting", retryAfter}})

@@ -24,32 +24,32 @@ func (m *Machine) Grow(lease string, blocks int) []Effect {
 	return m.on(event{kind: evGrow, id: lease, n: blocks})
 }
 
-func (m *Machine) refuseShrink(e event) {
+func (m *Machine) refuseShrink(e *event) {
 	m.add(KVShrunk{e.number, &Refusal{Reason: NoMemory, Detail: m.title() + " needs more KV blocks"}})
 }
 
-func (m *Machine) startShrink(e event) {
+func (m *Machine) startShrink(e *event) {
 	m.shrink = shrink{e.n, e.number}
 	m.pool.Resize(e.n)
 	m.add(Advance{})
 }
 
 // release preempts the sequences in blocks that the device takes back. Others may still read them.
-func (m *Machine) release(event) {
+func (m *Machine) release(*event) {
 	m.preempted(m.batch.PreemptBeyond(m.shrink.blocks))
 	if reading, _ := m.pool.Draining(); reading == 0 {
 		m.raise(event{kind: evUnread})
 	}
 }
 
-func (m *Machine) shrinkDone(e event) {
+func (m *Machine) shrinkDone(e *event) {
 	m.publishBlocks()
 	m.answerShrink(e)
 }
 
-func (m *Machine) answerShrink(event) { m.add(KVShrunk{Attempt: m.shrink.attempt}) }
+func (m *Machine) answerShrink(*event) { m.add(KVShrunk{Attempt: m.shrink.attempt}) }
 
-func (m *Machine) grow(e event) {
+func (m *Machine) grow(e *event) {
 	had := m.pool.Stats().Blocks
 	if e.n < had {
 		panic("replica: GrowKV takes away KV blocks in use")
@@ -63,7 +63,7 @@ func (m *Machine) grow(e event) {
 	m.add(Advance{})
 }
 
-func (m *Machine) reportKV(e event) {
+func (m *Machine) reportKV(e *event) {
 	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
 		LastUsed: m.lastStep})
 	if m.memory == Shrunk {

@@ -11,9 +11,9 @@ func (m *Machine) Submit(s *Submission, now time.Time) []Effect {
 	return m.on(event{kind: evSubmit, submission: s, now: now})
 }
 
-func (m *Machine) refuseSubmission(e event) { m.add(Refuse{e.submission.ID, *m.Accepting()}) }
+func (m *Machine) refuseSubmission(e *event) { m.add(Refuse{e.submission.ID, *m.Accepting()}) }
 
-func (m *Machine) submit(e event) {
+func (m *Machine) submit(e *event) {
 	s := e.submission
 	if q := m.sequences[s.ID]; q != nil && m.reattach(s, q) {
 		return

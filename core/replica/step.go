@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/batch"
@@ -20,7 +21,7 @@ func (m *Machine) Advance(offers int, now time.Time) []Effect {
 
 // pick looks for an isolated entry to run. An entry that reads restored blocks needs its sequence,
 // which may be gone, and with it the restore.
-func (m *Machine) pick(e event) {
+func (m *Machine) pick(e *event) {
 	for len(m.isolated) > 0 {
 		next := m.isolated[0]
 		m.isolated = m.isolated[1:]
@@ -35,7 +36,7 @@ func (m *Machine) pick(e event) {
 // Plan plans the next step. It starts the step, or reports that nothing is to be done.
 func (m *Machine) Plan(now time.Time) []Effect { return m.on(event{kind: evPlan, now: now}) }
 
-func (m *Machine) plan(e event) {
+func (m *Machine) plan(e *event) {
 	plan, ok := m.batch.Plan(e.now)
 	for _, w := range plan.Rejected {
 		m.add(Rejected{w.ID, w.Adapter, w.Refusal.Detail})
@@ -51,7 +52,7 @@ func (m *Machine) plan(e event) {
 }
 
 // rest answers a drain once no sequence is left.
-func (m *Machine) rest(event) {
+func (m *Machine) rest(*event) {
 	m.publishBlocks()
 	if m.drain && len(m.sequences) == 0 {
 		m.drain = false
@@ -59,7 +60,7 @@ func (m *Machine) rest(event) {
 	}
 }
 
-func (m *Machine) runPlan(e event) {
+func (m *Machine) runPlan(e *event) {
 	m.preempted(e.preempted)
 	m.runStep(e)
 }
@@ -74,7 +75,7 @@ func (m *Machine) preempted(all []batch.Preemption) {
 
 // runStep starts a step, after it has reported the block changes: the step overwrites evicted
 // blocks.
-func (m *Machine) runStep(e event) {
+func (m *Machine) runStep(e *event) {
 	m.publishBlocks()
 	m.steps++
 	m.pool.Tick()
@@ -114,7 +115,7 @@ func (m *Machine) StepDone(step uint64, sampled []uint32, notFinite []int, now t
 	return m.on(event{kind: evStepDone, number: step, sampled: sampled, notFinite: notFinite, now: now})
 }
 
-func (m *Machine) stepDone(e event) {
+func (m *Machine) stepDone(e *event) {
 	entries := m.current.entries
 	m.measurePrefill(e.now)
 	for _, entry := range entries {
@@ -152,14 +153,13 @@ func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
 // dropNotFinite ends the sequences without finite logits. The other sequences of the step are
 // unaffected, because no sequence's computation depends on another's. The blocks of such a sequence
 // are discarded, also those that it shared: they may be the source of the NaN.
-func (m *Machine) dropNotFinite(entries []batch.Entry, e event) {
+func (m *Machine) dropNotFinite(entries []batch.Entry, e *event) {
 	i := 0
 	for _, entry := range entries {
 		if !entry.Sample {
 			continue
 		}
-		if len(e.notFinite) > 0 && e.notFinite[0] == i {
-			e.notFinite = e.notFinite[1:]
+		if slices.Contains(e.notFinite, i) {
 			m.endNotFinite(entry.ID, e.now)
 		}
 		i++
@@ -208,23 +208,23 @@ func (m *Machine) StepAborted(step uint64, entry int, why string) []Effect {
 
 // stepAborted leads to a plan without the sequence of the gate, which waits for the end of its
 // restore.
-func (m *Machine) stepAborted(e event) {
+func (m *Machine) stepAborted(e *event) {
 	id := m.current.entries[e.n].ID
 	m.totals.TokensIn -= m.current.prompt
 	m.batch.RestoreFailed(id)
 	m.add(StepAborted{id, e.id}, StepEnded{})
 }
 
-func (m *Machine) repeat(event) { m.add(RepeatStep{}) }
+func (m *Machine) repeat(*event) { m.add(RepeatStep{}) }
 
 // isolate runs the entries of a step that crashes one by one, to find the one that crashes it.
-func (m *Machine) isolate(event) {
+func (m *Machine) isolate(*event) {
 	m.isolated = m.current.entries
 	m.add(Advance{})
 }
 
 // dropPoison drops a sequence on which the engine crashes.
-func (m *Machine) dropPoison(event) {
+func (m *Machine) dropPoison(*event) {
 	id := m.current.entries[0].ID
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
@@ -233,4 +233,4 @@ func (m *Machine) dropPoison(event) {
 }
 
 // halt forgets the step in flight: the engine stops with the replica.
-func (m *Machine) halt(event) { m.isolated = nil }
+func (m *Machine) halt(*event) { m.isolated = nil }

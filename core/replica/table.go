@@ -18,14 +18,14 @@ type row[S state] struct {
 	on   Event
 	when guard
 	to   S
-	do   func(*Machine, event) // nil: ignore the event, with the guard as the reason
+	do   func(*Machine, *event) // nil: ignore the event, with the guard as the reason
 	does string                // do, in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
 type guard struct {
 	name  string
-	holds func(*Machine, event) bool
+	holds func(*Machine, *event) bool
 }
 
 // As the next state of a row, these leave the state unchanged.
@@ -48,23 +48,23 @@ var (
 
 var (
 	always      = guard{}
-	unconfirmed = guard{"not confirmed", func(m *Machine, _ event) bool { return !m.revisionConfirmed() }}
-	confirmed   = guard{"confirmed", func(m *Machine, _ event) bool { return m.revisionConfirmed() }}
-	confirms    = guard{"of these files", func(m *Machine, e event) bool { return m.confirms(e.id) }}
-	forNow      = guard{"not ready yet", func(_ *Machine, e event) bool { return e.refusal.Reason == NotReady }}
-	newFault    = guard{"changed", func(m *Machine, e event) bool { return e.id != m.folderFault }}
+	unconfirmed = guard{"not confirmed", func(m *Machine, _ *event) bool { return !m.revisionConfirmed() }}
+	confirmed   = guard{"confirmed", func(m *Machine, _ *event) bool { return m.revisionConfirmed() }}
+	confirms    = guard{"of these files", func(m *Machine, e *event) bool { return m.confirms(e.id) }}
+	forNow      = guard{"not ready yet", func(_ *Machine, e *event) bool { return e.refusal.Reason == NotReady }}
+	newFault    = guard{"changed", func(m *Machine, e *event) bool { return e.id != m.folderFault }}
 
-	othersWait = guard{"others wait", func(m *Machine, _ event) bool { return len(m.isolated) > 0 }}
-	otherStep  = guard{"of another step", func(m *Machine, e event) bool { return e.number != m.current.step }}
-	shrunk     = guard{"memory shrunk", func(m *Machine, _ event) bool { return m.memory == Shrunk }}
+	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
+	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
+	shrunk     = guard{"memory shrunk", func(m *Machine, _ *event) bool { return m.memory == Shrunk }}
 
-	otherLease = guard{"of another lease", func(m *Machine, e event) bool { return e.id != m.model.Lease }}
-	tooFew     = guard{"too few", func(m *Machine, e event) bool { return e.n < m.minBlocks() }}
-	newAttempt = guard{"another attempt", func(m *Machine, e event) bool { return e.number != m.shrink.attempt }}
-	inProgress = guard{"in progress", func(m *Machine, e event) bool { return true }}
+	otherLease = guard{"of another lease", func(m *Machine, e *event) bool { return e.id != m.model.Lease }}
+	tooFew     = guard{"too few", func(m *Machine, e *event) bool { return e.n < m.minBlocks() }}
+	newAttempt = guard{"another attempt", func(m *Machine, e *event) bool { return e.number != m.shrink.attempt }}
+	inProgress = guard{"in progress", func(m *Machine, e *event) bool { return true }}
 
-	hasAdapters = guard{"adapters wanted", func(m *Machine, _ event) bool { return m.cfg.MaxAdapters > 0 }}
-	hasPages    = guard{"pages leased", func(m *Machine, _ event) bool {
+	hasAdapters = guard{"adapters wanted", func(m *Machine, _ *event) bool { return m.cfg.MaxAdapters > 0 }}
+	hasPages    = guard{"pages leased", func(m *Machine, _ *event) bool {
 		return m.cfg.MaxAdapters > 0 && m.model.AdapterPages > 0
 	}}
 )
@@ -150,21 +150,21 @@ var leaseTable = []row[PoolState]{
 
 // on carries out an event and those that it causes, and returns the effects.
 func (m *Machine) on(e event) []Effect {
-	m.dispatch(e)
+	m.raise(e)
 	return m.settle()
 }
 
 // settle carries out the raised events, and returns the effects.
 func (m *Machine) settle() []Effect {
 	for i := 0; i < len(m.raised); i++ {
-		m.dispatch(m.raised[i])
+		m.dispatch(&m.raised[i])
 	}
 	m.raised = m.raised[:0]
 	return m.take()
 }
 
 // dispatch hands an event to its tables.
-func (m *Machine) dispatch(e event) {
+func (m *Machine) dispatch(e *event) {
 	switch k := e.kind; {
 	case k <= evFolderChecked:
 		apply(m, lifeTable, &m.state, sameState, e)
@@ -187,7 +187,7 @@ func (m *Machine) dispatch(e event) {
 }
 
 // apply applies the first row that fits an event.
-func apply[S state](m *Machine, table []row[S], state *S, same S, e event) {
+func apply[S state](m *Machine, table []row[S], state *S, same S, e *event) {
 	for i := range table {
 		r := &table[i]
 		if r.on != e.kind || !slices.Contains(r.from, *state) || r.when.holds != nil && !r.when.holds(m, e) {
@@ -207,4 +207,4 @@ func apply[S state](m *Machine, table []row[S], state *S, same S, e event) {
 }
 
 // nothing is what a row does that only changes the state.
-func nothing(*Machine, event) {}
+func nothing(*Machine, *event) {}
