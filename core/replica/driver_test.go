@@ -33,7 +33,7 @@ type restore struct {
 var epoch = time.Unix(1e9, 0)
 
 func newDriver(cfg Config) *driver {
-	cfg.Name, cfg.Model, cfg.BlockTokens, cfg.StepTokens, cfg.Incarnation = "m-0", "m", testBlock, 32, "1"
+	cfg.Name, cfg.Model, cfg.BlockTokens, cfg.StepTokens, cfg.Incarnation = "m-0", "m", testBlock, 32, 1
 	return &driver{m: New(cfg), now: epoch}
 }
 

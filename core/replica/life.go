@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -131,7 +132,7 @@ func (m *Machine) adopted(e *event) {
 	m.batch = batch.New(batch.Limits{MaxSequences: m.cfg.MaxSequences, MaxWaiting: m.cfg.MaxWaiting,
 		StepTokens: m.cfg.StepTokens, ContextTokens: m.context}, m.pool)
 	if m.cfg.MaxAdapters > 0 {
-		m.pins, m.failedPins = lora.NewPinClient(m.cfg.Incarnation), make(map[string]string)
+		m.pins, m.failedPins = lora.NewPinClient(fmt.Sprint(m.cfg.Incarnation)), make(map[string]string)
 		m.batch.UseAdapters(lora.Policy{MaxAdapters: m.cfg.MaxAdapters, Lookahead: adapterLookahead,
 			MaxWait: adapterMaxWait}, m.pins)
 	}

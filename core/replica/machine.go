@@ -12,7 +12,7 @@ import (
 // Config is fixed for the life of a machine.
 type Config struct {
 	Name, Model  string
-	Incarnation  string // of the actor; names its pins
+	Incarnation  uint64 // of the actor; names its pins
 	BlockTokens  int
 	LeastBlocks  int // that the operator wants; 0: as many as the device gives
 	MaxSequences int

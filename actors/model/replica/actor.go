@@ -1,9 +1,7 @@
 package replica
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
@@ -45,34 +43,25 @@ type Config struct {
 
 // Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
-	var incarnation uint64
 	var kept kept
-	return supervise.Props(func() actor.Actor {
-		incarnation++
-		return &replica{Config: cfg, incarnation: incarnation, kept: &kept,
-			machine: core.New(cfg.machine(incarnation, kept.revision)),
-			gates:   gates{all: make(map[uint64]engine.Gate)}}
-	}, actor.WithSupervisor(cfg.Strategy))
-}
-
-// machine returns the configuration of an incarnation's machine.
-func (cfg Config) machine(incarnation uint64, confirmed string) core.Config {
-	s := cfg.Spec
-	m := core.Config{Name: s.GetName(), Model: s.GetModel(), Incarnation: fmt.Sprint(incarnation),
-		BlockTokens: int(s.GetBlockTokens()), LeastBlocks: int(s.GetKvBlocks()),
-		MaxSequences: int(s.GetMaxSequences()), MaxWaiting: int(s.GetMaxWaiting()), StepTokens: int(s.GetStepTokens()),
-		Revision: s.GetRevisionDigest(), Confirmed: confirmed, Router: cfg.Router != nil,
-		CheckFolder: cfg.CheckFolder != nil}
-	if cfg.Adapters != nil {
-		m.MaxAdapters = int(cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters))
+	m := wire.Config(cfg.Spec)
+	m.Router, m.CheckFolder = cfg.Router != nil, cfg.CheckFolder != nil
+	if cfg.Adapters == nil {
+		m.MaxAdapters = 0
 	}
-	return m
+	return supervise.Props(func() actor.Actor {
+		kept.incarnation++
+		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
+		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m),
+			gates: gates{all: make(map[uint64]engine.Gate)}}
+	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 // kept is what all incarnations of a replica share.
 type kept struct {
-	loads    uint64 // of the weights, without adoptions
-	revision string // confirmed by the deployment
+	incarnation uint64
+	loads       uint64 // of the weights, without adoptions
+	revision    string // confirmed by the deployment
 }
 
 type replica struct {

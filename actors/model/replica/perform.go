@@ -49,11 +49,11 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Reattach:
 			r.reattach(ctx, e)
 		case core.Accept:
-			r.accept(ctx, e)
+			ctx.Respond(r.wire().Accept(e, r.model.GetRevisionDigest()))
 		case core.Refuse:
-			r.refuse(ctx, e)
+			ctx.Respond(r.wire().Refuse(e))
 		case core.Finish:
-			r.finish(ctx, e)
+			ctx.Request(ctx.Sender(), r.wire().Finished(e))
 		case core.Claimed:
 			r.markClaimed(e.ID)
 		case core.Queued:

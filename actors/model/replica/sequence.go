@@ -22,6 +22,9 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 // base returns the model for conversions of sequences.
 func (r *replica) base() wire.Base { return wire.Base{Model: r.Spec.GetModel(), EOS: r.model.GetEos()} }
 
+// wire returns the incarnation, which builds messages to sessions.
+func (r *replica) wire() wire.Incarnation { return wire.Incarnation(r.incarnation) }
+
 // attach records the session of a submitted sequence.
 func (r *replica) attach(ctx actor.Context, e core.Attach) {
 	spec := ctx.Message().(*messages.SubmitSequence).GetSequence()
@@ -32,33 +35,14 @@ func (r *replica) attach(ctx actor.Context, e core.Attach) {
 // reattach records another session of a sequence, and repeats the tokens that it lacks.
 func (r *replica) reattach(ctx actor.Context, e core.Reattach) {
 	c := r.sequences[e.ID]
-	c.session = ctx.Sender()
-	if len(e.Tokens) == 0 {
+	if c.session = ctx.Sender(); len(e.Tokens) == 0 {
 		return
 	}
-	again := &messages.TokensEmitted{RequestId: e.ID, Incarnation: r.incarnation, FirstIndex: uint32(e.First),
-		Tokens: e.Tokens, CachedTokens: uint32(e.Cached)}
+	var logprobs []*messages.TokenLogprobs
 	if c.logprobs != nil {
-		again.Logprobs = c.logprobs[e.First-c.outputBase:]
+		logprobs = c.logprobs[e.First-c.outputBase:]
 	}
-	ctx.Request(c.session, again)
-}
-
-func (r *replica) accept(ctx actor.Context, e core.Accept) {
-	ctx.Respond(&messages.SubmitSequenceResult{RequestId: e.ID, Incarnation: r.incarnation,
-		Outcome: &messages.SubmitSequenceResult_Accepted{Accepted: &messages.SequenceAccepted{
-			Waiting: uint32(e.Ahead), RevisionDigest: r.model.GetRevisionDigest()}}})
-}
-
-func (r *replica) refuse(ctx actor.Context, e core.Refuse) {
-	ctx.Respond(&messages.SubmitSequenceResult{RequestId: e.ID, Incarnation: r.incarnation,
-		Outcome: &messages.SubmitSequenceResult_Refused{Refused: wire.Refused(&e.Refusal)}})
-}
-
-// finish repeats the end of a sequence whose output is complete.
-func (r *replica) finish(ctx actor.Context, e core.Finish) {
-	ctx.Request(ctx.Sender(), &messages.TokensEmitted{RequestId: e.ID, Incarnation: r.incarnation,
-		FirstIndex: uint32(e.First), Finish: messages.FinishReason_FINISH_REASON_LENGTH})
+	ctx.Request(c.session, r.wire().Repeated(e, logprobs))
 }
 
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
@@ -74,8 +58,7 @@ func (r *replica) interrupt(ctx actor.Context, e core.Interrupt) {
 	if e.Reason == core.Relayed {
 		why = ctx.Message().(interface{ GetRefused() *messages.Refused }).GetRefused()
 	}
-	ctx.Request(r.sequences[e.ID].session, &messages.SequenceInterrupted{RequestId: e.ID, Incarnation: r.incarnation,
-		Refused: why})
+	ctx.Request(r.sequences[e.ID].session, r.wire().Interrupted(e.ID, why))
 }
 
 // drop forgets a sequence, its restore, and its migration.

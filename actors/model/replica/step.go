@@ -30,29 +30,14 @@ func (r *replica) advance(ctx actor.Context) {
 func (r *replica) runStep(ctx actor.Context, e core.RunStep) {
 	r.command = &messages.RunStep{Step: e.Step, Sequences: make([]*messages.StepSequence, len(e.Entries))}
 	for i, entry := range e.Entries {
-		r.command.Sequences[i] = r.stepSequence(entry)
+		var spec *messages.SequenceSpec
+		if c := r.sequences[entry.ID]; c != nil {
+			spec = c.spec
+		}
+		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.batch)
+		r.command.Sequences[i].Gate = r.gateOf(entry)
 	}
 	ctx.Request(r.engine, r.command)
-}
-
-// stepSequence converts one entry of a step for the engine.
-func (r *replica) stepSequence(e batch.Entry) *messages.StepSequence {
-	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample,
-		Adapter: e.Adapter, Gate: r.gateOf(e)}
-	c, ok := r.sequences[e.ID]
-	if !e.Sample || !ok { // a cancelled sequence is computed to the end of the step, without a session
-		return s
-	}
-	s.Sampling = c.spec.GetSampling()
-	if wire.NeedsHistory(s.Sampling) {
-		s.Prompt, s.Output, _ = r.batch.Sequence(e.ID)
-	}
-	if least := s.Sampling.GetMinTokens(); least > 0 {
-		if _, output, _ := r.batch.Sequence(e.ID); uint32(len(output)) < least {
-			s.Banned = r.base().Stops(c.spec)
-		}
-	}
-	return s
 }
 
 func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
@@ -68,16 +53,10 @@ func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 func (r *replica) emit(ctx actor.Context, e core.Emit) {
 	logprobs := wire.Logprobs(e.Entries, ctx.Message().(*messages.RunStepResult).GetDone().GetTokens())
 	for _, t := range e.Tokens {
-		c := r.sequences[t.ID]
-		msg := &messages.TokensEmitted{RequestId: t.ID, Incarnation: r.incarnation, FirstIndex: uint32(t.Index),
-			Finish: wire.Finish(t.Finish), CachedTokens: uint32(t.Cached)}
-		if t.Finish != batch.Stop {
-			msg.Tokens = []uint32{t.Token}
-			if lp := logprobs[t.ID]; lp != nil {
-				msg.Logprobs = []*messages.TokenLogprobs{lp}
-				c.logprobs = append(c.logprobs, lp)
-			}
+		c, lp := r.sequences[t.ID], logprobs[t.ID]
+		if lp != nil && t.Finish != batch.Stop {
+			c.logprobs = append(c.logprobs, lp)
 		}
-		ctx.Request(c.session, msg)
+		ctx.Request(c.session, r.wire().Emitted(t, lp))
 	}
 }

@@ -8,6 +8,15 @@ import (
 	"troupe/messages"
 )
 
+// Config returns the configuration of a replica's machine.
+func Config(s *messages.ReplicaSpec) replica.Config {
+	return replica.Config{Name: s.GetName(), Model: s.GetModel(),
+		BlockTokens: int(s.GetBlockTokens()), LeastBlocks: int(s.GetKvBlocks()),
+		MaxSequences: int(s.GetMaxSequences()), MaxWaiting: int(s.GetMaxWaiting()), StepTokens: int(s.GetStepTokens()),
+		Revision: s.GetRevisionDigest(), MaxAdapters: int(cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters)),
+	}
+}
+
 // LoadModel returns the command that loads the weights of a replica.
 func LoadModel(spec *messages.ReplicaSpec, maxAdapters int) *messages.LoadModel {
 	return &messages.LoadModel{

@@ -36,65 +36,18 @@ func (b Base) Request(id string, seq *messages.SequenceSpec, output []uint32, no
 		Root:    kv.Root(b.Model, seq.GetAdapterSpec().Key(), seq.GetCacheSalt()),
 		Prompt:  seq.GetPrompt(), Output: output,
 		MaxOutput: int(seq.GetSampling().GetMaxTokens()), MinOutput: int(seq.GetSampling().GetMinTokens()),
-		Stops:  b.Stops(seq),
+		Stops:  b.stops(seq),
 		Client: seq.GetClient(), Weight: seq.GetWeight(),
 	}
 }
 
-// Stops returns the tokens that end a sequence.
-func (b Base) Stops(seq *messages.SequenceSpec) []uint32 {
+// stops returns the tokens that end a sequence.
+func (b Base) stops(seq *messages.SequenceSpec) []uint32 {
 	stops := append([]uint32(nil), seq.GetSampling().GetStopTokenIds()...)
 	if !seq.GetSampling().GetIgnoreEos() {
 		stops = append(stops, b.EOS...)
 	}
 	return stops
-}
-
-// NeedsHistory reports whether the choice of a token depends on the tokens before it.
-func NeedsHistory(p *messages.SamplingParams) bool {
-	r := p.GetRepetitionPenalty()
-	return r != 0 && r != 1 || p.GetPresencePenalty() != 0 || p.GetFrequencyPenalty() != 0
-}
-
-// Finish converts the reason why a sequence ended.
-func Finish(f batch.Finish) messages.FinishReason {
-	switch f {
-	case batch.Stop:
-		return messages.FinishReason_FINISH_REASON_STOP
-	case batch.Length:
-		return messages.FinishReason_FINISH_REASON_LENGTH
-	}
-	return messages.FinishReason_FINISH_REASON_UNSPECIFIED
-}
-
-// Sampled converts the tokens of a step, and returns the indices of those without finite logits.
-func Sampled(tokens []*messages.SampledToken) (ids []uint32, notFinite []int) {
-	ids = make([]uint32, len(tokens))
-	for i, t := range tokens {
-		if ids[i] = t.GetToken(); t.GetNotFinite() {
-			notFinite = append(notFinite, i)
-		}
-	}
-	return ids, notFinite
-}
-
-// Logprobs returns the log-probabilities of a step's tokens by request; nil if there are none.
-func Logprobs(entries []batch.Entry, tokens []*messages.SampledToken) map[string]*messages.TokenLogprobs {
-	var byID map[string]*messages.TokenLogprobs
-	i := 0
-	for _, e := range entries {
-		if !e.Sample {
-			continue
-		}
-		if lp := tokens[i].GetLogprobs(); lp != nil {
-			if byID == nil {
-				byID = make(map[string]*messages.TokenLogprobs)
-			}
-			byID[e.ID] = lp
-		}
-		i++
-	}
-	return byID
 }
 
 // Hashes converts hashes from bytes.
