@@ -19,7 +19,7 @@ type row[S state] struct {
 	when guard
 	to   S
 	do   func(*Machine, *event) // nil: ignore the event, with the guard as the reason
-	does string                // do, in the table of doc.go
+	does string                 // do, in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
