@@ -9,6 +9,7 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
@@ -85,8 +86,11 @@ func (n *Node) replicasProps() *actor.Props {
 				Bulk:        n.bulk,
 				CheckFolder: func(revision string) string { return n.folderFault(spec, revision) },
 				Tiers:       n.kvTiers(),
-				Pins:        func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
-				Adapters:    func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
+				Copier: func(of replica.CopierSpec) *actor.Props {
+					return n.copierProps(spec.GetGpu(), of)
+				},
+				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
+				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
@@ -103,6 +107,18 @@ func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, er
 		},
 		Adapter: func(key string) (*engine.Adapter, error) { return n.adapterOnDevice(gpu, lease, key) },
 	}))
+}
+
+// copierProps returns the props of the actor that copies a replica's blocks.
+func (n *Node) copierProps(gpu string, of replica.CopierSpec) *actor.Props {
+	tiers := n.kvTiers()
+	cfg := copier.Config{Incarnation: of.Incarnation, Remote: tiers.Remote, Bulk: n.bulk, Gate: of.Gate,
+		OnCopied:   tiers.OnCopied,
+		OpenBlocks: func() (copier.Blocks, error) { return n.blocks(gpu, of.Lease) }}
+	for _, t := range tiers.Lower {
+		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
+	}
+	return n.instrument("copier", copier.Props(cfg))
 }
 
 // blocks opens the KV blocks of a lease.

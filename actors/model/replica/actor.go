@@ -34,6 +34,9 @@ type Config struct {
 	CheckFolder func(revision string) string
 	// Engine returns the props of the child that runs steps over a lease; see package stepper.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
+	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
+	// is called only if there are Tiers.
+	Copier func(CopierSpec) *actor.Props
 	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
 	// sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props

@@ -19,7 +19,7 @@ const (
 )
 
 func (r *replica) queued(ctx actor.Context, e core.Queued) {
-	r.markPending(e.ID)
+	r.markPending(ctx, e.ID)
 	if e.Early {
 		r.lookupAhead(ctx)
 	}
@@ -27,7 +27,7 @@ func (r *replica) queued(ctx actor.Context, e core.Queued) {
 
 func (r *replica) prefillMeasured(e core.PrefillMeasured) {
 	if r.kvTiers != nil {
-		r.kvTiers.prefillRate.Add(float64(e.Tokens), e.Took)
+		r.kvTiers.restores.Prefilled(e.Tokens, e.Took)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/messages"
 )
@@ -28,8 +27,7 @@ type offloadCommand struct {
 	blocks     int
 }
 
-// restoreCommand is a RestoreBlocks command, or the prefetch of a pinned prefix. A nil
-// restoreCommand is valid: answer does nothing.
+// restoreCommand is a RestoreBlocks command, or the prefetch of a pinned prefix.
 type restoreCommand struct {
 	requester
 	began time.Time
@@ -169,17 +167,12 @@ func (r *replica) prefetch(ctx actor.Context, hashes []kv.Hash, from requester) 
 		command.answer(ctx, r, 0, "")
 		return
 	}
-	s := r.newLookup(ctx, hashes[command.inHBM:])
-	note := &lookupDone{incarnation: r.incarnation, hashes: hashes, have: command.inHBM, lookup: s, command: command}
-	supervise.Job(ctx, r.life, s.run, func(result lookupResult, _ error) any {
-		note.lookupResult = result
-		return note
-	})
+	r.startPrefetch(ctx, command, hashes)
 }
 
 // answer sends the result to the requester, if there is one.
 func (c *restoreCommand) answer(ctx actor.Context, r *replica, blocks int, detail string) {
-	if c == nil || c.replyTo == nil {
+	if c.replyTo == nil {
 		return
 	}
 	moved := r.kvMoved(blocks, c.began, detail)

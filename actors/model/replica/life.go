@@ -51,7 +51,7 @@ func (r *replica) open(ctx actor.Context) {
 		}
 		r.blocks = open
 	}
-	r.openTiers()
+	r.openTiers(ctx)
 	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.find), "engine")
 }
 
@@ -98,6 +98,8 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.adapters != nil && msg.GetWho().Equal(r.adapters):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.kvTiers != nil && msg.GetWho().Equal(r.kvTiers.copier):
+		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
 	default:
 		r.onPeerLost(ctx, msg.GetWho())
 	}

@@ -12,6 +12,17 @@ import (
 	"troupe/messages"
 )
 
+// offloadDone and offloadRetry are messages to self.
+type (
+	offloadDone struct {
+		incarnation uint64
+		blocks      []kv.Committed
+		below       []bool // by block: the tier has it now
+		err         error
+	}
+	offloadRetry struct{ incarnation uint64 }
+)
+
 // burst returns the maximum number of blocks in one offload.
 func (r *replica) burst() int { return max(1, int(r.model.GetKvBlocks())/burstShare) }
 

@@ -84,9 +84,11 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 		case core.PrefillMeasured:
 			r.prefillMeasured(e)
 		case core.RestoreRead:
-			r.finishOverlapped(e.ID)
+			r.performRestore(ctx, r.kvTiers.restores.StepDone(e.ID))
 		case core.StepAborted:
-			r.onStepAborted(e)
+			r.Log.Warn().Str("request", e.ID).Str("why", e.Why).
+				Msg("step aborted: its blocks were not restored in time")
+			r.performRestore(ctx, r.kvTiers.restores.StepAborted(e.ID))
 		case core.StepEnded:
 			r.betweenSteps(ctx)
 			r.advance(ctx)

@@ -172,7 +172,7 @@ func TestFetchFaults(t *testing.T) {
 // behind, at either end.
 func TestFetchReceiverCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crash := &testkit.Crash{On: "*replica.restoreDone", Times: 1}
+		crash := &testkit.Crash{On: "*messages.CopyFoundBlocksResult", Times: 1}
 		c := newRemoteCluster(t, nil, crash.Middleware)
 		if c.runFetched(nil); crash.Crashed() == 0 {
 			t.Error("no actor crashed")

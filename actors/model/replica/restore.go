@@ -3,97 +3,133 @@ package replica
 import (
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/supervise"
 	"troupe/core/batch"
 	"troupe/core/kv"
+	"troupe/core/restore"
+	"troupe/messages"
 )
 
-// restore decides whether to restore the found blocks or recompute them, and starts the restore.
-func (r *replica) restore(ctx actor.Context, found *lookupDone) {
+// core/restore decides what is restored for waiting sequences, and the copier, a child actor, looks
+// up and copies the blocks. The messages and calls in this file are the machine's events.
+
+// markPending reports a sequence that was submitted or preempted, and whose blocks may be in a lower
+// tier.
+func (r *replica) markPending(ctx actor.Context, id string) {
+	if r.kvTiers != nil {
+		r.performRestore(ctx, r.kvTiers.restores.Queued(id))
+	}
+}
+
+// forgetRestore reports a sequence that no longer exists.
+func (r *replica) forgetRestore(ctx actor.Context, id string) {
+	if r.kvTiers != nil {
+		r.performRestore(ctx, r.kvTiers.restores.Dropped(id))
+	}
+}
+
+// lookupNext starts lookups for the sequences that are admitted next.
+func (r *replica) lookupNext(ctx actor.Context) {
+	for l := r.kvTiers; l.restores.CanLookUp(); {
+		id, hashes, ok := r.batch.PeekWaiting()
+		if !ok {
+			return
+		}
+		r.performRestore(ctx, l.restores.Admissible(restore.Candidate{ID: id, Hashes: hashes,
+			Have: r.pool.Match(hashes), Remote: l.hasRemote()}))
+		if s := l.restores.State(id); s != restore.LookingUp && s != restore.Waiting {
+			return
+		}
+	}
+}
+
+// lookupAhead starts lookups for the sequences that are admitted next while a step is in flight. A
+// lookup started after the step would keep its sequence out of the next step too.
+func (r *replica) lookupAhead(ctx actor.Context) {
+	if r.machine.InFlight() && r.kvTiers != nil && r.kvTiers.ready {
+		r.lookupNext(ctx)
+	}
+}
+
+// startPrefetch restores a prefix for a command.
+func (r *replica) startPrefetch(ctx actor.Context, command *restoreCommand, hashes []kv.Hash) {
 	l := r.kvTiers
-	choice := r.decideRestore(found)
-	if choice.Blocks == 0 {
-		found.claim()
-		found.lookup.unlock(nil)
-		if len(found.locations) > 0 {
-			l.totals.avoided++
-			l.totals.recomputed += uint64(len(found.locations))
-			l.decayRates(found.locations)
-		}
-		found.command.answer(ctx, r, 0, choice.Why)
-		r.unhold(found.id)
-		if found.command == nil {
-			r.wakeWaiters(found.hashes[found.have])
-		}
+	l.lastPrefetch++
+	l.prefetches[l.lastPrefetch] = command
+	r.performRestore(ctx, l.restores.Prefetch(l.lastPrefetch, restore.Candidate{Hashes: hashes, Have: command.inHBM,
+		Remote: l.hasRemote()}))
+}
+
+func (r *replica) onLookedUp(ctx actor.Context, msg *messages.LookUpBlocksResult) {
+	if r.kvTiers == nil {
 		return
 	}
-	if found.command == nil {
-		l.totals.restores++
+	sources, holders := make([]int, len(msg.GetSources())), make([]kv.Path, len(msg.GetHolders()))
+	for i, s := range msg.GetSources() {
+		sources[i] = int(s)
 	}
-	begin := r.pool.Acquire(found.hashes[:found.have]) // referenced, so that the restore does not evict them
-	c := restoreCopy{lookup: found.lookup, to: l.up, bulk: r.Bulk, lookupResult: found.lookupResult,
-		timeout: max(choice.Recompute, minRestoreTimeout), copied: l.OnCopied}
-	for len(begin) == found.have && len(c.blocks) < choice.Blocks {
-		b, ok := r.pool.Allocate()
-		if !ok {
-			break
-		}
-		c.blocks = append(c.blocks, b)
+	for i, run := range msg.GetHolders() {
+		holders[i] = pathFrom(run)
 	}
-	r.publishBlocks(ctx) // before the evicted blocks are overwritten
-	r.Log.Debug().Str("request", found.id).Str("why", choice.Why).Msg("restoring blocks")
-	note := &restoreDone{incarnation: r.incarnation, id: found.id, command: found.command, begin: begin,
-		blocks: c.blocks, hashes: found.hashes[found.have:], locations: found.locations}
-	note.overlap = r.planRestore(ctx, found, &c, begin)
-	supervise.Job(ctx, r.life, c.run, func(result restoreResult, err error) any {
-		note.result, note.err = result, err
-		return note
-	})
+	r.performRestore(ctx, r.kvTiers.restores.LookedUp(msg.GetCopy(), sources, holders))
+	r.advance(ctx)
 }
 
-// decayRates decays the rates of the tiers that a decision avoided as too slow, so that they are
-// tried again.
-func (l *kvTiers) decayRates(avoided []blockLocation) {
-	tiers := make(map[int]bool)
-	for _, p := range avoided {
-		if p.tier < len(l.pathRates) && !tiers[p.tier] {
-			tiers[p.tier] = true
-			l.pathRates[p.tier].Decay()
-		}
+func (r *replica) onPartArrived(ctx actor.Context, msg *messages.FoundBlocksPart) {
+	if r.kvTiers != nil {
+		r.performRestore(ctx, r.kvTiers.restores.Arrived(msg.GetCopy(), int(msg.GetArrived()), int(msg.GetParts()),
+			msg.GetElapsed().AsDuration()))
 	}
 }
 
-// decideRestore decides how many of the found blocks to restore: all of them for a command, and
-// none for a sequence that is no longer waiting.
-func (r *replica) decideRestore(found *lookupDone) kv.RestoreDecision {
-	l := r.kvTiers
-	all := kv.RestoreDecision{Blocks: len(found.locations), Recompute: tierTimeout,
-		Why: "all blocks in lower tiers are restored"}
-	if found.command != nil {
-		if all.Blocks == 0 {
-			all.Why = "no lower tier has the next block"
-		}
-		return all
+func (r *replica) onCopied(ctx actor.Context, msg *messages.CopyFoundBlocksResult) {
+	if r.kvTiers == nil {
+		return
 	}
-	if state, known := r.batch.State(found.id); !known || state == batch.Running {
-		return kv.RestoreDecision{Why: "the sequence no longer waits"}
+	result := restore.Result{Blocks: int(msg.GetBlocks()), Reads: make([]restore.Read, len(msg.GetReads())),
+		Fetched: int(msg.GetFetched()), FetchFailed: int(msg.GetFetchFailed()), Why: msg.GetDetail()}
+	for i, t := range msg.GetReads() {
+		result.Reads[i] = restore.Read{Bytes: int64(t.GetBytes()), Took: t.GetTook().AsDuration()}
 	}
-	if l.Restore == kv.RestoreAlways {
-		return all
+	r.performRestore(ctx, r.kvTiers.restores.Copied(msg.GetCopy(), result))
+	r.advance(ctx)
+}
+
+// onCopierReady handles a restart of the copier, which has ended its lookups and copies. The first
+// incarnation has none.
+func (r *replica) onCopierReady(ctx actor.Context, msg *messages.CopierReady) {
+	if l := r.kvTiers; l != nil && msg.GetIncarnation() > l.copierLife {
+		l.copierLife = msg.GetIncarnation()
+		r.performRestore(ctx, l.restores.CopierLost())
+		r.advance(ctx)
 	}
-	prompt, output, _ := r.batch.Sequence(found.id)
-	q := kv.RestoreCost{BlockBytes: int64(l.up.BlockBytes()), BlockTokens: r.pool.BlockTokens(),
-		Prefill: l.prefillRate, StepTokens: int(r.Spec.GetStepTokens()),
-		Tokens: len(prompt) + len(output) - found.have*r.pool.BlockTokens()}
-	for i, t := range l.Lower {
-		q.Paths = append(q.Paths, kv.Path{Name: t.Name, Rate: l.pathRates[i], Parts: l.parts()})
+}
+
+// applyRestores applies the results of ended copies, between two steps.
+func (r *replica) applyRestores(ctx actor.Context) {
+	if r.kvTiers != nil {
+		r.performRestore(ctx, r.kvTiers.restores.EndRestores())
 	}
-	for _, h := range found.holders {
-		h.path.Parts = l.parts()
-		q.Paths = append(q.Paths, h.path)
+}
+
+// judgeLookups decides between two steps what is restored.
+func (r *replica) judgeLookups(ctx actor.Context) {
+	m := r.kvTiers.restores
+	for number, id, ok := m.NextFound(); ok; number, id, ok = m.NextFound() {
+		state, known := r.batch.State(id)
+		prompt, output, _ := r.batch.Sequence(id)
+		r.performRestore(ctx, m.Judged(number, restore.Sequence{Waits: known && state != batch.Running,
+			Tokens: len(prompt) + len(output)}))
 	}
-	for _, p := range found.locations {
-		q.Sources = append(q.Sources, p.tier)
+}
+
+// gateOf returns the number of the gate that an entry has to pass; 0: none.
+func (r *replica) gateOf(e batch.Entry) uint64 {
+	if !e.Restoring {
+		return 0
 	}
-	return q.Decide()
+	gate := r.kvTiers.restores.Gate(e.ID)
+	if gate == 0 {
+		panic("replica: no restore fills the blocks of " + e.ID)
+	}
+	return gate
 }

@@ -17,15 +17,18 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	return s
 }
 
+// addTierCounts adds the counts of restores, offloads, and exports.
 func (r *replica) addTierCounts(s *messages.ReplicaStatus) {
-	if r.kvTiers != nil {
-		t := r.kvTiers.totals
-		s.KvOffloaded, s.KvRestored, s.KvRecomputed = t.offloaded, t.restored, t.recomputed
-		s.KvRestores, s.KvRestoresAvoided = t.restores, t.avoided
-		s.KvRestoresOverlapped, s.KvStepsAborted = t.overlapped, t.aborted
-		s.KvOffloadReady = r.kvTiers.ready
-		s.KvFetched, s.KvFetchFailed, s.KvLent = t.fetched, t.fetchFailed, t.exported
+	if r.kvTiers == nil {
+		return
 	}
+	t := r.kvTiers.restores.Counts()
+	s.KvOffloaded, s.KvLent = r.kvTiers.totals.offloaded, r.kvTiers.totals.exported
+	s.KvRestored, s.KvRecomputed = t.Restored, t.Recomputed
+	s.KvRestores, s.KvRestoresAvoided = t.Restores, t.Avoided
+	s.KvRestoresOverlapped, s.KvStepsAborted = t.Overlapped, t.Aborted
+	s.KvOffloadReady = r.kvTiers.ready
+	s.KvFetched, s.KvFetchFailed = t.Fetched, t.FetchFailed
 }
 
 // onGetReplica answers with the status. The router also gets a snapshot of the blocks.
