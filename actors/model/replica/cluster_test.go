@@ -227,7 +227,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watchedBlocks{b, n}, err
 		},
-		Copier: func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder) },
+		Copier: func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder, mw) },
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return stepper.Props(stepper.Config{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)

@@ -3,7 +3,8 @@
 //
 // # Replica
 //
-// Parent: the replicas group. Children: engine; adapters, once a sequence has one. Speaks with: the
+// Parent: the replicas group. Children: engine; adapters, once a sequence has one; copier, if there
+// are KV tiers (protocol messages/copier.proto). Speaks with: the
 // gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
 // deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas
 // of the model (protocol Migrate). Accepts: SubmitSequence, CancelSequence, GetSequence,
@@ -41,15 +42,16 @@
 //
 // # Restores
 //
-// A sequence that is about to be admitted is held while its first blocks are looked up
-// (restore_queue.go, tier_lookup.go) and restored (restore.go, restore_copy.go, remote_restore.go),
-// if that is faster than recomputing them. Other sequences that need the same blocks wait for it.
+// A sequence that is about to be admitted is held while its first blocks are looked up and restored,
+// if that is faster than recomputing them. core/restore decides that. restore.go has its events, and
+// restore_perform.go its effects. The copier, a child actor, copies the blocks; its doc.go says what
+// a crash of it loses. No sequence is lost: its blocks are computed.
 //
 // Large blocks arrive in parts, from tiers and from other nodes, and the sequence starts before the
-// last part (restore_overlap.go). Its first step passes a gate at each part. Until that step is
-// done, the blocks belong to the sequence alone and no other actor knows of them. A crash therefore
-// leaves no block that is incomplete but counts as valid. A gate that fails aborts the step: it is
-// planned again without the sequence, which waits for the end of the restore.
+// last part. Its first step passes a gate at each part (gates.go). Until that step is done, the
+// blocks belong to the sequence alone and no other actor knows of them. A crash therefore leaves no
+// block that is incomplete but counts as valid. A gate that fails aborts the step: it is planned
+// again without the sequence, which waits for the end of the restore.
 //
 // # Engine
 //
