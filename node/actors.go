@@ -13,6 +13,7 @@ import (
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
+	"troupe/actors/model/stepper"
 	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/cluster/service"
@@ -95,7 +96,7 @@ func (n *Node) replicasProps() *actor.Props {
 }
 
 func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return n.instrument("engine", replica.EngineProps(replica.EngineConfig{
+	return n.instrument("engine", stepper.Props(stepper.Config{
 		GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate,
 		Open: func() (engine.Engine, error) {
 			h, err := n.residencyOf(gpu)

@@ -121,7 +121,7 @@ func (m *Machine) Gate(id string) uint64 {
 func (m *Machine) Prefilled(tokens int, took time.Duration) { m.prefill.Add(float64(tokens), took) }
 
 // Queued reports a sequence that was submitted or preempted. If it was held, it was resumed and ran
-// meanwhile; then it is tracked anew.
+// meanwhile; then it is first dropped.
 func (m *Machine) Queued(id string) []Effect {
 	e := m.byID[id]
 	if e != nil && slices.Contains(held, e.state) {
@@ -191,7 +191,10 @@ func (m *Machine) Arrived(number uint64, arrived, parts int, elapsed time.Durati
 // StartReady starts between two steps the sequences whose remaining blocks will arrive before they
 // are read.
 func (m *Machine) StartReady() []Effect {
-	m.ready = slices.DeleteFunc(m.ready, func(n uint64) bool { return m.entries[n] == nil || m.entries[n].state != Ready })
+	m.ready = slices.DeleteFunc(m.ready, func(n uint64) bool {
+		e := m.entries[n]
+		return e == nil || e.state != Ready
+	})
 	for _, n := range m.ready {
 		m.on(m.entries[n], event{kind: Start})
 	}

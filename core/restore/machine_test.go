@@ -39,7 +39,8 @@ func TestInvariants(t *testing.T) {
 				"prefetch":     w.prefetch,
 				"crash":        w.crash,
 				"measure": func(t *rapid.T) {
-					w.m.Prefilled(10, time.Duration(rapid.SampledFrom([]int{1, 1000, 100000}).Draw(t, "ms"))*time.Millisecond)
+					ms := rapid.SampledFrom([]int{1, 1000, 100000}).Draw(t, "ms")
+					w.m.Prefilled(10, time.Duration(ms)*time.Millisecond)
 				},
 				"look up ahead": func(*rapid.T) { w.lookUp() },
 				"":              func(*rapid.T) { w.advance() },

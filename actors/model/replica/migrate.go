@@ -11,7 +11,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
-	"troupe/core/batch"
 	"troupe/engine/kvstore"
 	"troupe/messages"
 )
@@ -97,18 +96,10 @@ func (r *replica) betweenSteps(ctx actor.Context) {
 		}
 	}
 	r.startMigrations(ctx)
-	if len(r.isolated) > 0 {
+	if r.machine.Stepping() {
 		return
 	}
 	r.answerOffers(ctx)
-}
-
-// inFlight reports whether a sequence is in the step in flight or in an isolated one to come.
-func (r *replica) inFlight(id string) bool {
-	holds := func(entries []batch.Entry) bool {
-		return slices.ContainsFunc(entries, func(e batch.Entry) bool { return e.ID == id })
-	}
-	return r.step != nil && holds(r.step.entries) || holds(r.isolated)
 }
 
 func (r *replica) onMigrate(ctx actor.Context, msg *messages.MigrateSequences) {

@@ -7,6 +7,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/batch"
+	core "troupe/core/replica"
 	"troupe/messages"
 )
 
@@ -54,7 +55,7 @@ func (r *replica) onOffer(ctx actor.Context, msg *messages.OfferSequence) {
 			r.releaseIncoming(ctx, in)
 		}
 	}
-	if r.step == nil && len(r.isolated) == 0 {
+	if !r.machine.Stepping() {
 		r.answerOffer(ctx, pendingOffer{ctx.Sender(), msg, time.Now()})
 		return
 	}
@@ -104,7 +105,7 @@ func (r *replica) answerOffer(ctx actor.Context, o pendingOffer) {
 		return
 	}
 	if refused != nil {
-		r.releaseAdapter(in)
+		r.releaseAdapter(ctx, in)
 		ctx.Request(source, &messages.OfferSequenceResult{
 			RequestId: in.id, Attempt: in.attempt, Outcome: &messages.OfferSequenceResult_Refused{Refused: refused},
 		})
@@ -134,7 +135,7 @@ func (r *replica) reserve(ctx actor.Context, in *incoming) (refused *messages.Re
 	if r.registerAdapter(ctx, in.offer.GetSequence().GetAdapterSpec()); in.offer.GetTokens() == 0 {
 		return nil, false
 	}
-	reservation, why := r.batch.Reserve(r.batchRequest(in.id, in.offer.GetSequence(), nil),
+	reservation, why := r.batch.Reserve(r.batchRequest(ctx, in.id, in.offer.GetSequence(), nil),
 		hashesOf(in.offer.GetHashes()), int(in.offer.GetTokens()))
 	if why != nil {
 		r.syncPins(ctx)
@@ -153,9 +154,9 @@ func (r *replica) reserve(ctx actor.Context, in *incoming) (refused *messages.Re
 }
 
 // releaseAdapter unpins the adapter of a sequence that does not arrive.
-func (r *replica) releaseAdapter(in *incoming) {
+func (r *replica) releaseAdapter(ctx actor.Context, in *incoming) {
 	if r.batch != nil {
-		r.batch.ReleaseAdapter(r.batchRequest(in.id, in.offer.GetSequence(), nil))
+		r.batch.ReleaseAdapter(r.batchRequest(ctx, in.id, in.offer.GetSequence(), nil))
 	}
 }
 
@@ -163,9 +164,9 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 	name := "replica " + r.Spec.GetName()
 	_, here := r.sequences[msg.GetRequestId()]
 	switch {
-	case r.state == messages.ReplicaState_REPLICA_STATE_DRAINING:
+	case r.machine.State() == core.Draining:
 		return refusal(messages.Reason_REASON_DRAINING, name+" is draining", retryAfter)
-	case r.state != messages.ReplicaState_REPLICA_STATE_SERVING:
+	case r.machine.State() != core.Serving:
 		return refusal(messages.Reason_REASON_NOT_READY, name+" is not serving yet", retryAfter)
 	case r.blocks == nil:
 		return refusal(messages.Reason_REASON_UNSUPPORTED, name+" has no data plane to move KV blocks over", 0)
@@ -178,7 +179,7 @@ func (r *replica) checkOffer(msg *messages.OfferSequence) *messages.Refused {
 	case msg.GetSequence().GetModel() != r.Spec.GetModel() || msg.GetLayout() != r.blocks.Layout() ||
 		msg.GetBlockTokens() != r.Spec.GetBlockTokens() || msg.GetBlockBytes() != uint64(r.blocks.BlockBytes()):
 		return refusal(messages.Reason_REASON_INVALID_ARGUMENT, name+" has other KV blocks: "+r.blocks.Layout(), 0)
-	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.context:
+	case len(msg.GetSequence().GetPrompt())+int(msg.GetSequence().GetSampling().GetMaxTokens()) > r.machine.Context():
 		return refusal(messages.Reason_REASON_TOO_LONG, "the context exceeds the limit of "+name, 0)
 	}
 	if other := r.checkRevision(msg.GetRevisionDigest()); other != nil {

@@ -8,6 +8,7 @@ import (
 
 	"troupe/actors/supervise"
 	"troupe/core/batch"
+	core "troupe/core/replica"
 	"troupe/messages"
 )
 
@@ -24,7 +25,7 @@ func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
 	in.lastHeard = time.Now()
 	if in.resumeResult == nil {
 		in.resumeResult = &messages.ResumeSequenceResult{
-			RequestId: in.id, Attempt: in.attempt, Refused: r.adoptSequence(in, msg), Incarnation: r.incarnation,
+			RequestId: in.id, Attempt: in.attempt, Refused: r.adoptSequence(ctx, in, msg), Incarnation: r.incarnation,
 			Node: r.Spec.GetNode(),
 		}
 	}
@@ -33,13 +34,13 @@ func (r *replica) onResume(ctx actor.Context, msg *messages.ResumeSequence) {
 	r.advance(ctx)
 }
 
-func (r *replica) adoptSequence(in *incoming, msg *messages.ResumeSequence) *messages.Refused {
+func (r *replica) adoptSequence(ctx actor.Context, in *incoming, msg *messages.ResumeSequence) *messages.Refused {
 	r.closeSink(in)
-	if r.state != messages.ReplicaState_REPLICA_STATE_SERVING {
+	if r.machine.State() != core.Serving {
 		r.abandonReservation(in)
 		return refusal(messages.Reason_REASON_DRAINING, "replica "+r.Spec.GetName()+" is draining", retryAfter)
 	}
-	request, tokens := r.batchRequest(in.id, in.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
+	request, tokens := r.batchRequest(ctx, in.id, in.offer.GetSequence(), msg.GetOutput()), int(msg.GetTokens())
 	var why *batch.Refusal
 	switch {
 	case in.reservation == nil:
@@ -59,7 +60,7 @@ func (r *replica) adoptSequence(in *incoming, msg *messages.ResumeSequence) *mes
 	if n := len(msg.GetLogprobs()); n > 0 {
 		r.sequences[in.id].outputBase = len(msg.GetOutput()) - n
 	}
-	r.totals.migratedIn++
+	r.machine.Arrived(in.id, in.offer.GetSequence().GetAdapterSpec().Key(), r.sequences[in.id].outputBase)
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (r *replica) onAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	}
 	if _, here := r.sequences[in.id]; here && in.adopted() && !in.claimed {
 		r.abortIfMigrating(ctx, in.id, "the source took it back")
-		r.batch.Drop(in.id)
+		r.machine.Remove(in.id)
 		delete(r.sequences, in.id)
 	}
 	r.releaseIncoming(ctx, in)
@@ -85,7 +86,7 @@ func (r *replica) withdrawOffer(ctx actor.Context, msg *messages.AbandonSequence
 	r.pendingOffers = slices.DeleteFunc(r.pendingOffers, func(o pendingOffer) bool {
 		over := o.offer.GetRequestId() == msg.GetRequestId() && o.offer.GetAttempt() == msg.GetAttempt()
 		if over {
-			r.releaseAdapter(&incoming{id: msg.GetRequestId(), offer: o.offer})
+			r.releaseAdapter(ctx, &incoming{id: msg.GetRequestId(), offer: o.offer})
 		}
 		return over
 	})

@@ -77,7 +77,7 @@ func (r *replica) offerSequence(ctx actor.Context, m *migration, id string) bool
 	}
 	// The target may have a larger context limit. The sequence must end where it would end here.
 	sequence := proto.Clone(c.spec).(*messages.SequenceSpec)
-	most := uint32(r.context - len(sequence.GetPrompt()))
+	most := uint32(r.machine.Context() - len(sequence.GetPrompt()))
 	sequence.Sampling.MaxTokens = min(sequence.GetSampling().GetMaxTokens(), most)
 	offer := &messages.OfferSequence{
 		RequestId: id, Attempt: out.attempt, Sequence: sequence, Session: refOf(c.session), Tokens: uint32(p.Tokens),
@@ -276,9 +276,8 @@ func (r *replica) onResumed(ctx actor.Context, msg *messages.ResumeSequenceResul
 		Incarnation: msg.GetIncarnation(), Node: msg.GetNode(),
 		From: r.Spec.GetName(), Cause: out.migration.command.GetCause(), Report: proto.CloneOf(out.report),
 	})
-	r.batch.Drop(out.id)
+	r.machine.Moved(out.id)
 	delete(r.sequences, out.id)
-	r.totals.migratedOut++
 	r.endMigration(ctx, out)
 	r.scheduleReport(ctx)
 	r.advance(ctx)

@@ -74,14 +74,11 @@ func (r *replica) exportConfig(adopted bool) export.Config {
 	return cfg
 }
 
-// serves reports whether commands of operators can be carried out.
-func (r *replica) serves() bool { return r.ready && !r.stopping }
-
 // tickOffload reports that no step is in flight.
 func (r *replica) tickOffload(ctx actor.Context) {
 	s := r.pool.Stats()
 	r.performOffload(ctx, r.offloads.machine.Tick(offload.Tick{
-		Steps: r.steps, Allocations: s.Allocations, Blocks: s.Blocks, AllBlocks: int(r.model.GetKvBlocks()),
+		Steps: r.machine.Steps(), Allocations: s.Allocations, Blocks: s.Blocks, AllBlocks: int(r.model.GetKvBlocks()),
 	}))
 }
 
@@ -99,15 +96,15 @@ func (r *replica) onOffloadRetry(ctx actor.Context, msg *offloadRetry) {
 }
 
 func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks) {
-	r.performOffload(ctx, r.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), r.serves(), supervise.Now(ctx)))
+	r.performOffload(ctx, r.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), r.machine.Ready(), supervise.Now(ctx)))
 }
 
 func (r *replica) onRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
-	r.performOffload(ctx, r.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), r.serves()))
+	r.performOffload(ctx, r.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), r.machine.Ready()))
 }
 
 func (r *replica) onFlushBlocks(ctx actor.Context, msg *messages.FlushBlocks) {
-	r.performOffload(ctx, r.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), r.serves()))
+	r.performOffload(ctx, r.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), r.machine.Ready()))
 }
 
 // syncKVPins repeats the model's pins to the tiers, and applies them if they have changed.

@@ -46,7 +46,7 @@ func (r *replica) lookupNext(ctx actor.Context) {
 // lookupAhead starts lookups for the sequences that are admitted next while a step is in flight. A
 // lookup started after the step would keep its sequence out of the next step too.
 func (r *replica) lookupAhead(ctx actor.Context) {
-	if r.step != nil && r.kvTiers != nil && r.kvTiers.ready {
+	if r.machine.InFlight() && r.kvTiers != nil && r.kvTiers.ready {
 		r.lookupNext(ctx)
 	}
 }
@@ -134,46 +134,4 @@ func (r *replica) gateOf(e batch.Entry) uint64 {
 		panic("replica: no restore fills the blocks of " + e.ID)
 	}
 	return gate
-}
-
-// finishOverlapped reports the sequences whose first step is done, so that all their blocks have
-// arrived. Call it before the outcome of the step is applied.
-func (r *replica) finishOverlapped(ctx actor.Context, entries []batch.Entry) {
-	for _, e := range entries {
-		if p, _ := r.batch.Progress(e.ID); e.Restoring && p.Restoring { // otherwise dropped, or not restoring
-			r.performRestore(ctx, r.kvTiers.restores.StepDone(e.ID))
-		}
-	}
-}
-
-// onStepAborted plans a step again after a gate failed, without the sequence of that gate.
-func (r *replica) onStepAborted(ctx actor.Context, aborted *messages.StepAborted) {
-	step := r.step
-	e := step.entries[aborted.GetSequence()]
-	r.Log.Warn().Str("request", e.ID).Str("why", aborted.GetDetail()).
-		Msg("step aborted: its blocks were not restored in time")
-	r.step = nil
-	r.totals.tokensIn -= step.prompt
-	r.performRestore(ctx, r.kvTiers.restores.StepAborted(e.ID))
-	r.betweenSteps(ctx)
-	r.advance(ctx)
-}
-
-// measurePrefill updates the prefill rate from a step with a prefill.
-func (r *replica) measurePrefill(ctx actor.Context, step *inflightStep) {
-	tokens, prefills := 0, false
-	for _, e := range step.entries {
-		if e.Restoring {
-			return // the step may have waited at a gate
-		}
-		tokens, prefills = tokens+len(e.Tokens), prefills || len(e.Tokens) > 1
-	}
-	if !prefills {
-		return
-	}
-	took := supervise.Now(ctx).Sub(step.began)
-	r.batch.Observe(tokens, took)
-	if r.kvTiers != nil {
-		r.kvTiers.restores.Prefilled(tokens, took)
-	}
 }

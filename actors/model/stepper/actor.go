@@ -1,4 +1,4 @@
-package replica
+package stepper
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"troupe/messages"
 )
 
-// EngineConfig configures an engine actor. It is fixed for the life of the actor and shared by its
+// Config configures an engine actor. It is fixed for the life of the actor and shared by its
 // restarts.
-type EngineConfig struct {
+type Config struct {
 	// Open returns an engine over the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
 	// Adapter returns the adapter on the device with the given key. A nil Adapter means that there
@@ -29,17 +29,17 @@ type EngineConfig struct {
 	Lease string
 }
 
-// EngineProps returns the props of an engine actor.
-func EngineProps(cfg EngineConfig) *actor.Props {
+// Props returns the props of an engine actor.
+func Props(cfg Config) *actor.Props {
 	var incarnation uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &engineActor{EngineConfig: cfg, incarnation: incarnation}
+		return &engineActor{Config: cfg, incarnation: incarnation}
 	})
 }
 
 type engineActor struct {
-	EngineConfig
+	Config
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc

@@ -1,7 +1,6 @@
-package replica
+package stepper
 
 import (
-	"troupe/core/kv"
 	"troupe/core/sample"
 	"troupe/engine"
 	"troupe/messages"
@@ -43,12 +42,6 @@ func samplingOf(p *messages.SamplingParams, banned []uint32) sample.Params {
 	}
 }
 
-// needsHistory reports whether the choice of a token depends on the tokens before it.
-func needsHistory(p *messages.SamplingParams) bool {
-	r := p.GetRepetitionPenalty()
-	return r != 0 && r != 1 || p.GetPresencePenalty() != 0 || p.GetFrequencyPenalty() != 0
-}
-
 // sampledOf converts the tokens of a step: one for each sequence of the batch with Sample set.
 func sampledOf(batch []engine.Sequence, tokens []sample.Token) []*messages.SampledToken {
 	out := make([]*messages.SampledToken, 0, len(tokens))
@@ -72,20 +65,4 @@ func logprobsOf(t sample.Token) *messages.TokenLogprobs {
 		lp.Top = append(lp.Top, &messages.TokenLogprob{Token: alt.ID, Logprob: alt.Logprob})
 	}
 	return lp
-}
-
-func hashesOf(raw [][]byte) []kv.Hash {
-	hashes := make([]kv.Hash, len(raw))
-	for i, b := range raw {
-		copy(hashes[i][:], b)
-	}
-	return hashes
-}
-
-func bytesOf(hashes []kv.Hash) [][]byte {
-	raw := make([][]byte, len(hashes))
-	for i := range hashes {
-		raw[i] = hashes[i][:]
-	}
-	return raw
 }

@@ -1,0 +1,116 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/replica/wire"
+	"troupe/actors/supervise"
+	core "troupe/core/replica"
+	"troupe/messages"
+)
+
+func (r *replica) onStarted(ctx actor.Context) {
+	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
+		make(map[string]*incoming)
+	r.adapterSpecs = make(map[string]*messages.AdapterSpec)
+	r.life, r.cancel = context.WithCancel(context.Background())
+	r.lastAttempt = uint64(supervise.Now(ctx).UnixNano())
+	r.openOffloads(false)
+	r.perform(ctx, r.machine.Start(supervise.Now(ctx)))
+}
+
+func (r *replica) onTimer(ctx actor.Context, msg *timerFired) {
+	if msg.incarnation == r.incarnation {
+		r.perform(ctx, r.machine.Fired(msg.timer, len(r.pendingOffers), supervise.Now(ctx)))
+	}
+}
+
+func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
+	if refused := msg.GetRefused(); refused != nil {
+		r.perform(ctx, r.machine.LoadRefused(wire.LoadRefusal(refused), msg.GetFoundRevision(), supervise.Now(ctx)))
+		return
+	}
+	r.perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
+}
+
+// keepModel keeps what the gpu actor loaded, and counts a load.
+func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
+	if r.model = msg.GetLoaded(); fresh {
+		r.kept.loads++
+	}
+}
+
+// open opens the copies of blocks, and starts the engine.
+func (r *replica) open(ctx actor.Context) {
+	r.batch, r.pool = r.machine.Batch(), r.machine.Pool()
+	if r.Bulk != nil {
+		open, err := r.OpenBlocks(r.model.GetLease())
+		if err != nil {
+			panic(err)
+		}
+		r.blocks = open
+	}
+	r.openTiers(ctx)
+	r.openOffloads(true)
+	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.find), "engine")
+}
+
+// close ends all copies and migrations. When it returns, no write to the blocks is in progress.
+func (r *replica) close(ctx actor.Context) {
+	r.abortMigrations(ctx)
+	r.closeTiers()
+}
+
+func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
+	pid, err := ctx.SpawnNamed(props, name)
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+// checkFolder checks the model folder.
+func (r *replica) checkFolder(ctx actor.Context, revision string) {
+	check, incarnation := r.CheckFolder, r.incarnation
+	supervise.Job(ctx, r.life,
+		func(context.Context) (string, error) { return check(revision), nil },
+		func(fault string, _ error) any { return &folderChecked{incarnation, fault} })
+}
+
+func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
+	if msg.incarnation == r.incarnation {
+		r.perform(ctx, r.machine.FolderChecked(msg.fault, supervise.Now(ctx)))
+	}
+}
+
+func (r *replica) onDrain(ctx actor.Context) {
+	r.drainRequester = ctx.Sender()
+	r.perform(ctx, r.machine.Drain(supervise.Now(ctx)))
+}
+
+// onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
+// crashes, or a lost device. The replica's supervisor then decides. Any other actor is a replica
+// that was watched for a migration.
+func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	switch {
+	case r.machine.State() == core.Stopping:
+	case r.engine != nil && msg.GetWho().Equal(r.engine):
+		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
+	case r.adapters != nil && msg.GetWho().Equal(r.adapters):
+		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.kvTiers != nil && msg.GetWho().Equal(r.kvTiers.copier):
+		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
+	default:
+		r.onPeerLost(ctx, msg.GetWho())
+	}
+}
+
+// onDeadLetter drops the sequences of a session that no longer exists.
+func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
+	for _, id := range r.sequencesOf(msg.GetTarget()) {
+		r.perform(ctx, r.machine.Lost(id))
+	}
+	r.onPeerLost(ctx, msg.GetTarget())
+}
