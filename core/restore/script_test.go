@@ -13,7 +13,7 @@ import (
 
 // TestScripts plays the scripts in testdata. Blocks have one letter each; those of a sequence are in
 // the word blocks=abcd, of which the first have=1 are in HBM. A source is the index of a tier; 2 is
-// a remote holder. Reserve and StartSequence are answered at once: room=2 limits the free blocks,
+// a remote holder; in a config, diskless means no tiers. Reserve and StartSequence are answered at once: room=2 limits the free blocks,
 // and the word busy refuses the start.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
@@ -37,7 +37,11 @@ func (p *player) event(line []string) []string {
 		p.words[key] = value
 	}
 	if line[0] == "config" {
-		p.m = New(Config{Tiers: []string{"dram", "nvme"}, BlockBytes: 1000, BlockTokens: 4, StepTokens: 100,
+		tiers := []string{"dram", "nvme"}
+		if _, none := p.words["diskless"]; none {
+			tiers = nil
+		}
+		p.m = New(Config{Tiers: tiers, BlockBytes: 1000, BlockTokens: 4, StepTokens: 100,
 			Policy: kv.RestorePolicy(p.words["policy"]), Parts: p.number("parts")})
 		p.next = 10
 		return nil
