@@ -125,15 +125,21 @@ func (p *player) step(name string) []Effect {
 		return nil
 	case "counts":
 		return []Effect{counts(m.Counts())}
+	case "gate":
+		return []Effect{gate{m.Gate(id)}}
 	}
 	p.t.Fatalf("unknown event %s", name)
 	return nil
 }
 
-// counts are shown like an effect.
-type counts Counts
+// counts and gate are shown like effects.
+type (
+	counts Counts
+	gate   struct{ Number uint64 }
+)
 
 func (counts) isEffect() {}
+func (gate) isEffect()   {}
 
 func (p *player) number(word string) int {
 	if p.words[word] == "" {
