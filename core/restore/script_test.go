@@ -13,8 +13,8 @@ import (
 
 // TestScripts plays the scripts in testdata. Blocks have one letter each; those of a sequence are in
 // the word blocks=abcd, of which the first have=1 are in HBM. A source is the index of a tier; 2 is
-// a remote holder; in a config, diskless means no tiers. Reserve and StartSequence are answered at once: room=2 limits the free blocks,
-// and the word busy refuses the start.
+// a remote holder. In a config, diskless means no tiers. Reserve and StartSequence are answered at
+// once: room=2 limits the free blocks, and the word busy refuses the start.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}

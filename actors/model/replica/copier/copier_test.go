@@ -90,7 +90,8 @@ func (f *fixture) unlocked() int { return len(testkit.Got[*messages.UnlockBlocks
 func TestStaleCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 0)
-		if ready := testkit.Got[*messages.CopierReady](f.replica); len(ready) != 1 || ready[0].GetIncarnation() != first {
+		ready := testkit.Got[*messages.CopierReady](f.replica)
+		if len(ready) != 1 || ready[0].GetIncarnation() != first {
 			t.Fatalf("%v", ready)
 		}
 		if f.lookUp(1, first-1); len(testkit.Got[*messages.LockBlocks](f.tier)) != 0 {
@@ -117,7 +118,10 @@ func TestStaleCommands(t *testing.T) {
 // TestStopUnlocks checks that a copier that stops unlocks what it has looked up, also if the tier
 // answers afterwards, and closes the blocks.
 func TestStopUnlocks(t *testing.T) {
-	for name, slow := range map[string]time.Duration{"after the lookup": 0, "during the lookup": 500 * time.Millisecond} {
+	for name, slow := range map[string]time.Duration{
+		"after the lookup":  0,
+		"during the lookup": 500 * time.Millisecond,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFixture(t, slow)
