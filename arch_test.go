@@ -143,8 +143,8 @@ func crossBreaches(deps imports) (found []string) {
 			}
 			switch {
 			case dep == pkg:
-			case below(pkg, module+"/actors") && below(dep, module+"/actors") && !slices.Contains(sharedByActors, dep) &&
-				dep != pkg+"/wire": // conversions of its messages
+			case below(pkg, module+"/actors") && below(dep, module+"/actors") &&
+				!slices.Contains(sharedByActors, dep) && dep != pkg+"/wire": // conversions of its messages
 				report("pass the other actor's Props in the Config")
 			case below(dep, module+"/testkit") && !below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
 				report("a node contains no test code")

@@ -86,7 +86,8 @@ func (r *replica) onCopiedDown(ctx actor.Context, msg *messages.CopyBlocksDownRe
 	if msg.GetDetail() != "" {
 		r.Log.Warn().Str("error", msg.GetDetail()).Msg("offload failed")
 	}
-	r.performOffload(ctx, r.offloads.machine.Copied(msg.GetCopy(), msg.GetStored(), msg.GetDetail(), supervise.Now(ctx)))
+	r.performOffload(ctx, r.offloads.machine.Copied(msg.GetCopy(), msg.GetStored(), msg.GetDetail(),
+		supervise.Now(ctx)))
 }
 
 func (r *replica) onOffloadRetry(ctx actor.Context, msg *offloadRetry) {
@@ -96,7 +97,8 @@ func (r *replica) onOffloadRetry(ctx actor.Context, msg *offloadRetry) {
 }
 
 func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks) {
-	r.performOffload(ctx, r.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), r.machine.Ready(), supervise.Now(ctx)))
+	r.performOffload(ctx, r.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), r.machine.Ready(),
+		supervise.Now(ctx)))
 }
 
 func (r *replica) onRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
