@@ -92,16 +92,13 @@ type replica struct {
 	announcer *kv.Announcer // block changes that routers have not received; nil until the blocks are adopted
 	announced time.Time     // last announcement to the router
 
-	life          context.Context // cancelled when this incarnation ends
-	cancel        context.CancelFunc
-	blocks        Blocks // nil: sequences are not migrated
-	context       int    // context limit in tokens
-	maxTerm       uint64 // highest term of a migration command
-	lastAttempt   uint64 // of the last outgoing migration; unique over all incarnations
-	migrations    []*migration
-	outgoing      map[string]*outgoing // by request id: sequences migrating to another replica
-	incoming      map[string]*incoming // by request id: sequences migrating here, or that have just arrived
-	pendingOffers []pendingOffer       // to be answered after the step in flight
+	life       context.Context // cancelled when this incarnation ends
+	cancel     context.CancelFunc
+	blocks     Blocks // nil: sequences are not migrated
+	context    int    // context limit in tokens
+	migrations migrations
+
+	lastAttempt uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
 
 	gates   gates    // of restores that steps wait for
 	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
@@ -186,10 +183,9 @@ func (r *replica) Receive(ctx actor.Context) {
 }
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
-		make(map[string]*incoming)
+	r.lastAttempt = uint64(supervise.Now(ctx).UnixNano())
+	r.sequences, r.migrations = make(map[string]*activeSequence), r.newMigrations(ctx)
 	r.life, r.cancel = context.WithCancel(context.Background())
-	r.lastAttempt = uint64(time.Now().UnixNano())
 	if r.Router != nil {
 		supervise.After(ctx, announceEvery, &announceTick{r.incarnation})
 	}
@@ -219,6 +215,8 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.lora != nil && msg.GetWho().Equal(r.lora.pool):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.migrations.transfers != nil && msg.GetWho().Equal(r.migrations.transfers):
+		panic("replica: the transfers of " + r.Spec.GetName() + " have stopped: too many crashes")
 	default:
 		r.onPeerLost(ctx, msg.GetWho())
 	}

@@ -98,9 +98,7 @@ func (r *replica) receiveAdapters(ctx actor.Context) bool {
 	case *adapterTick:
 		if msg.incarnation == r.incarnation && r.lora != nil && !r.stopping {
 			r.lora.ticking = false
-			if r.step == nil && len(r.isolated) == 0 {
-				r.answerOffers(ctx)
-			}
+			r.answerOffers(ctx)
 			r.advance(ctx)
 		}
 	default:
@@ -207,7 +205,7 @@ func (r *replica) syncPins(ctx actor.Context) {
 		ctx.Send(r.lora.pool, r.pinMessage(a))
 	}
 	// adapterTick bounds the time that sequences wait for an adapter.
-	if r.step == nil && r.batch.Waiting()+len(r.pendingOffers) > 0 && !r.lora.ticking {
+	if r.step == nil && r.batch.Waiting()+len(r.migrations.target.Postponed()) > 0 && !r.lora.ticking {
 		r.lora.ticking = true
 		supervise.After(ctx, adapterTickEvery, &adapterTick{r.incarnation})
 	}
@@ -219,9 +217,7 @@ func (r *replica) onPinResult(ctx actor.Context, msg *messages.PinAdapterResult)
 		return
 	}
 	r.lora.pins.OnPinResult(msg.GetRequestId(), refusedByPool(msg.GetRefused()))
-	if r.step == nil && len(r.isolated) == 0 {
-		r.answerOffers(ctx)
-	}
+	r.answerOffers(ctx)
 	r.advance(ctx)
 }
 

@@ -3,13 +3,14 @@
 //
 // # Replica
 //
-// Parent: the replicas group. Children: engine; adapters, once a sequence has one. Speaks with: the
-// gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
-// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas
-// of the model (protocol Migrate). Accepts: SubmitSequence, CancelSequence, GetSequence,
-// DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences, OfferSequence,
-// ResumeSequence, AbandonSequence, OffloadBlocks, RestoreBlocks, FlushBlocks, LeaseBlocks,
-// ReleaseBlocks, ShrinkKV, GrowKV, ConfirmRevision, ApplyAdapter, ForgetAdapter.
+// Parent: the replicas group. Children: engine; transfers, if the node has a data plane; adapters,
+// once a sequence has one. Speaks with: the gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM
+// tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), its node's router
+// (ReplicaAnnounced), sessions, and other replicas of the model (protocol Migrate). Accepts:
+// SubmitSequence, CancelSequence, GetSequence, DrainReplica, GetReplica, EngineReady,
+// RunStepResult, MigrateSequences, OfferSequence, ResumeSequence, AbandonSequence, OffloadBlocks,
+// RestoreBlocks, FlushBlocks, LeaseBlocks, ReleaseBlocks, ShrinkKV, GrowKV, ConfirmRevision,
+// ApplyAdapter, ForgetAdapter.
 //
 // core/batch decides over core/kv which sequences enter a step and which blocks they get. The
 // replica executes these decisions. One step is in flight at a time, and every token is sent to its
@@ -30,14 +31,11 @@
 //
 // # Migration
 //
-// An outgoing sequence (migrate_out.go) belongs to the source until ResumeSequenceResult, and
-// continues there after any failure. It keeps decoding while its full blocks are sent. It is paused
-// between two steps, and only for the last blocks.
-//
-// For an incoming sequence (migrate_in.go) the target reserves blocks between two steps. The data
-// plane writes them through a transferSink, which is closed before the blocks are used otherwise.
-// The reservation ends if nothing arrives for some time or the source is lost. A crash of either
-// side loses the migration but not the sequence: its session submits it again.
+// core/migrate decides, by a machine for outgoing sequences and one for incoming ones. migrate.go
+// maps messages to its events, and migrate_perform.go its effects to messages. The blocks are moved
+// by the transfers actor (package transfer), a child. A crash of the replica loses the migrations
+// but not the sequences: their sessions submit them again. A crash of the transfers actor ends the
+// migrations whose blocks were being moved, and their sequences continue at their sources.
 //
 // # Restores
 //

@@ -83,13 +83,7 @@ func (r *replica) onBlocksAdopted(ctx actor.Context, msg *messages.AdoptBlocksRe
 		StepTokens:    int(r.Spec.GetStepTokens()),
 		ContextTokens: r.context,
 	}, r.pool)
-	if r.Bulk != nil {
-		open, err := r.OpenBlocks(r.model.GetLease())
-		if err != nil {
-			panic(err)
-		}
-		r.blocks = open
-	}
+	r.openMigrations(ctx)
 	r.openTiers()
 	r.openAdapters(ctx)
 	pid, err := ctx.SpawnNamed(r.Engine(r.model.GetLease(), r.gates.find), "engine")

@@ -101,7 +101,7 @@ func (r *replica) onOverlapReady(ctx actor.Context, msg *overlapReady) {
 func (r *replica) startReady() {
 	for _, gate := range slices.Sorted(maps.Keys(r.kvTiers.overlaps)) {
 		o := r.kvTiers.overlaps[gate]
-		if !o.ready || o.started || o.id == "" || r.outgoing[o.id] != nil {
+		if !o.ready || o.started || o.id == "" || r.migrations.source.Migrating(o.id) {
 			continue
 		}
 		if o.started = r.batch.StartRestoring(o.id, append(o.begin[:len(o.begin):len(o.begin)], o.blocks...),

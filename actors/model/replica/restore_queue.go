@@ -67,7 +67,7 @@ func (r *replica) unhold(id string) {
 		return // no sequence was held
 	}
 	delete(r.kvTiers.held, id)
-	if r.outgoing[id] == nil { // otherwise it stays held for its migration
+	if !r.migrations.source.Migrating(id) { // otherwise it stays held for its migration
 		r.batch.Resume(id)
 	}
 }

@@ -88,7 +88,7 @@ func (r *replica) reattach(ctx actor.Context, id string, c *activeSequence, seen
 		r.drop(ctx, id, "its session submitted it again")
 		return false
 	}
-	r.markClaimed(id)
+	r.markClaimed(ctx, id)
 	c.session = ctx.Sender()
 	ctx.Respond(r.accept(id, 0))
 	if seen < len(output) {
@@ -152,7 +152,7 @@ func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 	if _, ok := r.sequences[msg.GetRequestId()]; ok {
 		state, known := r.batch.State(msg.GetRequestId())
 		_, output, _ := r.batch.Sequence(msg.GetRequestId())
-		r.markClaimed(msg.GetRequestId())
+		r.markClaimed(ctx, msg.GetRequestId())
 		status.Known, status.State, status.OutputTokens = known, state.String(), uint32(len(output))
 	}
 	ctx.Respond(status)

@@ -48,30 +48,3 @@ func (s *transferSink) close() bool {
 	s.closed = true
 	return wasOpen
 }
-
-// complete reports whether all blocks with the given number of tokens have arrived, one block per
-// chunk.
-func (s *transferSink) complete(tokens, blockTokens int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	need := (tokens + blockTokens - 1) / blockTokens
-	if need > len(s.received) {
-		return false
-	}
-	for i := s.resident; i < need; i++ {
-		if !s.received[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// lastChunkAt returns the later of heard and the arrival of the last chunk.
-func (s *transferSink) lastChunkAt(heard time.Time) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lastAt.After(heard) {
-		return s.lastAt
-	}
-	return heard
-}
