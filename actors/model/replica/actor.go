@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/model/replica/migration"
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
 	"troupe/core/batch"
@@ -81,34 +82,21 @@ type replica struct {
 	batch   *batch.Scheduler      // of the machine; nil until the blocks are adopted
 	pool    *kv.Pool              // of the machine
 
-	sequences      map[string]*activeSequence // by request id
-	command        *messages.RunStep          // last step
-	drainRequester *actor.PID                 // receives ReplicaDrained
+	sequences      wire.Sequences
+	command        *messages.RunStep // last step
+	drainRequester *actor.PID        // receives ReplicaDrained
 
 	adapters        *actor.PID                       // the pool; nil until it is started
 	poolIncarnation uint64                           // 0: the pool is not ready
 	adapterSpecs    map[string]*messages.AdapterSpec // by key; all requested adapters
 	adapterCounts   *messages.AdapterCounts          // last reported by the pool; nil before
 
-	blocks        Blocks // nil: sequences are not migrated
-	maxTerm       uint64 // highest term of a migration command
-	lastAttempt   uint64 // of the last outgoing migration; unique over all incarnations
-	migrations    []*migration
-	outgoing      map[string]*outgoing // by request id: sequences migrating to another replica
-	incoming      map[string]*incoming // by request id: sequences migrating here, or that have just arrived
-	pendingOffers []pendingOffer       // to be answered after the step in flight
+	lastAttempt uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
+	migrations  *migration.Migrations
 
 	gates   gates    // of restores that steps wait for
 	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
 	kvPins  kvPins
-}
-
-// activeSequence is a sequence and the session it belongs to.
-type activeSequence struct {
-	session    *actor.PID
-	spec       *messages.SequenceSpec
-	logprobs   []*messages.TokenLogprobs // of the output from index outputBase on, if requested
-	outputBase int                       // tokens of output that the session submitted
 }
 
 // Messages to self.
@@ -116,6 +104,10 @@ type (
 	timerFired struct {
 		incarnation uint64
 		timer       core.Timer
+	}
+	migrationNote struct {
+		incarnation uint64
+		note        any
 	}
 	folderChecked struct {
 		incarnation uint64
@@ -128,7 +120,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *actor.Started:
 		r.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
-		r.perform(ctx, r.machine.Stop())
+		r.Perform(ctx, r.machine.Stop())
 	case *actor.Stopped:
 	case *timerFired:
 		r.onTimer(ctx, msg)
@@ -140,11 +132,11 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.LoadModelResult:
 		r.onLoaded(ctx, msg)
 	case *messages.AdoptBlocksResult:
-		r.perform(ctx, r.machine.Adopted(wire.Resident(msg.GetAdopted().GetResident()), supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.Adopted(wire.Resident(msg.GetAdopted().GetResident()), supervise.Now(ctx)))
 	case *messages.EngineReady:
-		r.perform(ctx, r.machine.EngineReady(supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.EngineReady(supervise.Now(ctx)))
 	case *messages.ConfirmRevision:
-		r.perform(ctx, r.machine.ConfirmRevision(msg.GetRevisionDigest(), supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.ConfirmRevision(msg.GetRevisionDigest(), supervise.Now(ctx)))
 	case *folderChecked:
 		r.onFolderChecked(ctx, msg)
 	case *messages.DrainReplica:
@@ -157,30 +149,47 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.RunStepResult:
 		r.onStepResult(ctx, msg)
 	case *messages.CancelSequence:
-		r.perform(ctx, r.machine.Cancel(msg.GetRequestId()))
+		r.Perform(ctx, r.machine.Cancel(msg.GetRequestId()))
 	case *messages.GetSequence:
 		r.onGetSequence(ctx, msg)
 
 	case *messages.ShrinkKV:
-		r.perform(ctx, r.machine.Shrink(msg.GetLease(), int(msg.GetBlocks()), msg.GetAttempt()))
+		r.Perform(ctx, r.machine.Shrink(msg.GetLease(), int(msg.GetBlocks()), msg.GetAttempt()))
 	case *messages.GrowKV:
-		r.perform(ctx, r.machine.Grow(msg.GetLease(), int(msg.GetBlocks())))
+		r.Perform(ctx, r.machine.Grow(msg.GetLease(), int(msg.GetBlocks())))
 
 	case *messages.LeaseAdaptersResult:
 		r.onAdaptersLeased(ctx, msg)
 	case *messages.AdaptersReady:
 		r.onPoolReady(ctx, msg)
 	case *messages.PinAdapterResult:
-		r.perform(ctx, r.machine.PinResult(msg.GetRequestId(), wire.PinRefusal(msg.GetRefused())))
+		r.Perform(ctx, r.machine.PinResult(msg.GetRequestId(), wire.PinRefusal(msg.GetRefused())))
 	case *messages.AdaptersChanged:
 		r.onAdaptersChanged(ctx, msg)
 	case *messages.ApplyAdapter:
 		r.onApplyAdapter(ctx, msg)
 	case *messages.ForgetAdapter:
-		r.perform(ctx, r.machine.Forget(wire.AdapterOf(msg.GetAdapter())))
+		r.Perform(ctx, r.machine.Forget(wire.AdapterOf(msg.GetAdapter())))
+
+	case *messages.MigrateSequences:
+		r.migrations.OnMigrate(ctx, msg)
+	case *messages.OfferSequence:
+		r.migrations.OnOffer(ctx, msg)
+	case *messages.OfferSequenceResult:
+		r.migrations.OnOffered(ctx, msg)
+	case *messages.ResumeSequence:
+		r.migrations.OnResume(ctx, msg)
+	case *messages.ResumeSequenceResult:
+		r.migrations.OnResumed(ctx, msg)
+	case *messages.AbandonSequence:
+		r.migrations.OnAbandon(ctx, msg)
+	case *migrationNote:
+		if msg.incarnation == r.incarnation {
+			r.migrations.OnNote(ctx, msg.note)
+		}
 	default:
 		if !r.receiveTiers(ctx) && !r.receiveKVCommands(ctx) {
-			r.receiveMigration(ctx)
+			supervise.Unknown(ctx, "replica")
 		}
 	}
 }

@@ -31,31 +31,20 @@ func (r *replica) prefillMeasured(e core.PrefillMeasured) {
 	}
 }
 
-func (r *replica) scheduleReport(ctx actor.Context) { r.perform(ctx, r.machine.ReportSoon()) }
-func (r *replica) publishBlocks(ctx actor.Context)  { r.perform(ctx, r.machine.PublishBlocks()) }
-func (r *replica) syncPins(ctx actor.Context) {
-	r.perform(ctx, r.machine.SyncPins(len(r.pendingOffers)))
-}
-func (r *replica) inFlight(id string) bool { return r.machine.InStep(id) }
+func (r *replica) scheduleReport(ctx actor.Context) { r.Perform(ctx, r.machine.ReportSoon()) }
+func (r *replica) publishBlocks(ctx actor.Context)  { r.Perform(ctx, r.machine.PublishBlocks()) }
 
-func (r *replica) registerAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
+// AddAdapter implements migration.Host.
+func (r *replica) AddAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
 	if spec != nil {
 		r.addAdapter(spec)
-		r.perform(ctx, r.machine.Want())
+		r.Perform(ctx, r.machine.Want())
 	}
 }
 
-func (r *replica) batchRequest(ctx actor.Context, id string, seq *messages.SequenceSpec,
-	output []uint32) batch.Request {
+// Request implements migration.Host.
+func (r *replica) Request(ctx actor.Context, id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return r.base().Request(id, seq, output, supervise.Now(ctx))
-}
-
-func (r *replica) checkAdapter(seq *messages.SequenceSpec) *messages.Refused {
-	return wire.Refused(r.machine.CheckAdapter(wire.Adapter(seq)))
-}
-
-func (r *replica) checkRevision(digest string) *messages.Refused {
-	return wire.Refused(r.machine.CheckRevision(digest))
 }
 
 // setNamespace enables offload if the revision is known. Blocks are valid only for the same files
@@ -67,8 +56,6 @@ func (r *replica) setNamespace(l *kvTiers) {
 }
 
 var (
-	refusal        = wire.Refusal
-	refusedByBatch = wire.RefusedByBatch
-	hashesOf       = wire.Hashes
-	bytesOf        = wire.Bytes
+	refusal = wire.Refusal
+	bytesOf = wire.Bytes
 )

@@ -106,7 +106,7 @@ func (r *replica) onOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks
 	}
 	r.kvTiers.offloadAll.requesters = append(r.kvTiers.offloadAll.requesters,
 		requester{msg.GetRequestId(), ctx.Sender()})
-	r.advance(ctx)
+	r.Advance(ctx)
 }
 
 // continueOffloadAll offloads the next blocks of an OffloadBlocks command.

@@ -70,7 +70,7 @@ func (r *replica) onOffloadDone(ctx actor.Context, msg *offloadDone) {
 	}
 	r.kvTiers.totals.offloaded += uint64(took)
 	r.offloadAllProgress(ctx, took, msg.err)
-	r.advance(ctx)
+	r.Advance(ctx)
 }
 
 // offload copies blocks to a tier: it reserves slots, copies, and commits.

@@ -71,7 +71,7 @@ func (r *replica) onLookedUp(ctx actor.Context, msg *messages.LookUpBlocksResult
 		holders[i] = pathFrom(run)
 	}
 	r.performRestore(ctx, r.kvTiers.restores.LookedUp(msg.GetCopy(), sources, holders))
-	r.advance(ctx)
+	r.Advance(ctx)
 }
 
 func (r *replica) onPartArrived(ctx actor.Context, msg *messages.FoundBlocksPart) {
@@ -91,7 +91,7 @@ func (r *replica) onCopied(ctx actor.Context, msg *messages.CopyFoundBlocksResul
 		result.Reads[i] = restore.Read{Bytes: int64(t.GetBytes()), Took: t.GetTook().AsDuration()}
 	}
 	r.performRestore(ctx, r.kvTiers.restores.Copied(msg.GetCopy(), result))
-	r.advance(ctx)
+	r.Advance(ctx)
 }
 
 // onCopierReady handles a restart of the copier, which has ended its lookups and copies. The first
@@ -100,7 +100,7 @@ func (r *replica) onCopierReady(ctx actor.Context, msg *messages.CopierReady) {
 	if l := r.kvTiers; l != nil && msg.GetIncarnation() > l.copierLife {
 		l.copierLife = msg.GetIncarnation()
 		r.performRestore(ctx, l.restores.CopierLost())
-		r.advance(ctx)
+		r.Advance(ctx)
 	}
 }
 

@@ -19,7 +19,7 @@ func (r *replica) performRestore(ctx actor.Context, effects []restore.Effect) {
 		case restore.Hold:
 			r.batch.Hold(e.ID)
 		case restore.Resume:
-			if r.outgoing[e.ID] == nil { // otherwise it stays held for its migration
+			if !r.migrations.Migrating(e.ID) { // otherwise it stays held for its migration
 				r.batch.Resume(e.ID)
 			}
 		case restore.LookUp:
@@ -33,9 +33,9 @@ func (r *replica) performRestore(ctx actor.Context, effects []restore.Effect) {
 			r.copyBlocks(ctx, e)
 		case restore.CanStart:
 			r.Log.Debug().Str("request", e.ID).Str("why", e.Why).Msg("prefill can overlap with the restore")
-			r.advance(ctx)
+			r.Advance(ctx)
 		case restore.StartSequence:
-			if r.outgoing[e.ID] == nil && r.batch.StartRestoring(e.ID, e.Table, e.Resident) {
+			if !r.migrations.Migrating(e.ID) && r.batch.StartRestoring(e.ID, e.Table, e.Resident) {
 				r.performRestore(ctx, r.kvTiers.restores.Started(e.Number))
 			}
 		case restore.FinishStart:

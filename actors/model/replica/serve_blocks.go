@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/engine/kvstore"
@@ -46,7 +47,7 @@ func (r *replica) onLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
 		l.requester = ctx.Sender()
 		return
 	}
-	hashes := hashesOf(msg.GetHashes())
+	hashes := wire.Hashes(msg.GetHashes())
 	l := &export{requester: ctx.Sender(), blocks: r.pool.Acquire(hashes[:r.pool.Match(hashes)])}
 	r.kvTiers.exports[id] = l
 	d := blockSender{from: r.kvTiers.down, bulk: r.Bulk, ticket: msg.GetTicket(), chunks: chunks, blocks: l.blocks,
@@ -113,7 +114,7 @@ func (r *replica) onExportDone(ctx actor.Context, msg *exportDone) {
 	if l.requester != nil {
 		ctx.Send(l.requester, result)
 	}
-	r.advance(ctx)
+	r.Advance(ctx)
 }
 
 // blockSender sends blocks from HBM.

@@ -11,7 +11,7 @@ import (
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := wire.Status(r.machine.Status(), r.Spec, r.model)
-	s.Incarnation, s.Loads, s.Actor = r.incarnation, r.kept.loads, refOf(ctx.Self())
+	s.Incarnation, s.Loads, s.Actor = r.incarnation, r.kept.loads, &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
 	s.AdapterCounts = r.adapterCounts
 	r.addTierCounts(s)
 	return s
@@ -35,7 +35,7 @@ func (r *replica) addTierCounts(s *messages.ReplicaStatus) {
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
-		r.perform(ctx, r.machine.AnnounceAll(supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.AnnounceAll(supervise.Now(ctx)))
 	}
 }
 

@@ -176,7 +176,7 @@ func (r *replica) receiveTiers(ctx actor.Context) bool {
 	case *offloadRetry:
 		if r.kvTiers != nil && msg.incarnation == r.incarnation {
 			r.kvTiers.offloading = false
-			r.advance(ctx)
+			r.Advance(ctx)
 		}
 	default:
 		return false
