@@ -16,6 +16,9 @@
 //     ◀─────────────── FoundBlocksPart  for each part that has arrived
 //     ◀───────── CopyFoundBlocksResult
 //     or ReleaseFoundBlocks ─────────▶  unlocks
+//
+//     CopyBlocksDown ────────────────▶  reserves slots in a tier, copies, commits
+//     ◀────────── CopyBlocksDownResult
 
 package messages
 
@@ -607,11 +610,158 @@ func (x *TierRead) GetTook() *durationpb.Duration {
 	return nil
 }
 
+// CopyBlocksDown (command) copies blocks in HBM to a tier below it. The blocks do not change until
+// the result.
+type CopyBlocksDown struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Copy          uint64                 `protobuf:"varint,1,opt,name=copy,proto3" json:"copy,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	RequestId     string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // in requests to the tier
+	Tier          string                 `protobuf:"bytes,4,opt,name=tier,proto3" json:"tier,omitempty"`                            // its name
+	Blocks        []*Block               `protobuf:"bytes,5,rep,name=blocks,proto3" json:"blocks,omitempty"`                        // with the hashes as replicas know them
+	Space         []byte                 `protobuf:"bytes,6,opt,name=space,proto3" json:"space,omitempty"`                          // namespace of the blocks in tiers
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyBlocksDown) Reset() {
+	*x = CopyBlocksDown{}
+	mi := &file_messages_copier_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyBlocksDown) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyBlocksDown) ProtoMessage() {}
+
+func (x *CopyBlocksDown) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_copier_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyBlocksDown.ProtoReflect.Descriptor instead.
+func (*CopyBlocksDown) Descriptor() ([]byte, []int) {
+	return file_messages_copier_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CopyBlocksDown) GetCopy() uint64 {
+	if x != nil {
+		return x.Copy
+	}
+	return 0
+}
+
+func (x *CopyBlocksDown) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *CopyBlocksDown) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *CopyBlocksDown) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *CopyBlocksDown) GetBlocks() []*Block {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *CopyBlocksDown) GetSpace() []byte {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+// CopyBlocksDownResult: no copy is in progress any longer.
+type CopyBlocksDownResult struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Copy          uint64                 `protobuf:"varint,1,opt,name=copy,proto3" json:"copy,omitempty"`
+	Stored        []bool                 `protobuf:"varint,2,rep,packed,name=stored,proto3" json:"stored,omitempty"` // by block: the tier has it now
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`         // what failed; empty if nothing did
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopyBlocksDownResult) Reset() {
+	*x = CopyBlocksDownResult{}
+	mi := &file_messages_copier_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopyBlocksDownResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopyBlocksDownResult) ProtoMessage() {}
+
+func (x *CopyBlocksDownResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_copier_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopyBlocksDownResult.ProtoReflect.Descriptor instead.
+func (*CopyBlocksDownResult) Descriptor() ([]byte, []int) {
+	return file_messages_copier_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CopyBlocksDownResult) GetCopy() uint64 {
+	if x != nil {
+		return x.Copy
+	}
+	return 0
+}
+
+func (x *CopyBlocksDownResult) GetStored() []bool {
+	if x != nil {
+		return x.Stored
+	}
+	return nil
+}
+
+func (x *CopyBlocksDownResult) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 var File_messages_copier_proto protoreflect.FileDescriptor
 
 const file_messages_copier_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/copier.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x13messages/tier.proto\"/\n" +
+	"\x15messages/copier.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16messages/kvblock.proto\x1a\x13messages/tier.proto\"/\n" +
 	"\vCopierReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"\xa2\x02\n" +
 	"\fLookUpBlocks\x12\x12\n" +
@@ -655,7 +805,19 @@ const file_messages_copier_proto_rawDesc = "" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\"O\n" +
 	"\bTierRead\x12\x14\n" +
 	"\x05bytes\x18\x01 \x01(\x04R\x05bytes\x12-\n" +
-	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04tookB\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x04took\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04took\"\xb9\x01\n" +
+	"\x0eCopyBlocksDown\x12\x12\n" +
+	"\x04copy\x18\x01 \x01(\x04R\x04copy\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x03 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04tier\x18\x04 \x01(\tR\x04tier\x12(\n" +
+	"\x06blocks\x18\x05 \x03(\v2\x10.troupe.v1.BlockR\x06blocks\x12\x14\n" +
+	"\x05space\x18\x06 \x01(\fR\x05space\"Z\n" +
+	"\x14CopyBlocksDownResult\x12\x12\n" +
+	"\x04copy\x18\x01 \x01(\x04R\x04copy\x12\x16\n" +
+	"\x06stored\x18\x02 \x03(\bR\x06stored\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detailB\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_copier_proto_rawDescOnce sync.Once
@@ -669,7 +831,7 @@ func file_messages_copier_proto_rawDescGZIP() []byte {
 	return file_messages_copier_proto_rawDescData
 }
 
-var file_messages_copier_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_messages_copier_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_copier_proto_goTypes = []any{
 	(*CopierReady)(nil),           // 0: troupe.v1.CopierReady
 	(*LookUpBlocks)(nil),          // 1: troupe.v1.LookUpBlocks
@@ -679,21 +841,25 @@ var file_messages_copier_proto_goTypes = []any{
 	(*FoundBlocksPart)(nil),       // 5: troupe.v1.FoundBlocksPart
 	(*CopyFoundBlocksResult)(nil), // 6: troupe.v1.CopyFoundBlocksResult
 	(*TierRead)(nil),              // 7: troupe.v1.TierRead
-	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
-	(*BlocksHeld)(nil),            // 9: troupe.v1.BlocksHeld
+	(*CopyBlocksDown)(nil),        // 8: troupe.v1.CopyBlocksDown
+	(*CopyBlocksDownResult)(nil),  // 9: troupe.v1.CopyBlocksDownResult
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
+	(*BlocksHeld)(nil),            // 11: troupe.v1.BlocksHeld
+	(*Block)(nil),                 // 12: troupe.v1.Block
 }
 var file_messages_copier_proto_depIdxs = []int32{
-	8, // 0: troupe.v1.LookUpBlocks.within:type_name -> google.protobuf.Duration
-	9, // 1: troupe.v1.LookUpBlocksResult.holders:type_name -> troupe.v1.BlocksHeld
-	8, // 2: troupe.v1.CopyFoundBlocks.within:type_name -> google.protobuf.Duration
-	8, // 3: troupe.v1.FoundBlocksPart.elapsed:type_name -> google.protobuf.Duration
-	7, // 4: troupe.v1.CopyFoundBlocksResult.reads:type_name -> troupe.v1.TierRead
-	8, // 5: troupe.v1.TierRead.took:type_name -> google.protobuf.Duration
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	10, // 0: troupe.v1.LookUpBlocks.within:type_name -> google.protobuf.Duration
+	11, // 1: troupe.v1.LookUpBlocksResult.holders:type_name -> troupe.v1.BlocksHeld
+	10, // 2: troupe.v1.CopyFoundBlocks.within:type_name -> google.protobuf.Duration
+	10, // 3: troupe.v1.FoundBlocksPart.elapsed:type_name -> google.protobuf.Duration
+	7,  // 4: troupe.v1.CopyFoundBlocksResult.reads:type_name -> troupe.v1.TierRead
+	10, // 5: troupe.v1.TierRead.took:type_name -> google.protobuf.Duration
+	12, // 6: troupe.v1.CopyBlocksDown.blocks:type_name -> troupe.v1.Block
+	7,  // [7:7] is the sub-list for method output_type
+	7,  // [7:7] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_messages_copier_proto_init() }
@@ -701,6 +867,7 @@ func file_messages_copier_proto_init() {
 	if File_messages_copier_proto != nil {
 		return
 	}
+	file_messages_kvblock_proto_init()
 	file_messages_tier_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -708,7 +875,7 @@ func file_messages_copier_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_copier_proto_rawDesc), len(file_messages_copier_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,46 +4,14 @@ import (
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/rs/zerolog"
 
 	"troupe/actors/model/replica/migration"
+	"troupe/actors/model/replica/tiering"
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
-	"troupe/core/batch"
-	"troupe/core/kv"
 	core "troupe/core/replica"
-	"troupe/engine"
 	"troupe/messages"
 )
-
-// Config configures a replica. It is fixed for the life of the actor and shared by its restarts.
-type Config struct {
-	Spec       *messages.ReplicaSpec
-	GPU        *actor.PID // holds the weights and the KV memory
-	HBM        *actor.PID // records which KV blocks hold which hashes
-	Deployment *actor.PID // receives every state change
-	Router     *actor.PID // receives the same, and the changed blocks; nil: no router
-	Bulk       Bulk       // nil: sequences are not migrated
-	Tiers      Tiers      // the KV tiers below HBM
-	// Pins returns the model's pinned prefixes and a version that changes with them. Nil: none are
-	// pinned.
-	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// OpenBlocks opens the KV blocks of a lease for copies.
-	OpenBlocks func(lease string) (Blocks, error)
-	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
-	// folder, or "" if they could. It may block. Nil: the folder is not checked.
-	CheckFolder func(revision string) string
-	// Engine returns the props of the child that runs steps over a lease; see package stepper.
-	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
-	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
-	// is called only if there are Tiers.
-	Copier func(CopierSpec) *actor.Props
-	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
-	// sequences with adapters are refused.
-	Adapters func(lease string) *actor.Props
-	Strategy actor.SupervisorStrategy
-	Log      zerolog.Logger
-}
 
 // Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
@@ -56,8 +24,7 @@ func Props(cfg Config) *actor.Props {
 	return supervise.Props(func() actor.Actor {
 		kept.incarnation++
 		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
-		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m),
-			gates: gates{all: make(map[uint64]engine.Gate)}}
+		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
@@ -79,8 +46,6 @@ type replica struct {
 	model   *messages.ModelLoaded // nil until the gpu actor answers
 	failure *messages.Refused     // in state Failed
 	engine  *actor.PID            // nil until the blocks are adopted
-	batch   *batch.Scheduler      // of the machine; nil until the blocks are adopted
-	pool    *kv.Pool              // of the machine
 
 	sequences      wire.Sequences
 	command        *messages.RunStep // last step
@@ -91,12 +56,11 @@ type replica struct {
 	adapterSpecs    map[string]*messages.AdapterSpec // by key; all requested adapters
 	adapterCounts   *messages.AdapterCounts          // last reported by the pool; nil before
 
-	lastAttempt uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
-	migrations  *migration.Migrations
+	started    uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
+	migrations *migration.Migrations
 
-	gates   gates    // of restores that steps wait for
-	kvTiers *kvTiers // nil: no tier below HBM and no remote tier
-	kvPins  kvPins
+	tiering *tiering.Tiering
+	gates   tiering.Gates // of restores that steps wait for
 }
 
 // Messages to self.
@@ -106,6 +70,10 @@ type (
 		timer       core.Timer
 	}
 	migrationNote struct {
+		incarnation uint64
+		note        any
+	}
+	tieringNote struct {
 		incarnation uint64
 		note        any
 	}
@@ -187,9 +155,32 @@ func (r *replica) Receive(ctx actor.Context) {
 		if msg.incarnation == r.incarnation {
 			r.migrations.OnNote(ctx, msg.note)
 		}
-	default:
-		if !r.receiveTiers(ctx) && !r.receiveKVCommands(ctx) {
-			supervise.Unknown(ctx, "replica")
+
+	case *messages.CopierReady:
+		r.tiering.OnCopierReady(ctx, msg)
+	case *messages.LookUpBlocksResult:
+		r.tiering.OnLookedUp(ctx, msg)
+	case *messages.FoundBlocksPart:
+		r.tiering.OnPartArrived(ctx, msg)
+	case *messages.CopyFoundBlocksResult:
+		r.tiering.OnCopied(ctx, msg)
+	case *messages.CopyBlocksDownResult:
+		r.tiering.OnCopiedDown(ctx, msg)
+	case *messages.OffloadBlocks:
+		r.tiering.OnOffloadBlocks(ctx, msg)
+	case *messages.RestoreBlocks:
+		r.tiering.OnRestoreBlocks(ctx, msg)
+	case *messages.FlushBlocks:
+		r.tiering.OnFlushBlocks(ctx, msg)
+	case *messages.LeaseBlocks:
+		r.tiering.OnLeaseBlocks(ctx, msg)
+	case *messages.ReleaseBlocks:
+		r.tiering.OnReleaseBlocks(ctx, msg)
+	case *tieringNote:
+		if msg.incarnation == r.incarnation {
+			r.tiering.OnNote(ctx, msg.note)
 		}
+	default:
+		supervise.Unknown(ctx, "replica")
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/model/replica/migration"
 	"troupe/actors/model/replica/wire"
 	"troupe/actors/supervise"
 	core "troupe/core/replica"
@@ -15,12 +14,8 @@ import (
 func (r *replica) onStarted(ctx actor.Context) {
 	r.sequences, r.adapterSpecs = make(wire.Sequences), make(map[string]*messages.AdapterSpec)
 	r.life, r.cancel = context.WithCancel(context.Background())
-	r.lastAttempt = uint64(supervise.Now(ctx).UnixNano())
-	incarnation := r.incarnation
-	r.migrations = migration.New(migration.Config{Spec: r.Spec, Incarnation: r.incarnation, FirstAttempt: r.lastAttempt,
-		Machine: r.machine, Sequences: r.sequences, Bulk: r.Bulk, Log: r.Log,
-		OpenBlocks: func() (migration.Blocks, error) { return r.OpenBlocks(r.model.GetLease()) },
-		Note:       func(note any) any { return &migrationNote{incarnation, note} }}, r, ctx.Self())
+	r.started = uint64(supervise.Now(ctx).UnixNano())
+	r.migrations, r.tiering = r.newMigrations(ctx), r.newTiering()
 	r.Perform(ctx, r.machine.Start(supervise.Now(ctx)))
 }
 
@@ -47,17 +42,16 @@ func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
 
 // open opens the copies of blocks, and starts the engine.
 func (r *replica) open(ctx actor.Context) {
-	r.batch, r.pool = r.machine.Batch(), r.machine.Pool()
 	r.migrations.Open(ctx)
-	r.openTiers(ctx)
-	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.find), "engine")
+	r.tiering.Open(ctx)
+	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
 }
 
 // close ends all copies and migrations. When it returns, no write to the blocks is in progress.
 func (r *replica) close(ctx actor.Context) {
 	r.cancel()
 	r.migrations.Close(ctx)
-	r.closeTiers()
+	r.tiering.Close()
 }
 
 func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
@@ -97,7 +91,7 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.adapters != nil && msg.GetWho().Equal(r.adapters):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
-	case r.kvTiers != nil && msg.GetWho().Equal(r.kvTiers.copier):
+	case r.tiering.CopierPID() != nil && msg.GetWho().Equal(r.tiering.CopierPID()):
 		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
 	case r.migrations.Transfers() != nil && msg.GetWho().Equal(r.migrations.Transfers()):
 		panic("replica: the transfers of " + r.Spec.GetName() + " have stopped: too many crashes")

@@ -82,13 +82,13 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Emit:
 			r.emit(ctx, e)
 		case core.PrefillMeasured:
-			r.prefillMeasured(e)
+			r.tiering.PrefillMeasured(e.Tokens, e.Took)
 		case core.RestoreRead:
-			r.performRestore(ctx, r.kvTiers.restores.StepDone(e.ID))
+			r.tiering.RestoreRead(ctx, e.ID)
 		case core.StepAborted:
 			r.Log.Warn().Str("request", e.ID).Str("why", e.Why).
 				Msg("step aborted: its blocks were not restored in time")
-			r.performRestore(ctx, r.kvTiers.restores.StepAborted(e.ID))
+			r.tiering.StepAborted(ctx, e.ID)
 		case core.StepEnded:
 			r.migrations.BetweenSteps(ctx)
 			r.Advance(ctx)
@@ -105,7 +105,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			r.Log.Info().Str("replica", r.Spec.GetName()).Int("from", e.From).Int("blocks", e.To).
 				Msg("KV memory resized")
 		case core.SyncKVPins:
-			r.syncKVPins(ctx)
+			r.tiering.SyncPins(ctx)
 
 		case core.LeasePages:
 			r.leasePages(ctx)

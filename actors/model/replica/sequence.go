@@ -64,7 +64,7 @@ func (r *replica) interrupt(ctx actor.Context, e core.Interrupt) {
 // drop forgets a sequence, its restore, and its migration.
 func (r *replica) drop(ctx actor.Context, e core.Drop) {
 	delete(r.sequences, e.ID)
-	r.forgetRestore(ctx, e.ID)
+	r.tiering.Dropped(ctx, e.ID)
 	r.migrations.Cancel(ctx, e.ID, e.Why)
 }
 

@@ -13,22 +13,8 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := wire.Status(r.machine.Status(), r.Spec, r.model)
 	s.Incarnation, s.Loads, s.Actor = r.incarnation, r.kept.loads, &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
 	s.AdapterCounts = r.adapterCounts
-	r.addTierCounts(s)
+	r.tiering.AddCounts(s)
 	return s
-}
-
-// addTierCounts adds the counts of restores, offloads, and exports.
-func (r *replica) addTierCounts(s *messages.ReplicaStatus) {
-	if r.kvTiers == nil {
-		return
-	}
-	t := r.kvTiers.restores.Counts()
-	s.KvOffloaded, s.KvLent = r.kvTiers.totals.offloaded, r.kvTiers.totals.exported
-	s.KvRestored, s.KvRecomputed = t.Restored, t.Recomputed
-	s.KvRestores, s.KvRestoresAvoided = t.Restores, t.Avoided
-	s.KvRestoresOverlapped, s.KvStepsAborted = t.Overlapped, t.Aborted
-	s.KvOffloadReady = r.kvTiers.ready
-	s.KvFetched, s.KvFetchFailed = t.Fetched, t.FetchFailed
 }
 
 // onGetReplica answers with the status. The router also gets a snapshot of the blocks.

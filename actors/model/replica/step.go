@@ -18,11 +18,11 @@ func (r *replica) Advance(ctx actor.Context) {
 	if !r.machine.MayPlan() {
 		return
 	}
-	r.applyRestores(ctx)
+	r.tiering.ApplyRestores(ctx)
 	if r.Perform(ctx, r.machine.Release()); !r.machine.MayPlan() {
 		return
 	}
-	r.tickTiers(ctx)
+	r.tiering.Tick(ctx)
 	r.Perform(ctx, r.machine.Plan(supervise.Now(ctx)))
 }
 
@@ -34,8 +34,8 @@ func (r *replica) runStep(ctx actor.Context, e core.RunStep) {
 		if c := r.sequences[entry.ID]; c != nil {
 			spec = c.Spec
 		}
-		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.batch)
-		r.command.Sequences[i].Gate = r.gateOf(entry)
+		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.machine.Batch())
+		r.command.Sequences[i].Gate = r.tiering.GateOf(entry)
 	}
 	ctx.Request(r.engine, r.command)
 }

@@ -68,6 +68,7 @@ type copier struct {
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 	up          Blocks             // the destination of copies; nil before Started
+	down        Blocks             // the source of copies to tiers; likewise
 	lookups     map[uint64]*lookup // by number: in progress, or found and neither copied nor released
 }
 
@@ -100,6 +101,10 @@ func (c *copier) Receive(ctx actor.Context) {
 		c.onCopy(ctx, msg)
 	case *copyDone:
 		c.onCopyDone(ctx, msg)
+	case *messages.CopyBlocksDown:
+		c.onCopyDown(ctx, msg)
+	case *downDone:
+		c.onDownDone(ctx, msg)
 	default:
 		supervise.Unknown(ctx, "copier")
 	}

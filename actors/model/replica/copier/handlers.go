@@ -16,11 +16,13 @@ import (
 func (c *copier) onStarted(ctx actor.Context) {
 	c.life, c.cancel = context.WithCancel(context.Background())
 	c.lookups = make(map[uint64]*lookup)
-	up, err := c.OpenBlocks()
-	if err != nil {
-		panic(err)
+	for _, open := range []*Blocks{&c.up, &c.down} { // one copy stream per direction
+		blocks, err := c.OpenBlocks()
+		if err != nil {
+			panic(err)
+		}
+		*open = blocks
 	}
-	c.up = up
 	ctx.Send(ctx.Parent(), &messages.CopierReady{Incarnation: c.incarnation})
 }
 
@@ -31,8 +33,10 @@ func (c *copier) onStop(ctx actor.Context) {
 		return // before Started
 	}
 	c.cancel()
-	if c.up != nil {
-		_ = c.up.Close() // the content of the blocks belongs to the lease
+	for _, opened := range []Blocks{c.up, c.down} {
+		if opened != nil {
+			_ = opened.Close() // the content of the blocks belongs to the lease
+		}
 	}
 	for _, number := range slices.Sorted(maps.Keys(c.lookups)) {
 		c.lookups[number].unlock(ctx.ActorSystem().Root, nil)
