@@ -58,9 +58,8 @@ type replica struct {
 
 	started    uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
 	migrations *migration.Migrations
-
-	tiering *tiering.Tiering
-	gates   tiering.Gates // of restores that steps wait for
+	tiering    *tiering.Tiering
+	gates      tiering.Gates // of restores that steps wait for
 }
 
 // Messages to self.

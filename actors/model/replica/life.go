@@ -47,7 +47,8 @@ func (r *replica) open(ctx actor.Context) {
 	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
 }
 
-// close ends all copies and migrations. When it returns, no write to the blocks is in progress.
+// close ends all copies and migrations. Those of children end when they stop, before another
+// incarnation starts.
 func (r *replica) close(ctx actor.Context) {
 	r.cancel()
 	r.migrations.Close(ctx)

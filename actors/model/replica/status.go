@@ -11,7 +11,8 @@ import (
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := wire.Status(r.machine.Status(), r.Spec, r.model)
-	s.Incarnation, s.Loads, s.Actor = r.incarnation, r.kept.loads, &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
+	s.Incarnation, s.Loads = r.incarnation, r.kept.loads
+	s.Actor = &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
 	s.AdapterCounts = r.adapterCounts
 	r.tiering.AddCounts(s)
 	return s

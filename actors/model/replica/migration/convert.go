@@ -117,7 +117,8 @@ func (m *Migrations) describe(id string) migrate.Sequence {
 	}
 	state, _ := m.Machine.Batch().State(id)
 	p, _ := m.Machine.Batch().Progress(id)
-	return migrate.Sequence{ID: id, Here: true, Queued: state != batch.Running, InFlight: m.Machine.InStep(id), Progress: p}
+	return migrate.Sequence{ID: id, Here: true, Queued: state != batch.Running, InFlight: m.Machine.InStep(id),
+		Progress: p}
 }
 
 func (m *Migrations) describeAll(ids []string) []migrate.Sequence {

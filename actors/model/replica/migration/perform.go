@@ -179,7 +179,8 @@ func (m *Migrations) reserve(ctx actor.Context, k migrate.Key) {
 		m.perform(ctx, target.Reserved(k, 0, supervise.Now(ctx)))
 		return
 	}
-	reservation, why := m.Machine.Batch().Reserve(m.arrivingRequest(ctx, k), wire.Hashes(a.offer.GetHashes()), int(a.offer.GetTokens()))
+	reservation, why := m.Machine.Batch().Reserve(m.arrivingRequest(ctx, k), wire.Hashes(a.offer.GetHashes()),
+		int(a.offer.GetTokens()))
 	if why != nil {
 		m.host.Perform(ctx, m.Machine.SyncPins(m.Postponed()))
 		m.perform(ctx, target.NotReserved(k, refusalOf(wire.RefusedByBatch(why)),

@@ -103,11 +103,13 @@ func (t *Tiering) OnCopiedDown(ctx actor.Context, msg *messages.CopyBlocksDownRe
 	if msg.GetDetail() != "" {
 		t.Log.Warn().Str("error", msg.GetDetail()).Msg("offload failed")
 	}
-	t.performOffload(ctx, t.offloads.machine.Copied(msg.GetCopy(), msg.GetStored(), msg.GetDetail(), supervise.Now(ctx)))
+	t.performOffload(ctx, t.offloads.machine.Copied(msg.GetCopy(), msg.GetStored(), msg.GetDetail(),
+		supervise.Now(ctx)))
 }
 
 func (t *Tiering) OnOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks) {
-	t.performOffload(ctx, t.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), t.serves(), supervise.Now(ctx)))
+	t.performOffload(ctx, t.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), t.serves(),
+		supervise.Now(ctx)))
 }
 
 func (t *Tiering) OnRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
