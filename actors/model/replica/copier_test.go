@@ -73,7 +73,8 @@ func TestCopierCrashes(t *testing.T) {
 					})
 				})
 				if !crash.fired.Load() || s.GetIncarnation() != 1 {
-					t.Errorf("the copier crashed: %v, incarnation %d of the replica", crash.fired.Load(), s.GetIncarnation())
+					t.Errorf("the copier crashed: %v, incarnation %d of the replica", crash.fired.Load(),
+						s.GetIncarnation())
 				}
 				if name == "step waits" && (waits.Load() == 0 || s.GetKvStepsAborted() != 1) {
 					t.Errorf("%d steps waited, %d were aborted", waits.Load(), s.GetKvStepsAborted())

@@ -1,10 +1,10 @@
 // Package replica provides the actor of a placed copy of a model.
 //
 // Parent: the replicas group. Children: engine (package stepper); transfers, if there is a data
-// plane; copier, if there are KV tiers; adapters, once a sequence has one. Speaks with: the gpu actor (LoadModel, LeaseAdapters,
-// KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), its node's
-// router (ReplicaAnnounced), sessions, and other replicas of the model. Receive, in actor.go, lists
-// the messages that it accepts.
+// plane; copier, if there are KV tiers; adapters, once a sequence has one. Speaks with: the gpu
+// actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
+// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas of
+// the model. Receive, in actor.go, lists the messages that it accepts.
 //
 // # Machines
 //
