@@ -117,7 +117,8 @@ func (w *world) openSink(k Key) {
 	if earlier := w.sinks[k]; earlier != nil { // the offer was repeated after the end of the attempt
 		opened += earlier.opened
 	}
-	w.sinks[k] = &testSink{open: true, opened: opened, resident: w.resident[k], blocks: w.capacity[k], filled: map[int]int{}}
+	w.sinks[k] = &testSink{open: true, opened: opened, resident: w.resident[k], blocks: w.capacity[k],
+		filled: map[int]int{}}
 	w.do("target", func() []Effect { return w.target.Opened(k, w.now) })
 }
 
