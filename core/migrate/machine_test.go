@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -15,34 +16,14 @@ func TestInvariants(t *testing.T) {
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		actions := map[string]func(*rapid.T){
-			"submit":    w.submit,
-			"command":   w.command,
-			"repeat":    w.repeatCommand,
-			"step":      func(*rapid.T) { w.stepSource() },
-			"step more": func(*rapid.T) { w.stepSource() },
-			"target steps": func(*rapid.T) {
-				w.between = !w.between
-				w.answerOffers()
-			},
-			"deliver": w.deliver, "deliver two": w.deliver, "deliver three": w.deliver, "deliver four": w.deliver,
-			"send": w.endSend, "send two": w.endSend,
-			"child": w.runChild, "child two": w.runChild,
-			"time":         func(*rapid.T) { w.advance(rapid.IntRange(0, 400).Draw(w.T, "ms")) },
-			"long time":    func(*rapid.T) { w.advance(rapid.SampledFrom([]int{400, 2500, 6000}).Draw(w.T, "ms")) },
-			"end":          w.endSequence,
-			"cancel":       w.cancelMigration,
-			"source crash": w.loseSends,
-			"target crash": w.loseSinks,
-			"target lost":  func(*rapid.T) { w.lose("target", 3) },
-			"source lost":  func(*rapid.T) { w.lose("source", 3) },
-			"mode": func(*rapid.T) {
-				w.mode = rapid.SampledFrom([]Mode{Serving, Serving, Serving, Draining}).Draw(w.T, "mode")
-			},
-			"": func(*rapid.T) { w.checkState() },
-		}
-		for range 8 { // one Repeat is too short for several migrations
-			t.Repeat(actions)
+		for range 200 {
+			rapid.SampledFrom([]func(){
+				w.submit, w.command, w.command, w.repeatCommand, w.stepSource, w.stepSource, w.stepTarget,
+				w.deliver, w.deliver, w.deliver, w.deliver, w.deliverLate, w.deliverLate, w.quickly,
+				w.endSend, w.endSend, w.runChild, w.runChild, w.shortTime, w.shortTime, w.longTime,
+				w.endSequence, w.cancelMigration, w.fail, w.changeMode,
+			}).Draw(t, "action")()
+			w.checkState()
 		}
 		w.settle()
 		for k := range w.ended {
@@ -58,7 +39,7 @@ func TestInvariants(t *testing.T) {
 
 func (w *world) redirected(id string) bool { return w.sequences[id].redirected }
 
-func (w *world) submit(*rapid.T) {
+func (w *world) submit() {
 	if len(w.sequences) == maxSequences {
 		return
 	}
@@ -71,7 +52,7 @@ func (w *world) submit(*rapid.T) {
 }
 
 // command migrates some sequences, of which some may be unknown, or all.
-func (w *world) command(*rapid.T) {
+func (w *world) command() {
 	var ids, here []string
 	for _, id := range w.ids() {
 		if w.sequences[id].atSource {
@@ -93,7 +74,7 @@ func (w *world) command(*rapid.T) {
 	w.do("source", func() []Effect { return w.source.Command(w.order, here) })
 }
 
-func (w *world) repeatCommand(*rapid.T) {
+func (w *world) repeatCommand() {
 	if c := w.commands[w.order.RequestID]; c != nil && slices.ContainsFunc(w.source.commands, func(c *command) bool {
 		return c.RequestID == w.order.RequestID
 	}) {
@@ -103,7 +84,7 @@ func (w *world) repeatCommand(*rapid.T) {
 }
 
 // deliver delivers one of the messages in flight, loses it or repeats it.
-func (w *world) deliver(*rapid.T) {
+func (w *world) deliver() {
 	if len(w.network) == 0 {
 		return
 	}
@@ -118,14 +99,53 @@ func (w *world) deliver(*rapid.T) {
 	}
 }
 
-func (w *world) endSend(*rapid.T) {
+// quickly lets everything but time make progress for some rounds, without faults. Copies of some
+// messages stay in flight.
+func (w *world) quickly() {
+	for range rapid.IntRange(1, 8).Draw(w.T, "rounds") {
+		w.deliverAll(func(m testMessage) {
+			if rapid.IntRange(0, 5).Draw(w.T, "copy") == 0 {
+				w.late = append(w.late, m)
+			}
+		})
+		w.stepSource()
+	}
+}
+
+// deliverAll delivers all messages, and lets the data planes handle all commands.
+func (w *world) deliverAll(each func(testMessage)) {
+	w.between = true
+	w.answerOffers()
+	for len(w.network) > 0 {
+		msg := w.network[0]
+		w.network = w.network[1:]
+		each(msg)
+		msg.deliver()
+	}
+	for len(w.child) > 0 {
+		w.runChild()
+	}
+	for k, ok := w.nextSend(); ok; k, ok = w.nextSend() {
+		w.finishSend(k, false)
+	}
+}
+
+// deliverLate delivers a copy of an old message.
+func (w *world) deliverLate() {
+	if len(w.late) > 0 {
+		i := rapid.IntRange(0, len(w.late)-1).Draw(w.T, "copy")
+		w.late[i].deliver()
+	}
+}
+
+func (w *world) endSend() {
 	if k, ok := pickKey(w, w.sends); ok {
 		w.finishSend(k, rapid.IntRange(0, 9).Draw(w.T, "fails") == 0)
 	}
 }
 
 // runChild lets the target's data plane handle its next command.
-func (w *world) runChild(*rapid.T) {
+func (w *world) runChild() {
 	if len(w.child) > 0 {
 		next := w.child[0]
 		w.child = w.child[1:]
@@ -154,14 +174,14 @@ func (w *world) advance(ms int) {
 	}
 }
 
-func (w *world) endSequence(*rapid.T) {
-	if id, ok := pick(w, w.sequences); ok && rapid.IntRange(0, 3).Draw(w.T, "ends") == 0 {
+func (w *world) endSequence() {
+	if id, ok := pick(w, w.sequences); ok && rapid.IntRange(0, 5).Draw(w.T, "ends") == 0 {
 		w.finish(w.sequences[id])
 	}
 }
 
 // cancelMigration preempts a sequence of the source.
-func (w *world) cancelMigration(*rapid.T) {
+func (w *world) cancelMigration() {
 	id, ok := pick(w, w.sequences)
 	if s := w.sequences[id]; ok && s.atSource && !s.inStep && rapid.IntRange(0, 3).Draw(w.T, "preempted") == 0 {
 		s.queued = true
@@ -169,36 +189,43 @@ func (w *world) cancelMigration(*rapid.T) {
 	}
 }
 
-// loseSends crashes the source's data plane. It starts again once all sends have ended.
-func (w *world) loseSends(*rapid.T) {
-	if rapid.IntRange(0, 3).Draw(w.T, "crash") == 0 {
+// fail crashes a data plane, which starts again once its sends have ended and its transfers are
+// closed, or reports one replica as lost to the other, as a partition does.
+func (w *world) fail() {
+	switch rapid.IntRange(0, 15).Draw(w.T, "fault") {
+	case 0:
 		clear(w.sends)
 		w.do("source", func() []Effect { return w.source.PlaneLost(w.now) })
-	}
-}
-
-// loseSinks crashes the target's data plane. It starts again once all transfers are closed.
-func (w *world) loseSinks(*rapid.T) {
-	if rapid.IntRange(0, 3).Draw(w.T, "crash") == 0 {
+	case 1:
 		for _, s := range w.sinks {
-			s.open = false
+			s.open, s.crashed = false, true
 		}
 		w.child = nil
 		w.do("target", func() []Effect { return w.target.PlaneLost(w.now) })
+	case 2:
+		w.do("source", func() []Effect { return w.source.Lost(atB, w.now) })
+	case 3:
+		w.do("target", func() []Effect { return w.target.Lost(atA, w.now) })
+	default: // sequences of a step that crashed run one by one, and the others are still in flight
+		w.do("source", func() []Effect { return w.source.StepEnded(w.describeAll(w.source.Pausing()), w.now) })
 	}
 }
 
-// lose reports the other replica as lost to one machine, which a partition does.
-func (w *world) lose(machine string, odds int) {
-	if rapid.IntRange(0, odds).Draw(w.T, "lost") > 0 {
-		return
+func (w *world) changeMode() {
+	w.mode = rapid.SampledFrom([]Mode{Serving, Serving, Serving, Draining}).Draw(w.T, "mode")
+}
+
+func (w *world) stepTarget() {
+	w.between = !w.between
+	w.answerOffers()
+}
+
+func (w *world) shortTime() { w.advance(rapid.IntRange(0, 100).Draw(w.T, "ms")) }
+
+func (w *world) longTime() {
+	if rapid.IntRange(0, 3).Draw(w.T, "long") == 0 {
+		w.advance(rapid.SampledFrom([]int{400, 2500, 6000}).Draw(w.T, "ms"))
 	}
-	w.do(machine, func() []Effect {
-		if machine == "source" {
-			return w.source.Lost(atB, w.now)
-		}
-		return w.target.Lost(atA, w.now)
-	})
 }
 
 // checkState checks the invariants that hold between events.
@@ -237,28 +264,16 @@ func (w *world) settle() {
 			len(w.target.incoming)+len(w.target.postponed) == 0 {
 			break
 		}
-		for len(w.network) > 0 {
-			msg := w.network[0]
-			w.network = w.network[1:]
-			msg.deliver()
-		}
-		for len(w.child) > 0 {
-			w.runChild(nil)
-		}
-		for k, ok := w.nextSend(); ok; k, ok = w.nextSend() {
-			w.finishSend(k, false)
-		}
+		w.deliverAll(func(testMessage) {})
 		w.stepSource()
-		w.between = true
-		w.answerOffers()
 		w.advance(250)
 	}
 	w.checkState()
 	if len(w.source.outgoing) > 0 || len(w.source.Waiting()) > 0 {
-		w.Fatalf("ends:\n%s", w.dump())
+		w.Fatalf("ends:\n%v", w.marks())
 	}
 	if len(w.target.incoming)+len(w.target.postponed) > 0 {
-		w.Fatalf("ends:\n%s", w.dump())
+		w.Fatalf("ends:\n%v", w.marks())
 	}
 	for id, c := range w.commands {
 		if c.answers == 0 {
@@ -284,9 +299,11 @@ func (w *world) settle() {
 	}
 }
 
+// nextSend returns the first send in progress.
 func (w *world) nextSend() (Key, bool) {
-	for k := range w.sends {
-		return k, true
+	keys := slices.SortedFunc(maps.Keys(w.sends), CompareKeys)
+	if len(keys) == 0 {
+		return Key{}, false
 	}
-	return Key{}, false
+	return keys[0], true
 }

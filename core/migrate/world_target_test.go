@@ -113,7 +113,12 @@ func (w *world) openSink(k Key) {
 		w.do("target", func() []Effect { return w.target.OpenFailed(k, "no port", w.now) })
 		return
 	}
-	w.sinks[k] = &testSink{open: true, resident: w.resident[k], blocks: w.capacity[k], filled: map[int]int{}}
+	opened := 1
+	if earlier := w.sinks[k]; earlier != nil { // the offer was repeated after the end of the attempt
+		opened += earlier.opened
+	}
+	w.sinks[k] = &testSink{open: true, opened: opened, resident: w.resident[k], blocks: w.capacity[k],
+		filled: map[int]int{}}
 	w.do("target", func() []Effect { return w.target.Opened(k, w.now) })
 }
 
@@ -157,6 +162,11 @@ func (w *world) adopt(k Key) {
 }
 
 func (w *world) answerResume(e AnswerResume) {
+	sink, o := w.sinks[e.Key], w.source.outgoing[e.ID]
+	if e.Refusal != nil && e.Refusal.Reason == Conflict && sink.opened == 1 && !sink.crashed && o != nil &&
+		o.Key == e.Key {
+		w.Fatalf("complete: %v was handed over before all blocks were sent", e.Key)
+	}
 	ok := e.Refusal == nil
 	if was, answered := w.outcomes[e.Key]; !answered {
 		w.outcomes[e.Key] = ok

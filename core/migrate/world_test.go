@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -15,7 +14,7 @@ import (
 const (
 	testBlockTokens = 4
 	testBlockBytes  = 100
-	maxSequences    = 14
+	maxSequences    = 20
 )
 
 var (
@@ -39,6 +38,7 @@ type world struct {
 
 	sequences map[string]*testSequence
 	network   []testMessage
+	late      []testMessage // copies of messages that were delivered
 	timers    []testTimer
 	watched   map[string]bool // by machine: whether it watches the other replica
 
@@ -95,6 +95,8 @@ type testSend struct {
 }
 
 type testSink struct {
+	opened   int  // times
+	crashed  bool // the data plane
 	blocks   int
 	resident int
 	filled   map[int]int // tokens in each block that has arrived
@@ -155,11 +157,11 @@ func filled(tokens, block int) int { return min(testBlockTokens, tokens-block*te
 
 // do carries out an event of one machine and checks its effects.
 func (w *world) do(machine string, event func() []Effect) {
-	before := w.dump()
+	before := w.marks()
 	effects := event()
 	for _, e := range effects {
-		if _, ok := e.(Ignored); ok && (len(effects) != 1 || before != w.dump()) {
-			w.Fatalf("ignored: %v; before:\n%s\nafter:\n%s", effects, before, w.dump())
+		if _, ok := e.(Ignored); ok && (len(effects) != 1 || !slices.Equal(before, w.marks())) {
+			w.Fatalf("ignored: %v; before:\n%v\nafter:\n%v", effects, before, w.marks())
 		}
 	}
 	w.depth++
@@ -171,18 +173,28 @@ func (w *world) do(machine string, event func() []Effect) {
 	}
 }
 
-// dump describes the state of both machines.
-func (w *world) dump() (text string) {
+// mark is the state of one attempt or command.
+type mark struct {
+	Key
+	state string
+	n     [5]int
+	at    time.Time
+}
+
+// marks returns the state of both machines.
+func (w *world) marks() (all []mark) {
 	for _, o := range w.source.ordered() {
-		text += fmt.Sprintf("%+v\n", *o)
+		n := [5]int{o.sent, len(o.unsent), o.accounted, o.capacity, int(o.report.Bytes)}
+		all = append(all, mark{o.Key, o.state.String(), n, o.pausedAt})
 	}
 	for _, in := range w.target.all() {
-		text += fmt.Sprintf("%+v\n", *in)
+		all = append(all, mark{in.Key, in.state.String(), [5]int{len(in.missing), in.tokens}, in.heard})
 	}
 	for _, c := range w.source.commands {
-		text += fmt.Sprintf("%s %s %v %d %d\n", c.RequestID, c.state, c.waiting, c.active, len(c.reports))
+		all = append(all, mark{Key{ID: c.RequestID}, c.state.String(), [5]int{len(c.waiting), c.active, len(c.reports)},
+			time.Time{}})
 	}
-	return text
+	return all
 }
 
 // send puts a message on the network.
