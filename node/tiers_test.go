@@ -176,6 +176,8 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		{"replica", &testkit.Crash{On: "*messages.LookUpBlocksResult", After: 2, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.CopyFoundBlocksResult", After: 0, Times: 1}},
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 20, Times: 1}},
+		{"copier", &testkit.Crash{On: "*messages.LookUpBlocks", After: 2, Times: 1}},
+		{"copier", &testkit.Crash{On: "*copier.copyDone", After: 0, Times: 1}},
 		{"file", &testkit.Crash{}},
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {

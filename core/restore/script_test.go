@@ -13,8 +13,8 @@ import (
 
 // TestScripts plays the scripts in testdata. Blocks have one letter each; those of a sequence are in
 // the word blocks=abcd, of which the first have=1 are in HBM. A source is the index of a tier; 2 is
-// a remote holder. Reserve and StartSequence are answered at once: room=2 limits the free blocks,
-// and the word busy refuses the start.
+// a remote holder. In a config, diskless means no tiers. Reserve and StartSequence are answered at
+// once: room=2 limits the free blocks, and the word busy refuses the start.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -37,7 +37,11 @@ func (p *player) event(line []string) []string {
 		p.words[key] = value
 	}
 	if line[0] == "config" {
-		p.m = New(Config{Tiers: []string{"dram", "nvme"}, BlockBytes: 1000, BlockTokens: 4, StepTokens: 100,
+		tiers := []string{"dram", "nvme"}
+		if _, none := p.words["diskless"]; none {
+			tiers = nil
+		}
+		p.m = New(Config{Tiers: tiers, BlockBytes: 1000, BlockTokens: 4, StepTokens: 100,
 			Policy: kv.RestorePolicy(p.words["policy"]), Parts: p.number("parts")})
 		p.next = 10
 		return nil
@@ -121,15 +125,21 @@ func (p *player) step(name string) []Effect {
 		return nil
 	case "counts":
 		return []Effect{counts(m.Counts())}
+	case "gate":
+		return []Effect{gate{m.Gate(id)}}
 	}
 	p.t.Fatalf("unknown event %s", name)
 	return nil
 }
 
-// counts are shown like an effect.
-type counts Counts
+// counts and gate are shown like effects.
+type (
+	counts Counts
+	gate   struct{ Number uint64 }
+)
 
 func (counts) isEffect() {}
+func (gate) isEffect()   {}
 
 func (p *player) number(word string) int {
 	if p.words[word] == "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
-	transfers "troupe/actors/model/replica/transfer"
+	transfers "troupe/actors/model/replica/migration/transfer"
 	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/testkit"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/model/replica/transfer"
+	"troupe/actors/model/replica/migration/transfer"
 	"troupe/actors/supervise"
 	"troupe/core/migrate"
 	"troupe/messages"
