@@ -26,7 +26,8 @@ func (r *remoteTier) onEnd(ctx actor.Context) {
 }
 
 func (r *remoteTier) onFind(ctx actor.Context, msg *messages.FindBlocks) {
-	r.perform(ctx, r.machine.Find(msg.GetRequestId(), remoteActorOf(ctx.Sender()), msg.GetInTiers(), supervise.Now(ctx)))
+	r.perform(ctx, r.machine.Find(msg.GetRequestId(), remoteActorOf(ctx.Sender()), msg.GetInTiers(),
+		supervise.Now(ctx)))
 }
 
 func (r *remoteTier) onFound(ctx actor.Context, msg *messages.FindBlocksResult) {

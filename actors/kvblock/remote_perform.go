@@ -81,8 +81,9 @@ func (r *remoteTier) lease(ctx actor.Context, e remote.Lease) {
 	command := r.commands[e.ID]
 	l := leaseRequest{root: ctx.ActorSystem().Root, holder: holderOf(command), timeout: e.Within,
 		lease: &messages.LeaseBlocks{
-			RequestId: e.ID, Hashes: command.GetHashes(), Space: command.GetSpace(), BlockBytes: command.GetBlockBytes(),
-			Ticket: command.GetTicket(), Lease: durationpb.New(e.Within), PartBytes: command.GetPartBytes(),
+			RequestId: e.ID, Hashes: command.GetHashes(), Space: command.GetSpace(),
+			BlockBytes: command.GetBlockBytes(), PartBytes: command.GetPartBytes(),
+			Ticket: command.GetTicket(), Lease: durationpb.New(e.Within),
 		}}
 	incarnation := r.incarnation
 	supervise.Job(ctx, r.lifetime, l.run, func(result *messages.LeaseBlocksResult, err error) any {

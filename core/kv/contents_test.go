@@ -24,7 +24,8 @@ func TestContentsInvariants(t *testing.T) {
 				evicted := numbers("evicted")
 				var committed []Committed
 				for _, b := range numbers("committed") {
-					committed = append(committed, Committed{b, Root("m", fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "hash")), nil)})
+					n := rapid.IntRange(0, 3).Draw(t, "hash")
+					committed = append(committed, Committed{b, Root("m", fmt.Sprint(n), nil)})
 				}
 				c.Change("m-0", evicted, committed)
 				known = true

@@ -21,7 +21,7 @@
 //	          selectUnused                        selectUsed    select
 //	          selectUsed                          idle          answer the command
 //	copied    copying                 stored      idle          finish; count for the command; advance
-//	          copying                             paused        finish; set the timer; answer the command; advance
+//	          copying                             paused        finish; set the timer; answer; advance
 //	retry     paused                              idle          advance
 //	offload   any                     not ready   same          refuse: not ready
 //	          any                     impossible  same          refuse: unsupported

@@ -34,7 +34,7 @@ var (
 	some       = guard{"some", func(_ *Machine, e event) bool { return len(e.blocks) > 0 }}
 	idleDue    = guard{"idle due", func(m *Machine, _ event) bool { return m.idleDue }}
 	commanded  = guard{"command", func(m *Machine, _ event) bool { return m.command != nil }}
-	stored     = guard{"stored", func(_ *Machine, e event) bool { return e.fault == "" && slices.Contains(e.stored, true) }}
+	stored     = guard{"stored", stores}
 	notReady   = guard{"not ready", func(_ *Machine, e event) bool { return !e.ready }}
 	impossible = guard{"impossible", func(m *Machine, _ event) bool { return m.state == Off }}
 )
@@ -53,7 +53,7 @@ var table = []row{
 	{[]State{SelectUsed}, SelectedEvent, always, Idle, (*Machine).answerCommand, "answer the command"},
 
 	{[]State{Copying}, CopiedEvent, stored, Idle, (*Machine).succeed, "finish; count for the command; advance"},
-	{[]State{Copying}, CopiedEvent, always, Paused, (*Machine).pause, "finish; set the timer; answer the command; advance"},
+	{[]State{Copying}, CopiedEvent, always, Paused, (*Machine).pause, "finish; set the timer; answer; advance"},
 
 	{[]State{Paused}, RetryEvent, always, Idle, (*Machine).advance, "advance"},
 
@@ -68,6 +68,9 @@ var table = []row{
 	{all, FlushEvent, notReady, same, (*Machine).refuseNotReady, "refuse: not ready"},
 	{all, FlushEvent, always, same, (*Machine).flush, "flush HBM"},
 }
+
+// stores reports whether a copy stored blocks, and did not fail.
+func stores(_ *Machine, e event) bool { return e.fault == "" && slices.Contains(e.stored, true) }
 
 // on applies the first row that fits an event and returns its effects.
 func (m *Machine) on(e event) []Effect {

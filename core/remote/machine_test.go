@@ -38,7 +38,8 @@ type tracked struct {
 // TestInvariants checks the invariants of doc.go with random events.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{T: t, m: New(capacity), now: epoch, lookups: make(map[string]Actor), fetches: make(map[string]*tracked)}
+		w := &world{T: t, m: New(capacity), now: epoch, lookups: make(map[string]Actor),
+			fetches: make(map[string]*tracked)}
 		actions := map[string]func(*rapid.T){
 			"find": func(*rapid.T) {
 				id, from := w.request("l"), w.sender()

@@ -48,8 +48,8 @@ func (p *player) event(line []string) []string {
 		out = append(out, text(e))
 	}
 	s := p.m.Stats()
-	return append(out, fmt.Sprintf("known %d arriving %d active %d waiting %d bytes %d", s.Resident, s.Arriving, s.Active,
-		s.Waiting, s.InFlightBytes))
+	return append(out, fmt.Sprintf("known %d arriving %d active %d waiting %d bytes %d", s.Resident, s.Arriving,
+		s.Active, s.Waiting, s.InFlightBytes))
 }
 
 func (p *player) step(name, id string) []Effect {

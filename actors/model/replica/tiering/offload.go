@@ -88,9 +88,6 @@ func (t *Tiering) exportConfig(adopted bool) export.Config {
 	return cfg
 }
 
-// serves reports whether commands of operators can be carried out.
-func (t *Tiering) serves() bool { return t.Machine.Ready() }
-
 // tickOffload reports that no step is in flight.
 func (t *Tiering) tickOffload(ctx actor.Context) {
 	s := t.Machine.Pool().Stats()
@@ -108,16 +105,16 @@ func (t *Tiering) OnCopiedDown(ctx actor.Context, msg *messages.CopyBlocksDownRe
 }
 
 func (t *Tiering) OnOffloadBlocks(ctx actor.Context, msg *messages.OffloadBlocks) {
-	t.performOffload(ctx, t.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), t.serves(),
+	t.performOffload(ctx, t.offloads.machine.Offload(msg.GetRequestId(), senderOf(ctx), t.Machine.Ready(),
 		supervise.Now(ctx)))
 }
 
 func (t *Tiering) OnRestoreBlocks(ctx actor.Context, msg *messages.RestoreBlocks) {
-	t.performOffload(ctx, t.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), t.serves()))
+	t.performOffload(ctx, t.offloads.machine.Restore(msg.GetRequestId(), senderOf(ctx), t.Machine.Ready()))
 }
 
 func (t *Tiering) OnFlushBlocks(ctx actor.Context, msg *messages.FlushBlocks) {
-	t.performOffload(ctx, t.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), t.serves()))
+	t.performOffload(ctx, t.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), t.Machine.Ready()))
 }
 
 // SyncPins repeats the model's pins to the tiers, and applies them if they have changed.
@@ -138,7 +135,7 @@ func (t *Tiering) OnReleaseBlocks(ctx actor.Context, msg *messages.ReleaseBlocks
 }
 
 func (t *Tiering) onExportDone(ctx actor.Context, n exportDone) {
-	if t.serves() {
+	if t.Machine.Ready() {
 		t.performExport(ctx, t.offloads.exports.Ended(n.id, nil, n.fault))
 		t.host.Advance(ctx)
 	}
