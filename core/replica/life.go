@@ -203,7 +203,7 @@ func (m *Machine) folderChanged(e *event) {
 func (m *Machine) stop(*event) {
 	m.add(Close{})
 	for _, id := range slices.Sorted(maps.Keys(m.sequences)) {
-		m.add(Interrupt{id, Refusal{NotReady, m.title() + " is stopping or restarting", retryAfter}})
+		m.add(Interrupt{id, Refusal{NotReady, m.title() + " is stopping or restarting", RetryAfter}})
 	}
 	clear(m.sequences)
 	m.raise(event{kind: evHalt})

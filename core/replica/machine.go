@@ -29,7 +29,8 @@ type Config struct {
 type Model struct {
 	Adopted        bool // an earlier incarnation had loaded it
 	Lease          string
-	Blocks         int // of KV memory
+	Blocks         int    // of KV memory
+	BlockBytes     uint64 // of one of them
 	ContextTokens  int
 	RevisionDigest string // empty: unknown
 	WeightsDigest  string

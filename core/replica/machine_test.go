@@ -134,7 +134,8 @@ func (w *world) leave() {
 		w.event(func() []Effect { return w.m.Lost(id) })
 	case 2:
 		if w.m.Has(id) {
-			w.m.Moved(id)
+			w.m.CountMoved()
+			w.m.Remove(id)
 			delete(w.next, id)
 		}
 	case 3:

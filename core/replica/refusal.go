@@ -42,9 +42,10 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
+// RetryAfter of refusals.
 const (
-	retryAfter     = 20 * time.Millisecond // of refusals that end soon
-	retryQueueFull = time.Second
+	RetryAfter     = 20 * time.Millisecond // of those that end soon
+	RetryQueueFull = time.Second           // of a full queue
 )
 
 var batchReasons = map[batch.Reason]Reason{
@@ -57,7 +58,7 @@ var batchReasons = map[batch.Reason]Reason{
 func FromBatch(r *batch.Refusal) *Refusal {
 	out := &Refusal{Reason: batchReasons[r.Reason], Detail: r.Detail}
 	if r.Reason == batch.QueueFull {
-		out.RetryAfter = retryQueueFull
+		out.RetryAfter = RetryQueueFull
 	}
 	return out
 }
@@ -73,9 +74,9 @@ func (m *Machine) Accepting() *Refusal {
 	case Serving:
 		return nil
 	case Draining:
-		return &Refusal{IsDraining, m.title() + " is draining", retryAfter}
+		return &Refusal{IsDraining, m.title() + " is draining", RetryAfter}
 	}
-	return &Refusal{NotReady, m.title() + " is not serving yet", retryAfter}
+	return &Refusal{NotReady, m.title() + " is not serving yet", RetryAfter}
 }
 
 // CheckRevision returns why output that another revision computed cannot be continued here, or nil.
@@ -86,7 +87,7 @@ func (m *Machine) CheckRevision(computed string) *Refusal {
 		return nil
 	}
 	return &Refusal{WeightsDiffer, m.title() + " serves revision " + short(own) +
-		", but the sequence was started with revision " + short(computed), retryAfter}
+		", but the sequence was started with revision " + short(computed), RetryAfter}
 }
 
 // CheckAdapter returns why the adapter of a sequence cannot be served here, or nil.

@@ -125,13 +125,10 @@ func (m *Machine) Arrived(id, adapter string, base int) {
 	m.totals.MigratedIn++
 }
 
-// Moved removes a sequence that runs on another replica now.
-func (m *Machine) Moved(id string) {
-	m.Remove(id)
-	m.totals.MigratedOut++
-}
+// CountMoved counts a sequence that runs on another replica now. Remove removes it.
+func (m *Machine) CountMoved() { m.totals.MigratedOut++ }
 
-// Remove removes a sequence that its source has taken back.
+// Remove removes a sequence that runs on another replica.
 func (m *Machine) Remove(id string) {
 	m.batch.Drop(id)
 	delete(m.sequences, id)

@@ -22,15 +22,15 @@ func (r *replica) leasePages(ctx actor.Context) {
 
 func (r *replica) onAdaptersLeased(ctx actor.Context, msg *messages.LeaseAdaptersResult) {
 	if msg.GetRefused() != nil {
-		r.perform(ctx, r.machine.LeaseRefused())
+		r.Perform(ctx, r.machine.LeaseRefused())
 		return
 	}
-	r.perform(ctx, r.machine.Leased())
+	r.Perform(ctx, r.machine.Leased())
 }
 
 func (r *replica) onPoolReady(ctx actor.Context, msg *messages.AdaptersReady) {
 	r.poolIncarnation = msg.GetIncarnation()
-	r.perform(ctx, r.machine.PoolReady())
+	r.Perform(ctx, r.machine.PoolReady())
 }
 
 func (r *replica) adoptPins(ctx actor.Context, pins []core.Pin) {
@@ -48,7 +48,7 @@ func (r *replica) pinAdapter(p core.Pin) *messages.PinAdapter {
 func (r *replica) onAdaptersChanged(ctx actor.Context, msg *messages.AdaptersChanged) {
 	if msg.GetIncarnation() == r.poolIncarnation {
 		r.adapterCounts = msg.GetCounts()
-		r.perform(ctx, r.machine.AdaptersChanged(wire.Locations(msg.GetAdapters())))
+		r.Perform(ctx, r.machine.AdaptersChanged(wire.Locations(msg.GetAdapters())))
 	}
 }
 
@@ -57,5 +57,5 @@ func (r *replica) onApplyAdapter(ctx actor.Context, msg *messages.ApplyAdapter) 
 	if spec.GetPinned() {
 		r.addAdapter(spec)
 	}
-	r.perform(ctx, r.machine.Apply(wire.AdapterOf(spec), spec.GetPinned()))
+	r.Perform(ctx, r.machine.Apply(wire.AdapterOf(spec), spec.GetPinned()))
 }

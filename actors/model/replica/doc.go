@@ -1,26 +1,28 @@
 // Package replica provides the actor of a placed copy of a model.
 //
-// Parent: the replicas group. Children: engine (package stepper); copier, if there are KV tiers;
-// adapters, once a sequence has one. Speaks with: the gpu actor (LoadModel, LeaseAdapters,
-// KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its deployment (ReplicaChanged), its node's
-// router (ReplicaAnnounced), sessions, and other replicas of the model. Receive, in actor.go, lists
-// the messages that it accepts.
+// Parent: the replicas group. Children: engine (package stepper); transfers, if there is a data
+// plane; copier, if there are KV tiers; adapters, once a sequence has one. Speaks with: the gpu
+// actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
+// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas of
+// the model. Receive, in actor.go, lists the messages that it accepts.
 //
 // # Machines
 //
-// Four machines of core decide, and know nothing of each other. A message becomes an event of one
-// of them, and its effects are carried out in order:
+// Machines of core decide, and know nothing of each other. A message becomes an event of one of
+// them, and its effects are carried out in order:
 //
 //   - core/replica: the life cycle, the queue and the steps, KV memory, adapters, and reports. It
-//     owns the scheduler and the blocks. perform.go carries out its effects.
-//   - core/migrate: sequences that migrate here or away (migrate.go, migrate_perform.go).
-//   - core/restore: blocks that are restored or fetched for waiting sequences (restore.go,
-//     restore_perform.go).
-//   - core/offload: blocks that are copied to tiers (offload.go, offload_perform.go).
+//     owns the scheduler and the blocks. Perform (perform.go) carries out its effects.
+//   - core/migrate: sequences that migrate here or away. Package migration carries out its effects.
+//   - core/restore, core/offload, and core/export: blocks that are restored or fetched for waiting
+//     sequences, copied to tiers, and sent to other replicas. Package tiering carries out their
+//     effects.
 //
-// The path of a sequence in reading order: onSubmit (sequence.go), advance, runStep, onStepResult,
-// emit (step.go). advance is the only place where a step starts. What needs blocks that no step
-// uses is done there, or in betweenSteps.
+// Package wire converts between messages and the machines' types.
+//
+// The path of a sequence in reading order: onSubmit (sequence.go), Advance, runStep, onStepResult,
+// emit (step.go). Advance is the only place where a step starts. What needs blocks that no step
+// uses is done there, or when a step has ended.
 //
 // # State
 //
@@ -38,7 +40,8 @@
 //
 // A crash of the engine loses the step in flight. The replica runs it again after EngineReady, and
 // in the end drops a sequence on which the engine always crashes. A crash of the copier ends the
-// copies in progress; the sequences recompute those blocks. A crash of the adapter pool loses
+// copies in progress; the sequences recompute those blocks. A crash of the transfers ends the
+// migrations in progress; the sequences continue at their sources. A crash of the adapter pool loses
 // nothing: it gets the pins in effect first. If one of these children stops for good, the replica
 // crashes, and its supervisor decides.
 package replica

@@ -12,27 +12,25 @@ import (
 )
 
 func (r *replica) onStarted(ctx actor.Context) {
-	r.sequences, r.outgoing, r.incoming = make(map[string]*activeSequence), make(map[string]*outgoing),
-		make(map[string]*incoming)
-	r.adapterSpecs = make(map[string]*messages.AdapterSpec)
+	r.sequences, r.adapterSpecs = make(wire.Sequences), make(map[string]*messages.AdapterSpec)
 	r.life, r.cancel = context.WithCancel(context.Background())
-	r.lastAttempt = uint64(supervise.Now(ctx).UnixNano())
-	r.openOffloads(false)
-	r.perform(ctx, r.machine.Start(supervise.Now(ctx)))
+	r.started = uint64(supervise.Now(ctx).UnixNano())
+	r.migrations, r.tiering = r.newMigrations(ctx), r.newTiering()
+	r.Perform(ctx, r.machine.Start(supervise.Now(ctx)))
 }
 
 func (r *replica) onTimer(ctx actor.Context, msg *timerFired) {
 	if msg.incarnation == r.incarnation {
-		r.perform(ctx, r.machine.Fired(msg.timer, len(r.pendingOffers), supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.Fired(msg.timer, r.migrations.Postponed(), supervise.Now(ctx)))
 	}
 }
 
 func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	if refused := msg.GetRefused(); refused != nil {
-		r.perform(ctx, r.machine.LoadRefused(wire.LoadRefusal(refused), msg.GetFoundRevision(), supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.LoadRefused(wire.LoadRefusal(refused), msg.GetFoundRevision(), supervise.Now(ctx)))
 		return
 	}
-	r.perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
+	r.Perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
 }
 
 // keepModel keeps what the gpu actor loaded, and counts a load.
@@ -44,23 +42,17 @@ func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
 
 // open opens the copies of blocks, and starts the engine.
 func (r *replica) open(ctx actor.Context) {
-	r.batch, r.pool = r.machine.Batch(), r.machine.Pool()
-	if r.Bulk != nil {
-		open, err := r.OpenBlocks(r.model.GetLease())
-		if err != nil {
-			panic(err)
-		}
-		r.blocks = open
-	}
-	r.openTiers(ctx)
-	r.openOffloads(true)
-	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.find), "engine")
+	r.migrations.Open(ctx)
+	r.tiering.Open(ctx)
+	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
 }
 
-// close ends all copies and migrations. When it returns, no write to the blocks is in progress.
+// close ends all copies and migrations. Those of children end when they stop, before another
+// incarnation starts.
 func (r *replica) close(ctx actor.Context) {
-	r.abortMigrations(ctx)
-	r.closeTiers()
+	r.cancel()
+	r.migrations.Close(ctx)
+	r.tiering.Close()
 }
 
 func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
@@ -81,13 +73,13 @@ func (r *replica) checkFolder(ctx actor.Context, revision string) {
 
 func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
 	if msg.incarnation == r.incarnation {
-		r.perform(ctx, r.machine.FolderChecked(msg.fault, supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.FolderChecked(msg.fault, supervise.Now(ctx)))
 	}
 }
 
 func (r *replica) onDrain(ctx actor.Context) {
 	r.drainRequester = ctx.Sender()
-	r.perform(ctx, r.machine.Drain(supervise.Now(ctx)))
+	r.Perform(ctx, r.machine.Drain(supervise.Now(ctx)))
 }
 
 // onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
@@ -100,17 +92,19 @@ func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
 	case r.adapters != nil && msg.GetWho().Equal(r.adapters):
 		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
-	case r.kvTiers != nil && msg.GetWho().Equal(r.kvTiers.copier):
+	case r.tiering.CopierPID() != nil && msg.GetWho().Equal(r.tiering.CopierPID()):
 		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.migrations.Transfers() != nil && msg.GetWho().Equal(r.migrations.Transfers()):
+		panic("replica: the transfers of " + r.Spec.GetName() + " have stopped: too many crashes")
 	default:
-		r.onPeerLost(ctx, msg.GetWho())
+		r.migrations.OnPeerLost(ctx, msg.GetWho())
 	}
 }
 
 // onDeadLetter drops the sequences of a session that no longer exists.
 func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
 	for _, id := range r.sequencesOf(msg.GetTarget()) {
-		r.perform(ctx, r.machine.Lost(id))
+		r.Perform(ctx, r.machine.Lost(id))
 	}
-	r.onPeerLost(ctx, msg.GetTarget())
+	r.migrations.OnPeerLost(ctx, msg.GetTarget())
 }

@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// perform carries out the machine's effects, in order.
-func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
+// Perform carries out the machine's effects, in order.
+func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case core.StateChanged:
@@ -55,7 +55,7 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Finish:
 			ctx.Request(ctx.Sender(), r.wire().Finished(e))
 		case core.Claimed:
-			r.markClaimed(e.ID)
+			r.migrations.Claim(ctx, e.ID)
 		case core.Queued:
 			r.queued(ctx, e)
 		case core.Interrupt:
@@ -64,7 +64,7 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 			r.drop(ctx, e)
 		case core.Preempted:
 			r.Log.Info().Str("request", e.ID).Str("why", e.Why).Msg("sequence preempted")
-			r.abortIfMigrating(ctx, e.ID, "preempted: "+e.Why)
+			r.migrations.Cancel(ctx, e.ID, "preempted: "+e.Why)
 		case core.Rejected:
 			r.Log.Info().Str("request", e.ID).Str("adapter", e.Adapter).Str("why", e.Why).Msg("sequence rejected")
 		case core.Poisoned:
@@ -82,20 +82,20 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Emit:
 			r.emit(ctx, e)
 		case core.PrefillMeasured:
-			r.prefillMeasured(e)
+			r.tiering.PrefillMeasured(e.Tokens, e.Took)
 		case core.RestoreRead:
-			r.performRestore(ctx, r.kvTiers.restores.StepDone(e.ID))
+			r.tiering.RestoreRead(ctx, e.ID)
 		case core.StepAborted:
 			r.Log.Warn().Str("request", e.ID).Str("why", e.Why).
 				Msg("step aborted: its blocks were not restored in time")
-			r.performRestore(ctx, r.kvTiers.restores.StepAborted(e.ID))
+			r.tiering.StepAborted(ctx, e.ID)
 		case core.StepEnded:
-			r.betweenSteps(ctx)
-			r.advance(ctx)
+			r.migrations.BetweenSteps(ctx)
+			r.Advance(ctx)
 		case core.AnswerOffers:
-			r.answerOffers(ctx)
+			r.migrations.AnswerOffers(ctx)
 		case core.Advance:
-			r.advance(ctx)
+			r.Advance(ctx)
 
 		case core.ReportKV:
 			ctx.Request(r.GPU, wire.KVReport(e, r.model.GetLease(), r.Spec.GetPriority()))
@@ -105,7 +105,7 @@ func (r *replica) perform(ctx actor.Context, effects []core.Effect) {
 			r.Log.Info().Str("replica", r.Spec.GetName()).Int("from", e.From).Int("blocks", e.To).
 				Msg("KV memory resized")
 		case core.SyncKVPins:
-			r.syncKVPins(ctx)
+			r.tiering.SyncPins(ctx)
 
 		case core.LeasePages:
 			r.leasePages(ctx)

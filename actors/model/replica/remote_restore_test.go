@@ -133,7 +133,7 @@ func TestFetchFaults(t *testing.T) {
 			mw:    []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware},
 			lives: 2},
 		{name: "the holder crashes after the transfer",
-			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware},
+			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.tieringNote", Times: 1}).Middleware},
 			fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes",
 			mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},

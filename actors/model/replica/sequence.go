@@ -13,7 +13,7 @@ import (
 
 func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	seq, now := msg.GetSequence(), supervise.Now(ctx)
-	r.perform(ctx, r.machine.Submit(&core.Submission{
+	r.Perform(ctx, r.machine.Submit(&core.Submission{
 		Request: r.base().Request(msg.GetRequestId(), seq, msg.GetOutput(), now),
 		Adapter: wire.Adapter(seq), Revision: msg.GetRevisionDigest(),
 	}, now))
@@ -28,26 +28,26 @@ func (r *replica) wire() wire.Incarnation { return wire.Incarnation(r.incarnatio
 // attach records the session of a submitted sequence.
 func (r *replica) attach(ctx actor.Context, e core.Attach) {
 	spec := ctx.Message().(*messages.SubmitSequence).GetSequence()
-	r.sequences[e.ID] = &activeSequence{session: ctx.Sender(), spec: spec, outputBase: e.Base}
+	r.sequences[e.ID] = &wire.Sequence{Session: ctx.Sender(), Spec: spec, Base: e.Base}
 	r.addAdapter(spec.GetAdapterSpec())
 }
 
 // reattach records another session of a sequence, and repeats the tokens that it lacks.
 func (r *replica) reattach(ctx actor.Context, e core.Reattach) {
 	c := r.sequences[e.ID]
-	if c.session = ctx.Sender(); len(e.Tokens) == 0 {
+	if c.Session = ctx.Sender(); len(e.Tokens) == 0 {
 		return
 	}
 	var logprobs []*messages.TokenLogprobs
-	if c.logprobs != nil {
-		logprobs = c.logprobs[e.First-c.outputBase:]
+	if c.Logprobs != nil {
+		logprobs = c.Logprobs[e.First-c.Base:]
 	}
-	ctx.Request(c.session, r.wire().Repeated(e, logprobs))
+	ctx.Request(c.Session, r.wire().Repeated(e, logprobs))
 }
 
 func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 	known, effects := r.machine.Query(msg.GetRequestId())
-	r.perform(ctx, effects)
+	r.Perform(ctx, effects)
 	ctx.Respond(&messages.SequenceStatus{RequestId: msg.GetRequestId(), Known: known.State != "", State: known.State,
 		OutputTokens: uint32(known.Output)})
 }
@@ -58,20 +58,20 @@ func (r *replica) interrupt(ctx actor.Context, e core.Interrupt) {
 	if e.Reason == core.Relayed {
 		why = ctx.Message().(interface{ GetRefused() *messages.Refused }).GetRefused()
 	}
-	ctx.Request(r.sequences[e.ID].session, r.wire().Interrupted(e.ID, why))
+	ctx.Request(r.sequences[e.ID].Session, r.wire().Interrupted(e.ID, why))
 }
 
 // drop forgets a sequence, its restore, and its migration.
 func (r *replica) drop(ctx actor.Context, e core.Drop) {
 	delete(r.sequences, e.ID)
-	r.forgetRestore(ctx, e.ID)
-	r.abortIfMigrating(ctx, e.ID, e.Why)
+	r.tiering.Dropped(ctx, e.ID)
+	r.migrations.Cancel(ctx, e.ID, e.Why)
 }
 
 // sequencesOf returns the sequences of a session, in order.
 func (r *replica) sequencesOf(session *actor.PID) (ids []string) {
 	for id, c := range r.sequences {
-		if c.session.Equal(session) {
+		if c.Session.Equal(session) {
 			ids = append(ids, id)
 		}
 	}

@@ -11,31 +11,18 @@ import (
 
 func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s := wire.Status(r.machine.Status(), r.Spec, r.model)
-	s.Incarnation, s.Loads, s.Actor = r.incarnation, r.kept.loads, refOf(ctx.Self())
+	s.Incarnation, s.Loads = r.incarnation, r.kept.loads
+	s.Actor = &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
 	s.AdapterCounts = r.adapterCounts
-	r.addTierCounts(s)
+	r.tiering.AddCounts(s)
 	return s
-}
-
-// addTierCounts adds the counts of restores, offloads, and exports.
-func (r *replica) addTierCounts(s *messages.ReplicaStatus) {
-	if r.kvTiers == nil {
-		return
-	}
-	t := r.kvTiers.restores.Counts()
-	s.KvOffloaded, s.KvLent = r.offloads.machine.Stored(), r.offloads.exports.Sent()
-	s.KvRestored, s.KvRecomputed = t.Restored, t.Recomputed
-	s.KvRestores, s.KvRestoresAvoided = t.Restores, t.Avoided
-	s.KvRestoresOverlapped, s.KvStepsAborted = t.Overlapped, t.Aborted
-	s.KvOffloadReady = r.kvTiers.ready
-	s.KvFetched, s.KvFetchFailed = t.Fetched, t.FetchFailed
 }
 
 // onGetReplica answers with the status. The router also gets a snapshot of the blocks.
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
-		r.perform(ctx, r.machine.AnnounceAll(supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.AnnounceAll(supervise.Now(ctx)))
 	}
 }
 

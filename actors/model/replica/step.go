@@ -10,20 +10,20 @@ import (
 	"troupe/messages"
 )
 
-// advance starts the next step, unless one is in flight, none may run, or there is nothing to do.
+// Advance starts the next step, unless one is in flight, none may run, or there is nothing to do.
 // Before a step is planned, restored blocks are applied, memory that the device takes back is
 // released, and restores and offloads are started.
-func (r *replica) advance(ctx actor.Context) {
-	r.perform(ctx, r.machine.Advance(len(r.pendingOffers), supervise.Now(ctx)))
+func (r *replica) Advance(ctx actor.Context) {
+	r.Perform(ctx, r.machine.Advance(r.migrations.Postponed(), supervise.Now(ctx)))
 	if !r.machine.MayPlan() {
 		return
 	}
-	r.applyRestores(ctx)
-	if r.perform(ctx, r.machine.Release()); !r.machine.MayPlan() {
+	r.tiering.ApplyRestores(ctx)
+	if r.Perform(ctx, r.machine.Release()); !r.machine.MayPlan() {
 		return
 	}
-	r.tickTiers(ctx)
-	r.perform(ctx, r.machine.Plan(supervise.Now(ctx)))
+	r.tiering.Tick(ctx)
+	r.Perform(ctx, r.machine.Plan(supervise.Now(ctx)))
 }
 
 // runStep sends a step to the engine.
@@ -32,21 +32,21 @@ func (r *replica) runStep(ctx actor.Context, e core.RunStep) {
 	for i, entry := range e.Entries {
 		var spec *messages.SequenceSpec
 		if c := r.sequences[entry.ID]; c != nil {
-			spec = c.spec
+			spec = c.Spec
 		}
-		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.batch)
-		r.command.Sequences[i].Gate = r.gateOf(entry)
+		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.machine.Batch())
+		r.command.Sequences[i].Gate = r.tiering.GateOf(entry)
 	}
 	ctx.Request(r.engine, r.command)
 }
 
 func (r *replica) onStepResult(ctx actor.Context, msg *messages.RunStepResult) {
 	if aborted := msg.GetAborted(); aborted != nil {
-		r.perform(ctx, r.machine.StepAborted(msg.GetStep(), int(aborted.GetSequence()), aborted.GetDetail()))
+		r.Perform(ctx, r.machine.StepAborted(msg.GetStep(), int(aborted.GetSequence()), aborted.GetDetail()))
 		return
 	}
 	sampled, notFinite := wire.Sampled(msg.GetDone().GetTokens())
-	r.perform(ctx, r.machine.StepDone(msg.GetStep(), sampled, notFinite, supervise.Now(ctx)))
+	r.Perform(ctx, r.machine.StepDone(msg.GetStep(), sampled, notFinite, supervise.Now(ctx)))
 }
 
 // emit sends the tokens of a step to their sessions.
@@ -55,8 +55,8 @@ func (r *replica) emit(ctx actor.Context, e core.Emit) {
 	for _, t := range e.Tokens {
 		c, lp := r.sequences[t.ID], logprobs[t.ID]
 		if lp != nil && t.Finish != batch.Stop {
-			c.logprobs = append(c.logprobs, lp)
+			c.Logprobs = append(c.Logprobs, lp)
 		}
-		ctx.Request(c.session, r.wire().Emitted(t, lp))
+		ctx.Request(c.Session, r.wire().Emitted(t, lp))
 	}
 }

@@ -38,6 +38,7 @@ func AdoptBlocks(spec *messages.ReplicaSpec, m *messages.ModelLoaded) *messages.
 // Model converts what the device loaded.
 func Model(m *messages.ModelLoaded) replica.Model {
 	return replica.Model{Adopted: m.GetAdopted(), Lease: m.GetLease(), Blocks: int(m.GetKvBlocks()),
+		BlockBytes:    m.GetKvBlockBytes(),
 		ContextTokens: int(m.GetContextTokens()), RevisionDigest: m.GetRevisionDigest(),
 		WeightsDigest: m.GetWeightsDigest(), AdapterPages: int(m.GetAdapterPages())}
 }

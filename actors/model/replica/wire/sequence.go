@@ -3,11 +3,24 @@ package wire
 import (
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/core/replica"
 	"troupe/messages"
 )
+
+// Sequences are the sequences of a replica, by request id.
+type Sequences map[string]*Sequence
+
+// Sequence is a sequence and the session it belongs to.
+type Sequence struct {
+	Session  *actor.PID
+	Spec     *messages.SequenceSpec
+	Logprobs []*messages.TokenLogprobs // of the output from index Base on, if requested
+	Base     int                       // tokens of output that the session submitted
+}
 
 // Adapter converts the adapter of a sequence.
 func Adapter(seq *messages.SequenceSpec) replica.Adapter {

@@ -1,4 +1,4 @@
-package replica
+package tiering
 
 import (
 	"fmt"
@@ -7,26 +7,29 @@ import (
 	"troupe/engine"
 )
 
-// gates holds the gates that engine steps pass, by number. It is safe for concurrent use.
-type gates struct {
+// Gates holds the gates that engine steps pass, by number. It is safe for concurrent use.
+type Gates struct {
 	mu  sync.Mutex
 	all map[uint64]engine.Gate
 }
 
-func (g *gates) put(number uint64, gate engine.Gate) {
+func (g *Gates) put(number uint64, gate engine.Gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.all == nil {
+		g.all = make(map[uint64]engine.Gate)
+	}
 	g.all[number] = gate
 }
 
-func (g *gates) drop(number uint64) {
+func (g *Gates) drop(number uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.all, number)
 }
 
-// find implements EngineConfig.Gate.
-func (g *gates) find(number uint64) (engine.Gate, error) {
+// Find returns a gate.
+func (g *Gates) Find(number uint64) (engine.Gate, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gate := g.all[number]
