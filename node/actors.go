@@ -9,9 +9,11 @@ import (
 
 	"troupe/actors/model/deployment"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/router"
 	"troupe/actors/model/session"
+	"troupe/actors/model/stepper"
 	"troupe/actors/planner"
 	"troupe/actors/supervise"
 	"troupe/cluster/service"
@@ -84,14 +86,17 @@ func (n *Node) replicasProps() *actor.Props {
 				Bulk:        n.bulk,
 				CheckFolder: func(revision string) string { return n.folderFault(spec, revision) },
 				Tiers:       n.kvTiers(),
-				Pins:        func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
-				Adapters:    func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
+				Copier: func(of replica.CopierSpec) *actor.Props {
+					return n.copierProps(spec.GetGpu(), of)
+				},
+				Pins:     func() (uint64, []*messages.PinnedPrefix) { return n.modelPins(spec.GetModel()) },
+				Adapters: func(lease string) *actor.Props { return n.adaptersProps(spec.GetGpu(), lease) },
 			}))
 		}})
 }
 
 func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return n.instrument("engine", replica.EngineProps(replica.EngineConfig{
+	return n.instrument("engine", stepper.Props(stepper.Config{
 		GPU: n.pid(devicesID + "/" + gpu), Lease: lease, Gate: gate,
 		Open: func() (engine.Engine, error) {
 			h, err := n.residencyOf(gpu)
@@ -102,6 +107,18 @@ func (n *Node) engineProps(gpu, lease string, gate func(uint64) (engine.Gate, er
 		},
 		Adapter: func(key string) (*engine.Adapter, error) { return n.adapterOnDevice(gpu, lease, key) },
 	}))
+}
+
+// copierProps returns the props of the actor that copies a replica's blocks.
+func (n *Node) copierProps(gpu string, of replica.CopierSpec) *actor.Props {
+	tiers := n.kvTiers()
+	cfg := copier.Config{Incarnation: of.Incarnation, Remote: tiers.Remote, Bulk: n.bulk, Gate: of.Gate,
+		OnCopied:   tiers.OnCopied,
+		OpenBlocks: func() (copier.Blocks, error) { return n.blocks(gpu, of.Lease) }}
+	for _, t := range tiers.Lower {
+		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
+	}
+	return n.instrument("copier", copier.Props(cfg))
 }
 
 // blocks opens the KV blocks of a lease.

@@ -68,7 +68,7 @@ func TestCrashesLoseNoToken(t *testing.T) {
 		crash *testkit.Crash
 	}{
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 5, Times: 1}},
-		{"engine", &testkit.Crash{On: "*replica.stepDone", After: 7, Times: 1}},
+		{"engine", &testkit.Crash{On: "*stepper.stepDone", After: 7, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 6, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.SubmitSequence", After: 9, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 4, Times: 3}},

@@ -99,7 +99,7 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 // TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but
 // no token, and that it serves blocks again afterwards.
 func TestFetchSurvivesHolderFaults(t *testing.T) {
-	for _, on := range []string{"*messages.LeaseBlocks", "*replica.exportDone"} {
+	for _, on := range []string{"*messages.LeaseBlocks", "*replica.tieringNote"} {
 		t.Run(on, func(t *testing.T) {
 			crash := &testkit.Crash{On: on, Times: 1}
 			a, b := startPeers(t, nil, func(i int, kind string) actor.ReceiverMiddleware {

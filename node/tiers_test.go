@@ -172,10 +172,12 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 		{"tier", &testkit.Crash{On: "*messages.LockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*messages.UnlockBlocks", After: 12, Times: 1}},
 		{"tier", &testkit.Crash{On: "*kvblock.demoteDone", After: 3, Times: 2}},
-		{"replica", &testkit.Crash{On: "*replica.offloadDone", After: 2, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.lookupDone", After: 2, Times: 1}},
-		{"replica", &testkit.Crash{On: "*replica.restoreDone", After: 0, Times: 1}},
+		{"replica", &testkit.Crash{On: "*messages.CopyBlocksDownResult", After: 2, Times: 1}},
+		{"replica", &testkit.Crash{On: "*messages.LookUpBlocksResult", After: 2, Times: 1}},
+		{"replica", &testkit.Crash{On: "*messages.CopyFoundBlocksResult", After: 0, Times: 1}},
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 20, Times: 1}},
+		{"copier", &testkit.Crash{On: "*messages.LookUpBlocks", After: 2, Times: 1}},
+		{"copier", &testkit.Crash{On: "*copier.copyDone", After: 0, Times: 1}},
 		{"file", &testkit.Crash{}},
 	} {
 		t.Run(tc.kind+" "+tc.crash.On, func(t *testing.T) {

@@ -9,24 +9,13 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/kv"
+	core "troupe/core/tier"
 	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
-const (
-	answerTimeout    = 2 * time.Second // for a tier to respond
-	demoteRetryDelay = time.Second     // pause after a failed copy
-	maxBatch         = 128             // blocks reserved, copied and committed at once
-)
-
-// outcome is the result of a block's demotion.
-type outcome int
-
-const (
-	notCopied     outcome = iota // it could not be copied now
-	stored                       // the lower tier has it
-	damagedSource                // its content is damaged
-)
+// answerTimeout is how long the tier below has to respond.
+const answerTimeout = 2 * time.Second
 
 // demoteJob copies blocks to the tier below: reserve, copy, commit.
 type demoteJob struct {
@@ -41,9 +30,9 @@ type demoteJob struct {
 
 // run returns the outcome of each block. It reserves slots below, and always commits or aborts
 // them.
-func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
+func (d demoteJob) run(ctx context.Context) (result []core.Outcome, err error) {
 	size, commit := d.blocks[0].Size, &messages.CommitBlocks{RequestId: d.name}
-	result = make([]outcome, len(d.blocks))
+	result = make([]core.Outcome, len(d.blocks))
 	defer func() {
 		d.root.Send(d.to.Tier, commit)
 		if err != nil {
@@ -61,7 +50,7 @@ func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
 	}
 	reserved := answer.(*messages.ReserveSlotsResult).GetReserved()
 	for _, h := range reserved.GetHeld() {
-		result[at[kv.Hash(h)]] = stored
+		result[at[kv.Hash(h)]] = core.Stored
 	}
 	moves := make([]kvstore.Move, len(reserved.GetSlots()))
 	for i, slot := range reserved.GetSlots() {
@@ -74,9 +63,9 @@ func (d demoteJob) run(ctx context.Context) (result []outcome, err error) {
 		d.report(d.tier, d.to.Name, size, m)
 		switch {
 		case m.Done:
-			result[at[m.Hash]], written = stored, append(written, m.Hash[:])
+			result[at[m.Hash]], written = core.Stored, append(written, m.Hash[:])
 		case errors.Is(m.Err, kvstore.ErrDamaged):
-			result[at[m.Hash]] = damagedSource
+			result[at[m.Hash]] = core.DamagedSource
 		}
 	}
 	commit = &messages.CommitBlocks{RequestId: d.name, Written: written}

@@ -7,9 +7,9 @@
 // Parent: the gpu actor. Children: none. Accepts: AdoptBlocks, BlocksChanged, BlocksResized,
 // BlocksReleased, GetTier. Answers: AdoptBlocksResult, TierStatus.
 //
-// A replica decides which block goes where; this actor remembers what the blocks hold. It survives
-// the replica: after a crash the successor adopts the blocks and finds every prefix that was
-// computed.
+// A replica decides which block goes where; this actor remembers what the blocks hold (kv.Contents).
+// It survives the replica: after a crash the successor adopts the blocks and finds every prefix that
+// was computed.
 //
 // A crash of this actor loses only that memory. The replica continues and reports every later
 // change. The actor then knows fewer blocks than there are, but never wrong ones.
@@ -21,15 +21,15 @@
 // GetSlots, LeaseBlocks, ReleaseBlocks. Answers: ReserveSlotsResult, LockBlocksResult, BlocksMoved,
 // SlotsStatus, LeaseBlocksResult.
 //
-// It owns a kv.Tier, which decides which requester may use which slot of its store. The requesters
-// copy the bytes. Blocks that leave the tier are copied to the tier below by a job of this actor,
-// with the same messages. A ReserveSlots that needs a slab of another size waits until the blocks
-// in it are demoted (reservation.go), for at most half the time that its requester waits. After
-// that, blocks are dropped instead.
+// It is the shell of core/tier, which decides which requester may use which slot of its store. The
+// requesters copy the bytes. Blocks that leave the tier are copied to the tier below by a job of
+// this actor, with the same messages. A ReserveSlots that needs a slab of another size waits until
+// the blocks in it are demoted, for at most half the time that its requester waits. After that,
+// blocks are dropped instead.
 //
-// The actor itself sends blocks to replicas of other nodes (export.go), over the data plane. The
-// blocks are locked until the transfer ends, at the latest at the end of the lease. A lost reader
-// therefore locks nothing for longer.
+// The actor itself sends blocks to replicas of other nodes, over the data plane, with package
+// exporter. The blocks are locked until the transfer ends, at the latest at the end of the lease. A
+// lost reader therefore locks nothing for longer.
 //
 // A crash loses the requests in flight, those that wait, and the pins until replicas repeat them.
 // The store survives the actor: the successor finds in it what was written. Copies granted by an
@@ -43,8 +43,8 @@
 // ReleaseBlocks). Accepts: FindBlocks, FetchBlocks, ReleaseBlocks, BlocksFetched, GetSlots.
 // Answers: FindBlocksResult, FetchBlocksResult, SlotsStatus.
 //
-// It owns a kv.RemoteFetcher: the measured paths to the holders, their known blocks, and the
-// fetches in flight. Fetches start as long as their bytes fit its capacity. The others wait in
+// It is the shell of core/remote, which owns the measured paths to the holders, their known blocks,
+// and the fetches in flight. Fetches start as long as their bytes fit its capacity. The others wait in
 // order, and are refused if too many wait. The remote tier owns the leases at the holders. The
 // bytes do not pass through it: they go over the data plane from the holder to the requester's
 // ticket. The requester checks each block and finally reports what arrived.

@@ -1,13 +1,10 @@
 package kvblock
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/kv"
 	"troupe/messages"
 )
 
@@ -18,35 +15,25 @@ type Config struct {
 
 // Props returns the props of the HBM tier of one GPU.
 func Props(cfg Config) *actor.Props {
-	return supervise.Props(func() actor.Actor { return &hbm{Config: cfg} })
+	return supervise.Props(func() actor.Actor { return &hbm{Config: cfg, contents: kv.NewContents()} })
 }
 
 type hbm struct {
 	Config
-	leases map[string]*leaseBlocks // by lease
-}
-
-// leaseBlocks is what is known about the blocks of one lease.
-type leaseBlocks struct {
-	blocks     uint32
-	blockBytes uint64
-	resident   map[uint32][]byte // block index -> hash
+	contents *kv.Contents
 }
 
 func (h *hbm) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
-	case *actor.Started:
-		h.leases = make(map[string]*leaseBlocks)
+	case *actor.Started, *actor.Restarting, *actor.Stopping, *actor.Stopped:
 	case *messages.AdoptBlocks:
 		h.onAdopt(ctx, msg)
 	case *messages.BlocksChanged:
 		h.onChanged(msg)
 	case *messages.BlocksResized:
-		if a, ok := h.leases[msg.GetLease()]; ok {
-			a.resize(msg.GetBlocks())
-		}
+		h.contents.Resize(msg.GetLease(), int(msg.GetBlocks()))
 	case *messages.BlocksReleased:
-		delete(h.leases, msg.GetLease())
+		h.contents.Release(msg.GetLease())
 	case *messages.GetTier:
 		ctx.Respond(h.status())
 	default:
@@ -55,57 +42,34 @@ func (h *hbm) Receive(ctx actor.Context) {
 }
 
 func (h *hbm) onAdopt(ctx actor.Context, msg *messages.AdoptBlocks) {
-	a := h.lease(msg.GetLease())
-	if a.blockBytes != 0 && a.blockBytes != msg.GetBlockBytes() {
-		clear(a.resident) // the lease has a new block layout
-	}
-	a.blockBytes = msg.GetBlockBytes()
-	a.resize(msg.GetBlocks())
-	resident := make([]*messages.Block, 0, len(a.resident))
-	for _, index := range slices.Sorted(maps.Keys(a.resident)) {
-		resident = append(resident, &messages.Block{Index: index, Hash: a.resident[index]})
+	resident := h.contents.Adopt(msg.GetLease(), int(msg.GetBlocks()), msg.GetBlockBytes())
+	adopted := &messages.BlocksAdopted{Lease: msg.GetLease(), Resident: make([]*messages.Block, len(resident))}
+	for i, b := range resident {
+		adopted.Resident[i] = &messages.Block{Index: uint32(b.Block), Hash: resident[i].Hash[:]}
 	}
 	ctx.Respond(&messages.AdoptBlocksResult{
-		RequestId: msg.GetRequestId(),
-		Outcome: &messages.AdoptBlocksResult_Adopted{Adopted: &messages.BlocksAdopted{
-			Lease: msg.GetLease(), Resident: resident,
-		}},
+		RequestId: msg.GetRequestId(), Outcome: &messages.AdoptBlocksResult_Adopted{Adopted: adopted},
 	})
 }
 
-// resize sets the number of blocks and forgets those beyond it.
-func (a *leaseBlocks) resize(blocks uint32) {
-	a.blocks = blocks
-	maps.DeleteFunc(a.resident, func(index uint32, _ []byte) bool { return index >= blocks })
-}
-
 func (h *hbm) onChanged(msg *messages.BlocksChanged) {
-	a := h.lease(msg.GetLease())
-	for _, index := range msg.GetEvicted() {
-		delete(a.resident, index)
+	evicted := make([]int32, len(msg.GetEvicted()))
+	for i, block := range msg.GetEvicted() {
+		evicted[i] = int32(block)
 	}
-	for _, b := range msg.GetCommitted() {
-		a.resident[b.GetIndex()] = b.GetHash()
+	committed := make([]kv.Committed, len(msg.GetCommitted()))
+	for i, b := range msg.GetCommitted() {
+		committed[i] = kv.Committed{Block: int32(b.GetIndex()), Hash: kv.Hash(b.GetHash())}
 	}
-}
-
-// lease returns the blocks of a lease. After a crash of this actor nothing is known about them.
-func (h *hbm) lease(name string) *leaseBlocks {
-	a, ok := h.leases[name]
-	if !ok {
-		a = &leaseBlocks{resident: make(map[uint32][]byte)}
-		h.leases[name] = a
-	}
-	return a
+	h.contents.Change(msg.GetLease(), evicted, committed)
 }
 
 func (h *hbm) status() *messages.TierStatus {
 	s := &messages.TierStatus{Name: "hbm", Device: h.Device}
-	for name, a := range h.leases {
+	for _, l := range h.contents.Stats() {
 		s.Leases = append(s.Leases, &messages.TierLease{
-			Lease: name, Blocks: a.blocks, Resident: uint32(len(a.resident)), BlockBytes: a.blockBytes,
+			Lease: l.Lease, Blocks: uint32(l.Blocks), Resident: uint32(l.Resident), BlockBytes: l.BlockBytes,
 		})
 	}
-	slices.SortFunc(s.Leases, func(a, b *messages.TierLease) int { return cmp.Compare(a.GetLease(), b.GetLease()) })
 	return s
 }

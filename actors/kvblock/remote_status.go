@@ -9,16 +9,16 @@ import (
 
 // status returns the status of the remote tier in the form of the other tiers. Its capacity is the
 // limit of bytes in flight, since it has no slots.
-func (r *remoteTier) status() *messages.SlotsStatus {
-	st := r.blocks.Stats()
+func (r *remoteTier) status(now time.Time) *messages.SlotsStatus {
+	st := r.machine.Stats()
 	s := &messages.SlotsStatus{
 		Name: RemoteName, Resident: uint32(st.Resident), Arriving: uint32(st.Arriving), Hits: st.Hits,
 		Misses: st.Misses, Arrivals: st.Hits,
 		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.InFlightBytes), Fetches: uint32(st.Active),
 		Waiting: uint32(st.Waiting), Refused: st.Refused, Bytes: st.Bytes,
 	}
-	for _, h := range r.blocks.Holders() {
-		s.Holders = append(s.Holders, holderStatus(&h, time.Now()))
+	for _, h := range r.machine.Holders() {
+		s.Holders = append(s.Holders, holderStatus(&h, now))
 	}
 	return s
 }

@@ -1,15 +1,15 @@
 package kvblock
 
 import (
-	"bytes"
 	"context"
-	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/exporter"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
+	core "troupe/core/tier"
 	"troupe/engine/kvstore"
 	"troupe/messages"
 )
@@ -21,11 +21,11 @@ type TierConfig struct {
 	Store kvstore.Store
 	// Limits are those of the tier; Slabs and MaxDemoteBytes are set from the stores.
 	Limits    kv.TierLimits
-	Policy    string         // eviction policy; default kv.DefaultPolicy
-	Below     *Lower         // nil: blocks that leave are dropped
-	OnDemoted kvstore.Report // called for each block of a demotion; may be nil
-	Router    *actor.PID     // gets announcements of the blocks; may be nil
-	DataPlane DataPlane      // nil: the tier exports no blocks
+	Policy    string             // eviction policy; default kv.DefaultPolicy
+	Below     *Lower             // nil: blocks that leave are dropped
+	OnDemoted kvstore.Report     // called for each block of a demotion; may be nil
+	Router    *actor.PID         // gets announcements of the blocks; may be nil
+	DataPlane exporter.DataPlane // nil: the tier exports no blocks
 	Log       zerolog.Logger
 }
 
@@ -59,21 +59,8 @@ type tierActor struct {
 	incarnation uint64
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
-
-	tier       *kv.Tier
-	reserved   map[string]*messages.ReserveSlotsResult // request id -> slots it may write to
-	waiting    []reservation                           // in order of arrival
-	locked     map[string]*messages.LockBlocksResult   // request id -> slots it may read
-	pins       map[string]*replicaPins                 // by replica
-	flushes    map[string]*flush                       // by request id
-	demotions  []kv.Demotion                           // Leaving, but not being copied yet
-	demoting   bool                                    // a demotion runs, or pauses after a failure
-	demoteJobs uint64
-	damaged    uint64
-
-	announcer *kv.Announcer
-	exports   map[string]*export // by request id
-	exported  uint64
+	machine     *core.Machine
+	exporter    *exporter.Exporter
 }
 
 func (s *tierActor) Receive(ctx actor.Context) {
@@ -82,143 +69,42 @@ func (s *tierActor) Receive(ctx actor.Context) {
 		s.onStarted(ctx)
 	case *actor.Restarting, *actor.Stopping:
 		s.cancel()
-		s.waiting = nil
+	case *actor.Stopped:
 	case *messages.ReserveSlots:
 		s.onReserve(ctx, msg)
 	case *messages.CommitBlocks:
 		s.onCommit(ctx, msg)
+	case *reservationExpiry:
+		s.onReservationExpiry(ctx, msg)
 	case *messages.LockBlocks:
 		s.onLock(ctx, msg)
 	case *messages.UnlockBlocks:
-		s.onUnlock(msg)
+		s.onUnlock(ctx, msg)
 	case *messages.StepsDone:
 		s.onSteps(ctx, msg)
 	case *demoteDone:
 		s.onDemoteDone(ctx, msg)
 	case *retryDemote:
 		s.onRetryDemote(ctx, msg)
-	case *reservationExpiry:
-		s.onReservationTimeout(ctx, msg)
 	case *messages.PinBlocks:
 		s.onPin(ctx, msg)
 	case *pinExpiry:
-		s.onPinExpiry(msg)
+		s.onPinExpiry(ctx, msg)
 	case *messages.FlushBlocks:
 		s.onFlush(ctx, msg)
 	case *flushed:
 		s.onFlushed(ctx, msg)
+	case *messages.LeaseBlocks:
+		s.onLease(ctx, msg)
+	case *messages.ReleaseBlocks:
+		s.onRelease(ctx, msg)
+	case *exportDone:
+		s.onExported(ctx, msg)
+	case *announceTick:
+		s.onAnnounceTick(ctx, msg)
 	case *messages.GetSlots:
 		s.onGet(ctx)
 	default:
-		s.receiveExport(ctx)
+		supervise.Unknown(ctx, "tier")
 	}
-	s.answerWaiting(ctx)
-}
-
-// onStarted recovers the blocks in the store.
-func (s *tierActor) onStarted(ctx actor.Context) {
-	s.lifetime, s.cancel = context.WithCancel(context.Background())
-	var err error
-	if s.tier, err = kv.NewTier(s.Limits, s.Policy); err != nil {
-		panic(err)
-	}
-	s.tier.SetLowerAvailable(s.Below != nil)
-	s.reserved, s.locked = make(map[string]*messages.ReserveSlotsResult), make(map[string]*messages.LockBlocksResult)
-	s.pins, s.flushes = make(map[string]*replicaPins), make(map[string]*flush)
-	held := s.Store.Held()
-	for _, h := range held {
-		s.tier.Recover(h.Slot, h.Hash, h.Bytes)
-	}
-	s.Log.Info().Str("tier", s.Name).Int("slabs", s.Limits.Slabs.Count).Int("slab_bytes", s.Limits.Slabs.Bytes).
-		Int("held", len(held)).Uint64("incarnation", s.incarnation).Msg("tier started")
-	s.announcer, s.exports = kv.NewAnnouncer(announceBytes, knownBytes), make(map[string]*export)
-	s.onAnnounceTick(ctx, &announceTick{s.incarnation})
-}
-
-func (s *tierActor) onCommit(ctx actor.Context, msg *messages.CommitBlocks) {
-	if i, ok := s.findWaiting(msg.GetRequestId()); ok { // the requester gave up
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-	}
-	r, ok := s.reserved[msg.GetRequestId()]
-	if !ok {
-		return
-	}
-	delete(s.reserved, msg.GetRequestId())
-	for _, b := range r.GetReserved().GetSlots() {
-		if slices.ContainsFunc(msg.GetWritten(), func(h []byte) bool { return bytes.Equal(h, b.GetHash()) }) {
-			s.tier.Commit(int32(b.GetIndex()))
-		} else {
-			s.tier.Abort(int32(b.GetIndex()))
-		}
-	}
-	s.demote(ctx)
-}
-
-func (s *tierActor) onLock(ctx actor.Context, msg *messages.LockBlocks) {
-	id := msg.GetRequestId()
-	if again, ok := s.locked[id]; ok {
-		ctx.Respond(again)
-		return
-	}
-	result := &messages.LockBlocksResult{RequestId: id}
-	for i := len(msg.GetHashes()) - 1; i >= 0; i-- { // last block first, as policies expect
-		h := kv.Hash(msg.GetHashes()[i])
-		s.tier.Lookup([]kv.Hash{h})
-		if slot, ok := s.tier.Read(h); ok {
-			result.Locked = append(result.Locked, &messages.Block{Index: uint32(slot), Hash: msg.GetHashes()[i]})
-		}
-	}
-	if len(result.GetLocked()) > 0 {
-		s.locked[id] = result
-	}
-	ctx.Respond(result)
-}
-
-func (s *tierActor) onUnlock(msg *messages.UnlockBlocks) {
-	r, ok := s.locked[msg.GetRequestId()]
-	if !ok {
-		return
-	}
-	delete(s.locked, msg.GetRequestId())
-	for _, raw := range msg.GetDamaged() {
-		s.drop(kv.Hash(raw))
-	}
-	for _, b := range r.GetLocked() {
-		s.tier.Done(int32(b.GetIndex()))
-	}
-}
-
-// drop drops a damaged block.
-func (s *tierActor) drop(h kv.Hash) {
-	if s.tier.Drop(h) {
-		s.damaged++
-		s.Log.Warn().Str("tier", s.Name).Msg("damaged block dropped")
-	}
-}
-
-func (s *tierActor) onSteps(ctx actor.Context, msg *messages.StepsDone) {
-	for range min(msg.GetSteps(), maxTicks) {
-		s.tier.Tick()
-	}
-	s.demote(ctx)
-}
-
-// maxTicks limits the cost of one message.
-const maxTicks = 10_000
-
-func (s *tierActor) status() *messages.SlotsStatus {
-	st := s.tier.Stats()
-	status := &messages.SlotsStatus{
-		Name: s.Name, Slots: uint32(st.Slots), Free: uint32(st.Free), Arriving: uint32(st.Arriving),
-		Resident: uint32(st.Resident), Leaving: uint32(st.Leaving), Hits: st.Hits, Misses: st.Misses,
-		Arrivals: st.Arrivals, Demotions: st.Demotions, Drops: st.Drops, Damaged: s.damaged,
-		Pinned: uint32(st.Pinned), Kept: st.Reclaimed, Lent: s.exported,
-		CapacityBytes: uint64(st.CapacityBytes), TakenBytes: uint64(st.TakenBytes), Slabs: uint32(s.Limits.Slabs.Count),
-	}
-	for _, z := range st.Sizes {
-		status.Sizes = append(status.Sizes, &messages.SlotsOfSize{
-			BlockBytes: uint64(z.Bytes), Slabs: uint32(z.Slabs), Slots: uint32(z.Slots), Taken: uint32(z.Taken),
-		})
-	}
-	return status
 }

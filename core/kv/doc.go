@@ -44,6 +44,8 @@
 // LinkStats are the measurements of the network path to another node that holds blocks. RestoreCost
 // treats that path like a tier.
 //
+// Contents is what the blocks of each lease hold, as the HBM tier of a device knows it.
+//
 // An Announcer tells routers which blocks a pool holds, by the first 8 bytes of each hash. Routers
 // cannot distinguish two blocks with the same 8 bytes; at worst they make a poor routing decision.
 package kv

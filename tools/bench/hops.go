@@ -36,7 +36,7 @@ var (
 		{hop{"session", "*messages.RouteSequenceResult"}, "routed"},
 		{hop{"replica", "*messages.SubmitSequence"}, "submitted"},
 		{hop{"engine", "*messages.RunStep"}, "admitted, step planned"},
-		{hop{"engine", "*replica.stepDone"}, "the step"},
+		{hop{"engine", "*stepper.stepDone"}, "the step"},
 		{hop{"replica", "*messages.RunStepResult"}, "result to the replica"},
 		{hop{"session", "*messages.TokensEmitted"}, "token delivered"},
 		{ended, "token to text, answer written"},

@@ -18,6 +18,7 @@ import (
 
 	"troupe/actors/adapter"
 	"troupe/actors/model/replica"
+	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
 	"troupe/core/sample"
 	"troupe/cuda/host"
@@ -226,8 +227,9 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watchedBlocks{b, n}, err
 		},
+		Copier: func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder, mw) },
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-			return replica.EngineProps(replica.EngineConfig{Gate: gate, Open: func() (engine.Engine, error) {
+			return stepper.Props(stepper.Config{Gate: gate, Open: func() (engine.Engine, error) {
 				e, err := holder.Open(lease)
 				return slowEngine{e, c.stepTime, c.prefillTime, c.beforeStep}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {

@@ -1,60 +1,47 @@
-// Package replica provides the actors of a placed copy of a model: the replica, and the engine
-// below it.
+// Package replica provides the actor of a placed copy of a model.
 //
-// # Replica
+// Parent: the replicas group. Children: engine (package stepper); transfers, if there is a data
+// plane; copier, if there are KV tiers; adapters, once a sequence has one. Speaks with: the gpu
+// actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
+// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas of
+// the model. Receive, in actor.go, lists the messages that it accepts.
 //
-// Parent: the replicas group. Children: engine; adapters, once a sequence has one. Speaks with: the
-// gpu actor (LoadModel, LeaseAdapters, KVReport), the HBM tier (AdoptBlocks, BlocksChanged), its
-// deployment (ReplicaChanged), its node's router (ReplicaAnnounced), sessions, and other replicas
-// of the model (protocol Migrate). Accepts: SubmitSequence, CancelSequence, GetSequence,
-// DrainReplica, GetReplica, EngineReady, RunStepResult, MigrateSequences, OfferSequence,
-// ResumeSequence, AbandonSequence, OffloadBlocks, RestoreBlocks, FlushBlocks, LeaseBlocks,
-// ReleaseBlocks, ShrinkKV, GrowKV, ConfirmRevision, ApplyAdapter, ForgetAdapter.
+// # Machines
 //
-// core/batch decides over core/kv which sequences enter a step and which blocks they get. The
-// replica executes these decisions. One step is in flight at a time, and every token is sent to its
-// session when the step ends.
+// Machines of core decide, and know nothing of each other. A message becomes an event of one of
+// them, and its effects are carried out in order:
+//
+//   - core/replica: the life cycle, the queue and the steps, KV memory, adapters, and reports. It
+//     owns the scheduler and the blocks. Perform (perform.go) carries out its effects.
+//   - core/migrate: sequences that migrate here or away. Package migration carries out its effects.
+//   - core/restore, core/offload, and core/export: blocks that are restored or fetched for waiting
+//     sequences, copied to tiers, and sent to other replicas. Package tiering carries out their
+//     effects.
+//
+// Package wire converts between messages and the machines' types.
+//
+// The path of a sequence in reading order: onSubmit (sequence.go), Advance, runStep, onStepResult,
+// emit (step.go). Advance is the only place where a step starts. What needs blocks that no step
+// uses is done there, or when a step has ended.
+//
+// # State
 //
 // The ReplicaSpec is desired state. Weights, KV memory and the content of the blocks are observed
-// state: the replica requests them by lease when it starts, so a successor loads nothing again. The
-// queue and the running sequences are in flight. A crash interrupts them, and their sessions submit
-// them again with prompt and output. Their KV blocks are still there, so little is recomputed.
+// state: the replica requests them by lease when it starts, so a successor loads nothing again.
+// The machines with the queue, the running sequences, the migrations and restores are in flight.
+// Props keeps the number of loads and the confirmed revision over restarts.
 //
-// # Adapters
+// # Crashes
 //
-// Sequences with adapters run in one batch with the others (adapters.go). The adapter pool, a child
-// actor, decides which adapters are on the device. A lora.PinClient records which sequence pins
-// which adapter, and is lost in a crash together with the sequences. A pin ends only between two
-// steps, since the step in flight may read the adapter. When the pool restarts, it first receives
-// the pins in effect. A migrating sequence is accepted only once its adapter is loaded here.
+// The replicas group restarts a replica that crashes. The crash interrupts all its sequences, and
+// their sessions submit them again with prompt and output. Their KV blocks are still there, so
+// little is recomputed. Migrations and restores in progress are lost, and no block counts as valid
+// that is not complete. The pool of adapters, a child, starts again too.
 //
-// # Migration
-//
-// An outgoing sequence (migrate_out.go) belongs to the source until ResumeSequenceResult, and
-// continues there after any failure. It keeps decoding while its full blocks are sent. It is paused
-// between two steps, and only for the last blocks.
-//
-// For an incoming sequence (migrate_in.go) the target reserves blocks between two steps. The data
-// plane writes them through a transferSink, which is closed before the blocks are used otherwise.
-// The reservation ends if nothing arrives for some time or the source is lost. A crash of either
-// side loses the migration but not the sequence: its session submits it again.
-//
-// # Restores
-//
-// A sequence that is about to be admitted is held while its first blocks are looked up
-// (restore_queue.go, tier_lookup.go) and restored (restore.go, restore_copy.go, remote_restore.go),
-// if that is faster than recomputing them. Other sequences that need the same blocks wait for it.
-//
-// Large blocks arrive in parts, from tiers and from other nodes, and the sequence starts before the
-// last part (restore_overlap.go). Its first step passes a gate at each part. Until that step is
-// done, the blocks belong to the sequence alone and no other actor knows of them. A crash therefore
-// leaves no block that is incomplete but counts as valid. A gate that fails aborts the step: it is
-// planned again without the sequence, which waits for the end of the restore.
-//
-// # Engine
-//
-// Parent: the replica. Accepts: RunStep. Answers: RunStepResult. It owns the engine.Engine, which
-// keeps nothing between steps. A crash loses the step in flight, and the replica runs it again
-// after EngineReady. The actor stops only after a running step has ended, so that two engines never
-// write to the same KV memory.
+// A crash of the engine loses the step in flight. The replica runs it again after EngineReady, and
+// in the end drops a sequence on which the engine always crashes. A crash of the copier ends the
+// copies in progress; the sequences recompute those blocks. A crash of the transfers ends the
+// migrations in progress; the sequences continue at their sources. A crash of the adapter pool loses
+// nothing: it gets the pins in effect first. If one of these children stops for good, the replica
+// crashes, and its supervisor decides.
 package replica

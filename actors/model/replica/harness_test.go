@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/replica"
+	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
 	"troupe/core/sample"
 	"troupe/engine"
@@ -99,7 +100,7 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 			MaxWaiting: 2, StepTokens: 32},
 		GPU: s.gpu.PID, HBM: s.hbm.PID, Deployment: s.deploy.PID, Strategy: supervise.Strategy(nil),
 		Engine: func(string, func(uint64) (engine.Gate, error)) *actor.Props {
-			return replica.EngineProps(replica.EngineConfig{Open: c.Open})
+			return stepper.Props(stepper.Config{Open: c.Open})
 		},
 	}), mw...)
 	synctest.Wait()

@@ -6,8 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
 
+	transfers "troupe/actors/model/replica/migration/transfer"
 	"troupe/core/kv"
 	"troupe/messages"
 	"troupe/testkit"
@@ -247,4 +249,41 @@ func TestTargetDoesNotOverwriteSharedBlocks(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 	})
+}
+
+// TestTransfersCrash crashes the transfers actor of the source or the target at each stage of a
+// migration. The sequence continues, at the source or at the target.
+func TestTransfersCrash(t *testing.T) {
+	for _, at := range []string{"source", "target"} {
+		for wait := range 8 { // in chunk times, so that each stage is hit
+			t.Run(fmt.Sprint(at, " after ", wait), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, roomy, roomy)
+					node := map[string]*testNode{"source": c.a, "target": c.b}[at]
+					want, got := c.reference(sampled(5, 60, 60)), c.open(sampled(5, 60, 60))
+					c.waitFor("tokens", func() bool { return len(got.Output()) >= 3 })
+					id := c.migrate(c.a, c.b, got.id)
+					time.Sleep(time.Duration(wait) * c.bulk.chunkTime)
+					// A command without an answer makes it panic.
+					c.sys.Root.Send(actor.NewPID(node.GetAddress(), node.GetId()+"/transfers"),
+						&transfers.OpenSink{Command: transfers.Command{Incarnation: 1}})
+					c.checkOutcome(got, want)
+					c.waitFor("an answer", func() bool { return c.answer(id) != nil })
+					if m := c.answer(id).GetSequences()[0]; m.GetMoved() == (m.GetDetail() != "") {
+						t.Errorf("%v", m)
+					}
+					if a, b := c.status(c.a), c.status(c.b); a.GetIncarnation() != 1 || b.GetIncarnation() != 1 {
+						t.Error("a replica crashed too")
+					}
+					next := c.open(sampled(5, 60, 60))
+					c.waitFor("tokens", func() bool { return len(next.Output()) >= 3 })
+					if m := c.move(c.a, c.b, next.id).GetSequences()[0]; !m.GetMoved() {
+						t.Errorf("after the crash: %v", m)
+					}
+					c.checkOutcome(next, want)
+					c.checkEmpty()
+				})
+			})
+		}
+	}
 }

@@ -138,10 +138,10 @@ func TestMigrateLostAndDuplicateMessages(t *testing.T) {
 func TestMigrateReplicaCrash(t *testing.T) {
 	for _, message := range []string{
 		"*messages.MigrateSequences", "*messages.OfferSequence", "*messages.OfferSequenceResult",
-		"*replica.sendDone", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
+		"*replica.migrationNote", "*messages.ResumeSequence", "*messages.ResumeSequenceResult",
 	} {
-		for after := range int64(2) {
-			if after > 0 && message != "*replica.sendDone" {
+		for after := range int64(6) { // notes: of transfers that start, sinks that open, and sends
+			if after > 0 && message != "*replica.migrationNote" {
 				continue
 			}
 			t.Run(fmt.Sprint(message, " ", after), func(t *testing.T) {

@@ -279,7 +279,7 @@ func TestFetchOverlapCrashes(t *testing.T) {
 	}{
 		"the sender stops":         {sends: true},
 		"the receiver, step":       {on: "*messages.RunStepResult"},
-		"the receiver, restored":   {on: "*replica.restoreDone"},
+		"the receiver, restored":   {on: "*messages.CopyFoundBlocksResult"},
 		"the remote tier, leased":  {on: "*kvblock.leaseDone"},
 		"the remote tier, fetched": {on: "*messages.BlocksFetched"},
 	} {

@@ -133,7 +133,7 @@ func TestFetchFaults(t *testing.T) {
 			mw:    []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.LeaseBlocks", Times: 1}).Middleware},
 			lives: 2},
 		{name: "the holder crashes after the transfer",
-			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.exportDone", Times: 1}).Middleware},
+			mw:      []actor.ReceiverMiddleware{(&testkit.Crash{On: "*replica.tieringNote", Times: 1}).Middleware},
 			fetched: fetchable, lives: 2},
 		{name: "the remote tier crashes",
 			mw: []actor.ReceiverMiddleware{(&testkit.Crash{On: "*messages.FetchBlocks", Times: 1}).Middleware}},
@@ -172,7 +172,7 @@ func TestFetchFaults(t *testing.T) {
 // behind, at either end.
 func TestFetchReceiverCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crash := &testkit.Crash{On: "*replica.restoreDone", Times: 1}
+		crash := &testkit.Crash{On: "*messages.CopyFoundBlocksResult", Times: 1}
 		c := newRemoteCluster(t, nil, crash.Middleware)
 		if c.runFetched(nil); crash.Crashed() == 0 {
 			t.Error("no actor crashed")

@@ -118,7 +118,7 @@ func TestRestoreOverlapCrashes(t *testing.T) {
 		"engine, once":            {engine: 1},
 		"engine, then one by one": {engine: 2},
 		"replica, step":           {replica: "*messages.RunStepResult"},
-		"replica, restored":       {replica: "*replica.restoreDone"},
+		"replica, restored":       {replica: "*messages.CopyFoundBlocksResult"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -132,7 +132,7 @@ func TestUnclaimedLocksAreReleased(t *testing.T) {
 	for _, name := range []string{"crash on the note", "crash after the note", "stop"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				note, step := &trigger{on: "*replica.lookupDone"}, &trigger{on: "*messages.RunStepResult"}
+				note, step := &trigger{on: "*messages.LookUpBlocksResult"}, &trigger{on: "*messages.RunStepResult"}
 				r := newTierCluster(t, 1<<20, 0, nil, step.middleware, note.middleware)
 				note.instead = map[string]func(func()){
 					"crash on the note":    nil,

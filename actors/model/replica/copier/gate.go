@@ -1,0 +1,31 @@
+package copier
+
+import (
+	"context"
+	"time"
+
+	"troupe/actors/supervise"
+	"troupe/cuda"
+	"troupe/engine/kvstore"
+)
+
+// gateTimeout is how long one step waits for parts of copies in total. All other sequences in the
+// step wait with it.
+const gateTimeout = 20 * time.Millisecond
+
+// timedGate is a gate with a timeout over all its passes.
+type timedGate struct {
+	layers  *kvstore.LayerRestore
+	runtime supervise.Runtime
+	left    time.Duration
+}
+
+// Pass implements engine.Gate.
+func (g *timedGate) Pass(ctx context.Context, layer int) (cuda.Event, int, error) {
+	began := g.runtime.Now()
+	waiting, end := g.runtime.WithTimeout(ctx, g.left)
+	defer end()
+	ready, next, err := g.layers.Pass(waiting, layer)
+	g.left -= g.runtime.Now().Sub(began)
+	return ready, next, err
+}

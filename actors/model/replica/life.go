@@ -1,0 +1,110 @@
+package replica
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/replica/wire"
+	"troupe/actors/supervise"
+	core "troupe/core/replica"
+	"troupe/messages"
+)
+
+func (r *replica) onStarted(ctx actor.Context) {
+	r.sequences, r.adapterSpecs = make(wire.Sequences), make(map[string]*messages.AdapterSpec)
+	r.life, r.cancel = context.WithCancel(context.Background())
+	r.started = uint64(supervise.Now(ctx).UnixNano())
+	r.migrations, r.tiering = r.newMigrations(ctx), r.newTiering()
+	r.Perform(ctx, r.machine.Start(supervise.Now(ctx)))
+}
+
+func (r *replica) onTimer(ctx actor.Context, msg *timerFired) {
+	if msg.incarnation == r.incarnation {
+		r.Perform(ctx, r.machine.Fired(msg.timer, r.migrations.Postponed(), supervise.Now(ctx)))
+	}
+}
+
+func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
+	if refused := msg.GetRefused(); refused != nil {
+		r.Perform(ctx, r.machine.LoadRefused(wire.LoadRefusal(refused), msg.GetFoundRevision(), supervise.Now(ctx)))
+		return
+	}
+	r.Perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
+}
+
+// keepModel keeps what the gpu actor loaded, and counts a load.
+func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
+	if r.model = msg.GetLoaded(); fresh {
+		r.kept.loads++
+	}
+}
+
+// open opens the copies of blocks, and starts the engine.
+func (r *replica) open(ctx actor.Context) {
+	r.migrations.Open(ctx)
+	r.tiering.Open(ctx)
+	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
+}
+
+// close ends all copies and migrations. Those of children end when they stop, before another
+// incarnation starts.
+func (r *replica) close(ctx actor.Context) {
+	r.cancel()
+	r.migrations.Close(ctx)
+	r.tiering.Close()
+}
+
+func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
+	pid, err := ctx.SpawnNamed(props, name)
+	if err != nil {
+		panic(err)
+	}
+	return pid
+}
+
+// checkFolder checks the model folder.
+func (r *replica) checkFolder(ctx actor.Context, revision string) {
+	check, incarnation := r.CheckFolder, r.incarnation
+	supervise.Job(ctx, r.life,
+		func(context.Context) (string, error) { return check(revision), nil },
+		func(fault string, _ error) any { return &folderChecked{incarnation, fault} })
+}
+
+func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
+	if msg.incarnation == r.incarnation {
+		r.Perform(ctx, r.machine.FolderChecked(msg.fault, supervise.Now(ctx)))
+	}
+}
+
+func (r *replica) onDrain(ctx actor.Context) {
+	r.drainRequester = ctx.Sender()
+	r.Perform(ctx, r.machine.Drain(supervise.Now(ctx)))
+}
+
+// onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
+// crashes, or a lost device. The replica's supervisor then decides. Any other actor is a replica
+// that was watched for a migration.
+func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
+	switch {
+	case r.machine.State() == core.Stopping:
+	case r.engine != nil && msg.GetWho().Equal(r.engine):
+		panic("replica: the engine of " + r.Spec.GetName() + " has stopped: too many crashes, or a lost device")
+	case r.adapters != nil && msg.GetWho().Equal(r.adapters):
+		panic("replica: the adapter pool of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.tiering.CopierPID() != nil && msg.GetWho().Equal(r.tiering.CopierPID()):
+		panic("replica: the copier of " + r.Spec.GetName() + " has stopped: too many crashes")
+	case r.migrations.Transfers() != nil && msg.GetWho().Equal(r.migrations.Transfers()):
+		panic("replica: the transfers of " + r.Spec.GetName() + " have stopped: too many crashes")
+	default:
+		r.migrations.OnPeerLost(ctx, msg.GetWho())
+	}
+}
+
+// onDeadLetter drops the sequences of a session that no longer exists.
+func (r *replica) onDeadLetter(ctx actor.Context, msg *actor.DeadLetterResponse) {
+	for _, id := range r.sequencesOf(msg.GetTarget()) {
+		r.Perform(ctx, r.machine.Lost(id))
+	}
+	r.migrations.OnPeerLost(ctx, msg.GetTarget())
+}

@@ -1,0 +1,45 @@
+package replica
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/replica/wire"
+	"troupe/actors/supervise"
+	core "troupe/core/replica"
+	"troupe/messages"
+)
+
+func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
+	s := wire.Status(r.machine.Status(), r.Spec, r.model)
+	s.Incarnation, s.Loads = r.incarnation, r.kept.loads
+	s.Actor = &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
+	s.AdapterCounts = r.adapterCounts
+	r.tiering.AddCounts(s)
+	return s
+}
+
+// onGetReplica answers with the status. The router also gets a snapshot of the blocks.
+func (r *replica) onGetReplica(ctx actor.Context) {
+	ctx.Respond(r.status(ctx))
+	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
+		r.Perform(ctx, r.machine.AnnounceAll(supervise.Now(ctx)))
+	}
+}
+
+// announce sends the router the status and the changes of the blocks.
+func (r *replica) announce(ctx actor.Context, e core.Announce) {
+	msg := wire.Announcement(e)
+	msg.Status = r.status(ctx)
+	ctx.Request(r.Router, msg)
+}
+
+func (r *replica) stateChanged(state core.State) {
+	r.Log.Info().Str("replica", r.Spec.GetName()).Stringer("state", wire.State(state)).
+		Uint64("incarnation", r.incarnation).Msg("replica state changed")
+}
+
+// kvShrunk answers a ShrinkKV.
+func (r *replica) kvShrunk(ctx actor.Context, e core.KVShrunk) {
+	ctx.Request(r.GPU, &messages.KVShrunk{Lease: r.model.GetLease(), Attempt: e.Attempt,
+		Refused: wire.Refused(e.Refusal)})
+}

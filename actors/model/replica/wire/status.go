@@ -1,0 +1,63 @@
+package wire
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/core/replica"
+	"troupe/messages"
+)
+
+// State converts the state of a replica.
+func State(s replica.State) messages.ReplicaState {
+	switch s {
+	case replica.Serving:
+		return messages.ReplicaState_REPLICA_STATE_SERVING
+	case replica.Draining:
+		return messages.ReplicaState_REPLICA_STATE_DRAINING
+	case replica.Failed:
+		return messages.ReplicaState_REPLICA_STATE_FAILED
+	}
+	return messages.ReplicaState_REPLICA_STATE_LOADING
+}
+
+// Status converts the status of a replica.
+func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoaded) *messages.ReplicaStatus {
+	s := &messages.ReplicaStatus{
+		Name: spec.GetName(), Model: spec.GetModel(), Gpu: spec.GetGpu(), Node: spec.GetNode(),
+		State: State(r.State),
+		Steps: r.Steps, TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
+		TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions, Load: m.GetMetrics(),
+		MaxSequences: spec.GetMaxSequences(), StepTokens: spec.GetStepTokens(), BlockTokens: spec.GetBlockTokens(),
+		MigratedIn: r.Totals.MigratedIn, MigratedOut: r.Totals.MigratedOut,
+		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
+		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
+		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
+	}
+	if r.TakesAdapters {
+		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
+	}
+	if r.Mapped {
+		s.Running, s.Waiting = uint32(r.Running), uint32(r.Waiting)
+		s.KvBlocksAlone = m.GetKvBlocksAlone()
+		s.KvBlocks, s.KvBlocksFree = uint32(r.Blocks.Blocks), uint32(r.Blocks.Free)
+		s.KvBlocksCached = uint32(r.Blocks.Cached)
+		s.KvHits, s.KvMisses, s.KvEvictions = r.Blocks.Hits, r.Blocks.Misses, r.Blocks.Evictions
+		s.KvBlocksPinned, s.KvBlockBytes = uint32(r.PinnedBlocks), m.GetKvBlockBytes()
+	}
+	return s
+}
+
+// KVReport converts a report of the KV memory.
+func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
+	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
+		WantedBlocks: uint32(e.Wanted), Priority: priority}
+	if !e.LastUsed.IsZero() {
+		msg.LastUsed = timestamppb.New(e.LastUsed)
+	}
+	return msg
+}
+
+// Announcement converts an announcement; the sender adds the status.
+func Announcement(e replica.Announce) *messages.ReplicaAnnounced {
+	return &messages.ReplicaAnnounced{Evicted: e.Evicted, Committed: e.Committed, Snapshot: e.Snapshot}
+}

@@ -1,0 +1,140 @@
+package stepper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/core/sample"
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/messages"
+)
+
+// Config configures an engine actor. It is fixed for the life of the actor and shared by its
+// restarts.
+type Config struct {
+	// Open returns an engine over the replica's weights and KV memory.
+	Open func() (engine.Engine, error)
+	// Adapter returns the adapter on the device with the given key. A nil Adapter means that there
+	// are no adapters.
+	Adapter func(key string) (*engine.Adapter, error)
+	// Gate returns the gate with the given number, which a step must pass. A nil Gate means that
+	// there are no gates.
+	Gate func(number uint64) (engine.Gate, error)
+	// GPU receives DeviceFailed.
+	GPU   *actor.PID
+	Lease string
+}
+
+// Props returns the props of an engine actor.
+func Props(cfg Config) *actor.Props {
+	var incarnation uint64
+	return supervise.Props(func() actor.Actor {
+		incarnation++
+		return &engineActor{Config: cfg, incarnation: incarnation}
+	})
+}
+
+type engineActor struct {
+	Config
+	incarnation uint64
+	life        context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
+
+	engine  engine.Engine
+	running <-chan struct{} // closed when the step in flight ends; nil before the first step
+}
+
+// stepDone is a message to self.
+type stepDone struct {
+	incarnation uint64
+	step        uint64
+	batch       []engine.Sequence
+	tokens      []sample.Token
+	err         error
+	replyTo     *actor.PID
+}
+
+func (e *engineActor) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		e.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		e.onStop()
+	case *messages.RunStep:
+		e.onRun(ctx, msg)
+	case *stepDone:
+		e.onStepDone(ctx, msg)
+	default:
+		supervise.Unknown(ctx, "engine")
+	}
+}
+
+func (e *engineActor) onStarted(ctx actor.Context) {
+	e.life, e.cancel = context.WithCancel(context.Background())
+	opened, err := e.Open()
+	if err != nil {
+		e.fail(ctx, err)
+	}
+	e.engine = opened
+	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
+}
+
+// onStop blocks until the step in flight has ended, since the next engine writes to the same
+// memory.
+func (e *engineActor) onStop() {
+	e.cancel()
+	if e.running != nil {
+		<-e.running
+	}
+	if e.engine != nil {
+		_ = e.engine.Close() // the engine keeps nothing between steps; weights and KV memory are not its own
+	}
+}
+
+func (e *engineActor) onRun(ctx actor.Context, msg *messages.RunStep) {
+	batch, err := engineBatch(msg, e.Adapter, e.Gate)
+	if err != nil {
+		panic(err)
+	}
+	eng := e.engine
+	note := stepDone{incarnation: e.incarnation, step: msg.GetStep(), batch: batch, replyTo: ctx.Sender()}
+	e.running = supervise.Job(ctx, e.life,
+		func(life context.Context) ([]sample.Token, error) { return eng.Step(life, batch) },
+		func(tokens []sample.Token, err error) any {
+			note.tokens, note.err = tokens, err
+			return &note
+		})
+}
+
+func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
+	if msg.incarnation != e.incarnation {
+		return
+	}
+	result := &messages.RunStepResult{Step: msg.step, Incarnation: e.incarnation}
+	var aborted *engine.StepAborted
+	switch {
+	case errors.As(msg.err, &aborted):
+		result.Outcome = &messages.RunStepResult_Aborted{Aborted: &messages.StepAborted{
+			Sequence: uint32(aborted.Sequence), Detail: aborted.Err.Error(),
+		}}
+	case msg.err != nil:
+		e.fail(ctx, msg.err) // the replica runs the step again on the next incarnation
+	default:
+		result.Outcome = &messages.RunStepResult_Done{Done: &messages.StepDone{Tokens: sampledOf(msg.batch,
+			msg.tokens)}}
+	}
+	ctx.Send(msg.replyTo, result)
+}
+
+// fail crashes the engine. A lost device concerns other replicas too, so the gpu actor is notified
+// first.
+func (e *engineActor) fail(ctx actor.Context, err error) {
+	if errors.Is(err, cuda.ErrDeviceLost) {
+		ctx.Send(e.GPU, &messages.DeviceFailed{Lease: e.Lease, Detail: err.Error()})
+	}
+	panic(err)
+}

@@ -1,0 +1,11 @@
+// Package stepper provides the actor that runs the steps of a replica on its device: the engine
+// actor.
+//
+// Parent: the replica. Children: none. Accepts: RunStep. Answers: RunStepResult; EngineReady once
+// it has started. Speaks with: the gpu actor (DeviceFailed).
+//
+// It owns the engine.Engine, which keeps nothing between steps. A step runs as a job. A crash loses
+// the step in flight, and the replica runs it again after EngineReady. The actor stops only after a
+// running step has ended, so that two engines never write to the same KV memory. The replica
+// crashes when the engine stops for good: after too many crashes, or with a lost device.
+package stepper

@@ -1,0 +1,116 @@
+package offload
+
+import (
+	"time"
+
+	"troupe/core/kv"
+)
+
+// Effect is an action for the caller to carry out. Effects are carried out in order.
+type Effect interface{ isEffect() }
+
+// Select asks which blocks the pool selects. The caller reports Selected at once.
+type Select struct {
+	Idle      bool    // those without readers for IdleSteps; otherwise those above the watermark
+	IdleSteps uint64  // with Idle
+	Watermark float64 // without Idle: share of the pool
+	Burst     int     // limit of the blocks
+}
+
+// Copy copies blocks to the first tier below HBM. The caller reports Copied.
+type Copy struct {
+	Number uint64 // of the copy; unique for a machine
+	Blocks []kv.Committed
+}
+
+// Finish reports to the pool that the copies of these blocks have ended, in this order.
+type Finish struct{ Blocks []Finished }
+
+// Finished is a block whose copy has ended.
+type Finished struct {
+	Block  int32
+	Stored bool // the tier has it now
+}
+
+// RetryAfter reports Retry after a while.
+type RetryAfter struct{ After time.Duration }
+
+// ReportSteps reports to the tiers how many steps were run since the last report.
+type ReportSteps struct{ Steps int }
+
+// Advance lets the replica do what it can do now.
+type Advance struct{}
+
+// Answer answers an OffloadBlocks.
+type Answer struct {
+	To     Actor
+	ID     string
+	Blocks int // that were stored
+	Took   time.Duration
+	Detail string // why not all blocks were; empty if they were
+}
+
+// Refuse refuses a command.
+type Refuse struct {
+	To         Actor
+	ID         string
+	Reason     Reason
+	Detail     string
+	RetryAfter time.Duration // 0: none
+}
+
+// Prefetch restores a prefix for which no sequence waits. For a RestoreBlocks these are the blocks
+// of the command that this event carries, and the restore answers it.
+type Prefetch struct {
+	To     Actor // zero: no command
+	ID     string
+	Hashes []kv.Hash // nil: those of the command
+}
+
+// Flush drops the blocks in HBM without readers and pins, and answers the command.
+type Flush struct {
+	To Actor
+	ID string
+}
+
+// LoadPins asks for the pinned prefixes. The caller reports PinsLoaded at once.
+type LoadPins struct{}
+
+// SetPins replaces the pins of the pool.
+type SetPins struct{ Hashes map[kv.Hash]bool }
+
+// SendPins sends the pinned blocks to the tiers below HBM.
+type SendPins struct{ Hashes []kv.Hash }
+
+// Ignored reports an event that changed nothing.
+type Ignored struct {
+	State State
+	Event Event
+}
+
+// Reason is why a command is refused.
+type Reason uint8
+
+// Reasons.
+const (
+	NotReady Reason = iota
+	Unsupported
+)
+
+// String returns the name of the reason.
+func (r Reason) String() string { return [...]string{"not ready", "unsupported"}[r] }
+
+func (Select) isEffect()      {}
+func (Copy) isEffect()        {}
+func (Finish) isEffect()      {}
+func (RetryAfter) isEffect()  {}
+func (ReportSteps) isEffect() {}
+func (Advance) isEffect()     {}
+func (Answer) isEffect()      {}
+func (Refuse) isEffect()      {}
+func (Prefetch) isEffect()    {}
+func (Flush) isEffect()       {}
+func (LoadPins) isEffect()    {}
+func (SetPins) isEffect()     {}
+func (SendPins) isEffect()    {}
+func (Ignored) isEffect()     {}

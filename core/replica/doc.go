@@ -1,0 +1,122 @@
+// Package replica decides what a replica of a model does: how it starts, which sequences it
+// accepts, when it runs a step and what becomes of a step that crashes, how its KV memory shrinks
+// and grows, which adapters it pins, and what it reports.
+//
+// A Machine owns the batch.Scheduler, which plans the steps, and the kv.Pool under it. It is fed
+// events with the time and returns Effects, which its caller carries out in order. It never sees a
+// message, a clock or an engine.
+//
+// The path of a sequence: Submit queues it (sequence.go), Plan puts it into a step, StepDone takes
+// its token (step.go), and Emit sends the token to its session. core/migrate, core/restore and
+// core/offload decide what else happens to the sequence and its blocks, between steps.
+//
+// # Life cycle
+//
+// An event without a row is ignored, in this table and in the others. The first row that fits an
+// event applies.
+//
+//	event           state                          guard           next        effects
+//	start           created                                        loading     publish; load the weights
+//	retry           loading                                        same        load the weights
+//	                adopting                                       same        look up the blocks
+//	                starting, confirming           not confirmed   same        publish
+//	loaded          loading                                        adopting    keep the model; look up the blocks
+//	load-refused    loading                        not ready yet   same        ignore
+//	                loading                                        failed      keep the failure; publish
+//	adopted         adopting                                       starting    start the engine; report KV
+//	engine-ready    starting                       confirmed       serving     publish; advance
+//	                starting                                       confirming  —
+//	                confirming, serving, draining                  same        see steps
+//	confirmed       confirming                     of these files  serving     keep it; publish; advance
+//	                any                                            same        keep it
+//	drain           serving                                        draining    publish; advance
+//	                any                                            same        advance
+//	submit          serving                                        same        accept or refuse
+//	                any                                            same        refuse
+//	check-folder    confirming, serving, draining                  same        check the folder
+//	folder-checked  confirming, serving, draining  changed         same        set the timer; report
+//	                confirming, serving, draining                  same        set the timer
+//	stop            any                                            stopping    close; interrupt all
+//
+// # Steps
+//
+// One step is in flight at a time. A step that crashes the engine runs again. If it crashes once
+// more, its entries run alone, and a sequence on which the engine crashes alone is dropped.
+//
+//	event         state                      guard            next       effects
+//	engine-up     halted                                      idle       —
+//	              running                                     repeating  repeat the step
+//	              repeating                                   isolating  advance
+//	              alone                      others wait      isolating  interrupt; drop; step ended
+//	              alone                                       idle       interrupt; drop; step ended
+//	advance       isolating                                   same       —
+//	picked        isolating                                   alone      run it
+//	exhausted     isolating                                   idle       —
+//	plan          idle                       memory shrunk    same       ignore
+//	              idle                                        same       interrupt rejected; send pins
+//	planned       idle                                        running    report preempted; run the step
+//	nothing       idle                                        same       answer a drain
+//	step-done     running, repeating, alone  of another step  same       ignore
+//	              alone                      others wait      isolating  emit; step ended
+//	              running, repeating, alone                   idle       emit; step ended
+//	step-aborted  running, repeating, alone  of another step  same       ignore
+//	              alone                      others wait      isolating  requeue it; step ended
+//	              running, repeating, alone                   idle       requeue it; step ended
+//	halt          any                                         halted     —
+//
+// # KV memory
+//
+// The device takes memory back by Shrink and gives it by Grow. In between no step may run, since
+// the memory moves.
+//
+//	event      state                     guard             next       effects
+//	mapped     unmapped                                    whole      report KV; set the timer
+//	report-kv  whole, shrinking, shrunk                    same       report KV; set the timer
+//	shrink     whole, shrinking, shrunk  of another lease  same       ignore
+//	           whole, shrinking, shrunk  too few           same       refuse
+//	           whole                                       shrinking  advance
+//	           whole, shrinking, shrunk  another attempt   shrinking  advance
+//	           shrinking                 in progress       same       ignore
+//	           shrunk                                      same       answer
+//	release    shrinking                                   same       report preempted
+//	unread     shrinking                                   shrunk     report blocks; answer
+//	grow       whole, shrinking, shrunk  of another lease  same       ignore
+//	           whole, shrinking, shrunk                    whole      advance
+//	halt       any                                         unmapped   —
+//
+// # Adapters
+//
+// An adapter pool beside the replica decides which adapters are on the device. The replica pins
+// those of its sequences, and the operator's.
+//
+//	event          state              guard            next         effects
+//	mapped         no adapters        pages leased     starting     start the pool
+//	               no adapters        adapters wanted  unleased     —
+//	wanted         unleased                            leasing      lease pages; set the timer
+//	retry-lease    leasing                             same         lease pages; set the timer
+//	leased         unleased, leasing                   starting     start the pool
+//	lease-refused  unleased, leasing                   unleased     interrupt those with adapters
+//	pool-ready     starting, ready                     ready        send the pins in effect
+//	halt           any                                 no adapters  —
+//
+// # Invariants
+//
+// Checked by name in TestInvariants:
+//
+//   - one step: a step starts only when none is in flight, the engine is ready and the memory is
+//     not shrunk; an engine that is ready and has a step in flight was sent that step
+//   - contiguous: the tokens of a sequence have the indices after those that its session has
+//   - one end: a sequence ends once, by a finish, an interruption, a drop or a migration, and has
+//     no token afterwards
+//   - isolated: a sequence is dropped as poison only after the engine crashed three times on it,
+//     the last time alone
+//   - reported first: the HBM tier knows of each block that a step may overwrite
+//   - serving: sequences are accepted only in serving, with a confirmed revision
+//   - published: each state that others see is published when it is entered
+//   - shrunk: memory is given back only when no block of it is in use
+//   - drained: a drain is answered only when no sequence is left
+//   - pinned: a pin ends only between two steps
+//   - stopped: after Stop there is no step, no token and no accepted sequence
+//   - free: when no sequence is left, every block is free
+//   - ignored: an ignored event changes nothing
+package replica

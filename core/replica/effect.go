@@ -1,0 +1,228 @@
+package replica
+
+import (
+	"fmt"
+	"time"
+
+	"troupe/core/batch"
+	"troupe/core/kv"
+)
+
+// Effect is an action for the caller to carry out. Effects are carried out in order.
+type Effect interface{ isEffect() }
+
+// Life cycle.
+type (
+	// StateChanged reports a state that others see.
+	StateChanged struct{ State State }
+	// Publish sends the deployment the status.
+	Publish struct{}
+	// Announce sends the router the status and the changes of the blocks.
+	Announce struct{ kv.Announcement }
+	// SetTimer starts a timer. When it fires, the caller reports Fired.
+	SetTimer struct {
+		Timer Timer
+		After time.Duration
+	}
+	LoadModel   struct{}
+	AdoptBlocks struct{}
+	// KeepModel keeps the model of this event. Fresh means that it was loaded, not adopted.
+	KeepModel struct{ Fresh bool }
+	// KeepFailure keeps the refusal of this event for the reports.
+	KeepFailure struct{}
+	// KeepRevision keeps a confirmed revision over a restart of the actor.
+	KeepRevision struct{ Digest string }
+	// Open opens the copies of blocks, and starts the engine.
+	Open struct{}
+	// Close ends all copies and migrations. When it is carried out, nothing writes to the blocks.
+	Close       struct{}
+	CheckFolder struct{ Revision string }
+	// FolderChanged reports another fault of the model folder.
+	FolderChanged struct{ Fault string }
+	// Drained answers the drain.
+	Drained struct{}
+)
+
+// Sequences.
+type (
+	// Accept answers the submission with the number of sequences before it in the queue.
+	Accept struct {
+		ID    string
+		Ahead int
+	}
+	Refuse struct {
+		ID string
+		Refusal
+	}
+	// Attach records the session and the spec of the submission. The first Base tokens of the output
+	// are the session's.
+	Attach struct {
+		ID   string
+		Base int
+	}
+	// Reattach records the session of a sequence that is here already, and sends it the tokens from
+	// First on that it lacks, if there are any.
+	Reattach struct {
+		ID     string
+		First  int
+		Tokens []uint32
+		Cached int
+	}
+	// Claimed reports that the session of a sequence has contacted the replica.
+	Claimed struct{ ID string }
+	// Finish tells the session that its output was complete when it submitted the sequence.
+	Finish struct {
+		ID    string
+		First int
+	}
+	// Queued reports a sequence that waits, again or for the first time. Its blocks may be looked
+	// up; Early means at once, since a step is in flight.
+	Queued struct {
+		ID    string
+		Early bool
+	}
+	// Interrupt tells a session that its sequence is no longer here.
+	Interrupt struct {
+		ID string
+		Refusal
+	}
+	// Drop forgets a sequence.
+	Drop struct{ ID, Why string }
+	// Preempted reports a running sequence that waits again.
+	Preempted struct{ ID, Why string }
+	// Rejected, Poisoned, and Nonfinite report why a sequence is dropped next.
+	Rejected struct{ ID, Adapter, Why string }
+	Poisoned struct{ ID string }
+	// Nonfinite also has the adapter, if there is one.
+	Nonfinite struct{ ID, Adapter string }
+)
+
+// Steps.
+type (
+	// BlocksChanged reports blocks whose content changed, before a step overwrites them.
+	BlocksChanged struct {
+		Evicted   []int32
+		Committed []kv.Committed
+	}
+	RunStep struct {
+		Step    uint64
+		Entries []batch.Entry
+	}
+	// RepeatStep sends the engine the last step again.
+	RepeatStep struct{}
+	// PrefillMeasured reports the duration of a step with a prefill.
+	PrefillMeasured struct {
+		Tokens int
+		Took   time.Duration
+	}
+	// RestoreRead reports a sequence whose first step is done, so that its restored blocks have
+	// arrived.
+	RestoreRead struct{ ID string }
+	// StepAborted reports a step that is planned again, without the sequence whose gate failed.
+	StepAborted struct{ ID, Why string }
+	// Emit sends tokens to their sessions. Entries are those of the step.
+	Emit struct {
+		Entries []batch.Entry
+		Tokens  []batch.Emission
+	}
+	// StepEnded does what waited for the end of the step, and then advances.
+	StepEnded struct{}
+	// AnswerOffers answers the migrations that waited for an adapter.
+	AnswerOffers struct{}
+	// Advance starts the next step; see Machine.Advance.
+	Advance struct{}
+)
+
+// KV memory.
+type (
+	// ReportKV reports the number of blocks that the replica has, needs at least, and could use.
+	ReportKV struct {
+		Blocks, Least, Wanted int
+		LastUsed              time.Time // zero: never
+	}
+	// KVShrunk answers the device.
+	KVShrunk struct {
+		Attempt uint64
+		Refusal *Refusal // nil: the memory is unused
+	}
+	// Resized reports the new number of blocks.
+	Resized struct{ From, To int }
+	// SyncKVPins repeats the pinned prefixes to the tiers.
+	SyncKVPins struct{}
+)
+
+// Adapters.
+type (
+	LeasePages struct{}
+	StartPool  struct{}
+	// AdoptPins tells a pool that has started which pins are in effect.
+	AdoptPins struct{ Pins []Pin }
+	SendPin   struct{ Pin }
+	SendUnpin struct{ Name string }
+	// AdapterRequested tells the pool about a request, for its popularity.
+	AdapterRequested struct{ Adapter string }
+	ForgetAdapter    struct{}
+	// PinFailed reports that the operator's pin of an adapter is not in effect.
+	PinFailed struct{ Adapter, Why string }
+)
+
+// Pin names one pin of an adapter.
+type Pin struct{ Name, Adapter string }
+
+// Ignored reports an event that changed nothing.
+type Ignored struct {
+	State fmt.Stringer // of the table that ignores it
+	Event Event
+	Why   string
+}
+
+func (StateChanged) isEffect()     {}
+func (Publish) isEffect()          {}
+func (Announce) isEffect()         {}
+func (SetTimer) isEffect()         {}
+func (LoadModel) isEffect()        {}
+func (AdoptBlocks) isEffect()      {}
+func (KeepModel) isEffect()        {}
+func (KeepFailure) isEffect()      {}
+func (KeepRevision) isEffect()     {}
+func (Open) isEffect()             {}
+func (Close) isEffect()            {}
+func (CheckFolder) isEffect()      {}
+func (FolderChanged) isEffect()    {}
+func (Drained) isEffect()          {}
+func (Accept) isEffect()           {}
+func (Refuse) isEffect()           {}
+func (Attach) isEffect()           {}
+func (Reattach) isEffect()         {}
+func (Claimed) isEffect()          {}
+func (Finish) isEffect()           {}
+func (Queued) isEffect()           {}
+func (Interrupt) isEffect()        {}
+func (Drop) isEffect()             {}
+func (Preempted) isEffect()        {}
+func (Rejected) isEffect()         {}
+func (Poisoned) isEffect()         {}
+func (Nonfinite) isEffect()        {}
+func (BlocksChanged) isEffect()    {}
+func (RunStep) isEffect()          {}
+func (RepeatStep) isEffect()       {}
+func (PrefillMeasured) isEffect()  {}
+func (RestoreRead) isEffect()      {}
+func (StepAborted) isEffect()      {}
+func (Emit) isEffect()             {}
+func (StepEnded) isEffect()        {}
+func (AnswerOffers) isEffect()     {}
+func (Advance) isEffect()          {}
+func (ReportKV) isEffect()         {}
+func (KVShrunk) isEffect()         {}
+func (Resized) isEffect()          {}
+func (SyncKVPins) isEffect()       {}
+func (LeasePages) isEffect()       {}
+func (StartPool) isEffect()        {}
+func (AdoptPins) isEffect()        {}
+func (SendPin) isEffect()          {}
+func (SendUnpin) isEffect()        {}
+func (AdapterRequested) isEffect() {}
+func (ForgetAdapter) isEffect()    {}
+func (PinFailed) isEffect()        {}
+func (Ignored) isEffect()          {}

@@ -1,0 +1,210 @@
+package replica
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"troupe/core/batch"
+	"troupe/core/kv"
+	"troupe/core/lora"
+)
+
+const (
+	retryRequestAfter = time.Second            // after an unanswered request of the startup
+	reportEvery       = 100 * time.Millisecond // minimum time between two load reports
+	checkFolderEvery  = 5 * time.Second        // between two checks of the model folder
+)
+
+// Start starts the replica.
+func (m *Machine) Start(now time.Time) []Effect { return m.on(event{kind: evStart, now: now}) }
+
+// Loaded reports that the device has the weights.
+func (m *Machine) Loaded(model Model, now time.Time) []Effect {
+	return m.on(event{kind: evLoaded, model: &model, now: now})
+}
+
+// LoadRefused reports that the device refused the weights, for now or for good, and the revision
+// that it found instead of the requested one.
+func (m *Machine) LoadRefused(why Refusal, found string, now time.Time) []Effect {
+	return m.on(event{kind: evLoadRefused, refusal: why, id: found, now: now})
+}
+
+// Adopted reports the blocks whose content an earlier incarnation left.
+func (m *Machine) Adopted(resident []kv.Committed, now time.Time) []Effect {
+	return m.on(event{kind: evAdopted, resident: resident, now: now})
+}
+
+// EngineReady reports that the engine started, or restarted after a crash that lost the step in
+// flight. A step writes only its own KV slots and samples as a function of seed and position, so it
+// can be run again.
+func (m *Machine) EngineReady(now time.Time) []Effect {
+	return m.on(event{kind: evEngineReady, now: now})
+}
+
+// ConfirmRevision reports the revision that the deployment serves.
+func (m *Machine) ConfirmRevision(digest string, now time.Time) []Effect {
+	return m.on(event{kind: evConfirmed, id: digest, now: now})
+}
+
+// Drain reports that the replica is to finish its sequences and accept no more.
+func (m *Machine) Drain(now time.Time) []Effect { return m.on(event{kind: evDrain, now: now}) }
+
+// Stop reports that the actor stops or restarts.
+func (m *Machine) Stop() []Effect { return m.on(event{kind: evStop}) }
+
+// FolderChecked reports a fault of the model folder; empty: none.
+func (m *Machine) FolderChecked(fault string, now time.Time) []Effect {
+	return m.on(event{kind: evFolderChecked, id: fault, now: now})
+}
+
+// Fired reports that a timer fired.
+func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
+	switch t {
+	case RetryTimer:
+		return m.on(event{kind: evRetry, now: now})
+	case FolderTimer:
+		return m.on(event{kind: evCheckFolder})
+	case KVTimer:
+		return m.on(event{kind: evReportKV})
+	case LeaseTimer:
+		return m.on(event{kind: evRetryLease})
+	case AnnounceTimer:
+		m.announceIfDue(now)
+	case ReportTimer:
+		m.reporting = false
+		m.publish(now)
+	case AdapterTimer:
+		m.adapterTimer(offers)
+	}
+	return m.take()
+}
+
+func (m *Machine) start(e *event) {
+	if m.cfg.Router {
+		m.add(SetTimer{AnnounceTimer, announceEvery})
+	}
+	m.enter(e.now)
+	m.load(e)
+}
+
+// enter reports the state, which has changed for others.
+func (m *Machine) enter(now time.Time) {
+	m.add(StateChanged{m.state})
+	m.publish(now)
+}
+
+func (m *Machine) load(*event) { m.add(LoadModel{}, SetTimer{RetryTimer, retryRequestAfter}) }
+
+func (m *Machine) adopt(*event) { m.add(AdoptBlocks{}, SetTimer{RetryTimer, retryRequestAfter}) }
+
+func (m *Machine) awaitConfirm(e *event) {
+	m.publish(e.now)
+	m.add(SetTimer{RetryTimer, retryRequestAfter})
+}
+
+func (m *Machine) loaded(e *event) {
+	m.model = *e.model
+	m.add(KeepModel{Fresh: !m.model.Adopted})
+	if !m.revisionConfirmed() {
+		m.publish(e.now)
+	}
+	m.adopt(e)
+}
+
+func (m *Machine) loadRefused(e *event) {
+	m.foundRevision = e.id
+	m.add(KeepFailure{})
+	m.enter(e.now)
+}
+
+// adopted creates the pool over the adopted blocks, and the scheduler.
+func (m *Machine) adopted(e *event) {
+	m.pool = kv.NewPool(m.model.Blocks, m.cfg.BlockTokens)
+	m.announcer = kv.NewAnnouncer(announceBytes, m.model.Blocks*fingerprintBytes)
+	for _, b := range e.resident {
+		if m.pool.Recover(b.Block, b.Hash) {
+			m.announcer.Apply(nil, []kv.Committed{b})
+		}
+	}
+	m.context = m.contextLimit(m.model.Blocks)
+	m.batch = batch.New(batch.Limits{MaxSequences: m.cfg.MaxSequences, MaxWaiting: m.cfg.MaxWaiting,
+		StepTokens: m.cfg.StepTokens, ContextTokens: m.context}, m.pool)
+	if m.cfg.MaxAdapters > 0 {
+		m.pins, m.failedPins = lora.NewPinClient(fmt.Sprint(m.cfg.Incarnation)), make(map[string]string)
+		m.batch.UseAdapters(lora.Policy{MaxAdapters: m.cfg.MaxAdapters, Lookahead: adapterLookahead,
+			MaxWait: adapterMaxWait}, m.pins)
+	}
+	m.add(Open{})
+	m.raise(event{kind: evMapped})
+}
+
+func (m *Machine) engineReady(e *event) { m.raise(event{kind: evEngineUp, now: e.now}) }
+
+func (m *Machine) engineServes(e *event) {
+	m.engineReady(e)
+	m.serve(e)
+}
+
+func (m *Machine) serve(e *event) {
+	m.enter(e.now)
+	m.add(Advance{})
+	if m.cfg.CheckFolder && m.model.RevisionDigest != "" {
+		m.add(SetTimer{FolderTimer, checkFolderEvery})
+	}
+}
+
+// revisionConfirmed reports whether the loaded files are those that the deployment serves: they
+// were requested by digest, the deployment has confirmed them, or they have no digest.
+func (m *Machine) revisionConfirmed() bool { return m.confirms(m.confirmed) }
+
+// confirms reports whether the replica may serve if the deployment confirmed a digest.
+func (m *Machine) confirms(digest string) bool {
+	own := m.model.RevisionDigest
+	return own == "" || own == m.cfg.Revision || own == digest
+}
+
+// confirm records a revision. It also holds for later incarnations, which adopt the loaded weights.
+func (m *Machine) confirm(e *event) {
+	m.confirmed = e.id
+	m.add(KeepRevision{e.id})
+}
+
+func (m *Machine) confirmServes(e *event) {
+	m.confirm(e)
+	m.serve(e)
+}
+
+func (m *Machine) drainServing(e *event) {
+	m.enter(e.now)
+	m.drainRequested(e)
+}
+
+func (m *Machine) drainRequested(*event) {
+	m.drain = true
+	m.add(Advance{})
+}
+
+func (m *Machine) checkFolder(*event) { m.add(CheckFolder{m.model.RevisionDigest}) }
+
+func (m *Machine) folderChecked(*event) { m.add(SetTimer{FolderTimer, checkFolderEvery}) }
+
+// folderChanged reports a replica whose files are damaged or missing, or in order again. It
+// continues to serve.
+func (m *Machine) folderChanged(e *event) {
+	m.folderChecked(e)
+	m.folderFault = e.id
+	m.add(FolderChanged{e.id})
+	m.reportSoon()
+}
+
+// stop interrupts all sequences. Requests that arrive while the engine stops are refused.
+func (m *Machine) stop(*event) {
+	m.add(Close{})
+	for _, id := range slices.Sorted(maps.Keys(m.sequences)) {
+		m.add(Interrupt{id, Refusal{NotReady, m.title() + " is stopping or restarting", RetryAfter}})
+	}
+	clear(m.sequences)
+	m.raise(event{kind: evHalt})
+}

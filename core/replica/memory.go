@@ -1,0 +1,94 @@
+package replica
+
+import "time"
+
+// kvReportEvery is the time between two reports to the device. Unchanged values are repeated, since
+// the gpu actor may have lost them in a crash.
+const kvReportEvery = time.Second
+
+// Shrink reports that the device takes KV memory back, so that a number of blocks is left.
+func (m *Machine) Shrink(lease string, blocks int, attempt uint64) []Effect {
+	return m.on(event{kind: evShrink, id: lease, n: blocks, number: attempt})
+}
+
+// Release continues a shrink between two steps.
+func (m *Machine) Release() []Effect {
+	if m.memory != Shrinking {
+		return nil
+	}
+	return m.on(event{kind: evRelease})
+}
+
+// Grow reports the new number of blocks, and ends a shrink.
+func (m *Machine) Grow(lease string, blocks int) []Effect {
+	return m.on(event{kind: evGrow, id: lease, n: blocks})
+}
+
+func (m *Machine) refuseShrink(e *event) {
+	m.add(KVShrunk{e.number, &Refusal{Reason: NoMemory, Detail: m.title() + " needs more KV blocks"}})
+}
+
+func (m *Machine) startShrink(e *event) {
+	m.shrink = shrink{e.n, e.number}
+	m.pool.Resize(e.n)
+	m.add(Advance{})
+}
+
+// release preempts the sequences in blocks that the device takes back. Others may still read them.
+func (m *Machine) release(*event) {
+	m.preempted(m.batch.PreemptBeyond(m.shrink.blocks))
+	if reading, _ := m.pool.Draining(); reading == 0 {
+		m.raise(event{kind: evUnread})
+	}
+}
+
+func (m *Machine) shrinkDone(e *event) {
+	m.publishBlocks()
+	m.answerShrink(e)
+}
+
+func (m *Machine) answerShrink(*event) { m.add(KVShrunk{Attempt: m.shrink.attempt}) }
+
+func (m *Machine) grow(e *event) {
+	had := m.pool.Stats().Blocks
+	if e.n < had {
+		panic("replica: GrowKV takes away KV blocks in use")
+	}
+	m.pool.Resize(e.n)
+	m.announcer.Grow(e.n * fingerprintBytes)
+	m.context = max(m.context, m.contextLimit(e.n))
+	m.batch.RaiseContextLimit(m.context)
+	m.add(Resized{had, e.n})
+	m.reportSoon()
+	m.add(Advance{})
+}
+
+func (m *Machine) reportKV(e *event) {
+	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
+		LastUsed: m.lastStep})
+	if m.memory == Shrunk {
+		m.answerShrink(e)
+	}
+	m.add(SyncKVPins{}, SetTimer{KVTimer, kvReportEvery})
+}
+
+// minBlocks returns the number of blocks for one sequence of full length, or the number that the
+// operator configured if that is larger.
+func (m *Machine) minBlocks() int {
+	return max((m.context+m.cfg.BlockTokens-1)/m.cfg.BlockTokens, m.cfg.LeastBlocks)
+}
+
+// contextLimit returns the maximum number of tokens of a sequence with the given number of blocks.
+func (m *Machine) contextLimit(blocks int) int {
+	return min(m.model.ContextTokens, blocks*m.cfg.BlockTokens)
+}
+
+// wantedBlocks returns the number of blocks that waiting sequences could use at full length, if
+// they wait for blocks rather than for a place in the batch.
+func (m *Machine) wantedBlocks() int {
+	one := m.minBlocks()
+	if m.cfg.LeastBlocks > 0 || m.pool.Free() >= one {
+		return 0
+	}
+	return max(0, min(m.batch.Waiting(), m.cfg.MaxSequences-m.batch.Running())) * one
+}

@@ -1,0 +1,148 @@
+package replica
+
+import (
+	"time"
+
+	"troupe/core/batch"
+)
+
+// Submit reports a sequence that a session submits, new or again.
+func (m *Machine) Submit(s *Submission, now time.Time) []Effect {
+	return m.on(event{kind: evSubmit, submission: s, now: now})
+}
+
+func (m *Machine) refuseSubmission(e *event) { m.add(Refuse{e.submission.ID, *m.Accepting()}) }
+
+func (m *Machine) submit(e *event) {
+	s := e.submission
+	if q := m.sequences[s.ID]; q != nil && m.reattach(s, q) {
+		return
+	}
+	why := m.CheckAdapter(s.Adapter)
+	if len(s.Output) > 0 && why == nil {
+		why = m.CheckRevision(s.Revision)
+	}
+	if why != nil {
+		m.add(Refuse{s.ID, *why})
+		return
+	}
+	ahead, refused := m.enqueue(s.Request)
+	switch {
+	case refused == nil:
+		m.begin(s, ahead)
+	case refused.Reason == batch.Finished: // the message with its Finish was lost
+		m.add(Accept{ID: s.ID}, Finish{s.ID, len(s.Output)})
+	default:
+		m.add(Refuse{s.ID, *FromBatch(refused)})
+	}
+}
+
+// begin keeps a sequence that the scheduler has accepted.
+func (m *Machine) begin(s *Submission, ahead int) {
+	m.sequences[s.ID] = &sequence{base: len(s.Output), adapter: s.Adapter.Key}
+	m.add(Attach{s.ID, len(s.Output)}, Accept{s.ID, ahead})
+	if s.Adapter.Key != "" {
+		m.want()
+		if m.lease == PoolReady {
+			m.add(AdapterRequested{s.Adapter.Key})
+		}
+		m.batch.PrefetchAdapters()
+	}
+	m.add(Queued{s.ID, m.InFlight()}, Advance{})
+}
+
+// enqueue queues a request. If the queue is full, the client with the most requests in it loses its
+// newest one to a client with fewer.
+func (m *Machine) enqueue(q batch.Request) (ahead int, refused *batch.Refusal) {
+	ahead, refused = m.batch.Submit(q)
+	if refused == nil || refused.Reason != batch.QueueFull {
+		return ahead, refused
+	}
+	surplus := m.batch.QueueVictim(q)
+	if surplus == "" {
+		return 0, refused
+	}
+	m.interrupt(surplus, *FromBatch(&batch.Refusal{Reason: batch.QueueFull,
+		Detail: "queue is full, and this client has the most requests in it; send fewer at once"}))
+	m.drop(surplus, "its client has the most requests in a full queue")
+	return m.batch.Submit(q)
+}
+
+// reattach assigns a sequence to the sender and repeats the tokens that the client has not seen. If
+// the session has more output than the replica, or less than it submitted at first, reattach drops
+// the sequence and reports false.
+func (m *Machine) reattach(s *Submission, q *sequence) bool {
+	_, output, _ := m.batch.Sequence(s.ID)
+	seen := len(s.Output)
+	if seen > len(output) || seen < q.base {
+		m.drop(s.ID, "its session submitted it again")
+		return false
+	}
+	m.add(Claimed{s.ID}, Accept{ID: s.ID}, Reattach{s.ID, seen, output[seen:], q.cached})
+	return true
+}
+
+// Cancel drops a sequence. Its blocks are free at once, or at the end of the step that it is in.
+func (m *Machine) Cancel(id string) []Effect {
+	if !m.Has(id) {
+		return nil
+	}
+	m.drop(id, "cancelled")
+	m.reportSoon()
+	m.add(Advance{})
+	return m.take()
+}
+
+// Lost drops a sequence whose session has ended.
+func (m *Machine) Lost(id string) []Effect {
+	if m.Has(id) {
+		m.drop(id, "its session has ended")
+	}
+	return m.take()
+}
+
+// Known is what the replica answers about a sequence.
+type Known struct {
+	State  string // empty: the sequence is not here
+	Output int    // tokens
+}
+
+// Query answers a session about its sequence.
+func (m *Machine) Query(id string) (Known, []Effect) {
+	if !m.Has(id) {
+		return Known{}, nil
+	}
+	state, _ := m.batch.State(id)
+	_, output, _ := m.batch.Sequence(id)
+	m.add(Claimed{id})
+	return Known{state.String(), len(output)}, m.take()
+}
+
+// Arrived reports a sequence that migrated here; the scheduler has it. The first base tokens of its
+// output are the session's.
+func (m *Machine) Arrived(id, adapter string, base int) {
+	m.sequences[id] = &sequence{base: base, adapter: adapter}
+	m.totals.MigratedIn++
+}
+
+// CountMoved counts a sequence that runs on another replica now. Remove removes it.
+func (m *Machine) CountMoved() { m.totals.MigratedOut++ }
+
+// Remove removes a sequence that runs on another replica.
+func (m *Machine) Remove(id string) {
+	m.batch.Drop(id)
+	delete(m.sequences, id)
+}
+
+// interrupt ends a sequence here. Its session may continue it elsewhere.
+func (m *Machine) interrupt(id string, why Refusal) {
+	if m.Has(id) {
+		m.add(Interrupt{id, why})
+	}
+}
+
+// drop removes a sequence.
+func (m *Machine) drop(id, why string) {
+	m.Remove(id)
+	m.add(Drop{id, why})
+}

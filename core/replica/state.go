@@ -1,0 +1,139 @@
+package replica
+
+// State is the state of a replica's life cycle.
+type State uint8
+
+// States.
+const (
+	Created    State = iota // before Start
+	Loading                 // the device loads the weights
+	Adopting                // the blocks that an earlier incarnation left are looked up
+	Starting                // the engine starts
+	Confirming              // the engine is ready; the deployment has not confirmed the revision
+	Serving                 // sequences are accepted
+	Draining                // no sequence is accepted; those that are here finish
+	Failed                  // the weights cannot be loaded
+	Stopping                // the actor stops or restarts
+)
+
+func (s State) String() string {
+	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "draining", "failed",
+		"stopping"}[s]
+}
+
+// StepState is the state of the replica's steps.
+type StepState uint8
+
+// Step states.
+const (
+	Halted    StepState = iota // the engine is not ready, or the replica stops
+	Idle                       // no step is in flight
+	Running                    // a step is in flight
+	Repeating                  // a step that crashed once runs again
+	Isolating                  // a step crashed twice; its entries run alone, and none is in flight
+	Alone                      // one of these entries is in flight
+)
+
+func (s StepState) String() string {
+	return [...]string{"halted", "idle", "running", "repeating", "isolating", "alone"}[s]
+}
+
+// MemoryState is the state of the replica's KV memory.
+type MemoryState uint8
+
+// Memory states.
+const (
+	Unmapped  MemoryState = iota // the blocks are not adopted, or the replica stops
+	Whole                        // all blocks may be used
+	Shrinking                    // blocks that the device takes back are still read
+	Shrunk                       // they are unused, and no step runs until the memory has its new size
+)
+
+func (s MemoryState) String() string {
+	return [...]string{"unmapped", "whole", "shrinking", "shrunk"}[s]
+}
+
+// PoolState is the state of the replica's adapter pool.
+type PoolState uint8
+
+// Pool states.
+const (
+	NoAdapters   PoolState = iota // the replica takes no adapters, or it stops
+	Unleased                      // there are no pages for adapters
+	Leasing                       // pages were requested
+	PoolStarting                  // the pool starts or restarts
+	PoolReady                     // it accepts pins
+)
+
+func (s PoolState) String() string {
+	return [...]string{"no adapters", "unleased", "leasing", "starting", "ready"}[s]
+}
+
+// Event is a kind of event. Each has its table.
+type Event uint8
+
+// Events. A table causes those that are marked with an arrow itself.
+const (
+	evStart         Event = iota // the actor started
+	evRetry                      // the timer of the startup fired
+	evLoaded                     // the device has the weights
+	evLoadRefused                // the device refused the weights
+	evAdopted                    // the blocks were looked up
+	evEngineReady                // the engine started, or restarted after a crash
+	evConfirmed                  // the deployment confirmed a revision
+	evDrain                      // the replica is to drain
+	evStop                       // the actor stops or restarts
+	evSubmit                     // a session submits a sequence
+	evCheckFolder                // the timer of the folder check fired
+	evFolderChecked              // the folder was checked
+
+	evEngineUp    // → the engine started or restarted
+	evAdvance     // something changed that the next step may use
+	evPlan        // the next step may be planned
+	evPlanned     // → the plan has entries
+	evNothing     // → the plan is empty
+	evStepDone    // the engine finished a step
+	evStepAborted // a gate failed in a step
+	evPicked      // → an isolated entry is to run
+	evExhausted   // → no isolated entry is left
+
+	evReportKV // the timer of the report to the device fired
+	evShrink   // the device takes KV memory back
+	evRelease  // no step is in flight, so blocks can be released
+	evGrow     // the KV memory has its new size
+	evUnread   // → the blocks that the device takes back are unused
+
+	evWanted       // a sequence or the operator wants an adapter
+	evRetryLease   // the timer of the lease fired
+	evLeased       // there are pages for adapters
+	evLeaseRefused // the device refused pages
+	evPoolReady    // the pool started or restarted
+
+	evMapped // → the blocks are adopted; of memory and adapters
+	evHalt   // → the actor stops; of steps, memory, and adapters
+)
+
+func (e Event) String() string {
+	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
+		"stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned", "nothing",
+		"step-done", "step-aborted", "picked", "exhausted", "report-kv", "shrink", "release", "grow", "unread",
+		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
+}
+
+// Timer names a timer. It fires once, after it was set.
+type Timer uint8
+
+// Timers.
+const (
+	RetryTimer    Timer = iota // of an unanswered request of the startup
+	AnnounceTimer              // of the next announcement to the router
+	ReportTimer                // of the next report to the deployment
+	FolderTimer                // of the next check of the model folder
+	KVTimer                    // of the next report to the device
+	LeaseTimer                 // of an unanswered lease of pages
+	AdapterTimer               // of the next check for sequences that wait for adapters
+)
+
+func (t Timer) String() string {
+	return [...]string{"retry", "announce", "report", "folder", "kv", "lease", "adapter"}[t]
+}

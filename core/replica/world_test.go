@@ -1,0 +1,255 @@
+package replica
+
+import (
+	"reflect"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/kv"
+)
+
+// world is everything around a replica, which does anything at any time. It checks the invariants
+// of doc.go by name.
+type world struct {
+	*rapid.T
+	*driver
+	model     Model
+	confirmed map[string]bool // by the deployment, also earlier
+	submitted *Submission
+
+	next    map[string]*progress // by request: sequences that have not ended
+	running bool                 // the engine has a step
+	crashes map[string]int       // by request: crashes of a step with it
+	alone   bool                 // the last crash was of a step with one entry
+	hbm     map[int32]kv.Hash    // blocks as the HBM tier knows them
+	pins    []string             // that the pool has not answered
+	drained bool                 // Drained was sent since the last Drain
+	shown   State                // last state that was published
+	told    bool                 // it was published
+	held2   string               // held as by a migration
+}
+
+// progress is what a session has of a sequence.
+type progress struct{ next int } // index of its next token
+
+func newWorld(t *rapid.T) *world {
+	w := &world{T: t, next: make(map[string]*progress), crashes: make(map[string]int), hbm: make(map[int32]kv.Hash),
+		told: true}
+	cfg := Config{MaxSequences: rapid.IntRange(1, 3).Draw(t, "places"), MaxWaiting: 2,
+		Revision: w.digestOf("requested"), Confirmed: w.digestOf("kept"), Router: rapid.Bool().Draw(t, "router"),
+		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters")}
+	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
+	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
+		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
+	w.see = w.check
+	return w
+}
+
+func (w *world) digestOf(label string) string {
+	return rapid.SampledFrom([]string{"", "r-1", "r-2"}).Draw(w.T, label)
+}
+
+// snapshot is what an ignored event must not change.
+type snapshot struct {
+	state                 State
+	step                  StepState
+	memory                MemoryState
+	lease                 PoolState
+	sequences, isolated   int
+	running, waiting      int
+	steps, current        uint64
+	shrink                shrink
+	drain                 bool
+	confirmed, found, bad string
+	blocks                kv.Stats
+	totals                Totals
+}
+
+func (w *world) snapshot() snapshot {
+	m := w.m
+	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, sequences: len(m.sequences),
+		isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
+		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
+	if m.batch != nil {
+		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()
+	}
+	return s
+}
+
+// event carries out one event and what follows from it.
+func (w *world) event(event func() []Effect) {
+	before, shown := w.snapshot(), visible(w.m.State())
+	w.out = nil
+	effects := event()
+	if len(effects) == 1 {
+		if _, ok := effects[0].(Ignored); ok && !reflect.DeepEqual(before, w.snapshot()) {
+			w.Fatalf("ignored: %v: changed %+v to %+v", effects[0], before, w.snapshot())
+		}
+	}
+	if now := visible(w.m.State()); now != shown && w.m.State() != Stopping {
+		w.told = false
+	}
+	w.do(effects)
+	if !w.told {
+		w.Fatalf("published: %s was entered and not published", w.m.State())
+	}
+}
+
+// visible returns the state that others see.
+func visible(s State) State {
+	switch s {
+	case Serving, Draining, Failed, Created:
+		return s
+	}
+	return Loading
+}
+
+// check checks one effect, as it is carried out.
+func (w *world) check(e Effect) {
+	switch e := e.(type) {
+	case StateChanged:
+		w.shown = e.State
+	case Publish:
+		w.told = w.told || w.shown == w.m.State()
+	case Attach:
+		if w.next[e.ID] != nil {
+			w.Fatalf("one end: %s was attached and has not ended", e.ID)
+		}
+		w.next[e.ID] = &progress{e.Base}
+		w.checkAccepted()
+	case Accept:
+		w.checkAccepted()
+	case Reattach:
+		if p := w.next[e.ID]; p == nil || e.First+len(e.Tokens) != p.next || e.First != len(w.submitted.Output) {
+			w.Fatalf("contiguous: %v repeats to a session with %d tokens, of %+v", e, len(w.submitted.Output), p)
+		}
+	case Interrupt:
+		if w.next[e.ID] == nil {
+			w.Fatalf("one end: %s was interrupted and is not here", e.ID)
+		}
+		if w.m.State() == Stopping {
+			delete(w.next, e.ID)
+		}
+	case Drop:
+		delete(w.next, e.ID)
+	case Emit:
+		w.checkEmit(e)
+	case Poisoned:
+		if !w.alone || w.crashes[e.ID] < 3 {
+			w.Fatalf("isolated: %s was dropped after %d crashes, alone %t", e.ID, w.crashes[e.ID], w.alone)
+		}
+	case BlocksChanged:
+		w.changeBlocks(e)
+	case RunStep:
+		w.checkReported()
+		w.checkStep()
+	case RepeatStep:
+		w.checkStep()
+	default:
+		w.checkRest(e)
+	}
+}
+
+func (w *world) checkRest(e Effect) {
+	switch e := e.(type) {
+	case KVShrunk:
+		reading, _ := w.m.pool.Draining()
+		if e.Refusal == nil && (reading > 0 || w.m.pool.Stats().Blocks != w.m.shrink.blocks || w.running) {
+			w.Fatalf("shrunk: %d blocks are read of those beyond %d", reading, w.m.shrink.blocks)
+		}
+	case Drained:
+		if len(w.next) > 0 || w.m.Stepping() {
+			w.Fatalf("drained: %d sequences are left", len(w.next))
+		}
+		if w.drained {
+			w.Fatal("drained: answered twice")
+		}
+		w.drained = true
+	case SendUnpin:
+		if w.running {
+			w.Fatalf("pinned: %s was unpinned during a step", e.Name)
+		}
+	case SendPin:
+		w.pins = append(w.pins, e.Name)
+	case AnswerOffers:
+		if w.running {
+			w.Fatal("one step: offers are answered during a step")
+		}
+	}
+}
+
+// checkAccepted checks that the replica may accept a sequence.
+func (w *world) checkAccepted() {
+	own := w.model.RevisionDigest
+	if w.m.State() != Serving || own != "" && own != w.m.cfg.Revision && !w.confirmed[own] {
+		w.Fatalf("serving: accepted in %s, with revision %q, confirmed %v", w.m.State(), own, w.confirmed)
+	}
+}
+
+// checkStep checks that a step may start now.
+func (w *world) checkStep() {
+	if w.running || !w.m.InFlight() || w.m.memory == Shrunk {
+		w.Fatalf("one step: a step starts: in flight %t, %s, memory %s", w.running, w.m.step, w.m.memory)
+	}
+	if w.m.State() == Stopping || w.m.State() < Confirming {
+		w.Fatalf("stopped: a step starts in %s", w.m.State())
+	}
+	w.running = true
+}
+
+// checkReported checks that the HBM tier knows what is in the blocks. A step that is repeated has
+// its blocks already.
+func (w *world) checkReported() {
+	if evicted, committed := w.m.pool.Changes(); len(evicted)+len(committed) > 0 {
+		w.Fatalf("reported first: %v and %v are not reported", evicted, committed)
+	}
+}
+
+func (w *world) checkEmit(e Emit) {
+	for _, t := range e.Tokens {
+		p := w.next[t.ID]
+		if p == nil {
+			w.Fatalf("one end: %s has ended and gets token %d", t.ID, t.Index)
+		}
+		if t.Index != p.next {
+			w.Fatalf("contiguous: %s gets token %d after %d", t.ID, t.Index, p.next)
+		}
+		p.next++
+	}
+	if w.m.State() == Stopping {
+		w.Fatal("stopped: tokens after Stop")
+	}
+}
+
+// changeBlocks applies changes as the HBM tier does.
+func (w *world) changeBlocks(e BlocksChanged) {
+	for _, b := range e.Evicted {
+		delete(w.hbm, b)
+	}
+	for _, c := range e.Committed {
+		w.hbm[c.Block] = c.Hash
+	}
+}
+
+// checkState checks the invariants that hold between events.
+func (w *world) checkState() {
+	m := w.m
+	if m.InFlight() != w.running {
+		w.Fatalf("one step: the machine is %s, the engine has a step: %t", m.step, w.running)
+	}
+	if len(m.sequences) != len(w.next) {
+		w.Fatalf("one end: the machine has %d sequences, and %d have not ended", len(m.sequences), len(w.next))
+	}
+	for id := range w.next {
+		if !m.Has(id) {
+			w.Fatalf("one end: %s is not here and has not ended", id)
+		}
+	}
+	if m.step == Isolating && len(m.isolated) == 0 || m.step < Isolating && len(m.isolated) > 0 {
+		w.Fatalf("isolated: %s with %d entries", m.step, len(m.isolated))
+	}
+	serving := m.state == Confirming || m.state == Serving || m.state == Draining
+	if serving != (m.step != Halted) {
+		w.Fatalf("stopped: %s with steps %s", m.state, m.step)
+	}
+}
