@@ -45,10 +45,12 @@ type Config struct {
 	OnServing func()
 	Audit     *audit.Log // records requests that change something; nil disables it
 	Log       zerolog.Logger
+	Runtime   supervise.Runtime // nil: supervise.System
 }
 
 // Props returns the props of the control actor.
 func Props(cfg Config) *actor.Props {
+	cfg.Runtime = supervise.OrSystem(cfg.Runtime)
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}
@@ -69,7 +71,7 @@ func Props(cfg Config) *actor.Props {
 		return &control{
 			Config:      cfg,
 			incarnation: incarnation,
-			view:        &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node},
+			view:        &View{Conn: cfg.Conn, Backend: cfg.Backend, Node: cfg.Node, Runtime: cfg.Runtime},
 		}
 	})
 }
@@ -112,7 +114,7 @@ func (c *control) onStarted(ctx actor.Context) {
 		Name: "troupe", Version: c.Version,
 		Description: "Troupe: many language models on one pool of GPUs; node " + c.Node,
 		Metadata:    map[string]string{"node": c.Node},
-		Guard:       c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log,
+		Guard:       c.Guard, TrustAccounts: c.TrustAccounts, Log: c.Log, Runtime: c.Runtime,
 	})
 	if err != nil {
 		panic(err)
@@ -192,6 +194,6 @@ func (c *control) onStopping() {
 type Handler = service.Handler
 
 // async returns a handler that runs the given one in a new goroutine.
-func async(handler Handler) Handler {
-	return func(r *service.Request) { go handler(r) }
+func (c *control) async(handler Handler) Handler {
+	return func(r *service.Request) { c.Runtime.Go(func() { handler(r) }) }
 }

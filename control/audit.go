@@ -35,7 +35,8 @@ func (c *control) auditRequest(
 	}
 	e := audit.Entry{
 		Via: "nats", Who: r.Sender().Name(), Action: strings.ReplaceAll(endpoint, "-", "."),
-		Subject: r.Subject(), Object: objectOf(req), Result: audit.Done, Millis: time.Since(began).Milliseconds(),
+		Subject: r.Subject(), Object: objectOf(req), Result: audit.Done,
+		Millis: c.Runtime.Now().Sub(began).Milliseconds(),
 	}
 	switch outcome {
 	case messages.Reason_REASON_UNSPECIFIED:

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/micro"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -48,8 +47,8 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 		Name:        name,
 		Subject:     "troupe.v1." + subject,
 		Description: description,
-		Handler: async(func(r *service.Request) {
-			req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, time.Now()
+		Handler: c.async(func(r *service.Request) {
+			req, outcome, began := PReq(new(Req)), messages.Reason_REASON_INTERNAL, c.Runtime.Now()
 			defer func() {
 				if p := recover(); p != nil {
 					c.Log.Error().
@@ -65,7 +64,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
 				return
 			}
-			ctx, cancel := context.WithTimeout(life, c.timeout(name))
+			ctx, cancel := c.Runtime.WithTimeout(life, c.timeout(name))
 			defer cancel()
 			var res PRes
 			err := c.checkStore(name)

@@ -4,11 +4,11 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -19,16 +19,19 @@ const maxQueuedEvents = 1024
 type Events struct {
 	conn    *nats.Conn
 	node    string
+	rt      supervise.Runtime
 	queue   chan *messages.Event
 	stop    chan struct{}
 	dropped atomic.Uint64
 	done    sync.WaitGroup
 }
 
-// NewEvents starts a publisher, which runs until Stop.
-func NewEvents(conn *nats.Conn, node string) *Events {
-	e := &Events{conn: conn, node: node, queue: make(chan *messages.Event, maxQueuedEvents), stop: make(chan struct{})}
-	e.done.Go(e.publish)
+// NewEvents starts a publisher in a goroutine of rt, which runs until Stop.
+func NewEvents(conn *nats.Conn, node string, rt supervise.Runtime) *Events {
+	e := &Events{
+		conn: conn, node: node, rt: rt, queue: make(chan *messages.Event, maxQueuedEvents), stop: make(chan struct{}),
+	}
+	supervise.GoIn(rt, &e.done, e.publish)
 	return e
 }
 
@@ -36,7 +39,7 @@ func NewEvents(conn *nats.Conn, node string) *Events {
 func (e *Events) Publish(kind, subject, detail string) {
 	event := &messages.Event{
 		Kind:    kind,
-		Time:    timestamppb.New(time.Now()),
+		Time:    timestamppb.New(e.rt.Now()),
 		Subject: subject,
 		Detail:  detail,
 		Node:    e.node,

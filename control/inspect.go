@@ -35,7 +35,7 @@ func (v *View) Model(ctx context.Context, path string) (*messages.NodeModelRespo
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	answers := askAll(ctx, v.members(), func(ctx context.Context, m *messages.Member) modelAnswer {
+	answers := askAll(ctx, v.runtime(), v.members(), func(ctx context.Context, m *messages.Member) modelAnswer {
 		a := modelAnswer{node: m.GetName(), model: own}
 		if m.GetName() != v.Node {
 			a.model = &messages.NodeModelResponse{}

@@ -50,7 +50,7 @@ func (c *control) kvStats(ctx context.Context, req *messages.KvStatsRequest) (*m
 	}
 	stats := &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: req}}
 	res := &messages.KvStatsResponse{
-		Nodes: askAll(ctx, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
+		Nodes: askAll(ctx, c.Runtime, members, func(ctx context.Context, m *messages.Member) *messages.KvNode {
 			answer, err := c.view.askKV(ctx, m, stats)
 			if err != nil {
 				return &messages.KvNode{Node: m.GetName(), Unreachable: unreachableReason(err)}
@@ -192,7 +192,7 @@ func (v *View) askKV(
 
 // ping checks that a node answers within nodeTimeout, before it is sent a request that takes long.
 func (v *View) ping(ctx context.Context, m *messages.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	ctx, cancel := v.runtime().WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	_, err := v.askKV(ctx, m, &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
 	return err
@@ -209,7 +209,7 @@ func (v *View) moveKV(
 	if err != nil {
 		return nil, err
 	}
-	for _, moved := range fanOut(ctx, members, func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
+	move := func(ctx context.Context, m *messages.Member) []*messages.KvMoved {
 		err := v.ping(ctx, m)
 		var answer *messages.KvNodeResponse
 		if err == nil {
@@ -219,7 +219,8 @@ func (v *View) moveKV(
 			return []*messages.KvMoved{{Node: m.GetName(), Unreachable: unreachableReason(err)}}
 		}
 		return answer.GetMoved()
-	}) {
+	}
+	for _, moved := range fanOut(ctx, v.runtime(), members, move) {
 		all = append(all, moved...)
 	}
 	return all, nil

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/reply"
 	"troupe/messages"
 	"troupe/observe/tree"
@@ -31,22 +32,25 @@ type View struct {
 	Conn    *nats.Conn
 	Backend Backend
 	Node    string
+	Runtime supervise.Runtime // nil: supervise.System
 }
+
+func (v *View) runtime() supervise.Runtime { return supervise.OrSystem(v.Runtime) }
 
 // Nodes returns the status of every member, ordered by name, followed by the nodes that recently
 // left or were lost.
 func (v *View) Nodes(ctx context.Context) []*messages.NodeStatus {
-	return append(askAll(ctx, v.members(), v.nodeStatus), v.Backend.Departed()...)
+	return append(askAll(ctx, v.runtime(), v.members(), v.nodeStatus), v.Backend.Departed()...)
 }
 
 // node returns the status of one member.
 func (v *View) node(ctx context.Context, m *messages.Member) *messages.NodeStatus {
-	return askAll(ctx, []*messages.Member{m}, v.nodeStatus)[0]
+	return askAll(ctx, v.runtime(), []*messages.Member{m}, v.nodeStatus)[0]
 }
 
 // Gpus returns every GPU, ordered by node.
 func (v *View) Gpus(ctx context.Context) (all []*messages.GpuStatus) {
-	for _, n := range askAll(ctx, v.members(), v.nodeStatus) {
+	for _, n := range askAll(ctx, v.runtime(), v.members(), v.nodeStatus) {
 		all = append(all, n.GetGpus()...)
 		if n.GetUnreachable() != "" {
 			for _, name := range n.GetMember().GetGpus() {
@@ -67,7 +71,7 @@ func (v *View) Tree(ctx context.Context, node string, whole bool) ([]*messages.A
 	if err != nil {
 		return nil, err
 	}
-	return askAll(ctx, members, func(ctx context.Context, m *messages.Member) *messages.ActorNode {
+	return askAll(ctx, v.runtime(), members, func(ctx context.Context, m *messages.Member) *messages.ActorNode {
 		return v.nodeTree(ctx, m.GetName(), whole)
 	}), nil
 }
@@ -104,18 +108,24 @@ func (v *View) members() []*messages.Member {
 }
 
 // askAll is like fanOut, with a timeout of nodeTimeout.
-func askAll[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+func askAll[A any](
+	ctx context.Context, rt supervise.Runtime, members []*messages.Member,
+	ask func(context.Context, *messages.Member) A,
+) []A {
+	ctx, cancel := rt.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
-	return fanOut(ctx, members, ask)
+	return fanOut(ctx, rt, members, ask)
 }
 
 // fanOut calls ask for all members concurrently and returns the answers in the order of members.
-func fanOut[A any](ctx context.Context, members []*messages.Member, ask func(context.Context, *messages.Member) A) []A {
+func fanOut[A any](
+	ctx context.Context, rt supervise.Runtime, members []*messages.Member,
+	ask func(context.Context, *messages.Member) A,
+) []A {
 	answers := make([]A, len(members))
 	var asked sync.WaitGroup
 	for i, m := range members {
-		asked.Go(func() { answers[i] = ask(ctx, m) })
+		supervise.GoIn(rt, &asked, func() { answers[i] = ask(ctx, m) })
 	}
 	asked.Wait()
 	return answers
@@ -167,7 +177,7 @@ func (v *View) ask(ctx context.Context, subject string, request, answer proto.Me
 	if err != nil {
 		return err
 	}
-	answered, err := reply.AskPeer(ctx, v.Conn, nodeSubject+subject, body)
+	answered, err := reply.AskPeer(ctx, v.runtime(), v.Conn, nodeSubject+subject, body)
 	if err != nil {
 		return err
 	}

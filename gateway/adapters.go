@@ -128,7 +128,7 @@ func (g *Gateway) changeAdapters(
 		if err != nil {
 			return "", err
 		}
-		setWriteDeadline(w, adapterChangeTimeout) // reading the files takes time
+		g.setWriteDeadline(w, adapterChangeTimeout) // reading the files takes time
 		if err := json.Unmarshal(body, &req); err != nil {
 			return "", openai.Invalid("", "the request body is invalid: "+err.Error())
 		}

@@ -1,9 +1,6 @@
 package gateway
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // admit takes a place for a request, or refuses it. The request's time starts here, after its body
 // was read, so a client that announces a body and sends none occupies no place.
@@ -14,7 +11,7 @@ func (g *Gateway) admit(_ context.Context, gen *generation) error {
 	}
 	g.metrics.inFlight.Inc()
 	gen.admitted, gen.client, gen.weight = true, client, weight
-	gen.began = time.Now()
+	gen.began = gen.rt.Now()
 	gen.deadline = gen.began.Add(gen.req.Timeout)
 	gen.exchange.admitted(gen)
 	return nil

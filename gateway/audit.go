@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"net/http"
-	"time"
 
 	"troupe/internal/audit"
 )
@@ -29,7 +28,7 @@ func (g *Gateway) audit(info requestInfo, status int) {
 		e.Who = "key:" + info.key.Name
 	}
 	if !info.started.IsZero() {
-		e.Millis = time.Since(info.started).Milliseconds()
+		e.Millis = g.cfg.Runtime.Now().Sub(info.started).Milliseconds()
 	}
 	switch {
 	case refused:

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -28,15 +29,17 @@ const (
 
 // memoryBudget bounds the memory of request bodies and of tokenizing.
 type memoryBudget struct {
+	rt         supervise.Runtime
 	bodies     *semaphore.Weighted
 	total      int64
 	reserved   atomic.Int64        // bytes reserved for bodies
 	tokenizers *semaphore.Weighted // permits to tokenize a large text
 }
 
-func newMemoryBudget(bytes int64) *memoryBudget {
+func newMemoryBudget(bytes int64, rt supervise.Runtime) *memoryBudget {
 	permits := max(1, min(maxTokenizers, runtime.GOMAXPROCS(0)/2))
 	return &memoryBudget{
+		rt:         rt,
 		bodies:     semaphore.NewWeighted(bytes),
 		total:      bytes,
 		tokenizers: semaphore.NewWeighted(int64(permits)),
@@ -54,7 +57,7 @@ func (r *reservation) grow(ctx context.Context, n int64) error {
 	if n <= r.bytes {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bodyMemoryWait)
+	ctx, cancel := r.budget.rt.WithTimeout(ctx, bodyMemoryWait)
 	defer cancel()
 	if n > r.budget.total || r.budget.bodies.Acquire(ctx, n-r.bytes) != nil {
 		return bodyMemoryExhausted()

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"troupe/actors/supervise"
 )
 
 // TestTokenizerPermits checks that only a few large texts are tokenized at once, and that small
 // texts and cancelled requests do not wait.
 func TestTokenizerPermits(t *testing.T) {
-	b := newMemoryBudget(1)
+	b := newMemoryBudget(1, supervise.System)
 	var done []func()
 	for b.tokenizers.TryAcquire(1) {
 		done = append(done, func() { b.tokenizers.Release(1) })

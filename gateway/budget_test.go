@@ -14,10 +14,14 @@ import (
 	"time"
 
 	"troupe/gateway"
+	"troupe/testkit/clock"
 )
 
 // testTimeout bounds the wait for an expected state.
-const testTimeout = 20 * time.Second
+const (
+	testTimeout    = 20 * time.Second
+	bodyMemoryWait = time.Second // how long a body waits for memory
+)
 
 // TestTooLongPromptRefusedBeforeTokenizing checks that prompts that cannot fit are refused before
 // tokenizing and rendering, which would allocate many times the size of the request.
@@ -97,7 +101,10 @@ func (b gatedBody) Read(p []byte) (int, error) {
 // TestBodyMemoryBudget checks that bodies reserve memory as they grow, that requests beyond the
 // budget get 503 with Retry-After, and that memory is reused.
 func TestBodyMemoryBudget(t *testing.T) {
-	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.BodyBytes = 1 << 20 })
+	later := clock.New()
+	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
+		cfg.BodyBytes, cfg.Runtime = 1<<20, later
+	})
 	server := httptest.NewServer(w)
 	defer server.Close()
 	gate := make(chan struct{})
@@ -124,10 +131,17 @@ func TestBodyMemoryBudget(t *testing.T) {
 			t.Fatalf("%s is %s, not 1 MiB", room, w.metric(room))
 		}
 	}
-	if got := post(small()); got != http.StatusServiceUnavailable {
+	postAndWait := func(body io.Reader) int {
+		answered := make(chan int)
+		go func() { answered <- post(body) }()
+		later.Await(1) // the body waits for memory
+		later.Advance(bodyMemoryWait)
+		return <-answered
+	}
+	if got := postAndWait(small()); got != http.StatusServiceUnavailable {
 		t.Errorf("with the budget used up: %d, want 503", got)
 	}
-	if got := post(strings.NewReader(strings.Repeat(" ", 2<<20))); got != http.StatusServiceUnavailable {
+	if got := postAndWait(strings.NewReader(strings.Repeat(" ", 2<<20))); got != http.StatusServiceUnavailable {
 		t.Errorf("body larger than the budget: %d, want 503", got)
 	}
 	close(gate)

@@ -3,9 +3,9 @@ package gateway
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"math/rand/v2"
 	"sync"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -89,9 +89,9 @@ func (c *Call) since(n int) progress {
 }
 
 // newID returns a random identifier of 24 hexadecimal digits.
-func newID() string {
+func newID(rt supervise.Runtime) string {
 	var b [12]byte
-	binary.LittleEndian.PutUint64(b[:], rand.Uint64())
-	binary.LittleEndian.PutUint32(b[8:], rand.Uint32())
+	binary.LittleEndian.PutUint64(b[:], rt.Uint64())
+	binary.LittleEndian.PutUint32(b[8:], uint32(rt.Uint64()))
 	return hex.EncodeToString(b[:])
 }

@@ -1,6 +1,11 @@
 package gateway
 
-import "sync"
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
 
 // Calls is the table of open calls by ID. It is safe for concurrent use.
 type Calls struct {
@@ -32,11 +37,7 @@ func (c *Calls) get(id string) *Call {
 func (c *Calls) all() []*Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]*Call, 0, len(c.open))
-	for _, call := range c.open {
-		all = append(all, call)
-	}
-	return all
+	return slices.SortedFunc(maps.Values(c.open), func(a, b *Call) int { return strings.Compare(a.ID, b.ID) })
 }
 
 // Open returns the number of open calls.

@@ -24,7 +24,7 @@ func (g *Gateway) AllowHosts(names []string, next http.Handler) http.Handler {
 			e := openai.Refusal(messages.Reason_REASON_FORBIDDEN, fmt.Sprintf(
 				"the host %q is not a name of this node; use localhost or an IP address, "+
 					"or add the name to --allowed-hosts", r.Host))
-			c := caller{id: setRequestID(w, r), remote: r.RemoteAddr}
+			c := caller{id: setRequestID(g.cfg.Runtime, w, r), remote: r.RemoteAddr}
 			g.respondError(w, requestInfo{caller: c, endpoint: "refused"}, e)
 			return
 		}

@@ -14,14 +14,13 @@ const deadlineGrace = time.Second
 // deliver writes the output of the calls as it arrives, and ends the response. It returns early if
 // a choice fails or ctx ends, and always soon after the request's deadline.
 func (g *Gateway) deliver(ctx context.Context, gen *generation) error {
-	late := time.NewTimer(time.Until(gen.deadline) + deadlineGrace)
-	defer late.Stop()
+	late := gen.rt.After(gen.deadline.Sub(gen.rt.Now()) + deadlineGrace)
 	for gen.unfinished > 0 {
 		select {
 		case <-gen.wake:
 		case <-ctx.Done():
 			return contextError(ctx)
-		case <-late.C:
+		case <-late:
 			return openai.Refusal(messages.Reason_REASON_DEADLINE,
 				"the request's time is up; raise timeout, or lower max_tokens")
 		}
@@ -31,7 +30,7 @@ func (g *Gateway) deliver(ctx context.Context, gen *generation) error {
 			}
 		}
 	}
-	gen.finished = time.Now()
+	gen.finished = gen.rt.Now()
 	return gen.exchange.finish(gen)
 }
 

@@ -80,7 +80,7 @@ func TestReadyCauses(t *testing.T) {
 	} {
 		w := newTestGateway(t, noOutput,
 			func(cfg *gateway.Config) { cfg.Causes = func() []gateway.Cause { return tc.of } })
-		w.directory.err = tc.err
+		w.directory.fail(tc.err)
 		rec := w.getWithKey("/ready", "")
 		var state struct {
 			Ready  bool

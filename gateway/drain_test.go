@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"troupe/actors/supervise"
 	"troupe/gateway"
 )
 
@@ -122,7 +123,7 @@ func TestWaitReturnsAfterLastRequest(t *testing.T) {
 
 // TestStartingHandler checks that only probes are served before the gateway starts.
 func TestStartingHandler(t *testing.T) {
-	h := gateway.StartingHandler()
+	h := gateway.StartingHandler(supervise.System)
 	for request, want := range map[string]string{
 		"GET /live": "200", "GET /health": "200", "GET /ready": "503", "POST /ready": "503 1", "GET /metrics": "503 1",
 		"GET /v1/models": "503 1", "POST /v1/completions": "503 1", "GET /anything": "503 1",

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -15,7 +14,7 @@ import (
 
 // encode tokenizes the prompts of a request and creates its choices, one per sequence.
 func (g *Gateway) encode(ctx context.Context, gen *generation) error {
-	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
+	ctx, cancel := gen.untilDeadline(ctx)
 	defer cancel()
 	prompts, err := g.encodePrompts(ctx, gen.model, gen.req)
 	if err != nil {
@@ -27,7 +26,7 @@ func (g *Gateway) encode(ctx context.Context, gen *generation) error {
 // newChoices creates the choices of each prompt. If a prompt fills KV blocks, its first choice
 // leads: the others start when its blocks can be reused.
 func (gen *generation) newChoices(prompts [][]uint32) error {
-	seed := rand.Uint64()
+	seed := gen.rt.Uint64()
 	if gen.req.Seed != nil {
 		seed = *gen.req.Seed
 	}
@@ -56,7 +55,7 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 	}
 	sampling.Seed, sampling.MaxTokens = seed, limit
 	c := newChoice(len(gen.choices), gen.model.tokenizer, req, tokens)
-	c.call = &Call{ID: newID(), wake: gen.wake, Sequence: &messages.SequenceSpec{
+	c.call = &Call{ID: newID(gen.rt), wake: gen.wake, Sequence: &messages.SequenceSpec{
 		Model: gen.deployment, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: req.Priority,
 		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,

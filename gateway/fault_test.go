@@ -156,7 +156,7 @@ func TestRefusalStatusAndCode(t *testing.T) {
 					detail = "the model could not be loaded; see the node's log"
 				}
 				checkRefusal(t, w.post("/v1/completions", body), detail, want)
-				w.directory.err = refusedError{refused}
+				w.directory.fail(refusedError{refused})
 				checkRefusal(t, w.post("/v1/completions", body), detail, want)
 			})
 		}

@@ -267,6 +267,13 @@ func (d *testDirectory) add(s *messages.DeploymentStatus) {
 	d.all = append(d.all, s)
 }
 
+// fail makes all further lookups return err.
+func (d *testDirectory) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
+}
+
 // replace replaces the status of a deployment.
 func (d *testDirectory) replace(s *messages.DeploymentStatus) {
 	d.mu.Lock()

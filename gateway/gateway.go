@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/engine"
 	"troupe/gateway/apikey"
@@ -59,8 +60,9 @@ type Config struct {
 	// TrustedProxies are the proxies whose X-Forwarded-For and Forwarded headers are believed.
 	TrustedProxies []netip.Prefix
 	// Audit records state changes and unauthorized requests; nil: they are not recorded.
-	Audit *audit.Log
-	Log   zerolog.Logger
+	Audit   *audit.Log
+	Log     zerolog.Logger
+	Runtime supervise.Runtime // nil: supervise.System
 }
 
 // Gateway serves the OpenAI API over HTTP and NATS.
@@ -79,8 +81,9 @@ type Gateway struct {
 
 // New returns a gateway. It panics if one of cfg.Origins is malformed.
 func New(cfg Config) *Gateway {
+	cfg.Runtime = supervise.OrSystem(cfg.Runtime)
 	if cfg.Quotas == nil {
-		cfg.Quotas = NewQuotas(cfg.MaxInFlight)
+		cfg.Quotas = NewQuotas(cfg.MaxInFlight, cfg.Runtime)
 	}
 	if cfg.Salt == nil {
 		cfg.Salt = func(tenant, cacheSalt string) ([]byte, error) { return kv.Salt(nil, tenant, cacheSalt) }
@@ -95,11 +98,13 @@ func New(cfg Config) *Gateway {
 		cfg: cfg,
 		models: modelCache{
 			inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: sampled, panics: cfg.Log,
+			rt: cfg.Runtime,
 		},
-		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(), budget: newMemoryBudget(cfg.BodyBytes),
+		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(),
+		budget:   newMemoryBudget(cfg.BodyBytes, cfg.Runtime),
 		refusals: bounded.New(refusalLogRate, refusalLogBurst),
 	}
-	g.keyed.keys, g.models.loaded = cfg.Keys, g.dropUndeployed
+	g.keyed.rt, g.keyed.keys, g.models.loaded = cfg.Runtime, cfg.Keys, g.dropUndeployed
 	cfg.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "troupe_gateway_body_bytes", Help: "Memory held by request bodies in bytes.",
 	}, func() float64 { return float64(g.budget.reserved.Load()) }))
@@ -137,7 +142,7 @@ const dropTimeout = 10 * time.Second
 
 // dropUndeployed drops what is kept for models that are no longer deployed.
 func (g *Gateway) dropUndeployed() {
-	ctx, cancel := context.WithTimeout(context.Background(), dropTimeout)
+	ctx, cancel := g.cfg.Runtime.WithTimeout(context.Background(), dropTimeout)
 	defer cancel()
 	if _, err := g.deployments(ctx); err != nil {
 		g.cfg.Log.Debug().Err(err).Msg("reading deployments after a load failed")

@@ -32,7 +32,7 @@ func (g *Gateway) BusyHandler() http.Handler {
 		e := openai.Refusal(messages.Reason_REASON_QUEUE_FULL,
 			"too many open connections; close some, or try again in a moment")
 		e.Status, e.RetryAfter = http.StatusServiceUnavailable, time.Second
-		c := caller{id: setRequestID(w, r), remote: r.RemoteAddr}
+		c := caller{id: setRequestID(g.cfg.Runtime, w, r), remote: r.RemoteAddr}
 		g.respondError(w, requestInfo{caller: c, endpoint: "refused"}, e)
 	})
 }

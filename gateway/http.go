@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/openai"
 	"troupe/gateway/web"
 	"troupe/messages"
@@ -46,7 +47,7 @@ func (g *Gateway) routes() {
 
 // ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	setRequestID(w, r)
+	setRequestID(g.cfg.Runtime, w, r)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	g.handler.ServeHTTP(w, r)
@@ -54,10 +55,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // setRequestID returns the request's X-Request-Id, or a random ID if it is missing or invalid, and
 // sets it on the response.
-func setRequestID(w http.ResponseWriter, r *http.Request) string {
+func setRequestID(rt supervise.Runtime, w http.ResponseWriter, r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
 	if !isValidRequestID(id) {
-		id = newID()
+		id = newID(rt)
 	}
 	w.Header().Set("X-Request-Id", id)
 	return id
@@ -70,7 +71,7 @@ func (g *Gateway) route(w http.ResponseWriter, r *http.Request) {
 		id:      w.Header().Get("X-Request-Id"),
 		remote:  r.RemoteAddr,
 		address: clientAddress(r, g.cfg.TrustedProxies),
-		started: time.Now(),
+		started: g.cfg.Runtime.Now(),
 	}
 	if g.origin.Check(r) != nil {
 		info := requestInfo{caller: c, endpoint: "refused", object: r.Method + " " + r.URL.Path}
@@ -151,6 +152,6 @@ func writeError(w http.ResponseWriter, e *openai.Error) {
 
 // setWriteDeadline cuts off a client that does not read the response. Writers that support no
 // deadline, such as those of tests, have no connection to cut.
-func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within))
+func (g *Gateway) setWriteDeadline(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(g.cfg.Runtime.Now().Add(within))
 }

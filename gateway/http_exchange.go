@@ -31,7 +31,7 @@ type httpExchange struct {
 
 // admitted implements exchange.
 func (x *httpExchange) admitted(gen *generation) {
-	setWriteDeadline(x.w, gen.req.Timeout+2*deadlineGrace)
+	x.g.setWriteDeadline(x.w, gen.req.Timeout+2*deadlineGrace)
 }
 
 // submitted implements exchange.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -109,7 +108,7 @@ func (m *metrics) forModel(model string) modelMetrics {
 
 // tokensDelivered records the latency of tokens that were delivered to a choice.
 func (m modelMetrics) tokensDelivered(gen *generation, c *choice, tokens int) {
-	now := time.Now()
+	now := gen.rt.Now()
 	switch {
 	case tokens == 0:
 		return

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/supervise"
 	"troupe/engine"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -44,6 +45,7 @@ type model struct {
 type modelCache struct {
 	mu      sync.Mutex
 	inspect func(path string) (engine.ModelInfo, error)
+	rt      supervise.Runtime
 	log     zerolog.Logger
 	panics  zerolog.Logger // receives panics of loads
 	roots   modelfile.Roots
@@ -101,7 +103,7 @@ func (m *modelCache) get(ctx context.Context, d *messages.DeploymentStatus) (*mo
 		if load == nil {
 			load = &modelLoad{done: make(chan struct{}), spec: spec}
 			e.loading = load
-			go m.load(e, load)
+			m.rt.Go(func() { m.load(e, load) })
 		}
 		m.mu.Unlock()
 		select {

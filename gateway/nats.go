@@ -53,13 +53,13 @@ func (g *Gateway) Infer(msg Request) {
 	}
 	// NATS does not report when a client leaves.
 	ctx := context.WithValue(context.Background(), callerKey{}, info.caller)
-	go func() {
+	g.cfg.Runtime.Go(func() {
 		var failed error
 		defer recoverPanic(g.cfg.Log, &failed) // of account and fail
 		defer g.gate.leave()
 		defer x.accept()
 		g.serve(ctx, g.newGeneration(info, x))
-	}()
+	})
 	<-accepted
 }
 

@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"sync"
-	"time"
 
+	"troupe/actors/supervise"
 	"troupe/core/quota"
 	"troupe/gateway/apikey"
 	"troupe/gateway/openai"
@@ -14,6 +14,7 @@ import (
 // a count. It is safe for concurrent use.
 type Quotas struct {
 	incarnation uint64
+	rt          supervise.Runtime
 
 	mu     sync.Mutex
 	ledger *quota.Ledger
@@ -23,12 +24,13 @@ type Quotas struct {
 const defaultInFlight = 4096
 
 // NewQuotas returns the quotas of a gateway that serves at most maxInFlight requests at once. 0
-// means the default.
-func NewQuotas(maxInFlight int) *Quotas {
+// means the default. A nil rt means supervise.System.
+func NewQuotas(maxInFlight int, rt supervise.Runtime) *Quotas {
+	rt = supervise.OrSystem(rt)
 	if maxInFlight == 0 {
 		maxInFlight = defaultInFlight
 	}
-	return &Quotas{incarnation: uint64(time.Now().UnixNano()), ledger: quota.New(maxInFlight)}
+	return &Quotas{incarnation: uint64(rt.Now().UnixNano()), rt: rt, ledger: quota.New(maxInFlight)}
 }
 
 // keyPrefix is the prefix of client names that stand for an API key.
@@ -55,7 +57,7 @@ func clientOf(k apikey.Key) quota.Client {
 func (q *Quotas) enter(client quota.Client) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if refusal := q.ledger.Enter(time.Now(), client); refusal != nil {
+	if refusal := q.ledger.Enter(q.rt.Now(), client); refusal != nil {
 		return quotaError(refusal)
 	}
 	return nil
@@ -65,7 +67,7 @@ func (q *Quotas) enter(client quota.Client) error {
 func (q *Quotas) reserve(client quota.Client, tokens int64) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if refusal := q.ledger.Reserve(time.Now(), client, tokens); refusal != nil {
+	if refusal := q.ledger.Reserve(q.rt.Now(), client, tokens); refusal != nil {
 		return quotaError(refusal)
 	}
 	return nil
@@ -75,28 +77,28 @@ func (q *Quotas) reserve(client quota.Client, tokens int64) error {
 func (q *Quotas) leave(client quota.Client, reserved int64, used openai.Usage) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ledger.Leave(time.Now(), client.Name, reserved, int64(used.Prompt), int64(used.Completion))
+	q.ledger.Leave(q.rt.Now(), client.Name, reserved, int64(used.Prompt), int64(used.Completion))
 }
 
 // countRefused counts a request that exceeds the priority of its key.
 func (q *Quotas) countRefused(client quota.Client) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ledger.Refused(time.Now(), client)
+	q.ledger.Refused(q.rt.Now(), client)
 }
 
 // rateStatus returns the state of a client's limits per minute.
 func (q *Quotas) rateStatus(client quota.Client) (requests, tokens quota.RateStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.ledger.RateStatus(time.Now(), client)
+	return q.ledger.RateStatus(q.rt.Now(), client)
 }
 
 // usage returns the usage of API keys at this gateway.
 func (q *Quotas) usage() []quota.Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.ledger.Usage(time.Now())
+	return q.ledger.Usage(q.rt.Now())
 }
 
 // quotaError returns the error for a request that exceeds its client's limits or share.

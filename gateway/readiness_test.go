@@ -136,7 +136,7 @@ func TestReadyOfModel(t *testing.T) {
 		!slices.Equal(readModel(t, rec).Causes, causes) {
 		t.Errorf("draining node: %d %s", rec.Code, rec.Body)
 	}
-	w.directory.err = errors.New("router of /srv/troupe is gone")
+	w.directory.fail(errors.New("router of /srv/troupe is gone"))
 	if rec := w.getWithKey("/ready?model=good", ""); rec.Code != 503 || strings.Contains(rec.Body.String(), "/srv") {
 		t.Errorf("without a directory: %d %s", rec.Code, rec.Body)
 	}

@@ -13,7 +13,7 @@ import (
 // resolve finds the deployment and the adapter that a request is for, and what they determine: the
 // tokenizer and template, the salt of the KV blocks, and the priority class.
 func (g *Gateway) resolve(ctx context.Context, gen *generation) error {
-	ctx, cancel := context.WithDeadline(ctx, gen.deadline)
+	ctx, cancel := gen.untilDeadline(ctx)
 	defer cancel()
 	d, adapter, err := g.lookUp(ctx, gen.req.Model)
 	if err != nil {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"strings"
-	"time"
 
 	"troupe/gateway/openai"
 )
@@ -11,7 +10,7 @@ import (
 func newResponseEncoder(gen *generation) *openai.ResponseEncoder {
 	a := &openai.ResponseEncoder{
 		Model:        gen.req.Model,
-		Created:      time.Now().Unix(),
+		Created:      gen.rt.Now().Unix(),
 		Chat:         gen.req.Chat,
 		IncludeUsage: gen.req.IncludeUsage,
 	}

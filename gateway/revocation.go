@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/apikey"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -25,10 +26,11 @@ var errRevoked = errors.New("the API key was revoked")
 // keyedRequests are the running requests with an API key. They are cancelled when their key is
 // removed from the key file.
 type keyedRequests struct {
-	keys  *apikey.Keys
-	mu    sync.Mutex
-	open  map[*keyedRequest]struct{}
-	timer *time.Timer // runs cancelRevoked; nil: no request runs
+	rt      supervise.Runtime
+	keys    *apikey.Keys
+	mu      sync.Mutex
+	open    map[*keyedRequest]struct{}
+	started bool // a timer will run cancelRevoked
 }
 
 type keyedRequest struct {
@@ -46,9 +48,9 @@ func (k *keyedRequests) add(
 	request := &keyedRequest{key, cancel, http.NewResponseController(w)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.timer == nil {
-		k.open = map[*keyedRequest]struct{}{}
-		k.timer = time.AfterFunc(revocationInterval, k.cancelRevoked)
+	if !k.started {
+		k.started, k.open = true, map[*keyedRequest]struct{}{}
+		k.rt.AfterFunc(revocationInterval, k.cancelRevoked)
 	}
 	k.open[request] = struct{}{}
 	return ctx, func() {
@@ -67,15 +69,13 @@ func (k *keyedRequests) cancelRevoked() {
 		if !k.keys.Contains(request.key) {
 			request.cancel(errRevoked)
 			// A writer without deadlines never blocks.
-			_ = request.control.SetWriteDeadline(time.Now().Add(revocationGrace))
+			_ = request.control.SetWriteDeadline(k.rt.Now().Add(revocationGrace))
 			delete(k.open, request)
 		}
 	}
-	if len(k.open) == 0 {
-		k.timer = nil
-		return
+	if k.started = len(k.open) > 0; k.started {
+		k.rt.AfterFunc(revocationInterval, k.cancelRevoked)
 	}
-	k.timer.Reset(revocationInterval)
 }
 
 // contextError returns the error for a request whose context has ended.

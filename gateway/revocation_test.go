@@ -17,9 +17,10 @@ import (
 	"troupe/gateway"
 	"troupe/gateway/apikey"
 	"troupe/messages"
+	"troupe/testkit/clock"
 )
 
-// TestRevokedKeyEndsStream checks that a running stream ends with an error within seconds of the
+// TestRevokedKeyEndsStream checks that a running stream ends with an error a second after the
 // removal of its key from the file, and that streams of other keys continue.
 func TestRevokedKeyEndsStream(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys.yaml")
@@ -38,7 +39,7 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	finish := make(chan struct{})
+	finish, later := make(chan struct{}), clock.New()
 	w := newTestGateway(t, func(ctx context.Context, call *gateway.Call) {
 		call.Deliver(testTokenizer().Encode("God", false), nil, 0, messages.FinishReason_FINISH_REASON_UNSPECIFIED)
 		select {
@@ -46,7 +47,7 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 			call.Deliver(testTokenizer().Encode(" did.", false), nil, 0, messages.FinishReason_FINISH_REASON_STOP)
 		case <-ctx.Done():
 		}
-	}, func(cfg *gateway.Config) { cfg.Keys = keys })
+	}, func(cfg *gateway.Config) { cfg.Keys, cfg.Runtime = keys, later })
 	server := httptest.NewServer(w)
 	defer server.Close()
 	stream := func(key string) *bufio.Scanner {
@@ -70,6 +71,7 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 	}
 	revoked, kept := stream(kjvOnly), stream(anyModel)
 	put(ann)
+	later.Advance(time.Second)
 	rest := make(chan string, 1)
 	go func() {
 		var text strings.Builder

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/core/quota"
 	"troupe/gateway/openai"
 	"troupe/messages"
@@ -59,6 +60,7 @@ type generation struct {
 	info     requestInfo
 	exchange exchange
 	memory   *reservation // for the body
+	rt       supervise.Runtime
 
 	// read
 	req *openai.Request
@@ -92,7 +94,14 @@ type generation struct {
 	finished time.Time // zero: some choice has not finished
 }
 
+// untilDeadline returns a context that ends at the request's deadline.
+func (gen *generation) untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return gen.rt.WithTimeout(ctx, gen.deadline.Sub(gen.rt.Now()))
+}
+
 // newGeneration returns a generation before its first step.
 func (g *Gateway) newGeneration(info requestInfo, x exchange) *generation {
-	return &generation{info: info, exchange: x, memory: g.reserveMemory(), wake: make(chan struct{}, 1)}
+	return &generation{
+		info: info, exchange: x, memory: g.reserveMemory(), wake: make(chan struct{}, 1), rt: g.cfg.Runtime,
+	}
 }

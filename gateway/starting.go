@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/gateway/openai"
 	"troupe/gateway/web"
 	"troupe/messages"
@@ -13,21 +14,21 @@ import (
 
 // StartingHandler returns the handler of a node whose gateway has not started. /live responds with
 // 200 and /ready with 503 and CauseStarting. All other requests are refused.
-func StartingHandler() http.Handler {
+func StartingHandler(rt supervise.Runtime) http.Handler {
 	mux := http.NewServeMux()
 	live := func(w http.ResponseWriter, r *http.Request) {
-		setRequestID(w, r)
+		setRequestID(rt, w, r)
 		writeJSONBody(w, http.StatusOK, []byte(`{"status":"ok"}`))
 	}
 	mux.HandleFunc("GET /live", live)
 	mux.HandleFunc("GET /health", live)
 	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
-		setRequestID(w, r)
+		setRequestID(rt, w, r)
 		body, _ := json.Marshal(readiness{Causes: []Cause{CauseStarting}}) // cannot fail: strings and a bool
 		writeJSONBody(w, http.StatusServiceUnavailable, body)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		setRequestID(w, r)
+		setRequestID(rt, w, r)
 		e := openai.Refusal(messages.Reason_REASON_NOT_READY,
 			"this node is starting; /ready returns 200 once it serves requests")
 		e.RetryAfter = time.Second

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -81,8 +83,8 @@ func (u *usageActor) onAnnounce(ctx actor.Context, msg *announce) {
 		Incarnation: u.Quotas.incarnation,
 		Clients:     toMessages(u.Quotas.usage()),
 	}
-	for _, peer := range u.peers {
-		ctx.Send(peer, report)
+	for _, node := range slices.Sorted(maps.Keys(u.peers)) {
+		ctx.Send(u.peers[node], report)
 	}
 }
 
@@ -97,7 +99,7 @@ func (u *usageActor) onReport(msg *messages.UsageAnnounced) {
 func (q *Quotas) clusterUsage() []*messages.ClientUsage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return toMessages(q.ledger.ClusterUsage(time.Now()))
+	return toMessages(q.ledger.ClusterUsage(q.rt.Now()))
 }
 
 func (q *Quotas) removePeers(lives func(node string) bool) {
@@ -113,7 +115,7 @@ func (q *Quotas) applyReport(msg *messages.UsageAnnounced) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ledger.ApplyReport(time.Now(), msg.GetNode(), msg.GetIncarnation(), all)
+	q.ledger.ApplyReport(q.rt.Now(), msg.GetNode(), msg.GetIncarnation(), all)
 }
 
 func toMessages(all []quota.Usage) []*messages.ClientUsage {

@@ -35,7 +35,7 @@ func TestGatewaysExchangeUsage(t *testing.T) {
 		}
 		var crashed atomic.Bool
 		for _, node := range []string{"a", "b"} {
-			shares := gateway.NewQuotas(0)
+			shares := gateway.NewQuotas(0, nil)
 			worlds[node] = newTestGateway(t, noOutput, func(c *gateway.Config) { c.Keys, c.Quotas = keys, shares })
 			pid := testkit.Spawn(t, sys, node, strategy, gateway.UsageProps(gateway.UsageConfig{
 				Node: node, Quotas: shares, Members: func() *messages.MembersChanged { return members },

@@ -125,9 +125,7 @@ func (c Config) withDefaults() Config {
 	c.DataListen = cmp.Or(c.DataListen, "127.0.0.1:0")
 	c.Tiers.Watermark = cmp.Or(c.Tiers.Watermark, kv.DefaultWatermark)
 	c.Tiers.Policy = cmp.Or(c.Tiers.Policy, kv.DefaultPolicy)
-	if c.Runtime == nil {
-		c.Runtime = supervise.System
-	}
+	c.Runtime = supervise.OrSystem(c.Runtime)
 	if c.Instance == "" {
 		c.Instance = c.Runtime.ID()
 	}

@@ -52,7 +52,7 @@ func (c *joined) openBus(ctx context.Context) (err error) {
 
 // askPeer returns the answer of another node to nodes.list.
 func (c *joined) askPeer(ctx context.Context) (*messages.ListNodesResponse, error) {
-	answer, err := reply.AskPeer(ctx, c.bus.Conn(), "troupe.v1.nodes.list", nil)
+	answer, err := reply.AskPeer(ctx, c.cfg.Runtime, c.bus.Conn(), "troupe.v1.nodes.list", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +65,14 @@ func (c *joined) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.store, err = store.Open(ctx, js, store.Config{Folder: c.cfg.DataDir, Copy: c.bus.StoreCopy(), Log: c.cfg.Log})
+	c.store, err = store.Open(ctx, js, store.Config{
+		Folder: c.cfg.DataDir, Copy: c.bus.StoreCopy(), Log: c.cfg.Log, Runtime: c.cfg.Runtime,
+	})
 	return err
 }
 
 func (c *joined) openEvents(context.Context) error {
-	c.events = control.NewEvents(c.bus.Conn(), c.cfg.Name)
+	c.events = control.NewEvents(c.bus.Conn(), c.cfg.Name, c.cfg.Runtime)
 	c.metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: "troupe_nats_events_dropped_total", Help: "Events not published because too many were queued.",
 	}, func() float64 { return float64(c.events.Dropped()) }))
@@ -108,7 +110,7 @@ func (c *joined) openMembers(ctx context.Context) error {
 	c.members, err = members.Open(ctx, js, members.Config{
 		Name: c.cfg.Name, Instance: c.cfg.Instance, Describe: about.Fill, Log: c.cfg.Log,
 		SeenTerm: seen, TermLimit: limit,
-		OnEvent: func(kind, detail string) { c.publish(kind, members.Bucket, detail) },
+		OnEvent: func(kind, detail string) { c.publish(kind, members.Bucket, detail) }, Runtime: c.cfg.Runtime,
 	})
 	if err != nil {
 		return err

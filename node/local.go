@@ -93,7 +93,9 @@ func (l *local) openAudit(context.Context) (err error) {
 }
 
 func (l *local) openBulk(context.Context) (err error) {
-	cfg := bulk.Config{Listen: l.cfg.DataListen, Advertise: l.advertised(l.cfg.DataListen), Log: l.cfg.Log}
+	cfg := bulk.Config{
+		Listen: l.cfg.DataListen, Advertise: l.advertised(l.cfg.DataListen), Log: l.cfg.Log, Runtime: l.cfg.Runtime,
+	}
 	if l.cfg.TLS != nil {
 		cfg.ServerTLS, cfg.ClientTLS = l.cfg.TLS.Node(), l.cfg.TLS.ClientOf
 	}

@@ -49,7 +49,7 @@ type controls struct {
 func newParts(cfg Config) *parts {
 	return &parts{
 		joined:  &joined{local: newLocal(cfg), catalogue: catalogue.New()},
-		signals: newSignals(), calls: gateway.NewCalls(), shares: gateway.NewQuotas(0),
+		signals: newSignals(), calls: gateway.NewCalls(), shares: gateway.NewQuotas(0, cfg.Runtime),
 	}
 }
 

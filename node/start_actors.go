@@ -37,7 +37,7 @@ func (p *parts) onTreeEvent(e tree.Event) {
 
 // composeBackend composes the control backend and the gateway, which uses a part of it.
 func (p *parts) composeBackend(context.Context) error {
-	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name}
+	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name, Runtime: p.cfg.Runtime}
 	status := &backend.Status{
 		Node: p.cfg.Name, System: p.system, GPUs: p.gpus.Names(), Lower: p.tiers.Names(),
 		NoRemote: p.cfg.Tiers.LocalOnly,
@@ -89,7 +89,7 @@ func (p *parts) newGateway(models gateway.Directory, adapters gateway.Adapters, 
 		Keys:   p.cfg.Keys, Audit: p.audit.Log, Log: p.cfg.Log,
 		Origins: p.cfg.WebConfig.Origins, BodyBytes: p.cfg.WebConfig.BodyBytes,
 		Salt: p.secret.Salt, Causes: p.availability.Causes, Draining: p.nodes.Draining,
-		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies,
+		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies, Runtime: p.cfg.Runtime,
 	})
 }
 
@@ -120,7 +120,7 @@ func (p *parts) startActors(context.Context) (err error) {
 			Conn: p.bus.Conn(), Backend: p.control.Backend, Version: p.cfg.Version, Node: p.cfg.Name,
 			Audit: p.audit.Log, Log: p.cfg.Log, Guard: p.bus.Guard(), TrustAccounts: p.cfg.TrustAccounts,
 			Synced: p.signals.informed, OnServing: once(p.signals.serving), Leaving: p.signals.leaving,
-			Extra: []control.Endpoint{hierarchy.Infer(p.gateway)},
+			Extra: []control.Endpoint{hierarchy.Infer(p.gateway)}, Runtime: p.cfg.Runtime,
 		},
 		Calls: p.calls, Shares: p.shares, Members: p.nodes.Current,
 	}.Start(p.base())

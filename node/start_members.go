@@ -30,6 +30,7 @@ func (p *parts) openLink(ctx context.Context) (err error) {
 	cfg := link.Config{
 		System: p.system, Listen: p.cfg.ClusterListen, Advertise: p.advertised(p.cfg.ClusterListen),
 		Provider: clientOnlyProvider{p.members.Provider()}, Lookup: p.members.Lookup(), Log: p.cfg.Log,
+		Runtime: p.cfg.Runtime,
 	}
 	if p.cfg.TLS != nil {
 		cfg.ServerTLS, cfg.ClientTLS = p.cfg.TLS.Node(), p.cfg.TLS.ClientOf

@@ -4,6 +4,7 @@ import (
 	"context"
 	crand "crypto/rand"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -22,6 +23,9 @@ type Runtime interface {
 	AfterFunc(d time.Duration, f func()) Timer
 	// WithTimeout returns a copy of parent that is done after d, as context.WithTimeout does.
 	WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	// OnDone runs f in a goroutine of its own once ctx is done, unless it is stopped before, as
+	// context.AfterFunc does. stop returns false if f was started or stopped before.
+	OnDone(ctx context.Context, f func()) (stop func() bool)
 	// Go runs f in a goroutine of its own.
 	Go(f func())
 	// Uint64 returns a random number. It is not for secrets.
@@ -44,13 +48,14 @@ var System Runtime = system{}
 
 type system struct{}
 
-func (system) Now() time.Time                            { return time.Now() }
-func (system) After(d time.Duration) <-chan time.Time    { return time.After(d) }
-func (system) AfterFunc(d time.Duration, f func()) Timer { return time.AfterFunc(d, f) }
-func (system) Go(f func())                               { go f() }
-func (system) Uint64() uint64                            { return rand.Uint64() }
-func (system) ReadRandom(b []byte)                       { _, _ = crand.Read(b) } // never fails
-func (system) ID() string                                { return crand.Text() }
+func (system) Now() time.Time                                 { return time.Now() }
+func (system) After(d time.Duration) <-chan time.Time         { return time.After(d) }
+func (system) AfterFunc(d time.Duration, f func()) Timer      { return time.AfterFunc(d, f) }
+func (system) OnDone(c context.Context, f func()) func() bool { return context.AfterFunc(c, f) }
+func (system) Go(f func())                                    { go f() }
+func (system) Uint64() uint64                                 { return rand.Uint64() }
+func (system) ReadRandom(b []byte)                            { _, _ = crand.Read(b) } // never fails
+func (system) ID() string                                     { return crand.Text() }
 
 func (system) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(parent, d)
@@ -84,4 +89,22 @@ func Now(ctx actor.Context) time.Time { return RuntimeOf(ctx.ActorSystem()).Now(
 // WithTimeout returns a copy of parent that is done after d by the clock of the actor's runtime.
 func WithTimeout(ctx actor.Context, parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return RuntimeOf(ctx.ActorSystem()).WithTimeout(parent, d)
+}
+
+// OrSystem returns rt, or System if rt is nil.
+func OrSystem(rt Runtime) Runtime {
+	if rt == nil {
+		return System
+	}
+	return rt
+}
+
+// GoIn runs f in a goroutine of rt that running waits for, as running.Go(f) does with a goroutine
+// of the operating system.
+func GoIn(rt Runtime, running *sync.WaitGroup, f func()) {
+	running.Add(1)
+	rt.Go(func() {
+		defer running.Done()
+		f()
+	})
 }

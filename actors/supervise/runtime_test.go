@@ -2,6 +2,8 @@ package supervise_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,65 @@ func TestSystemRuntime(t *testing.T) {
 			t.Errorf("two ids are %s", a)
 		}
 	})
+}
+
+// TestOnDone checks that f runs once ctx is done, unless it was stopped before.
+func TestOnDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan struct{})
+	stop := supervise.System.OnDone(ctx, func() { close(ran) })
+	stopped := supervise.System.OnDone(ctx, func() { t.Error("a stopped function ran") })
+	if !stopped() || stopped() {
+		t.Error("stop of a waiting function must be true once")
+	}
+	cancel()
+	<-ran
+	if stop() {
+		t.Error("stop of a function that ran is true")
+	}
+}
+
+// TestGoIn checks that Wait waits for the goroutine.
+func TestGoIn(t *testing.T) {
+	var running sync.WaitGroup
+	var ran atomic.Bool
+	supervise.GoIn(supervise.OrSystem(nil), &running, func() { ran.Store(true) })
+	if running.Wait(); !ran.Load() {
+		t.Error("Wait returned before the function did")
+	}
+}
+
+// TestSystemAllocatesNoMore checks that System allocates no more than the functions that it stands
+// for.
+func TestSystemAllocatesNoMore(t *testing.T) {
+	rt, ctx := supervise.OrSystem(nil), t.Context()
+	var running sync.WaitGroup
+	for name, calls := range map[string]struct{ direct, system func() }{
+		"Now":   {func() { _ = time.Now() }, func() { _ = rt.Now() }},
+		"After": {func() { _ = time.After(time.Hour) }, func() { _ = rt.After(time.Hour) }},
+		"AfterFunc": {
+			func() { time.AfterFunc(time.Hour, func() {}).Stop() },
+			func() { rt.AfterFunc(time.Hour, func() {}).Stop() },
+		},
+		"WithTimeout": {
+			func() { _, cancel := context.WithTimeout(ctx, time.Hour); cancel() },
+			func() { _, cancel := rt.WithTimeout(ctx, time.Hour); cancel() },
+		},
+		"OnDone": {func() { context.AfterFunc(ctx, func() {})() }, func() { rt.OnDone(ctx, func() {})() }},
+		"Go": {
+			func() { running.Add(1); go running.Done(); running.Wait() },
+			func() { running.Add(1); rt.Go(running.Done); running.Wait() },
+		},
+		"GoIn": {
+			func() { running.Go(func() {}); running.Wait() },
+			func() { supervise.GoIn(rt, &running, func() {}); running.Wait() },
+		},
+	} {
+		direct, system := testing.AllocsPerRun(1000, calls.direct), testing.AllocsPerRun(1000, calls.system)
+		if system > direct {
+			t.Errorf("%s: %v allocations, %v without System", name, system, direct)
+		}
+	}
 }
 
 func BenchmarkNow(b *testing.B) {

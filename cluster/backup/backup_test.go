@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/backup"
 )
 
@@ -151,7 +152,7 @@ func TestLoadReturnsNewestFile(t *testing.T) {
 // their changes.
 func TestSaverCoalescesRequests(t *testing.T) {
 	saves, begun, gate := 0, make(chan struct{}, 10), make(chan struct{})
-	s := backup.NewSaver(func() error { saves++; begun <- struct{}{}; <-gate; return nil })
+	s := backup.NewSaver(supervise.System, func() error { saves++; begun <- struct{}{}; <-gate; return nil })
 	s.Request()
 	<-begun
 	for range 100 {

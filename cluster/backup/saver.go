@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"troupe/actors/supervise"
 )
 
 // ErrClosed is returned by Save after Close.
@@ -12,6 +14,7 @@ var ErrClosed = errors.New("the node is stopping and no longer saves the copy of
 // Saver saves a state on request. Requests that arrive during a save share the next one. It is safe
 // for concurrent use.
 type Saver struct {
+	rt   supervise.Runtime
 	save func() error
 
 	mu     sync.Mutex
@@ -27,8 +30,8 @@ type round struct {
 	err  error
 }
 
-// NewSaver returns a Saver that calls save. Calls of save do not overlap.
-func NewSaver(save func() error) *Saver { return &Saver{save: save} }
+// NewSaver returns a Saver that calls save in goroutines of rt. Calls of save do not overlap.
+func NewSaver(rt supervise.Runtime, save func() error) *Saver { return &Saver{rt: rt, save: save} }
 
 // Request schedules a save and does not wait for it.
 func (s *Saver) Request() { s.request() }
@@ -57,7 +60,7 @@ func (s *Saver) request() *round {
 	}
 	if !s.busy {
 		s.busy = true
-		s.idle.Go(s.run)
+		supervise.GoIn(s.rt, &s.idle, s.run)
 	}
 	return s.next
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // Config describes a bucket. Each key keeps its last value, in a file store.
@@ -29,6 +31,7 @@ type Config struct {
 	// FirstRevision is the revision of the first value in a new bucket.
 	FirstRevision uint64
 	Log           zerolog.Logger
+	Runtime       supervise.Runtime // nil: supervise.System
 }
 
 const (
@@ -67,10 +70,11 @@ func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 }
 
 func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T, error)) (opened T, err error) {
-	ctx, cancel := context.WithTimeout(ctx, retryTimeout)
+	rt := supervise.OrSystem(cfg.Runtime)
+	ctx, cancel := rt.WithTimeout(ctx, retryTimeout)
 	defer cancel()
 	for {
-		within, cancel := context.WithTimeout(ctx, attemptTimeout)
+		within, cancel := rt.WithTimeout(ctx, attemptTimeout)
 		opened, err = ask(within)
 		cancel()
 		if err == nil {
@@ -82,7 +86,7 @@ func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T,
 		select {
 		case <-ctx.Done():
 			return opened, fmt.Errorf("KV bucket %s: %w; are enough NATS servers running?", cfg.Name, err)
-		case <-time.After(retryInterval):
+		case <-rt.After(retryInterval):
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (in *inbound) drain() {
 		in.conn.Close()
 	}
 	in.draining = true
-	_ = in.conn.SetWriteDeadline(time.Now().Add(lingerTimeout))
+	_ = in.conn.SetWriteDeadline(in.plane.now().Add(lingerTimeout))
 	in.wakeWriter()
 }
 
@@ -67,7 +67,7 @@ func (in *inbound) write() {
 		var leaving bool
 		b, leaving = in.takeQueued(b[:0])
 		if !leaving {
-			_ = in.conn.SetWriteDeadline(time.Now().Add(in.plane.cfg.SilentAfter))
+			_ = in.conn.SetWriteDeadline(in.plane.now().Add(in.plane.cfg.SilentAfter))
 		}
 		if _, err := in.conn.Write(b); err != nil {
 			in.conn.Close()
@@ -83,7 +83,7 @@ func (in *inbound) write() {
 // lingerClose lets the sender read the last answers. Closing at once with unread chunks would
 // discard them.
 func (in *inbound) lingerClose() {
-	_ = in.conn.SetReadDeadline(time.Now().Add(lingerTimeout))
+	_ = in.conn.SetReadDeadline(in.plane.now().Add(lingerTimeout))
 	if half, ok := in.conn.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}

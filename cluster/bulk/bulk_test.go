@@ -15,6 +15,7 @@ import (
 
 	"troupe/cluster/bulk"
 	"troupe/messages"
+	"troupe/testkit/clock"
 )
 
 func TestMain(m *testing.M) {
@@ -69,6 +70,13 @@ func until(t testing.TB, what string, holds func() bool) {
 		<-time.After(time.Millisecond)
 	}
 }
+
+// Defaults of bulk.Config.
+const (
+	expireAfter = time.Minute
+	sinkTimeout = 30 * time.Second
+	idleAfter   = time.Minute
+)
 
 // content returns chunks of random bytes and random lengths.
 func content(seed uint64, chunks, longest int) [][]byte {
@@ -167,7 +175,8 @@ func TestSend(t *testing.T) {
 // TestIdle checks that an idle connection is closed, also after a cancelled Send, and that another
 // one is opened when needed.
 func TestIdle(t *testing.T) {
-	a, b := listen(t, bulk.Config{IdleAfter: 20 * time.Millisecond}), listen(t, bulk.Config{})
+	later := clock.New()
+	a, b := listen(t, bulk.Config{Runtime: later}), listen(t, bulk.Config{})
 	for range 2 {
 		sink := newBlockingSink()
 		ticket := expect(t, b, 10, 2, sink.put)
@@ -180,10 +189,9 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(sink.release)
-		until(
-			t,
-			"the connection to be closed",
-			func() bool { return a.Stats().Outbound == 0 && b.Stats().Inbound == 0 },
-		)
+		until(t, "the connection to be closed", func() bool {
+			later.Advance(idleAfter / 4)
+			return a.Stats().Outbound == 0 && b.Stats().Inbound == 0
+		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // MaxChunkBytes is the largest chunk size that a transfer may have.
@@ -50,11 +52,13 @@ type Config struct {
 	// Default 15 s.
 	SilentAfter time.Duration
 
-	Log zerolog.Logger
+	Log     zerolog.Logger
+	Runtime supervise.Runtime // Default supervise.System
 }
 
 // Validate fills in defaults and checks the limits.
 func (c *Config) Validate() error {
+	c.Runtime = supervise.OrSystem(c.Runtime)
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}

@@ -36,7 +36,7 @@ func (in *inbound) serve() {
 	defer close(in.readerDone)
 	err := in.handshake()
 	if err == nil {
-		in.plane.running.Go(in.write)
+		in.plane.goRun(in.write)
 		err = in.read()
 	}
 	in.conn.Close()
@@ -47,7 +47,7 @@ func (in *inbound) serve() {
 }
 
 func (in *inbound) handshake() error {
-	if err := in.conn.SetDeadline(time.Now().Add(in.plane.cfg.handshakeTimeout())); err != nil {
+	if err := in.conn.SetDeadline(in.plane.now().Add(in.plane.cfg.handshakeTimeout())); err != nil {
 		return err
 	}
 	var b [helloBytes]byte
@@ -99,7 +99,7 @@ func (in *inbound) extendDeadline() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	limit := in.plane.cfg.IdleAfter + in.plane.cfg.SilentAfter
-	if now := time.Now(); in.trusted && !in.draining && in.deadline.Sub(now) < limit*3/4 {
+	if now := in.plane.now(); in.trusted && !in.draining && in.deadline.Sub(now) < limit*3/4 {
 		in.deadline = now.Add(limit)
 		_ = in.conn.SetReadDeadline(in.deadline)
 	}

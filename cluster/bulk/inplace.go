@@ -45,8 +45,9 @@ func (l *link) sendInPlace(ctx context.Context, s *sending, index uint32) error 
 
 // writeAll writes a frame, for at most inPlaceGrace after ctx ends.
 func (l *link) writeAll(ctx context.Context, frame net.Buffers) error {
-	_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
-	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetWriteDeadline(time.Now().Add(inPlaceGrace)) })
+	plane := l.peer.plane
+	_ = l.conn.SetWriteDeadline(plane.now().Add(plane.cfg.SilentAfter))
+	stop := plane.cfg.Runtime.OnDone(ctx, func() { _ = l.conn.SetWriteDeadline(plane.now().Add(inPlaceGrace)) })
 	n, err := frame.WriteTo(l.conn)
 	if stop(); err != nil {
 		l.fail(err)

@@ -49,7 +49,7 @@ func (l *link) receive() {
 			l.fail(err)
 			return
 		}
-		l.lastHeard.Store(time.Now().UnixNano())
+		l.lastHeard.Store(l.peer.plane.now().UnixNano())
 		switch h.kind {
 		case opened:
 			l.opened(h, payload)
@@ -133,8 +133,7 @@ func (l *link) fail(err error) {
 // monitor closes the connection when it is idle or the receiver is silent. It returns when ctx
 // ends.
 func (l *link) monitor(ctx context.Context, idleAfter, silentAfter time.Duration) {
-	tick := time.NewTicker(min(idleAfter, silentAfter) / 4)
-	defer tick.Stop()
+	interval := min(idleAfter, silentAfter) / 4
 	for {
 		select {
 		case <-l.lost:
@@ -142,7 +141,7 @@ func (l *link) monitor(ctx context.Context, idleAfter, silentAfter time.Duration
 		case <-ctx.Done():
 			l.fail(context.Cause(ctx))
 			return
-		case <-tick.C:
+		case <-l.peer.plane.cfg.Runtime.After(interval):
 		}
 		if err := l.checkAlive(idleAfter, silentAfter); err != nil {
 			l.fail(err)
@@ -155,9 +154,10 @@ func (l *link) monitor(ctx context.Context, idleAfter, silentAfter time.Duration
 func (l *link) checkAlive(idleAfter, silentAfter time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	needed, silent := len(l.streams) > 0, time.Since(time.Unix(0, l.lastHeard.Load()))
+	now := l.peer.plane.now()
+	needed, silent := len(l.streams) > 0, now.Sub(time.Unix(0, l.lastHeard.Load()))
 	switch {
-	case !needed && time.Since(l.idleSince) > idleAfter:
+	case !needed && now.Sub(l.idleSince) > idleAfter:
 		return errors.New("idle")
 	case needed && silent > silentAfter:
 		return fmt.Errorf("receiver silent for %s", silentAfter)
@@ -196,7 +196,7 @@ func (l *link) write() {
 		case <-l.lost:
 			return
 		}
-		_ = l.conn.SetWriteDeadline(time.Now().Add(l.peer.plane.cfg.SilentAfter))
+		_ = l.conn.SetWriteDeadline(l.peer.plane.now().Add(l.peer.plane.cfg.SilentAfter))
 		var err error
 		if len(small) > 0 {
 			_, err = l.conn.Write(small)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
-	"time"
 )
 
 // peer is a node that this node sends to.
@@ -56,14 +55,14 @@ func (p *peer) link(ctx context.Context) (*link, error) {
 }
 
 func (p *peer) dial(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.plane.cfg.handshakeTimeout())
+	ctx, cancel := p.plane.cfg.Runtime.WithTimeout(ctx, p.plane.cfg.handshakeTimeout())
 	defer cancel()
 	dialer := net.Dialer{}
 	raw, err := dialer.DialContext(ctx, "tcp", p.address)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errLost, err)
 	}
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	stop := p.plane.cfg.Runtime.OnDone(ctx, func() { raw.Close() })
 	conn, window, takes, err := p.handshake(ctx, raw)
 	if err == nil && !stop() {
 		err = fmt.Errorf("%w: %w", errLost, context.Cause(ctx))
@@ -75,12 +74,12 @@ func (p *peer) dial(ctx context.Context) (*link, error) {
 	l := &link{
 		peer: p, conn: conn, window: window, chunks: data, batches: make(chan *batch), writing: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), lost: make(chan struct{}),
-		streams: map[uint32]*sending{}, idleSince: time.Now(),
+		streams: map[uint32]*sending{}, idleSince: p.plane.now(),
 	}
 	if takes&featureHashed != 0 {
 		l.chunks = hashed
 	}
-	l.lastHeard.Store(time.Now().UnixNano())
+	l.lastHeard.Store(p.plane.now().UnixNano())
 	return l, nil
 }
 
@@ -122,13 +121,13 @@ func (p *Plane) run(l *link) error {
 		return ErrClosed
 	}
 	p.links++
-	p.running.Go(func() {
+	p.goRun(func() {
 		l.receive()
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.links--
 	})
-	p.running.Go(l.write)
-	p.running.Go(func() { l.monitor(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
+	p.goRun(l.write)
+	p.goRun(func() { l.monitor(p.ctx, p.cfg.IdleAfter, p.cfg.SilentAfter) })
 	return nil
 }

@@ -3,16 +3,18 @@ package bulk
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -30,7 +32,7 @@ type Plane struct {
 
 	mu        sync.Mutex
 	transfers map[transferID]*transfer
-	inbounds  map[*inbound]struct{}
+	inbounds  []*inbound
 	peers     map[string]*peer // by address
 	links     int              // open connections to peers
 }
@@ -54,13 +56,18 @@ func Listen(cfg Config) (*Plane, error) {
 	}
 	p := &Plane{
 		cfg: cfg, listener: l, address: address,
-		transfers: map[transferID]*transfer{}, inbounds: map[*inbound]struct{}{}, peers: map[string]*peer{},
+		transfers: map[transferID]*transfer{}, peers: map[string]*peer{},
 	}
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
-	p.running.Go(p.accept)
-	p.running.Go(p.sweep)
+	p.goRun(p.accept)
+	p.goRun(p.sweep)
 	return p, nil
 }
+
+func (p *Plane) now() time.Time { return p.cfg.Runtime.Now() }
+
+// goRun runs f in a goroutine that Close waits for.
+func (p *Plane) goRun(f func()) { supervise.GoIn(p.cfg.Runtime, &p.running, f) }
 
 // advertised returns the address that peers dial.
 func advertised(advertise, listens string) (string, error) {
@@ -85,16 +92,13 @@ func (p *Plane) Close() {
 	p.cancel(ErrClosed)
 	p.listener.Close()
 	p.mu.Lock()
-	var transfers []*transfer
-	for _, t := range p.transfers {
-		transfers = append(transfers, t)
-	}
+	transfers := p.sortedTransfers()
 	p.mu.Unlock()
 	for _, t := range transfers {
 		p.remove(t, refusal{refusedUnknown, "the receiving node is closing its data plane"})
 	}
 	p.mu.Lock()
-	for in := range p.inbounds {
+	for _, in := range p.inbounds {
 		in.drain()
 	}
 	p.mu.Unlock()
@@ -139,11 +143,11 @@ func (p *Plane) expect(
 	}
 	t := &transfer{
 		chunkBytes: chunkBytes, chunks: chunks, put: put, seal: seal, plane: p,
-		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: time.Now(), streams: map[inboundStream]struct{}{},
+		done: make([]uint64, (uint64(chunks)+63)/64), lastActive: p.now(),
 	}
 	t.idle.L = &t.mu
-	rand.Read(t.id[:])
-	rand.Read(t.token[:])
+	p.cfg.Runtime.ReadRandom(t.id[:])
+	p.cfg.Runtime.ReadRandom(t.token[:])
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
@@ -187,11 +191,17 @@ func (p *Plane) remove(t *transfer, why refusal) {
 	delete(p.transfers, t.id)
 }
 
+// sortedTransfers returns the transfers by ID. p.mu is held.
+func (p *Plane) sortedTransfers() []*transfer {
+	byID := func(a, b *transfer) int { return bytes.Compare(a.id[:], b.id[:]) }
+	return slices.SortedFunc(maps.Values(p.transfers), byID)
+}
+
 // dropInbound removes a lost connection and its queued chunks.
 func (p *Plane) dropInbound(in *inbound) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.inbounds, in)
+	p.inbounds = slices.DeleteFunc(p.inbounds, func(one *inbound) bool { return one == in })
 	for _, t := range p.transfers {
 		t.dropFrom(in)
 	}
@@ -209,7 +219,7 @@ func (p *Plane) accept() {
 		}
 		if err != nil { // out of descriptors; retry, since some may be freed
 			p.cfg.Log.Error().Err(err).Msg("bulk connection not accepted")
-			if !sleep(p.ctx, time.Second/10) {
+			if !p.sleep(p.ctx, time.Second/10) {
 				return
 			}
 			continue
@@ -224,8 +234,8 @@ func (p *Plane) accept() {
 		p.mu.Lock()
 		full := len(p.inbounds) >= maxConnections || p.ctx.Err() != nil
 		if !full {
-			p.inbounds[in] = struct{}{}
-			p.running.Go(in.serve)
+			p.inbounds = append(p.inbounds, in)
+			p.goRun(in.serve)
 		}
 		p.mu.Unlock()
 		if full {
@@ -236,12 +246,12 @@ func (p *Plane) accept() {
 
 // sweep ends transfers that have expired or hang.
 func (p *Plane) sweep() {
-	for sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
-		now := time.Now()
+	for p.sleep(p.ctx, min(p.cfg.ExpireAfter, p.cfg.SinkTimeout)/8) {
+		now := p.now()
 		p.mu.Lock()
-		for id, t := range p.transfers {
+		for _, t := range p.sortedTransfers() {
 			if t.check(now, p.cfg.ExpireAfter, p.cfg.SinkTimeout) {
-				delete(p.transfers, id)
+				delete(p.transfers, t.id)
 			}
 		}
 		p.mu.Unlock()
@@ -249,13 +259,11 @@ func (p *Plane) sweep() {
 }
 
 // sleep waits for d and reports whether ctx has not ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+func (p *Plane) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-p.cfg.Runtime.After(d):
 		return true
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"troupe/cluster/bulk"
 	"troupe/messages"
+	"troupe/testkit/clock"
 )
 
 // mustNotPut returns a put that fails the test.
@@ -23,16 +24,9 @@ func mustNotPut(t *testing.T) func(uint32, []byte) error {
 }
 
 func TestRefusesBadTickets(t *testing.T) {
-	a, patient, hasty := listen(
-		t,
-		bulk.Config{},
-	), listen(
-		t,
-		bulk.Config{},
-	), listen(
-		t,
-		bulk.Config{ExpireAfter: 50 * time.Millisecond},
-	)
+	a, patient := listen(t, bulk.Config{}), listen(t, bulk.Config{})
+	later := clock.New()
+	expiring := listen(t, bulk.Config{Runtime: later})
 	other := expect(t, listen(t, bulk.Config{}), 10, 4, mustNotPut(t))
 	keep := func(*messages.BulkTicket) {}
 	for name, spoil := range map[string]func(*messages.BulkTicket){
@@ -43,7 +37,10 @@ func TestRefusesBadTickets(t *testing.T) {
 		"no transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
 		"dropped":          func(ticket *messages.BulkTicket) { patient.Drop(ticket) },
 		"expired": func(*messages.BulkTicket) {
-			until(t, "the transfer to expire", func() bool { return hasty.Stats().Transfers == 0 })
+			until(t, "the transfer to expire", func() bool {
+				later.Advance(expireAfter / 4)
+				return expiring.Stats().Transfers == 0
+			})
 		},
 		"chunk past the end": keep,
 		"valid ticket":       keep,
@@ -52,7 +49,7 @@ func TestRefusesBadTickets(t *testing.T) {
 			b, put, indices, want := patient, mustNotPut(t), []uint32{0}, bulk.ErrRefused
 			switch name {
 			case "expired":
-				b = hasty
+				b = expiring
 			case "chunk past the end":
 				indices = []uint32{0, 4}
 			case "valid ticket":
@@ -177,12 +174,17 @@ func TestSlowSinks(t *testing.T) {
 
 // TestHungSink fails the transfer of a put that does not return, and frees its space in the window.
 func TestHungSink(t *testing.T) {
-	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 64 << 10, SinkTimeout: 20 * time.Millisecond})
+	later := clock.New()
+	a, b := listen(t, bulk.Config{}), listen(t, bulk.Config{Window: 64 << 10, Runtime: later})
 	hung := newBlockingSink()
 	defer close(hung.release)
 	for range 10 {
 		ticket := expect(t, b, 10_000, 20, hung.put)
-		if err := a.Send(within(t), ticket, all(20), from(content(1, 20, 10_000))); !errors.Is(err, bulk.ErrSink) {
+		sent := make(chan error, 1)
+		go func() { sent <- a.Send(within(t), ticket, all(20), from(content(1, 20, 10_000))) }()
+		<-hung.entered
+		until(t, "the transfer to end", func() bool { later.Advance(sinkTimeout / 4); return len(sent) > 0 })
+		if err := <-sent; !errors.Is(err, bulk.ErrSink) {
 			t.Fatalf("%v", err)
 		}
 	}

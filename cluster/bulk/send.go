@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -80,7 +79,7 @@ func (p *Plane) send(ctx context.Context, ticket *messages.BulkTicket, indices [
 // withPlane returns a context that also ends with the plane, with cause ErrClosed.
 func (p *Plane) withPlane(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(p.ctx, func() { cancel(ErrClosed) })
+	stop := p.cfg.Runtime.OnDone(p.ctx, func() { cancel(ErrClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
@@ -110,12 +109,16 @@ func (p *Plane) sendWithRetries(ctx context.Context, to *peer, s *sending) error
 		if s.progressed {
 			backoff, s.progressed = firstBackoff, false
 		}
-		if !sleep(ctx, backoff/2+rand.N(backoff)) {
+		if !p.sleep(ctx, backoff/2+p.randomBelow(backoff)) {
 			return fmt.Errorf("%w; before: %w", context.Cause(ctx), last)
 		}
 		to.reconnects.Add(1)
 	}
 	return nil
+}
+
+func (p *Plane) randomBelow(d time.Duration) time.Duration {
+	return time.Duration(p.cfg.Runtime.Uint64() % uint64(d))
 }
 
 // sendOver sends the remaining chunks over one connection.

@@ -2,7 +2,8 @@ package bulk
 
 import (
 	"fmt"
-	"time"
+	"maps"
+	"slices"
 )
 
 // sending is one call of Send. While it is attached to a link, the link's mutex guards it.
@@ -63,7 +64,7 @@ func (l *link) attach(s *sending) error {
 		return l.err
 	}
 	if len(l.streams) == 0 {
-		l.lastHeard.Store(time.Now().UnixNano())
+		l.lastHeard.Store(l.peer.plane.now().UnixNano())
 	}
 	l.lastStream++
 	s.stream, s.chunkBytes, s.progressed = l.lastStream, 0, false
@@ -83,9 +84,7 @@ func (l *link) detach(s *sending) error {
 	}
 	if l.err != nil {
 		l.peer.retries.Add(uint64(len(s.unacked)))
-		for index := range s.unacked {
-			s.todo = append(s.todo, index)
-		}
+		s.todo = append(s.todo, slices.Sorted(maps.Keys(s.unacked))...)
 		l.remove(s)
 		return s.failed
 	}
@@ -101,7 +100,7 @@ func (l *link) detach(s *sending) error {
 // remove ends a stream and frees its window space. l.mu is held, also in the functions below.
 func (l *link) remove(s *sending) {
 	delete(l.streams, s.stream)
-	l.idleSince = time.Now()
+	l.idleSince = l.peer.plane.now()
 	l.release(s, s.inflight)
 	l.unqueue(s)
 	clear(s.unacked)

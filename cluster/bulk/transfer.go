@@ -3,7 +3,7 @@ package bulk
 import (
 	"fmt"
 	"hash"
-	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -49,8 +49,8 @@ type transfer struct {
 	plane *Plane
 
 	mu         sync.Mutex
-	streams    map[inboundStream]struct{} // open
-	done       []uint64                   // bit i: chunk i was put
+	streams    []inboundStream // open
+	done       []uint64        // bit i: chunk i was put
 	queue      []*chunk
 	current    *chunk // chunk in put
 	putSince   time.Time
@@ -65,7 +65,7 @@ func (t *transfer) open(s inboundStream) *refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == nil {
-		t.streams[s], t.lastActive = struct{}{}, time.Now()
+		t.streams, t.lastActive = append(t.streams, s), t.plane.now()
 	}
 	return t.ended
 }
@@ -73,7 +73,7 @@ func (t *transfer) open(s inboundStream) *refusal {
 func (t *transfer) close(s inboundStream) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.streams, s)
+	t.streams = slices.DeleteFunc(t.streams, func(one inboundStream) bool { return one == s })
 }
 
 // enqueue queues a chunk for put, unless it is damaged.
@@ -84,7 +84,7 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 		c.from.release(c)
 		return
 	}
-	t.lastActive = time.Now()
+	t.lastActive = t.plane.now()
 	if !intact {
 		t.plane.received.damaged.Add(1)
 		c.from.release(c)
@@ -95,7 +95,7 @@ func (t *transfer) enqueue(c *chunk, intact bool) {
 	t.queue = append(t.queue, c)
 	if !t.putting {
 		t.putting = true
-		go t.runPuts()
+		t.plane.cfg.Runtime.Go(t.runPuts)
 	}
 }
 
@@ -126,7 +126,7 @@ func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 	c = t.queue[0]
 	t.queue[0] = nil
 	t.queue = t.queue[1:]
-	t.current, t.putSince = c, time.Now()
+	t.current, t.putSince = c, t.plane.now()
 	return c, t.done[c.index/64]&(1<<(c.index%64)) == 0
 }
 
@@ -134,7 +134,7 @@ func (t *transfer) nextChunk() (c *chunk, fresh bool) {
 func (t *transfer) putDone(c *chunk, fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.current, t.lastActive = nil, time.Now()
+	t.current, t.lastActive = nil, t.plane.now()
 	if err == nil {
 		t.done[c.index/64] |= 1 << (c.index % 64)
 		t.plane.received.count(c, fresh)
@@ -163,10 +163,10 @@ func (t *transfer) end(why refusal) {
 		t.plane.buffers.put(c.buf)
 	}
 	t.queue = nil
-	for s := range t.streams {
+	for _, s := range t.streams {
 		s.from.refuse(s.number, why)
 	}
-	clear(t.streams)
+	t.streams = nil
 }
 
 // stop ends the transfer and waits for put.
@@ -191,7 +191,7 @@ func (t *transfer) dropFrom(from *inbound) {
 	}
 	clear(t.queue[len(kept):])
 	t.queue = kept
-	maps.DeleteFunc(t.streams, func(s inboundStream, _ struct{}) bool { return s.from == from })
+	t.streams = slices.DeleteFunc(t.streams, func(s inboundStream) bool { return s.from == from })
 }
 
 // check ends the transfer if its put hangs or it has expired, and reports the latter.

@@ -91,7 +91,7 @@ func compareToBare(b *testing.B, link func(), bare func()) {
 func BenchmarkTell(b *testing.B) {
 	for _, streams := range []int{1, 64} {
 		b.Run(fmt.Sprint(streams), func(b *testing.B) {
-			x, y := start(b), start(b)
+			x, y := start(b, inRealTime), start(b, inRealTime)
 			join(x, y)
 			got, all := atomic.Int64{}, make(chan struct{})
 			var sessions []*actor.PID
@@ -130,7 +130,7 @@ func BenchmarkTell(b *testing.B) {
 
 // BenchmarkAsk waits for each answer before the next request.
 func BenchmarkAsk(b *testing.B) {
-	x, y := start(b), start(b)
+	x, y := start(b, inRealTime), start(b, inRealTime)
 	join(x, y)
 	_, err := y.Root.SpawnNamed(actor.PropsFromFunc(func(ctx actor.Context) {
 		if m, ok := ctx.Message().(*messages.TokensEmitted); ok {

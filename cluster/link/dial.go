@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"troupe/actors/supervise"
 )
 
 // redialInterval is the time after which dialRetry starts another dial. The kernel retransmits a
@@ -17,7 +19,9 @@ const redialInterval = 250 * time.Millisecond
 
 // dialRetry dials, and starts another dial every redialInterval while none has finished, until ctx
 // ends. It returns the result of the first dial that finishes, even a refusal.
-func dialRetry(ctx context.Context, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+func dialRetry(
+	ctx context.Context, rt supervise.Runtime, dial func(context.Context) (net.Conn, error),
+) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {
@@ -25,10 +29,8 @@ func dialRetry(ctx context.Context, dial func(context.Context) (net.Conn, error)
 		err  error
 	}
 	done := make(chan outcome)
-	again := time.NewTicker(redialInterval)
-	defer again.Stop()
 	for {
-		go func() {
+		rt.Go(func() {
 			conn, err := dial(ctx)
 			select {
 			case done <- outcome{conn, err}:
@@ -37,11 +39,11 @@ func dialRetry(ctx context.Context, dial func(context.Context) (net.Conn, error)
 					_ = conn.Close()
 				}
 			}
-		}()
+		})
 		select {
 		case first := <-done:
 			return first.conn, first.err
-		case <-again.C:
+		case <-rt.After(redialInterval):
 		case <-ctx.Done():
 			return nil, fmt.Errorf("no answer: %w", ctx.Err())
 		}

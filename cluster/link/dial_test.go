@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"troupe/actors/supervise"
 )
 
 // closeRecorder records whether it was closed.
@@ -68,7 +70,7 @@ func TestDialRetry(t *testing.T) {
 				var mu sync.Mutex
 				made := 0
 				began := time.Now()
-				conn, err := dialRetry(ctx, func(ctx context.Context) (net.Conn, error) {
+				conn, err := dialRetry(ctx, supervise.System, func(ctx context.Context) (net.Conn, error) {
 					mu.Lock()
 					dial := c.dials[min(made, len(c.dials)-1)]
 					made++

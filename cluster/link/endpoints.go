@@ -1,21 +1,24 @@
 package link
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // endpoints are the outgoing connections. Each address has at most one active connection, which
 // accepts envelopes. Released connections only write what they have accepted.
 type endpoints struct {
 	mu     sync.RWMutex
-	active map[string]*outbound   // address → the connection that accepts envelopes
-	all    map[*outbound]struct{} // connections that have not ended
-	idle   chan struct{}          // closed while all is empty
+	active map[string]*outbound // address → the connection that accepts envelopes
+	all    []*outbound          // connections that have not ended
+	idle   chan struct{}        // closed while all is empty
 	closed bool
 }
 
 func newEndpoints() endpoints {
 	idle := make(chan struct{})
 	close(idle)
-	return endpoints{active: map[string]*outbound{}, all: map[*outbound]struct{}{}, idle: idle}
+	return endpoints{active: map[string]*outbound{}, idle: idle}
 }
 
 // post queues an envelope on the connection to its target and opens the connection if there is
@@ -45,7 +48,7 @@ func (l *Link) endpoint(address string) *outbound {
 	if s = l.endpoints.active[address]; s == nil && !l.endpoints.closed {
 		s = newOutbound(l, address)
 		l.endpoints.add(s)
-		l.running.Go(s.run)
+		l.goRun(s.run)
 	}
 	return s
 }
@@ -54,7 +57,7 @@ func (e *endpoints) add(s *outbound) {
 	if len(e.all) == 0 {
 		e.idle = make(chan struct{})
 	}
-	e.active[s.address], e.all[s] = s, struct{}{}
+	e.active[s.address], e.all = s, append(e.all, s)
 }
 
 // release closes the queue of the connection to an address.
@@ -79,7 +82,7 @@ func (e *endpoints) isActive(s *outbound) bool {
 func (e *endpoints) byAddress(address string) (found []*outbound) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	for s := range e.all {
+	for _, s := range e.all {
 		if address == "" || s.address == address {
 			found = append(found, s)
 		}
@@ -91,7 +94,7 @@ func (e *endpoints) byAddress(address string) (found []*outbound) {
 func (e *endpoints) ended(s *outbound) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.all, s)
+	e.all = slices.DeleteFunc(e.all, func(one *outbound) bool { return one == s })
 	if len(e.all) == 0 {
 		close(e.idle)
 	}
@@ -103,7 +106,7 @@ func (e *endpoints) close() (idle <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	for _, s := range e.active {
+	for _, s := range e.all {
 		s.outbox.close()
 	}
 	clear(e.active)

@@ -1,6 +1,11 @@
 package link
 
-import "github.com/asynkron/protoactor-go/actor"
+import (
+	"maps"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
 
 // guard is the actor.Process for every PID on another node.
 type guard struct {
@@ -79,8 +84,9 @@ func (g *guard) Stop(*actor.PID) {}
 
 // failRequests fails the futures that wait for a response from an address.
 func (l *Link) failRequests(address string) {
-	for id, target := range l.pending.takeAll(address) {
-		l.respond(actor.NewPID(l.cfg.System.Address(), id), target)
+	all := l.pending.takeAll(address)
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		l.respond(actor.NewPID(l.cfg.System.Address(), id), all[id])
 	}
 }
 

@@ -30,7 +30,7 @@ type inbound struct {
 func (s service) Receive(stream remote.Remoting_ReceiveServer) error {
 	in := &inbound{stream: stream, link: s.link, disconnected: make(chan struct{})}
 	done := make(chan error, 1)
-	s.link.running.Go(func() {
+	s.link.goRun(func() {
 		err := in.read()
 		in.ended(err)
 		done <- err
@@ -88,7 +88,7 @@ func (in *inbound) read() error {
 
 func (in *inbound) handshake(address string) error {
 	in.peer = address
-	in.link.peers.addStream(in, address)
+	in.link.peers.addStream(in)
 	return in.stream.Send(&remote.RemoteMessage{MessageType: &remote.RemoteMessage_ConnectResponse{
 		ConnectResponse: &remote.ConnectResponse{MemberId: in.link.cfg.System.ID},
 	}})

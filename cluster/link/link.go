@@ -14,6 +14,8 @@ import (
 	"github.com/asynkron/protoactor-go/remote"
 	"github.com/rs/zerolog"
 	"google.golang.org/grpc"
+
+	"troupe/actors/supervise"
 )
 
 // Config describes the link of one node.
@@ -33,6 +35,7 @@ type Config struct {
 	ServerTLS *tls.Config
 	ClientTLS func(net.Conn) *tls.Config
 	Log       zerolog.Logger
+	Runtime   supervise.Runtime // nil: that of System
 }
 
 func (c *Config) validate() error {
@@ -72,6 +75,9 @@ const flushTimeout = 300 * time.Millisecond
 func Start(ctx context.Context, cfg Config) (*Link, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
+	}
+	if cfg.Runtime == nil {
+		cfg.Runtime = supervise.RuntimeOf(cfg.System)
 	}
 	l := &Link{
 		cfg: cfg, pending: newPending(cfg.System), brokenStreams: newBrokenStreams(), endpoints: newEndpoints(),
@@ -139,6 +145,9 @@ func (l *Link) Stop(ctx context.Context) {
 	})
 }
 
+// goRun runs f in a goroutine that Stop waits for.
+func (l *Link) goRun(f func()) { supervise.GoIn(l.cfg.Runtime, &l.running, f) }
+
 func (l *Link) disconnect(ctx context.Context) {
 	l.cfg.Lookup.Shutdown()
 	written := l.endpoints.close()
@@ -146,7 +155,7 @@ func (l *Link) disconnect(ctx context.Context) {
 	for _, address := range l.peers.close() {
 		l.terminate(address)
 	}
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	ctx, cancel := l.cfg.Runtime.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	select {
 	case <-written:

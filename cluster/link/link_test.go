@@ -32,15 +32,19 @@ func TestNodesReachEachOther(t *testing.T) {
 func TestMessagesKeepOrder(t *testing.T) {
 	a, b := start(t), start(t)
 	join(a, b)
-	p, to := b.echo(t)
 	const n = 5000
-	for i := range n {
-		a.Root.Send(to, &messages.TokensEmitted{FirstIndex: uint32(i)})
+	arrived := make(chan uint32, n)
+	testkit.NewPeer(t, b.ActorSystem, "sink", func(m proto.Message) proto.Message {
+		arrived <- m.(*messages.TokensEmitted).GetFirstIndex()
+		return nil
+	})
+	to := b.pid("sink")
+	for i := range uint32(n) {
+		a.Root.Send(to, &messages.TokensEmitted{FirstIndex: i})
 	}
-	until(t, "all messages", func() bool { return len(testkit.Got[*messages.TokensEmitted](p)) == n })
-	for i, m := range testkit.Got[*messages.TokensEmitted](p) {
-		if m.GetFirstIndex() != uint32(i) {
-			t.Fatalf("message %d arrived as number %d", m.GetFirstIndex(), i)
+	for i := range uint32(n) {
+		if got := <-arrived; got != i {
+			t.Fatalf("message %d arrived as number %d", got, i)
 		}
 	}
 }
@@ -235,8 +239,8 @@ func TestReplyConnectionIsCut(t *testing.T) {
 // noticed. Once the replying node has noticed it too, the next ping reports the loss. The
 // connection of the request stays up.
 func TestReplyIsLost(t *testing.T) {
-	a, wires := startBehindProxy(t)
-	b := start(t)
+	a, wires := startBehindProxy(t, inRealTime)
+	b := start(t, inRealTime)
 	join(a, b)
 	_, to := b.echo(t)
 	a.waitReachable(t, to)
@@ -254,8 +258,8 @@ func TestReplyIsLost(t *testing.T) {
 
 // TestSilentPeer checks that watches end if a peer falls silent while it stays a member.
 func TestSilentPeer(t *testing.T) {
-	a := start(t)
-	b, wires := startBehindProxy(t)
+	a := start(t, inRealTime)
+	b, wires := startBehindProxy(t, inRealTime)
 	join(a, b)
 	_, to := b.echo(t)
 	a.waitReachable(t, to)
@@ -294,8 +298,8 @@ func TestSilentPeerLeaves(t *testing.T) {
 
 // TestSilentPeerWithInboundOnly: only the peer has a connection to this node, and it falls silent.
 func TestSilentPeerWithInboundOnly(t *testing.T) {
-	b, wires := startBehindProxy(t)
-	a := start(t)
+	b, wires := startBehindProxy(t, inRealTime)
+	a := start(t, inRealTime)
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	a.Root.Send(b.pid("sink"), &messages.GetSequence{})
@@ -360,9 +364,9 @@ func TestOnlyProtobufIsSent(t *testing.T) {
 func TestStopLeaksNoGoroutines(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("nodes", func(t *testing.T) {
-		a, b, c := start(t), start(t), start(t)
+		a, b, c := start(t, inRealTime), start(t, inRealTime), start(t, inRealTime)
 		join(a, b, c)
-		gone, wires := startBehindProxy(t)
+		gone, wires := startBehindProxy(t, inRealTime)
 		for _, n := range []*node{a, b, c} {
 			n.link.SetMembers([]string{a.Address(), b.Address(), c.Address(), gone.Address()})
 			n.echo(t)

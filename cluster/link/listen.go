@@ -73,5 +73,5 @@ func (l *Link) serve(listener net.Listener) {
 	}
 	l.server = grpc.NewServer(options...)
 	remote.RegisterRemotingServer(l.server, service{link: l})
-	l.running.Go(func() { _ = l.server.Serve(listener) })
+	l.goRun(func() { _ = l.server.Serve(listener) })
 }

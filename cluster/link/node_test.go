@@ -18,6 +18,7 @@ import (
 	"troupe/cluster/link"
 	"troupe/messages"
 	"troupe/testkit"
+	"troupe/testkit/clock"
 )
 
 // timeout limits every wait in these tests; it allows for a slow machine.
@@ -51,8 +52,13 @@ func config(sys *actor.ActorSystem) link.Config {
 		Provider: stubProvider{},
 		Lookup:   stubLookup{},
 		Log:      zerolog.Nop(),
+		Runtime:  clock.New(),
 	}
 }
+
+// inRealTime makes pings time out. Without it, time stands still, and no connection is lost because
+// the machine is slow.
+func inRealTime(c *link.Config) { c.Runtime = nil }
 
 func start(t testing.TB, change ...func(*link.Config)) *node {
 	t.Helper()
@@ -169,13 +175,13 @@ type proxy struct {
 }
 
 // startBehindProxy starts a node that others reach through a proxy.
-func startBehindProxy(t testing.TB) (*node, *proxy) {
+func startBehindProxy(t testing.TB, change ...func(*link.Config)) (*node, *proxy) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := start(t, func(c *link.Config) { c.Advertise = l.Addr().String() })
+	n := start(t, append(change, func(c *link.Config) { c.Advertise = l.Addr().String() })...)
 	p := &proxy{listener: l, conns: map[net.Conn]bool{}, callers: map[net.Conn]bool{}}
 	p.target = n.link.OwnAddress
 	p.wg.Go(p.serve)

@@ -104,7 +104,7 @@ func (s *outbound) open() (err error) {
 	if s.stream, err = remote.NewRemotingClient(s.conn).Receive(s.ctx); err != nil {
 		return err
 	}
-	s.link.running.Go(s.ping)
+	s.link.goRun(s.ping)
 	sys := s.link.cfg.System
 	_ = s.stream.Send(
 		&remote.RemoteMessage{
@@ -118,7 +118,7 @@ func (s *outbound) open() (err error) {
 	if _, err = s.stream.Recv(); err != nil {
 		return err
 	}
-	s.link.running.Go(s.read)
+	s.link.goRun(s.read)
 	return nil
 }
 
@@ -127,6 +127,7 @@ func (s *outbound) open() (err error) {
 func (s *outbound) dial(ctx context.Context, address string) (net.Conn, error) {
 	wire, err := dialRetry(
 		ctx,
+		s.link.cfg.Runtime,
 		func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) },
 	)
 	if err != nil {
@@ -167,15 +168,16 @@ func (s *outbound) fail(err error) {
 // ping detects a silent peer, one that has stopped or is cut off. Any answer counts; nodes refuse
 // this call.
 func (s *outbound) ping() {
-	tick := time.NewTicker(pingInterval)
-	defer tick.Stop()
+	rt := s.link.cfg.Runtime
+	tick := rt.After(pingInterval)
 	for {
 		select {
-		case <-tick.C:
+		case <-tick:
+			tick = rt.After(pingInterval)
 		case <-s.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(
+		ctx, cancel := rt.WithTimeout(
 			metadata.AppendToOutgoingContext(s.ctx, nodeKey, s.link.cfg.System.Address()),
 			pingTimeout,
 		)

@@ -2,6 +2,7 @@ package link
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -12,7 +13,7 @@ import (
 type peers struct {
 	mu      sync.Mutex
 	members map[string]bool
-	streams map[*inbound]string // open stream → address of the peer
+	streams []*inbound // open
 	closed  bool
 
 	addresses atomic.Pointer[map[string]bool] // of both; copied on write
@@ -37,31 +38,30 @@ func (r *peers) set(addresses []string) (left []string, streams []*inbound) {
 	for _, a := range addresses {
 		r.members[a] = true
 	}
-	for a := range before {
+	for _, a := range slices.Sorted(maps.Keys(before)) {
 		if !r.members[a] {
 			left = append(left, a)
 		}
 	}
-	for in, a := range r.streams {
-		if before[a] && !r.members[a] {
-			delete(r.streams, in)
+	r.streams = slices.DeleteFunc(r.streams, func(in *inbound) bool {
+		gone := before[in.peer] && !r.members[in.peer]
+		if gone {
 			streams = append(streams, in)
 		}
-	}
+		return gone
+	})
 	r.publish()
 	return left, streams
 }
 
-func (r *peers) addStream(in *inbound, address string) {
+// addStream adds a stream whose peer has announced its address.
+func (r *peers) addStream(in *inbound) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return
 	}
-	if r.streams == nil {
-		r.streams = map[*inbound]string{}
-	}
-	r.streams[in] = address
+	r.streams = append(r.streams, in)
 	r.publish()
 }
 
@@ -69,10 +69,13 @@ func (r *peers) addStream(in *inbound, address string) {
 func (r *peers) removeStream(in *inbound) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, counted := r.streams[in]
-	delete(r.streams, in)
+	i := slices.Index(r.streams, in)
+	if i < 0 {
+		return false
+	}
+	r.streams = slices.Delete(r.streams, i, i+1)
 	r.publish()
-	return counted
+	return true
 }
 
 // close makes every address unreachable for good and returns those that were reachable.
@@ -80,9 +83,7 @@ func (r *peers) close() (left []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := r.addresses.Load(); now != nil {
-		for a := range *now {
-			left = append(left, a)
-		}
+		left = slices.Sorted(maps.Keys(*now))
 	}
 	r.members, r.streams, r.closed = nil, nil, true
 	r.publish()
@@ -92,8 +93,8 @@ func (r *peers) close() (left []string) {
 func (r *peers) publish() {
 	now := make(map[string]bool, len(r.members)+len(r.streams))
 	maps.Copy(now, r.members)
-	for _, a := range r.streams {
-		now[a] = true
+	for _, in := range r.streams {
+		now[in.peer] = true
 	}
 	r.addresses.Store(&now)
 }

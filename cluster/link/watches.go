@@ -1,6 +1,10 @@
 package link
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -50,12 +54,19 @@ func (w *watches) takeAll(address string) map[watch]*actor.PID {
 	return all
 }
 
+func sortedWatches(all map[watch]*actor.PID) []watch {
+	return slices.SortedFunc(maps.Keys(all), func(a, b watch) int {
+		return cmp.Or(strings.Compare(a.watcher, b.watcher), strings.Compare(a.watched, b.watched))
+	})
+}
+
 // failWatches tells the watchers on this node that the actors at an address are lost.
 func (l *Link) failWatches(address string) {
-	for w, there := range l.guard.watches.takeAll(address) {
+	all := l.guard.watches.takeAll(address)
+	for _, w := range sortedWatches(all) {
 		l.guard.terminated(
 			actor.NewPID(l.cfg.System.Address(), w.watcher),
-			there,
+			all[w],
 			actor.TerminatedReason_AddressTerminated,
 		)
 	}
@@ -64,9 +75,10 @@ func (l *Link) failWatches(address string) {
 // dropWatchers removes the watchers at a lost address from the actors of this node, since a lost
 // node cannot unwatch.
 func (l *Link) dropWatchers(address string) {
-	for w, there := range l.watchers.takeAll(address) {
+	all := l.watchers.takeAll(address)
+	for _, w := range sortedWatches(all) {
 		if ref, ok := l.cfg.System.ProcessRegistry.GetLocal(w.watched); ok {
-			ref.SendSystemMessage(actor.NewPID(l.cfg.System.Address(), w.watched), &actor.Unwatch{Watcher: there})
+			ref.SendSystemMessage(actor.NewPID(l.cfg.System.Address(), w.watched), &actor.Unwatch{Watcher: all[w]})
 		}
 	}
 }

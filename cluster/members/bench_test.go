@@ -20,7 +20,7 @@ func report(b *testing.B, what string, took []time.Duration) {
 // lease.
 func BenchmarkCrashDetection(b *testing.B) {
 	s := startServer(b)
-	n := s.joinAll("a", "b")
+	n := s.joinVigilant("a", "b")
 	var noticed, taken []time.Duration
 	for range b.N {
 		victim := s.join("victim")

@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 )
 
@@ -35,6 +36,7 @@ var errConflict = errors.New("key was changed concurrently")
 type bucketClient struct {
 	js     jetstream.JetStream
 	stream jetstream.Stream
+	rt     supervise.Runtime
 	log    zerolog.Logger
 }
 
@@ -42,15 +44,16 @@ func openBucket(
 	ctx context.Context,
 	js jetstream.JetStream,
 	seen uint64,
+	rt supervise.Runtime,
 	log zerolog.Logger,
 ) (*bucketClient, error) {
 	stream, err := bucket.Open(ctx, js, bucket.Config{
 		Name: Bucket, Description: "Members of a Troupe cluster, and their leases",
 		Republish: republishPrefix,
 		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
-		FirstRevision: max(uint64(time.Now().UnixMicro()), seen+termGap), Log: log,
+		FirstRevision: max(uint64(rt.Now().UnixMicro()), seen+termGap), Log: log, Runtime: rt,
 	})
-	return &bucketClient{js, stream, log}, err
+	return &bucketClient{js, stream, rt, log}, err
 }
 
 // put writes a key over a revision and returns the new revision. It returns errConflict if the key
@@ -99,9 +102,9 @@ func (c *bucketClient) get(ctx context.Context, key string) (entry, error) {
 // decodeEntry decodes a revision. It logs a value that cannot be decoded and returns it as deleted.
 func (c *bucketClient) decodeEntry(key string, revision uint64, header nats.Header, data []byte) entry {
 	if header.Get(operationHeader) != "" {
-		return entry{key: key, revision: revision, firstSeen: time.Now()}
+		return entry{key: key, revision: revision, firstSeen: c.rt.Now()}
 	}
-	e, err := decode(key, revision, data, time.Now())
+	e, err := decode(key, revision, data, c.rt.Now())
 	if err != nil {
 		c.log.Error().Err(err).Msg("invalid record ignored")
 	}
@@ -124,7 +127,7 @@ func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, 
 		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
 	var leases, members []string
-	for subject := range info.State.Subjects {
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		if key := strings.TrimPrefix(subject, prefix); strings.HasPrefix(key, leasePrefix) {
 			leases = append(leases, key)
 		} else if strings.HasPrefix(key, memberPrefix) {

@@ -74,7 +74,7 @@ func TestRefusedConnectionIsDead(t *testing.T) {
 
 func TestCrashIsDetectedByAll(t *testing.T) {
 	s := startServer(t)
-	n := s.joinAll("a", "b", "c")
+	n := s.joinVigilant("a", "b", "c")
 	dead := n[2].Self().GetId()
 	n[2].crash()
 	for _, one := range n[:2] {
@@ -119,7 +119,7 @@ func TestLeave(t *testing.T) {
 // dead.
 func TestStalledNodeIsFenced(t *testing.T) {
 	s := startServer(t)
-	n := s.joinAll("a", "b", "c")
+	n := s.joinVigilant("a", "b", "c")
 	a, b := n[0], n[1]
 	old := a.Self()
 	term, ok, err := a.Acquire(t.Context(), "planner")
@@ -205,7 +205,7 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 	for name, wipe := range map[string]bool{"store kept": false, "store lost": true} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t)
-			n := s.joinAll("a", "b", "c")
+			n := s.joinVigilant("a", "b", "c")
 			ids := map[string]string{}
 			for _, one := range n {
 				ids[one.cfg.Name] = one.Self().GetId()
@@ -246,7 +246,7 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 // TestPartition disconnects one node from NATS until the others declare it dead.
 func TestPartition(t *testing.T) {
 	s := startServer(t)
-	n := s.joinAll("a", "b")
+	n := s.joinVigilant("a", "b")
 	p := startProxy(t, s.listen)
 	c := (&natsServer{t: t, listen: p.address()}).join("c")
 	for _, one := range append(n, c) {

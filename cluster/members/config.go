@@ -6,6 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -29,9 +30,11 @@ type Config struct {
 	// "members.restored" when the node is a member again.
 	OnEvent func(kind, detail string)
 	Log     zerolog.Logger
+	Runtime supervise.Runtime // default supervise.System
 }
 
 func (c Config) withDefaults() Config {
+	c.Runtime = supervise.OrSystem(c.Runtime)
 	c.WireVersion = cmp.Or(c.WireVersion, messages.WireVersion)
 	c.RenewEvery = cmp.Or(c.RenewEvery, 300*time.Millisecond)
 	c.SilentFor = cmp.Or(c.SilentFor, 4*c.RenewEvery)

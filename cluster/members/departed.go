@@ -61,7 +61,7 @@ func (d departed) list(now time.Time) []Departed {
 func (m *Members) Departed() []Departed {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.departed.list(time.Now())
+	return m.departed.list(m.now())
 }
 
 // LastSeen returns the time of a member's last renewal that this node saw.
@@ -77,6 +77,6 @@ func (m *Members) LastSeen(name string) (time.Time, bool) {
 func (m *Members) apply(e entry) bool {
 	before := m.view[e.key]
 	changed := m.view.apply(e)
-	m.departed.observe(before, m.view[e.key], time.Now())
+	m.departed.observe(before, m.view[e.key], m.now())
 	return changed
 }

@@ -57,7 +57,7 @@ func TestDepartedRetention(t *testing.T) {
 // back.
 func TestDepartedMembers(t *testing.T) {
 	s := startServer(t)
-	nodes := s.joinAll("a", "b", "c")
+	nodes := s.joinVigilant("a", "b", "c")
 	a, b, c := nodes[0], nodes[1], nodes[2]
 	if err := b.SetLeaving(t.Context()); err != nil {
 		t.Fatal(err)

@@ -122,7 +122,7 @@ func (s *natsServer) join(name string) *node {
 	return n
 }
 
-// joinAll returns nodes that know each other and can suspect each other.
+// joinAll returns nodes that know each other.
 func (s *natsServer) joinAll(names ...string) []*node {
 	s.t.Helper()
 	var all []*node
@@ -130,7 +130,17 @@ func (s *natsServer) joinAll(names ...string) []*node {
 		all = append(all, s.join(name))
 	}
 	for _, n := range all {
-		n.until("knows all and can suspect them", func() bool { return n.knows(names...) && n.canSuspect() })
+		n.until("knows all", func() bool { return n.knows(names...) })
+	}
+	return all
+}
+
+// joinVigilant returns nodes that know each other and can suspect each other, after Config.Grace.
+func (s *natsServer) joinVigilant(names ...string) []*node {
+	s.t.Helper()
+	all := s.joinAll(names...)
+	for _, n := range all {
+		n.until("can suspect others", n.canSuspect)
 	}
 	return all
 }
@@ -138,7 +148,7 @@ func (s *natsServer) joinAll(names ...string) []*node {
 func (n *node) canSuspect() bool {
 	n.Members.mu.Lock()
 	defer n.Members.mu.Unlock()
-	return n.health.canSuspect(time.Now())
+	return n.health.canSuspect(n.now())
 }
 
 // connectedSince reports whether the node noticed a reconnection after t.

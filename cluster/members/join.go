@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -39,7 +38,7 @@ func (m *Members) Join(ctx context.Context, address string) error {
 		return fmt.Errorf("join as %s: %w", m.cfg.Name, err)
 	}
 	m.mu.Lock()
-	m.health.disconnected(time.Now())
+	m.health.disconnected(m.now())
 	m.mu.Unlock()
 	m.renewNow()
 	return nil
@@ -47,7 +46,7 @@ func (m *Members) Join(ctx context.Context, address string) error {
 
 // claimName writes the node's first record once the name is free.
 func (m *Members) claimName(ctx context.Context) error {
-	since := time.Now()
+	since := m.now()
 	var first entry
 	for readBefore := false; ; readBefore = true {
 		var e entry
@@ -60,7 +59,7 @@ func (m *Members) claimName(ctx context.Context) error {
 		if !readBefore {
 			first = e
 		}
-		switch decideClaim(first, e, m.cfg.Instance, since, time.Now(), m.cfg.Grace) {
+		switch decideClaim(first, e, m.cfg.Instance, since, m.now(), m.cfg.Grace) {
 		case refuse:
 			return fmt.Errorf("%w by the live node at %s; give this node another name with --name",
 				ErrNameTaken, e.member.GetAddress())
@@ -72,20 +71,20 @@ func (m *Members) claimName(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(m.cfg.RenewEvery / 4):
+		case <-m.cfg.Runtime.After(m.cfg.RenewEvery / 4):
 		}
 	}
 }
 
 func (m *Members) writeFirstRecord(ctx context.Context, over entry) error {
-	begun := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
+	begun := m.now()
+	ctx, cancel := m.cfg.Runtime.WithTimeout(ctx, m.cfg.SilentFor/2)
 	defer cancel()
 	if err := m.writeOver(ctx, m.newRecord(over.member.GetIncarnation()), over.revision); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	m.health.renewSucceeded(begun, time.Now())
+	m.health.renewSucceeded(begun, m.now())
 	m.mu.Unlock()
 	return nil
 }
@@ -152,7 +151,7 @@ func (m *Members) deleteOwnRecord(ctx context.Context, self *messages.Member, at
 	for {
 		revision, err := m.kv.remove(ctx, memberKey(self.GetName()), at)
 		if err == nil {
-			m.update(entry{key: memberKey(self.GetName()), revision: revision, firstSeen: time.Now()})
+			m.update(entry{key: memberKey(self.GetName()), revision: revision, firstSeen: m.now()})
 			return nil
 		}
 		if !errors.Is(err, errConflict) {

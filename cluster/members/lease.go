@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"troupe/messages"
 )
@@ -26,7 +25,7 @@ func (m *Members) Holder(role string) (holder *messages.Member, term uint64, ok 
 func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok bool, err error) {
 	for {
 		m.mu.Lock()
-		self, certain := m.self, m.health.leaseValid(time.Now())
+		self, certain := m.self, m.health.leaseValid(m.now())
 		over, held, free := m.view.claim(role, self.GetId())
 		m.mu.Unlock()
 		switch {
@@ -37,7 +36,7 @@ func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok boo
 		case !free:
 			return 0, false, nil
 		}
-		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, firstSeen: time.Now()}
+		e := entry{key: leaseKey(role), lease: &messages.Lease{Name: role, Member: self.GetId()}, firstSeen: m.now()}
 		e.revision, err = m.kv.put(ctx, e.key, e.lease, over)
 		if errors.Is(err, errConflict) {
 			e, err = m.kv.get(ctx, e.key) // another node was faster, or a reply was lost
@@ -64,7 +63,7 @@ func (m *Members) deleteLease(ctx context.Context, key string, term uint64) erro
 		return nil
 	}
 	if err == nil {
-		m.update(entry{key: key, revision: revision, firstSeen: time.Now()})
+		m.update(entry{key: key, revision: revision, firstSeen: m.now()})
 	}
 	return err
 }

@@ -57,7 +57,7 @@ type subscriber struct{ notify func(Change) }
 // natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	kv, err := openBucket(ctx, js, cfg.TermLimit, cfg.Log)
+	kv, err := openBucket(ctx, js, cfg.TermLimit, cfg.Runtime, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +78,16 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 		return nil, err
 	}
 	m.connStatus = m.conn.StatusChanged(nats.CONNECTED)
-	go m.run()
+	cfg.Runtime.Go(m.run)
 	return m, nil
 }
+
+func (m *Members) now() time.Time { return m.cfg.Runtime.Now() }
 
 // retryTransient retries ask until ctx ends, as long as NATS has no leader that could answer.
 func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) error) error {
 	for {
-		within, cancel := context.WithTimeout(ctx, m.cfg.SilentFor/2)
+		within, cancel := m.cfg.Runtime.WithTimeout(ctx, m.cfg.SilentFor/2)
 		err := ask(within)
 		cancel()
 		if err == nil || ctx.Err() != nil || !bucket.IsTransient(err) {
@@ -93,7 +95,7 @@ func (m *Members) retryTransient(ctx context.Context, ask func(context.Context) 
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(m.cfg.RenewEvery / 4):
+		case <-m.cfg.Runtime.After(m.cfg.RenewEvery / 4):
 		}
 	}
 }
@@ -140,7 +142,7 @@ func (m *Members) BucketLost() bool {
 func (m *Members) RenewalsFailingSince() (since time.Time, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.health.renewalsFailingSince(time.Now())
+	return m.health.renewalsFailingSince(m.now())
 }
 
 // Subscribe calls f at once with the current state, and then for every change. Calls are made one
@@ -216,7 +218,7 @@ func (m *Members) renewNow() {
 // raiseTerms makes terms continue above the highest known term if the bucket has lost some. It
 // returns the contents of the bucket.
 func (m *Members) raiseTerms(highest uint64) (all []entry, upTo uint64, err error) {
-	ctx, cancel := context.WithTimeout(m.ctx, raiseTimeout)
+	ctx, cancel := m.cfg.Runtime.WithTimeout(m.ctx, raiseTimeout)
 	defer cancel()
 	if err := m.kv.raiseIfLost(ctx, highest, 0); err != nil {
 		return nil, 0, err
@@ -246,7 +248,7 @@ func (m *Members) resync(ctx context.Context) error {
 		keys[e.key] = e.revision > 0
 		m.apply(e)
 	}
-	m.view.retain(keys, upTo, time.Now())
+	m.view.retain(keys, upTo, m.now())
 	m.mu.Unlock()
 	m.notify()
 	return nil

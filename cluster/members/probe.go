@@ -3,10 +3,11 @@ package members
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"syscall"
+
+	"troupe/actors/supervise"
 )
 
 // maxProbes bounds the connections per tick, because all members look silent while none can renew.
@@ -16,14 +17,18 @@ const maxProbes = 8
 // process refuses connections. A stopped, busy or disconnected one does not, so only the length of
 // its silence can show that it is dead.
 func (m *Members) probeRefused(silent []entry) []entry {
-	rand.Shuffle(len(silent), func(i, j int) { silent[i], silent[j] = silent[j], silent[i] })
+	rt := m.cfg.Runtime
+	for i := range silent { // shuffle
+		j := i + int(rt.Uint64()%uint64(len(silent)-i))
+		silent[i], silent[j] = silent[j], silent[i]
+	}
 	silent = silent[:min(len(silent), maxProbes)]
 	refused := make([]bool, len(silent))
-	ctx, cancel := context.WithTimeout(m.ctx, m.health.tickInterval())
+	ctx, cancel := rt.WithTimeout(m.ctx, m.health.tickInterval())
 	defer cancel()
 	var probes sync.WaitGroup
 	for i, e := range silent {
-		probes.Go(func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
+		supervise.GoIn(rt, &probes, func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
 	}
 	probes.Wait()
 	var found []entry

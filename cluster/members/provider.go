@@ -24,7 +24,7 @@ type provider struct {
 
 // StartMember implements cluster.ClusterProvider. It joins with the address of the actor system.
 func (p *provider) StartMember(c *cluster.Cluster) error {
-	ctx, cancel := context.WithTimeout(context.Background(), joinTimeout)
+	ctx, cancel := p.members.cfg.Runtime.WithTimeout(context.Background(), joinTimeout)
 	defer cancel()
 	if err := p.members.Join(ctx, c.ActorSystem.Address()); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (p *provider) Shutdown(graceful bool) error {
 		p.members.Close()
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.members.cfg.SilentFor)
+	ctx, cancel := p.members.cfg.Runtime.WithTimeout(context.Background(), p.members.cfg.SilentFor)
 	defer cancel()
 	return p.members.Leave(ctx)
 }

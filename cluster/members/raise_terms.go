@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 )
 
@@ -22,12 +23,14 @@ const (
 
 // RaiseTerms makes terms continue above limit. Members and leases are kept, with new revisions. No
 // other process may write to the bucket meanwhile. A member whose record is lost joins again.
-func RaiseTerms(ctx context.Context, js jetstream.JetStream, limit uint64, log zerolog.Logger) error {
+func RaiseTerms(
+	ctx context.Context, js jetstream.JetStream, limit uint64, rt supervise.Runtime, log zerolog.Logger,
+) error {
 	stream, err := js.Stream(ctx, bucket.Stream(Bucket))
 	if err != nil {
 		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
-	c := &bucketClient{js, stream, log}
+	c := &bucketClient{js, stream, rt, log}
 	return c.renumber(ctx, limit)
 }
 
@@ -75,7 +78,7 @@ func (c *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) erro
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(raiseCheckInterval):
+		case <-c.rt.After(raiseCheckInterval):
 		}
 	}
 	c.log.Error().Uint64("seen", seen).

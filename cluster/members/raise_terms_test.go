@@ -8,6 +8,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // restartFrom restarts the server with the files of an earlier time.
@@ -24,7 +26,7 @@ func (s *natsServer) restartFrom(dir string) {
 // the bucket has lost some. No term is given twice.
 func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 	s := startServer(t)
-	a := s.joinAll("a", "b")[0]
+	a := s.joinVigilant("a", "b")[0]
 	acquire(t, a.Members)
 	s.server.Stop()
 	before := t.TempDir()
@@ -49,7 +51,7 @@ func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 // TestRaiseTerms checks that members and leases are kept and that terms continue above the limit.
 func TestRaiseTerms(t *testing.T) {
 	s := startServer(t)
-	nodes := s.joinAll("a", "b")
+	nodes := s.joinVigilant("a", "b")
 	a := nodes[0]
 	term := acquire(t, a.Members)
 	id, role := a.Self().GetId(), a.Roles()[0]
@@ -58,7 +60,7 @@ func TestRaiseTerms(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := term + 1<<30
-	if err := RaiseTerms(t.Context(), js, limit, zerolog.Nop()); err != nil {
+	if err := RaiseTerms(t.Context(), js, limit, supervise.System, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {

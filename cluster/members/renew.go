@@ -16,8 +16,7 @@ import (
 // missed changes, and deletes silent members.
 func (m *Members) run() {
 	defer close(m.done)
-	ticks := time.NewTicker(m.health.tickInterval())
-	defer ticks.Stop()
+	tick := m.cfg.Runtime.After(m.health.tickInterval())
 	status := m.connStatus
 	for {
 		renewNow := false
@@ -31,7 +30,8 @@ func (m *Members) run() {
 			m.reconnected()
 		case <-m.wake:
 			renewNow = true
-		case <-ticks.C:
+		case <-tick:
+			tick = m.cfg.Runtime.After(m.health.tickInterval())
 		}
 		m.tick(renewNow)
 	}
@@ -39,11 +39,11 @@ func (m *Members) run() {
 
 func (m *Members) tick(renewNow bool) {
 	m.mu.Lock()
-	stalled := m.health.tick(time.Now())
+	stalled := m.health.tick(m.now())
 	dropped, _ := m.changesSub.Dropped() // fails if the connection is closed
 	m.stale = m.stale || stalled || dropped != m.droppedChanges
 	m.droppedChanges = dropped
-	due := renewNow || m.health.renewDue(time.Now())
+	due := renewNow || m.health.renewDue(m.now())
 	m.mu.Unlock()
 	if stalled {
 		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).
@@ -64,7 +64,7 @@ func (m *Members) tick(renewNow bool) {
 func (m *Members) reconnected() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.health.disconnected(time.Now())
+	m.health.disconnected(m.now())
 	m.stale = true
 }
 
@@ -73,13 +73,13 @@ func (m *Members) renewFailed() (first bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	first = !m.health.healthySince.IsZero()
-	m.health.renewFailed(time.Now())
+	m.health.renewFailed(m.now())
 	return first
 }
 
 // requestContext returns a context for one request to NATS. A renewal that takes longer has failed.
 func (m *Members) requestContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(m.ctx, m.cfg.SilentFor/2)
+	return m.cfg.Runtime.WithTimeout(m.ctx, m.cfg.SilentFor/2)
 }
 
 // renew renews the node's record, or joins again if the node was fenced.
@@ -89,7 +89,7 @@ func (m *Members) renew() {
 	if m.address == "" {
 		return
 	}
-	begun := time.Now()
+	begun := m.now()
 	ctx, cancel := m.requestContext()
 	defer cancel()
 	var err error
@@ -115,7 +115,7 @@ func (m *Members) renew() {
 		return
 	}
 	m.mu.Lock()
-	m.health.renewSucceeded(begun, time.Now())
+	m.health.renewSucceeded(begun, m.now())
 	restored := m.bucketLost
 	m.bucketLost = false
 	m.mu.Unlock()
@@ -150,7 +150,7 @@ func (m *Members) writeOver(ctx context.Context, self *messages.Member, over uin
 	m.mu.Lock()
 	m.self, m.revision = self, revision
 	m.mu.Unlock()
-	m.update(entry{key: memberKey(m.cfg.Name), revision: revision, member: self, firstSeen: time.Now()})
+	m.update(entry{key: memberKey(m.cfg.Name), revision: revision, member: self, firstSeen: m.now()})
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (m *Members) resolveConflict(ctx context.Context) error {
 		Msg("other nodes declared this node dead; rejoining as a new incarnation")
 	m.mu.Lock()
 	m.self, m.stale = nil, true
-	m.health.disconnected(time.Now())
+	m.health.disconnected(m.now())
 	m.mu.Unlock()
 	m.update(e)
 	return m.rejoin(ctx)
@@ -207,7 +207,7 @@ func (m *Members) rejoin(ctx context.Context) error {
 // last, the latest one known for this name, and all that this process has used, even if the clock
 // was set back.
 func (m *Members) newRecord(last uint64) *messages.Member {
-	now := time.Now()
+	now := m.now()
 	self := &messages.Member{
 		Name: m.cfg.Name, Incarnation: nextIncarnation(now, last, m.incarnation), Instance: m.cfg.Instance,
 		Address: m.address, State: messages.MemberState_MEMBER_STATE_UP, Started: timestamppb.New(now),
@@ -226,7 +226,7 @@ func (m *Members) newRecord(last uint64) *messages.Member {
 // election takes.
 func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
-	lost := m.health.bucketLost(time.Now())
+	lost := m.health.bucketLost(m.now())
 	m.mu.Unlock()
 	if !lost || !errors.Is(failure, jetstream.ErrNoStreamResponse) && !errors.Is(failure, jetstream.ErrStreamNotFound) {
 		return
@@ -245,7 +245,7 @@ func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
 	highest := m.highestTerm
 	m.mu.Unlock()
-	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Log); err == nil {
+	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Runtime, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.stale = true
 		m.mu.Unlock()
@@ -272,7 +272,7 @@ func (m *Members) resyncIfStale() {
 // expireSilent deletes silent members: after SilentFor if this node can judge the silence, and
 // sooner if the member's address refuses connections.
 func (m *Members) expireSilent() {
-	now := time.Now()
+	now := m.now()
 	var silent, quiet []entry
 	m.mu.Lock()
 	if !m.stale && m.self != nil {
@@ -296,7 +296,7 @@ func (m *Members) deleteMember(e entry, now time.Time) {
 	switch {
 	case err == nil:
 		m.cfg.Log.Warn().Str("member", e.memberID()).Dur("silent_for", now.Sub(e.firstSeen)).Msg("member declared dead")
-		m.update(entry{key: e.key, revision: revision, firstSeen: time.Now()})
+		m.update(entry{key: e.key, revision: revision, firstSeen: m.now()})
 	case errors.Is(err, errConflict): // it has renewed, or another node was faster
 		if e, err := m.kv.get(ctx, e.key); err == nil {
 			m.update(e)

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -26,7 +27,7 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 	}
 	// The clock of the node that created the bucket was a day ahead.
 	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	if _, err := openBucket(t.Context(), js, ahead, zerolog.Nop()); err != nil {
+	if _, err := openBucket(t.Context(), js, ahead, supervise.System, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	events := make(chan string, 10)

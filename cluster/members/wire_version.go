@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // ErrWireVersion reports that nodes of another wire version are in the cluster.
@@ -13,8 +12,8 @@ var ErrWireVersion = errors.New("another wire version")
 // checkWireVersions returns ErrWireVersion if a live member has another wire version than this node.
 // A record that is not renewed within Grace is that of a dead node.
 func (m *Members) checkWireVersions(ctx context.Context) error {
-	since, first := time.Now(), m.otherVersions()
-	for others := first; len(others) > 0 && time.Since(since) < m.cfg.Grace; others = m.otherVersions() {
+	since, first := m.now(), m.otherVersions()
+	for others := first; len(others) > 0 && m.now().Sub(since) < m.cfg.Grace; others = m.otherVersions() {
 		for key, e := range others {
 			if e.revision == first[key].revision {
 				continue // no renewal since the check began
@@ -26,7 +25,7 @@ func (m *Members) checkWireVersions(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(m.cfg.RenewEvery / 4):
+		case <-m.cfg.Runtime.After(m.cfg.RenewEvery / 4):
 		}
 	}
 	return nil

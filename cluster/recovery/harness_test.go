@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/members"
 	"troupe/cluster/natsd"
 	"troupe/cluster/recovery"
@@ -61,7 +62,7 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	}
 	cfg := natsd.Config{Listen: "127.0.0.1:0", StoreDir: dir, Name: "test", Log: log}
 	opts := natsd.ClientOptions("test", log)
-	if n.server, err = recovery.Start(t.Context(), cfg, opts, known); err != nil {
+	if n.server, err = recovery.Start(t.Context(), supervise.System, cfg, opts, known); err != nil {
 		return nil, err
 	}
 	t.Cleanup(n.stop)

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/backup"
 	"troupe/cluster/bucket"
 	"troupe/cluster/members"
@@ -44,9 +45,11 @@ func Load(dir string, log zerolog.Logger) (*backup.State, error) {
 
 // Start starts the NATS server of a node. connect are the options of the node's connection to it.
 // known is the copy, nil if there is none; Start adds what a damaged store still has.
-func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (*natsd.Server, error) {
+func Start(
+	ctx context.Context, rt supervise.Runtime, cfg natsd.Config, connect []nats.Option, known *backup.State,
+) (*natsd.Server, error) {
 	if alone := cfg.ClusterListen == ""; alone && (known != nil || exists(filepath.Join(cfg.StoreDir, jetStream))) {
-		if err := repair(ctx, cfg, connect, known); err != nil {
+		if err := repair(ctx, rt, cfg, connect, known); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +58,7 @@ func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *
 		return s, err
 	}
 	// The other servers of the cluster have what this server has lost.
-	folder, aside := setAside(cfg.StoreDir, filepath.Join(cfg.StoreDir, jetStream))
+	folder, aside := setAside(rt.Now(), cfg.StoreDir, filepath.Join(cfg.StoreDir, jetStream))
 	if aside != nil {
 		return nil, errors.Join(err, aside)
 	}
@@ -65,8 +68,10 @@ func Start(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *
 }
 
 // repair sets damaged files of the store aside, so that the store is restored from the copy.
-func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) error {
-	found, err := inspect(ctx, cfg, connect, known)
+func repair(
+	ctx context.Context, rt supervise.Runtime, cfg natsd.Config, connect []nats.Option, known *backup.State,
+) error {
+	found, err := inspect(ctx, rt, cfg, connect, known)
 	if err != nil || found.why == "" {
 		return err
 	}
@@ -81,7 +86,7 @@ func repair(ctx context.Context, cfg natsd.Config, connect []nats.Option, known 
 			return err
 		}
 	}
-	folder, err := setAside(cfg.StoreDir, found.folders...)
+	folder, err := setAside(rt.Now(), cfg.StoreDir, found.folders...)
 	if err != nil {
 		return fmt.Errorf("the store in %s is damaged (%s): %w", cfg.StoreDir, found.why, err)
 	}
@@ -101,8 +106,10 @@ type finding struct {
 
 // inspect compares the files with the copy. It starts a server that only this process can connect
 // to.
-func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known *backup.State) (finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+func inspect(
+	ctx context.Context, rt supervise.Runtime, cfg natsd.Config, connect []nats.Option, known *backup.State,
+) (finding, error) {
+	ctx, cancel := rt.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
 	cfg.Offline = true
 	server, err := natsd.Start(ctx, cfg)
@@ -131,7 +138,7 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 			cfg.StoreDir, err)
 	}
 	if found.why == "" && known != nil {
-		err = raiseTerm(ctx, js, &cfg, known)
+		err = raiseTerm(ctx, rt, js, &cfg, known)
 	}
 	return found, err
 }
@@ -139,7 +146,9 @@ func inspect(ctx context.Context, cfg natsd.Config, connect []nats.Option, known
 // raiseTerm raises the next term above the limit of the copy, unless the last given term is known
 // for certain. After a kill or a power failure it is unknown, since unsynced or damaged files may
 // lack the last terms.
-func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, known *backup.State) error {
+func raiseTerm(
+	ctx context.Context, rt supervise.Runtime, js jetstream.JetStream, cfg *natsd.Config, known *backup.State,
+) error {
 	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
 		return nil // the revisions of a new bucket start above the limit
@@ -156,7 +165,7 @@ func raiseTerm(ctx context.Context, js jetstream.JetStream, cfg *natsd.Config, k
 	if err := backup.Save(cfg.StoreDir, known); err != nil {
 		return err
 	}
-	return members.RaiseTerms(ctx, js, from, cfg.Log)
+	return members.RaiseTerms(ctx, js, from, rt, cfg.Log)
 }
 
 func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) (f finding, err error) {

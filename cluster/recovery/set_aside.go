@@ -39,12 +39,12 @@ func globEscape(dir string) string {
 
 // setAside moves folders into a new folder below dir and returns it. It returns "" if none of them
 // exists.
-func setAside(dir string, folders ...string) (aside string, err error) {
+func setAside(now time.Time, dir string, folders ...string) (aside string, err error) {
 	folders = slices.DeleteFunc(slices.Clone(folders), func(path string) bool { return !exists(path) })
 	if len(folders) == 0 {
 		return "", nil
 	}
-	aside = filepath.Join(dir, asidePrefix+time.Now().UTC().Format("20060102T150405.000000000Z"))
+	aside = filepath.Join(dir, asidePrefix+now.UTC().Format("20060102T150405.000000000Z"))
 	for _, path := range folders {
 		below, err := filepath.Rel(dir, path)
 		if err != nil {

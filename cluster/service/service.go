@@ -1,7 +1,6 @@
 package service
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/reply"
 )
 
@@ -26,6 +26,7 @@ type Config struct {
 	// TrustAccounts takes the client's identity from the header Nats-Request-Info; see Sender.
 	TrustAccounts bool
 	Log           zerolog.Logger
+	Runtime       supervise.Runtime // nil: supervise.System
 }
 
 // Service is a running service. It is safe for concurrent use.
@@ -42,19 +43,22 @@ type Service struct {
 
 // Start subscribes to the $SRV subjects for discovery.
 func Start(conn *nats.Conn, cfg Config) (*Service, error) {
-	s := &Service{Config: cfg, conn: conn, id: rand.Text(), started: time.Now().UTC()}
+	cfg.Runtime = supervise.OrSystem(cfg.Runtime)
+	s := &Service{Config: cfg, conn: conn, id: cfg.Runtime.ID(), started: cfg.Runtime.Now().UTC()}
 	s.Metadata = maps.Clone(cfg.Metadata)
 	if s.Metadata == nil {
 		s.Metadata = map[string]string{}
 	}
-	for verb, answer := range map[micro.Verb]func() any{
-		micro.PingVerb:  func() any { return micro.Ping{ServiceIdentity: s.identity(), Type: micro.PingResponseType} },
-		micro.InfoVerb:  func() any { return s.Info() },
-		micro.StatsVerb: func() any { return s.Stats() },
-	} {
-		if err := s.describe(verb, answer); err != nil {
-			return nil, errors.Join(err, s.Stop())
-		}
+	ping := func() any { return micro.Ping{ServiceIdentity: s.identity(), Type: micro.PingResponseType} }
+	err := s.describe(micro.PingVerb, ping)
+	if err == nil {
+		err = s.describe(micro.InfoVerb, func() any { return s.Info() })
+	}
+	if err == nil {
+		err = s.describe(micro.StatsVerb, func() any { return s.Stats() })
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
@@ -115,7 +119,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 			return
 		}
 		r := &Request{msg: msg, endpoint: e, sender: senderOf(msg, s.TrustAccounts)}
-		began := time.Now()
+		began := s.Runtime.Now()
 		defer func() {
 			if p := recover(); p != nil {
 				s.Log.Error().Interface("panic", p).Str("subject", msg.Subject).Msg("request handler crashed")
@@ -124,7 +128,7 @@ func (s *Service) dispatch(e *endpoint, handler Handler) nats.MsgHandler {
 				}))
 			}
 			if e != nil {
-				e.handled(time.Since(began))
+				e.handled(s.Runtime.Now().Sub(began))
 			}
 		}()
 		handler(r)

@@ -55,7 +55,7 @@ func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, 
 	if err := g.problem(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := g.store.rt.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	e, err := g.KeyValue.Get(ctx, key)
 	return e, readError(key, err)

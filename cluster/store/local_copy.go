@@ -33,7 +33,7 @@ func (c *localCopy) start(s *Store, cfg Config) {
 		c.termLimit.Store(known.TermLimit)
 		c.startTerm = known.Term
 	}
-	c.saver = backup.NewSaver(func() error { return c.write(&s.mirror) })
+	c.saver = backup.NewSaver(s.rt, func() error { return c.write(&s.mirror) })
 	s.mirror.onChange = c.saver.Request
 }
 
@@ -126,7 +126,7 @@ func (s *Store) syncDelete(ctx context.Context, key string, over uint64, writeEr
 // readAfter reads a key that was changed after revision over. It retries while the answer has that
 // revision or an older one, which can come from a follower or a leader that was replaced.
 func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for {
 		msg, err := s.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
@@ -140,7 +140,7 @@ func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, 
 		select {
 		case <-ctx.Done():
 			return entry{}, fmt.Errorf("revision %d was read after its deletion: %w", msg.Sequence, ctx.Err())
-		case <-time.After(readAgainAfter):
+		case <-s.rt.After(readAgainAfter):
 		}
 	}
 }

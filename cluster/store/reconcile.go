@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +27,7 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 		return nil, 0, nil, err
 	}
 	keys = make(map[string]backup.Key, len(info.State.Subjects))
-	for subject := range info.State.Subjects {
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
 		key := strings.TrimPrefix(subject, prefix)
 		msg, err := stream.GetLastMsgForSubject(ctx, subject)
 		api := (*jetstream.APIError)(nil)
@@ -44,7 +46,7 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 // reconcile compares the bucket with the copy in the data folder and restores what the bucket
 // lacks. Afterwards the mirror has all keys.
 func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
-	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	created := s.stream.CachedInfo().Created
 	have, last, err := s.readAll(ctx)
@@ -109,7 +111,7 @@ func (s *Store) compareWithCopy(
 		select { // a leader that was replaced may lack recent writes
 		case <-ctx.Done():
 			return nil, 0, ctx.Err()
-		case <-time.After(compareInterval):
+		case <-s.rt.After(compareInterval):
 		}
 		var err error
 		if have, last, err = s.readAll(ctx); err != nil {
@@ -139,7 +141,7 @@ func (s *Store) deleteDamaged(
 func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last uint64, err error) {
 	for {
 		var failed []string
-		once, end := context.WithTimeout(ctx, checkTimeout)
+		once, end := s.rt.WithTimeout(ctx, checkTimeout)
 		have, last, failed, err = ReadAll(once, s.stream, Bucket)
 		end()
 		if err == nil && len(failed) > 0 {
@@ -150,7 +152,7 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(compareInterval):
+		case <-s.rt.After(compareInterval):
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -35,8 +38,7 @@ const (
 // every key that this node knows. It calls onEvent with "store.lost" when the loss is found and
 // with "store.restored" when the bucket is complete again.
 func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
-	ticks := time.NewTicker(checkInterval)
-	defer ticks.Stop()
+	tick := s.rt.After(checkInterval)
 	s.mu.Lock()
 	s.onEvent.Store(&onEvent)
 	pending := s.pendingEvents
@@ -47,7 +49,7 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 	}
 	var copying sync.WaitGroup
 	defer copying.Wait()
-	copying.Go(func() { s.watchForCopy(ctx) })
+	supervise.GoIn(s.rt, &copying, func() { s.watchForCopy(ctx) })
 	for {
 		s.local.raiseTermLimit()
 		if err := s.ensureRestored(ctx); err != nil && ctx.Err() == nil {
@@ -56,7 +58,8 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticks.C:
+		case <-tick:
+			tick = s.rt.After(checkInterval)
 		}
 	}
 }
@@ -70,7 +73,7 @@ func (s *Store) Lost() bool { return s.lost.Load() }
 func (s *Store) ensureRestored(ctx context.Context) error {
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	before := s.mirror.lastRevision()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
@@ -95,8 +98,9 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	}
 	s.reportState(true, "bucket "+Bucket+" was recreated; restoring missing keys from this node's memory")
 	written := 0
-	for key, h := range s.mirror.snapshot() {
-		wrote, err := s.restore(ctx, stream, key, h)
+	known := s.mirror.snapshot()
+	for _, key := range slices.Sorted(maps.Keys(known)) {
+		wrote, err := s.restore(ctx, stream, key, known[key])
 		if err != nil {
 			return s.logFailure(fmt.Errorf("restore key %s: %w", key, err))
 		}

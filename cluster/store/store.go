@@ -18,13 +18,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/model/deployment"
+	"troupe/actors/supervise"
 	"troupe/cluster/backup"
 	"troupe/cluster/bucket"
 	"troupe/messages"
@@ -56,6 +56,7 @@ type Store struct {
 	conn     *nats.Conn
 	replicas int
 	log      zerolog.Logger
+	rt       supervise.Runtime
 
 	mirror   mirror
 	precheck atomic.Pointer[func() error]
@@ -79,15 +80,17 @@ type Config struct {
 	Replicas int // see bucket.Config
 	// Folder is the folder of the local copy of the desired state. Empty keeps none. A write
 	// through the Store returns after the copy has it and is synced to disk.
-	Folder string
-	Copy   *backup.State // the state loaded from Folder; nil if there was none
-	Log    zerolog.Logger
+	Folder  string
+	Copy    *backup.State // the state loaded from Folder; nil if there was none
+	Log     zerolog.Logger
+	Runtime supervise.Runtime // nil: supervise.System
 }
 
 // Open opens the bucket and creates it if it does not exist. It then restores from the copy what
 // the bucket has lost.
 func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
-	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{})}
+	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{}),
+		rt: supervise.OrSystem(cfg.Runtime)}
 	s.local.start(s, cfg)
 	if cfg.Copy != nil {
 		s.mirror.advance(cfg.Copy.Revision)
@@ -115,7 +118,7 @@ func (s *Store) config() bucket.Config {
 		Name: Bucket, Description: "Desired state of a Troupe cluster", Replicas: s.replicas, Log: s.log,
 		// Revisions of adapters identify KV blocks on disk, which outlive the bucket. A new bucket
 		// therefore begins above all earlier revisions.
-		FirstRevision: max(uint64(time.Now().Unix()), s.mirror.lastRevision()+2*revisionGap),
+		FirstRevision: max(uint64(s.rt.Now().Unix()), s.mirror.lastRevision()+2*revisionGap),
 	}
 }
 

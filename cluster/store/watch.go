@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -43,7 +42,7 @@ func (s *Store) watchForCopy(ctx context.Context) {
 		err := s.watch(ctx, "", func(jetstream.KeyValueEntry) {})
 		select {
 		case <-ctx.Done():
-		case <-time.After(checkInterval):
+		case <-s.rt.After(checkInterval):
 			s.log.Warn().Err(err).Msg("store watch for the local copy ended; restarting")
 		}
 	}
@@ -108,7 +107,7 @@ func (s *Store) confirmUnlisted(
 
 // sameBucket reports whether the bucket is still the one that has all keys of the mirror.
 func (s *Store) sameBucket(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := s.rt.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
 	return err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt())

@@ -1,6 +1,9 @@
 package catalogue
 
 import (
+	"maps"
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 
 	"troupe/messages"
@@ -29,7 +32,8 @@ func (c *Catalogue) Reconcile(model string, held []*messages.AdapterHeld) (tell 
 			)
 		}
 	}
-	for name, a := range c.adapters[model] {
+	for _, name := range slices.Sorted(maps.Keys(c.adapters[model])) {
+		a := c.adapters[model][name]
 		if as, known := applied[name]; known && !as || !known && a.GetPinned() {
 			tell = append(tell, &messages.ApplyAdapter{Adapter: a})
 		}

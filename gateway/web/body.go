@@ -23,7 +23,7 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 	if r.ContentLength == 0 {
 		return nil
 	}
-	b := &watchedBody{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: time.Now()}
+	b := &watchedBody{ReadCloser: r.Body, w: w, conn: connOf(r), limits: limits, began: limits.Runtime.Now()}
 	b.extendDeadline()
 	w.Header().Set("Connection", "close")
 	r.Body = b
@@ -33,7 +33,7 @@ func watchBody(w http.ResponseWriter, r *http.Request, limits Limits) *watchedBo
 // extendDeadline sets the deadline for the next bytes, from the stall timeout and the minimum rate
 // of the whole body. The earlier one applies.
 func (b *watchedBody) extendDeadline() {
-	now := time.Now()
+	now := b.limits.Runtime.Now()
 	allowed := time.Duration(float64(b.read) / float64(b.limits.MinBodyRate) * float64(time.Second))
 	deadline := b.began.Add(b.limits.BodyStallTimeout + allowed)
 	if next := now.Add(b.limits.BodyStallTimeout); next.Before(deadline) {
@@ -54,7 +54,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 			_ = control.SetReadDeadline(time.Time{}) // fails as in extendDeadline
 			b.keepAlive()
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(b.limits.WriteTimeout))
+		_ = control.SetWriteDeadline(b.limits.Runtime.Now().Add(b.limits.WriteTimeout))
 	}
 	return n, err
 }
@@ -62,7 +62,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 // linger gives the client time to read the response to a request whose body was not read.
 func (b *watchedBody) linger() {
 	if b != nil && !b.finished {
-		_ = http.NewResponseController(b.w).SetReadDeadline(time.Now().Add(lingerTimeout)) // as in extendDeadline
+		_ = http.NewResponseController(b.w).SetReadDeadline(b.limits.Runtime.Now().Add(lingerTimeout)) // as above
 	}
 }
 
@@ -74,6 +74,6 @@ func (b *watchedBody) keepAlive() {
 }
 
 // setWriteDeadline cuts off a client that does not read the response.
-func setWriteDeadline(w http.ResponseWriter, within time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(within)) // as in extendDeadline
+func setWriteDeadline(w http.ResponseWriter, limits Limits) {
+	_ = http.NewResponseController(w).SetWriteDeadline(limits.Runtime.Now().Add(limits.WriteTimeout)) // as above
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"troupe/actors/supervise"
 )
 
 // Limits bound the resources that clients may use. A zero field has its default.
@@ -33,6 +35,7 @@ type Limits struct {
 	WriteTimeout time.Duration // for the client to read a response, unless the handler sets a deadline; default 30 s
 	// MaxStreams bounds the concurrent requests of an HTTP/2 connection; default 100.
 	MaxStreams int
+	Runtime    supervise.Runtime // measures these times; default supervise.System
 }
 
 const (
@@ -45,6 +48,7 @@ const (
 
 // WithDefaults returns the limits with defaults filled in.
 func (l Limits) WithDefaults() Limits {
+	l.Runtime = supervise.OrSystem(l.Runtime)
 	l.MaxConnections = cmp.Or(l.MaxConnections, max(16, min(maxConnections, MaxDescriptors()/2)))
 	l.MaxPerAddress = cmp.Or(l.MaxPerAddress, max(16, l.MaxConnections/4))
 	l.MaxOverflow = cmp.Or(l.MaxOverflow, 64)

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
+
+	"troupe/actors/supervise"
 )
 
 // Listener counts connections and marks those beyond the limits as overflow connections.
@@ -63,7 +64,8 @@ func (l *Listener) admit(inner net.Conn) *conn {
 			l.overflow = l.overflow[1:]
 		}
 		l.overflow = append(l.overflow, c)
-		c.timeout = time.AfterFunc(l.limits.OverflowTimeout, func() { _ = c.Close() }) // fails if it is closed already
+		// Close fails if it is closed already.
+		c.timeout = l.limits.Runtime.AfterFunc(l.limits.OverflowTimeout, func() { _ = c.Close() })
 	}
 	l.mu.Unlock()
 	if oldest != nil {
@@ -78,7 +80,7 @@ type conn struct {
 	listener *Listener
 	network  netip.Prefix
 	overflow bool
-	timeout  *time.Timer // of an overflow connection
+	timeout  supervise.Timer // of an overflow connection
 	once     sync.Once
 	closing  atomic.Bool // closes after the current response
 }

@@ -2,122 +2,114 @@ package web_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"troupe/gateway/web"
 )
 
-// getFrom sends a GET request from a local address and returns the response.
-func getFrom(t *testing.T, local, addr, path string) string {
+// getFrom sends a GET request from an IP address and returns the response.
+func (p *pipes) getFrom(t *testing.T, from, path string) string {
 	t.Helper()
-	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}).Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(testTimeout))
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path)
-	all, err := io.ReadAll(c)
-	if err != nil {
-		t.Fatalf("%s from %s: %q, %v", path, local, all, err)
-	}
-	return string(all)
+	request := fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path)
+	return exchange(t, p.dialFrom(t, from), request)
 }
 
-// openIdle opens connections that send nothing.
-func openIdle(t *testing.T, local, addr string, n int) (held []net.Conn) {
+// openIdle opens connections that send nothing, and returns once the server has handled all that it
+// can.
+func (p *pipes) openIdle(t *testing.T, from string, n int) (held []net.Conn) {
 	t.Helper()
 	for range n {
-		c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}).Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		held = append(held, c)
+		held = append(held, p.dialFrom(t, from))
 	}
+	synctest.Wait()
 	return held
-}
-
-// waitFor polls until a condition holds.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testTimeout); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timed out waiting until %s", what)
-		}
-	}
 }
 
 // TestProbesServedDuringConnectionFlood checks that probes are served and other requests get 503
 // with Retry-After, however many connections are open. The connections use only the allowed
 // descriptors.
 func TestProbesServedDuringConnectionFlood(t *testing.T) {
-	limits := web.Limits{MaxConnections: 20, MaxPerAddress: 20, MaxOverflow: 4, OverflowTimeout: time.Hour}
-	addr, l := startServer(t, limits, testHandler)
-	held := openIdle(t, "127.0.0.1", addr, 300)
-	waitFor(t, "all connections are accepted", func() bool { _, refused := l.Stats(); return refused == 280 })
-	if open, _ := l.Stats(); open != 24 {
-		t.Errorf("%d connections are open, want 20 plus 4 overflow connections", open)
-	}
-	for _, path := range []string{"/live", "/health", "/ready"} {
-		if got := getFrom(t, "127.0.0.1", addr, path); !strings.HasPrefix(got, "HTTP/1.1 200") {
-			t.Errorf("%s: %q", path, got)
+	synctest.Test(t, func(t *testing.T) {
+		limits := web.Limits{MaxConnections: 20, MaxPerAddress: 20, MaxOverflow: 4, OverflowTimeout: time.Hour}
+		network, l := startServer(t, limits, testHandler)
+		held := network.openIdle(t, "127.0.0.1", 300)
+		if open, overflowed := l.Stats(); open != 24 || overflowed != 280 {
+			t.Errorf("%d connections are open, want 20 plus 4 of 280 overflow connections, of %d", open, overflowed)
 		}
-	}
-	if got := getFrom(t, "127.0.0.1", addr, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 503") ||
-		!strings.Contains(got, "Retry-After: 1") ||
-		!strings.Contains(got, "Connection: close") {
-		t.Errorf("another request: %q", got)
-	}
-	for _, c := range held {
-		_ = c.Close()
-	}
-	waitFor(t, "all connections are closed", func() bool { open, _ := l.Stats(); return open == 0 })
-	if got := getFrom(t, "127.0.0.1", addr, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 200") {
-		t.Errorf("after the flood: %q", got)
-	}
+		for _, path := range []string{"/live", "/health", "/ready"} {
+			if got := network.getFrom(t, "127.0.0.1", path); !strings.HasPrefix(got, "HTTP/1.1 200") {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+		if got := network.getFrom(t, "127.0.0.1", "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 503") ||
+			!strings.Contains(got, "Retry-After: 1") ||
+			!strings.Contains(got, "Connection: close") {
+			t.Errorf("another request: %q", got)
+		}
+		for _, c := range held {
+			_ = c.Close()
+		}
+		synctest.Wait()
+		if open, _ := l.Stats(); open != 0 {
+			t.Errorf("%d connections are open after all clients have left", open)
+		}
+		if got := network.getFrom(t, "127.0.0.1", "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			t.Errorf("after the flood: %q", got)
+		}
+	})
 }
 
 // TestOverflowConnectionTimesOut checks that an overflow connection that sends nothing is closed
 // soon.
 func TestOverflowConnectionTimesOut(t *testing.T) {
-	addr, l := startServer(t, web.Limits{MaxConnections: 1, OverflowTimeout: 50 * time.Millisecond}, testHandler)
-	openIdle(t, "127.0.0.1", addr, 1)
-	waitFor(t, "the first connection is accepted", func() bool { open, _ := l.Stats(); return open == 1 })
-	exchange(t, addr, "")
+	synctest.Test(t, func(t *testing.T) {
+		limits := web.Limits{MaxConnections: 1, OverflowTimeout: time.Second}
+		network, _ := startServer(t, limits, testHandler)
+		network.openIdle(t, "127.0.0.1", 1)
+		began := time.Now()
+		network.exchange(t, "")
+		if took := time.Since(began); took != limits.OverflowTimeout {
+			t.Errorf("closed after %s, want %s", took, limits.OverflowTimeout)
+		}
+	})
 }
 
 // TestConnectionsPerAddress checks that an address at its limit does not affect others, and that an
 // exempt proxy has no limit.
 func TestConnectionsPerAddress(t *testing.T) {
-	proxy := netip.MustParseAddr("127.0.0.3")
-	addr, l := startServer(t,
-		web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: func(a netip.Addr) bool { return a == proxy }},
-		testHandler)
-	openIdle(t, "127.0.0.1", addr, 6)
-	openIdle(t, "127.0.0.3", addr, 20)
-	waitFor(t, "all connections are accepted", func() bool { open, _ := l.Stats(); return open == 26 })
-	for local, want := range map[string]string{"127.0.0.1": "503", "127.0.0.2": "200", "127.0.0.3": "200"} {
-		if got := getFrom(t, local, addr, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 "+want) {
-			t.Errorf("%s: %q, want status %s", local, got, want)
+	synctest.Test(t, func(t *testing.T) {
+		proxy := netip.MustParseAddr("127.0.0.3")
+		exempt := func(a netip.Addr) bool { return a == proxy }
+		limits := web.Limits{MaxConnections: 100, MaxPerAddress: 5, ExemptAddress: exempt}
+		network, l := startServer(t, limits, testHandler)
+		network.openIdle(t, "127.0.0.1", 6)
+		network.openIdle(t, "127.0.0.3", 20)
+		if open, _ := l.Stats(); open != 26 {
+			t.Errorf("%d connections are open, want 26", open)
 		}
-	}
+		for local, want := range map[string]string{"127.0.0.1": "503", "127.0.0.2": "200", "127.0.0.3": "200"} {
+			if got := network.getFrom(t, local, "/v1/models"); !strings.HasPrefix(got, "HTTP/1.1 "+want) {
+				t.Errorf("%s: %q, want status %s", local, got, want)
+			}
+		}
+	})
 }
 
 // TestOverflowConnectionReadsNoBody checks that a request with a body is not served as a probe.
 func TestOverflowConnectionReadsNoBody(t *testing.T) {
-	addr, l := startServer(t,
-		web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}, testHandler)
-	openIdle(t, "127.0.0.1", addr, 1)
-	waitFor(t, "the first connection is accepted", func() bool { open, _ := l.Stats(); return open == 1 })
-	if got := exchange(t, addr, "GET /health HTTP/1.1\r\n"+missingBody); !strings.HasPrefix(got, "HTTP/1.1 503") {
-		t.Errorf("%q, want status 503", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		limits := web.Limits{MaxConnections: 1, BodyStallTimeout: 50 * time.Millisecond, OverflowTimeout: time.Hour}
+		network, _ := startServer(t, limits, testHandler)
+		network.openIdle(t, "127.0.0.1", 1)
+		if got := network.exchange(t, "GET /health HTTP/1.1\r\n"+missingBody); !strings.HasPrefix(got, "HTTP/1.1 503") {
+			t.Errorf("%q, want status 503", got)
+		}
+	})
 }
 
 // TestLimitDefaults checks that at least half of the descriptors stay free.

@@ -48,7 +48,7 @@ func connOf(r *http.Request) *conn {
 // limitRequests sets the deadlines of requests and passes those of overflow connections to busy.
 func limitRequests(limits Limits, handler, busy http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setWriteDeadline(w, limits.WriteTimeout)
+		setWriteDeadline(w, limits)
 		b := watchBody(w, r, limits)
 		defer b.linger()
 		if c := connOf(r); c != nil && c.overflow {

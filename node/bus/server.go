@@ -26,7 +26,7 @@ func (b *Bus) serve(ctx context.Context, opts []nats.Option) (err error) {
 	if cfg.NodeKey, err = b.cfg.Login.PublicKey(); err != nil {
 		return err
 	}
-	if b.server, err = recovery.Start(ctx, cfg, opts, b.storeCopy); err != nil {
+	if b.server, err = recovery.Start(ctx, b.cfg.Runtime, cfg, opts, b.storeCopy); err != nil {
 		return err
 	}
 	if b.conn, err = b.server.Connect(opts...); err == nil {

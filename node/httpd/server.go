@@ -65,6 +65,7 @@ type Server struct {
 
 // Open listens, and answers probes.
 func Open(cfg Config) (_ *Server, err error) {
+	cfg.Limits.Runtime = cfg.Runtime
 	s := &Server{cfg: cfg}
 	defer func() {
 		if err != nil {
@@ -89,7 +90,7 @@ func Open(cfg Config) (_ *Server, err error) {
 			Help: "Connections of HTTP clients refused because of a limit.",
 		}, func() float64 { _, refused := limited.Stats(); return float64(refused) }),
 	)
-	s.overload.set(gateway.StartingHandler())
+	s.overload.set(gateway.StartingHandler(cfg.Runtime))
 	s.serve(limited, cfg.Limits, &s.client)
 	if cfg.Metrics == "" {
 		return s, nil
@@ -108,7 +109,7 @@ func Open(cfg Config) (_ *Server, err error) {
 
 // serve starts an HTTP server that answers probes until its handler is set.
 func (s *Server) serve(l net.Listener, limits web.Limits, late *lateHandler) {
-	late.set(gateway.StartingHandler())
+	late.set(gateway.StartingHandler(s.cfg.Runtime))
 	server := web.NewServer(limits, late, &s.overload, newLog(s.cfg.Log))
 	if s.cfg.TLS != nil {
 		l = tls.NewListener(l, s.cfg.TLS)

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"sync"
 
 	"troupe/actors/supervise"
 )
@@ -20,14 +21,9 @@ func Background(rt supervise.Runtime, f func(ctx context.Context)) (stop func())
 
 // All calls f concurrently for each number below n, and returns when all calls have returned.
 func All(rt supervise.Runtime, n int, f func(i int)) {
-	done := make(chan struct{})
+	var running sync.WaitGroup
 	for i := range n {
-		rt.Go(func() {
-			defer func() { done <- struct{}{} }()
-			f(i)
-		})
+		supervise.GoIn(rt, &running, func() { f(i) })
 	}
-	for range n {
-		<-done
-	}
+	running.Wait()
 }

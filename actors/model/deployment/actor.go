@@ -127,7 +127,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 
 // handle gives an event to the machine and carries out the effects.
 func (d *deployment) handle(ctx actor.Context, e core.Event) {
-	d.perform(ctx, d.machine.Handle(e, time.Now()))
+	d.perform(ctx, d.machine.Handle(e, supervise.Now(ctx)))
 }
 
 func (d *deployment) onStarted(ctx actor.Context) {

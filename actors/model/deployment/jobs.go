@@ -75,10 +75,10 @@ func (d *deployment) onInspected(ctx actor.Context, msg *inspected) {
 // record starts a job that stores the digests of the first replica. The stored spec comes back
 // through the group.
 func (d *deployment) record(ctx actor.Context, e core.Record) {
-	record, name, incarnation := d.Record, d.Name, d.incarnation
+	record, name, incarnation, rt := d.Record, d.Name, d.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	supervise.Job(ctx, d.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, recordTimeout)
+			c, cancel := rt.WithTimeout(life, recordTimeout)
 			defer cancel()
 			return struct{}{}, record(c, name, e.Deploy, e.Weights, e.Revision)
 		},

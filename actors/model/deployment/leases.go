@@ -3,6 +3,8 @@ package deployment
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +33,7 @@ type retryAcquire struct{ incarnation uint64 }
 // syncLeases compares the leases with the deployments that run here.
 func (g *group) syncLeases(ctx actor.Context) {
 	if g.synced {
-		g.perform(ctx, g.leaderships.Sync(g.view(), time.Now()))
+		g.perform(ctx, g.leaderships.Sync(g.view(), supervise.Now(ctx)))
 	}
 }
 
@@ -96,10 +98,10 @@ func (g *group) perform(ctx actor.Context, effects []leadership.Effect) {
 }
 
 func (g *group) startAttempt(ctx actor.Context, name string, do func(context.Context) error) {
-	incarnation := g.incarnation
+	incarnation, rt := g.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
 	supervise.Job(ctx, g.lifetime,
 		func(life context.Context) (struct{}, error) {
-			c, cancel := context.WithTimeout(life, leaseTimeout)
+			c, cancel := rt.WithTimeout(life, leaseTimeout)
 			defer cancel()
 			return struct{}{}, do(c)
 		},
@@ -144,8 +146,8 @@ func (g *group) stop(ctx actor.Context, e leadership.Stop) {
 
 // onMembers forwards the members to the children and checks the leases.
 func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
-	for _, child := range g.children {
-		ctx.Send(child, msg)
+	for _, name := range slices.Sorted(maps.Keys(g.children)) {
+		ctx.Send(g.children[name], msg)
 	}
 	g.syncLeases(ctx)
 }
@@ -160,10 +162,10 @@ func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	if g.ending {
 		return
 	}
-	for name, child := range g.children {
-		if samePID(child, msg.GetWho()) {
+	for _, name := range slices.Sorted(maps.Keys(g.children)) {
+		if samePID(g.children[name], msg.GetWho()) {
 			delete(g.children, name)
-			g.perform(ctx, g.leaderships.Ended(name, g.lease(name), time.Now()))
+			g.perform(ctx, g.leaderships.Ended(name, g.lease(name), supervise.Now(ctx)))
 		}
 	}
 	g.syncLeases(ctx)

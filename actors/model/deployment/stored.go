@@ -2,6 +2,8 @@ package deployment
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -78,7 +80,7 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 	c := msg.change
 	switch {
 	case c.Synced:
-		for name := range g.stored { // deleted during an outage
+		for _, name := range slices.Sorted(maps.Keys(g.stored)) { // deleted during an outage
 			if !g.seen[name] {
 				g.remove(ctx, name)
 			}
@@ -116,18 +118,14 @@ func (g *group) remove(ctx actor.Context, name string) {
 }
 
 func (g *group) storedNames() *messages.ListDeploymentsResult {
-	all := &messages.ListDeploymentsResult{}
-	for name := range g.stored {
-		all.Names = append(all.Names, name)
-	}
-	return all
+	return &messages.ListDeploymentsResult{Names: slices.Sorted(maps.Keys(g.stored))}
 }
 
 // onGetDeploymentSpec answers a child with its spec, or the router with all of them.
 func (g *group) onGetDeploymentSpec(ctx actor.Context, msg *messages.GetDeploymentSpec) {
 	if msg.GetName() == "" {
-		for _, s := range g.stored {
-			ctx.Send(ctx.Sender(), s.apply)
+		for _, name := range slices.Sorted(maps.Keys(g.stored)) {
+			ctx.Send(ctx.Sender(), g.stored[name].apply)
 		}
 		if g.synced {
 			ctx.Send(ctx.Sender(), g.storedNames())

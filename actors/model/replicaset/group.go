@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -203,8 +204,8 @@ func (g *group) onRestart(ctx actor.Context, msg *messages.RestartReplica) {
 // onTerminated removes a replica that was stopped or has crashed too often. Its deployment watches
 // the replica too, and decides what follows.
 func (g *group) onTerminated(ctx actor.Context, msg *actor.Terminated) {
-	for name, c := range g.replicas {
-		if !c.pid.Equal(msg.GetWho()) {
+	for _, name := range slices.Sorted(maps.Keys(g.replicas)) {
+		if !g.replicas[name].pid.Equal(msg.GetWho()) {
 			continue
 		}
 		delete(g.replicas, name)
