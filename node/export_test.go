@@ -93,7 +93,8 @@ func StepNames(cfg Config) (all []string) {
 	return all
 }
 
-// StartFailing starts a node whose step with a name fails. It counts how often steps stop.
+// StartFailing starts a node whose step with a name fails. It returns the names of the steps that
+// were stopped, apart from those that have nothing to stop.
 func StartFailing(ctx context.Context, cfg Config, name string, failure error) (stopped []string, err error) {
 	p := newParts(cfg.withDefaults())
 	all := p.steps()
@@ -101,9 +102,9 @@ func StartFailing(ctx context.Context, cfg Config, name string, failure error) (
 		if s.Name == name {
 			all[i].Start = func(context.Context) error { return failure }
 		}
-		all[i].Stop = func() {
-			stopped = append(stopped, s.Name)
-			if s.Stop != nil {
+		if s.Stop != nil {
+			all[i].Stop = func() {
+				stopped = append(stopped, s.Name)
 				s.Stop()
 			}
 		}

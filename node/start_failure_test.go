@@ -32,6 +32,11 @@ func goroutinesOf() (all []string) {
 	return all
 }
 
+// stopless are the steps that have nothing to stop.
+var stopless = []string{
+	"software devices", "secret", "backend", "join", "routes", "control service", "deployments", "adapters", "requests",
+}
+
 // TestStartFails checks that a failure of each step of the start stops the steps before it, in
 // reverse order, and leaves nothing running; and that the log names the step.
 func TestStartFails(t *testing.T) {
@@ -58,7 +63,7 @@ func TestStartFails(t *testing.T) {
 			if !errors.Is(err, failure) {
 				t.Fatal(err)
 			}
-			want := slices.Clone(names[:i])
+			want := slices.DeleteFunc(slices.Clone(names[:i]), func(s string) bool { return slices.Contains(stopless, s) })
 			slices.Reverse(want)
 			if !slices.Equal(stopped, want) {
 				t.Errorf("stopped %q, want %q", stopped, want)

@@ -35,7 +35,7 @@ func (p *parts) steps() []steps.Step {
 		{Name: "link", Start: p.openLink, Stop: p.closeLink},
 		{Name: "backend", Start: p.composeBackend},
 		{Name: "actors", Start: p.startActors, Stop: func() { p.stopActors() }},
-		{Name: "membership", Start: waiting(p.subscribe), Stop: func() { p.unwatch() }},
+		{Name: "membership", Start: p.subscribe, Stop: func() { p.unwatch() }},
 		{Name: "desired state", Start: waiting(p.follow), Stop: func() { p.following.Stop() }},
 		{Name: "join", Start: waiting(p.join)}, // members leave when they are closed
 

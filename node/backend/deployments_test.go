@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
+	"troupe/actors/model/router"
 	"troupe/cluster/store"
 	"troupe/control"
 	"troupe/control/catalogue"
@@ -101,4 +103,24 @@ func TestRecordDigests(t *testing.T) {
 
 func recordDigests(ctx context.Context, c *DeploymentControl, deploy uint64) error {
 	return c.RecordDigests(ctx, "m", deploy, "sha256:1", "sha256:2")
+}
+
+// TestDirectory checks that the gateway finds a deployment in the cache of the router, and that the
+// refusal of an unknown one names adapters if there are any.
+func TestDirectory(t *testing.T) {
+	var e events
+	c := deployments(t, &deployed{}, &e)
+	c.System = system(t, map[string]func(any) proto.Message{query.Router: func(any) proto.Message {
+		return &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND, Detail: "unknown"}
+	}})
+	d := Directory{DeploymentControl: c, Cache: &router.DeploymentCache{}}
+	if _, err := d.Deployment(t.Context(), "m"); err == nil || err.Error() != "unknown" {
+		t.Error(err)
+	}
+	c.Catalogue.Apply(store.AdapterChange{
+		Model: "m", Name: "psalms", At: 1, Spec: &messages.AdapterSpec{Model: "m", Name: "psalms"},
+	})
+	if _, err := d.Deployment(t.Context(), "m"); err == nil || !strings.Contains(err.Error(), "and adapters") {
+		t.Error(err)
+	}
 }

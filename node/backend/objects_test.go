@@ -3,12 +3,14 @@ package backend
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/supervise"
@@ -19,6 +21,8 @@ import (
 	"troupe/control/catalogue"
 	"troupe/core/lora"
 	"troupe/engine"
+	"troupe/gateway"
+	"troupe/gateway/apikey"
 	"troupe/messages"
 	"troupe/node/availability"
 	"troupe/node/metrics"
@@ -88,9 +92,37 @@ func TestGPUControl(t *testing.T) {
 	}
 }
 
-// TestKeyControl checks that a node without a file of keys has none.
+// TestKeyControl checks the usage of keys, and that a node without a file of keys has none.
 func TestKeyControl(t *testing.T) {
 	if all, err := (&KeyControl{}).Keys(t.Context()); all != nil || err != nil {
+		t.Error(all, err)
+	}
+	file := filepath.Join(t.TempDir(), "keys")
+	lines := "keys:\n"
+	for _, name := range []string{"alice", "bob"} {
+		_, line, err := apikey.Generate(name, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines += line + "\n"
+	}
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := apikey.Open(file, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &KeyControl{File: keys, System: system(t, map[string]func(any) proto.Message{
+		query.Usage: func(any) proto.Message {
+			return &messages.UsageStatus{Clients: []*messages.ClientUsage{
+				{Client: gateway.KeyClientName("alice"), RequestsLeft: 7},
+			}}
+		},
+	})}
+	all, err := k.Keys(t.Context())
+	if err != nil || len(all) != 2 || all[0].GetUsage().GetRequestsLeft() != 7 ||
+		all[1].GetUsage().GetRequestsLeft() != 0 {
 		t.Error(all, err)
 	}
 }
