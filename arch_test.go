@@ -152,8 +152,8 @@ func crossBreaches(deps imports) (found []string) {
 				report("a node contains no test code")
 			case below(dep, module+"/cmd"):
 				report("nothing imports a command")
-			case below(dep, module+"/node") && !below(pkg, module+"/cmd") && !below(pkg, module+"/testkit") &&
-				!below(pkg, module+"/tools"):
+			case below(dep, module+"/node") && !below(pkg, module+"/node") && !below(pkg, module+"/cmd") &&
+				!below(pkg, module+"/testkit") && !below(pkg, module+"/tools"):
 				report("only commands and tests import the node")
 			}
 		}

@@ -24,7 +24,6 @@ var seamExempt = map[string]string{
 // seamPending are the folders that are not converted yet. It must become empty.
 var seamPending = []string{
 	"actors/adapter", "actors/gpu", "actors/kvblock", "actors/model/replica", "actors/model/router", "actors/planner",
-	"node",
 }
 
 // seamFunctions are the forbidden functions and methods, by package. "*" means all of the package.

@@ -12,6 +12,17 @@ import (
 // Backend answers requests about the cluster and about the node it runs on. Its errors are Refusals
 // if the reason is known.
 type Backend interface {
+	DeploymentBackend
+	ReplicaBackend
+	AdapterBackend
+	GPUBackend
+	KVBackend
+	KeyBackend
+	NodeBackend
+}
+
+// DeploymentBackend is the part of Backend for deployments.
+type DeploymentBackend interface {
 	// Model reads a model's headers on this node only. It returns the digests of the files if they
 	// are known, or reports that the folder is missing. An invalid model is an error.
 	Model(path string) (*messages.NodeModelResponse, error)
@@ -25,13 +36,17 @@ type Backend interface {
 	DeleteDeployment(ctx context.Context, name string) error
 	Deployments(ctx context.Context) ([]*messages.DeploymentStatus, error)
 	Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error)
+}
+
+// ReplicaBackend is the part of Backend for replicas and the requests that they serve.
+type ReplicaBackend interface {
 	RestartReplica(ctx context.Context, name string) error
 	Migrate(ctx context.Context, req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error)
 	Explain(ctx context.Context, requestID string) (*messages.ExplainResponse, error)
-	// DrainNode stores the decision to drain a node, or to stop draining it, and returns the node's
-	// status.
-	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
+}
 
+// AdapterBackend is the part of Backend for adapters.
+type AdapterBackend interface {
 	// RegisterAdapter checks an adapter with NormalizeAdapter and against its base model, stores it
 	// and returns what it stored.
 	RegisterAdapter(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
@@ -44,11 +59,16 @@ type Backend interface {
 	// model and name.
 	Adapters(model string) []*messages.AdapterSpec
 	AdapterStats(ctx context.Context, model string) (*messages.AdapterStatsResponse, error)
+}
 
-	// QuarantineGpu and ReleaseGpu send the request to a GPU of any node.
+// GPUBackend is the part of Backend for GPUs. It sends each request to a GPU of any node.
+type GPUBackend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
+}
 
+// KVBackend is the part of Backend for KV blocks and pinned prefixes.
+type KVBackend interface {
 	// Prefix returns the tokens of a prompt's prefix and the number of tokens in a block. If the
 	// request contains tokens, Prefix checks them.
 	Prefix(ctx context.Context, of *messages.KvPinRequest) (tokens []uint32, blockTokens int, err error)
@@ -57,10 +77,19 @@ type Backend interface {
 	Pins() []*messages.PinnedPrefix
 	// KV carries out a request on this node only.
 	KV(ctx context.Context, req *messages.KvNodeRequest) (*messages.KvNodeResponse, error)
+}
 
+// KeyBackend is the part of Backend for API keys.
+type KeyBackend interface {
 	// Keys returns the API keys without their secrets, with their usage in the cluster.
 	Keys(ctx context.Context) ([]*messages.KeyStatus, error)
+}
 
+// NodeBackend is the part of Backend for the nodes of the cluster.
+type NodeBackend interface {
+	// DrainNode stores the decision to drain a node, or to stop draining it, and returns the node's
+	// status.
+	DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error)
 	// Members returns the nodes of the cluster as this node knows them, itself included.
 	Members() []*messages.Member
 	// Departed returns the nodes that recently left or were lost.

@@ -59,7 +59,9 @@ func TestAdaptersByName(t *testing.T) {
 	conn := connect(t, nodes[1])
 	registerShipped(t, conn)
 	waitFor(t, "both nodes to know the adapters",
-		func() bool { return len(nodes[0].Adapters("kjv")) == 3 && len(nodes[1].Adapters("kjv")) == 3 })
+		func() bool {
+			return len(nodes[0].Backend().Adapters("kjv")) == 3 && len(nodes[1].Backend().Adapters("kjv")) == 3
+		})
 	check := func(n *node.Node, adapter, model string, g testkit.Golden) string {
 		status, text, id := completeGolden(t, n, model, g)
 		if status != http.StatusOK || text != g.Text {
@@ -116,7 +118,7 @@ func TestPinnedAdapterIsOnEveryReplica(t *testing.T) {
 	waitFor(t, "psalms on both replicas", func() bool { return pinned() == 2 })
 	answer[messages.RestartReplicaResponse](t, conn, "troupe.v1.replicas.restart", `{"name":"kjv-0"}`)
 	waitFor(t, "the restarted replica to have psalms", func() bool {
-		d, err := nodes[0].Deployment(t.Context(), "kjv")
+		d, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetIncarnation() == 2 && pinned() == 2
 	})
 	body := strings.Replace(registerBody("psalms", adapterDir("psalms")), `"model":"kjv"`,

@@ -128,7 +128,7 @@ func TestAdapterGoldens(t *testing.T) {
 		}
 		return slices.Equal(names, []string{"proverbs", "psalms", "shout"})
 	})
-	if text := tree.Text(n.Tree()); !strings.Contains(text, "slot psalms@1 ") {
+	if text := tree.Text(n.Backend().Tree()); !strings.Contains(text, "slot psalms@1 ") {
 		t.Errorf("the tree does not name the adapters in the slots:\n%s", text)
 	}
 }

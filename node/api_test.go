@@ -39,7 +39,7 @@ func waitWithin(t *testing.T, within time.Duration, what string, condition func(
 // replica returns the status of a deployment's first replica.
 func replica(t *testing.T, n *node.Node, name string) *messages.ReplicaStatus {
 	t.Helper()
-	d, err := n.Deployment(t.Context(), name)
+	d, err := n.Backend().Deployment(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,9 @@ func TestDisconnectFreesBlocks(t *testing.T) {
 	}
 	g.await(t)
 	leave()
-	waitFor(t, "the session to end", func() bool { return !strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`) })
+	waitFor(t, "the session to end", func() bool {
+		return !strings.Contains(fmt.Sprint(n.Backend().Tree()), `kind:"session"`)
+	})
 	g.open()
 	waitFor(t, "the sequence to end", func() bool {
 		r := replica(t, n, "kjv")
@@ -379,7 +381,7 @@ func TestModelTooLargeFails(t *testing.T) {
 	}
 	var d *messages.DeploymentStatus
 	waitFor(t, "the deployment to fail", func() bool {
-		d, _ = n.Deployment(t.Context(), "huge")
+		d, _ = n.Backend().Deployment(t.Context(), "huge")
 		return d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED
 	})
 	least := uint64(1<<24) * 48 << 10 // 48 KiB each
@@ -393,9 +395,9 @@ func TestModelTooLargeFails(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1})
-	if err := n.DeleteDeployment(t.Context(), "huge"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "huge"); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the deployment to be deleted",
-		func() bool { _, err := n.Deployment(t.Context(), "huge"); return err != nil })
+		func() bool { _, err := n.Backend().Deployment(t.Context(), "huge"); return err != nil })
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
 )
 
 // TestAwaitRoutes checks that a starting node waits for the routes of the others, but not forever,
@@ -24,48 +26,17 @@ func TestAwaitRoutes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &Node{
-					cfg:         Config{Log: zerolog.Nop()},
-					routesKnown: make(chan struct{}),
-					informed:    make(chan struct{}),
-				}
-				defer time.AfterFunc(c.told, func() { close(n.routesKnown) }).Stop()
+				s := newSignals()
+				defer time.AfterFunc(c.told, once(s.routesKnown)).Stop()
 				ctx, cancel := context.WithTimeout(t.Context(), c.stopped)
 				defer cancel()
 				began := time.Now()
-				if err := n.awaitRoutes(ctx); !errors.Is(err, c.want) || time.Since(began) != c.takes {
+				err := s.awaitRoutes(ctx, supervise.System, zerolog.Nop())
+				if !errors.Is(err, c.want) || time.Since(began) != c.takes {
 					t.Errorf("%v after %s", err, time.Since(began))
 				}
-				<-n.informed
+				<-s.informed
 			})
 		})
 	}
-}
-
-// TestStartWatches checks that startWatches returns when all watches have read the stored state.
-func TestStartWatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		life, end := context.WithCancel(t.Context())
-		defer end()
-		var n Node
-		known := 0
-		watch := func(life context.Context, synced func()) {
-			for life.Err() == nil { // synced is called after each reconnect
-				time.Sleep(time.Second)
-				known++
-				synced()
-				time.Sleep(time.Hour)
-			}
-		}
-		if err := n.startWatches(t.Context(), life, watch, watch); err != nil || known != 2 {
-			t.Errorf("%v, with %d of 2 known", err, known)
-		}
-		soon, cancel := context.WithTimeout(t.Context(), time.Second/2)
-		defer cancel()
-		if err := n.startWatches(soon, life, watch); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a store that does not answer: %v", err)
-		}
-		end()
-		time.Sleep(3 * time.Hour)
-	})
 }

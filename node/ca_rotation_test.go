@@ -108,10 +108,10 @@ func TestCARotation(t *testing.T) {
 				from = nodes[1]
 			}
 			waitFor(t, when+": a command over the link to "+node,
-				func() bool { return from.RestartReplica(t.Context(), replica) == nil })
+				func() bool { return from.Backend().RestartReplica(t.Context(), replica) == nil })
 		}
 		waitFor(t, when+": both to serve", func() bool {
-			d, err := nodes[1].Deployment(t.Context(), "kjv")
+			d, err := nodes[1].Backend().Deployment(t.Context(), "kjv")
 			return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 				len(d.GetReplicas()) == 2
 		})
@@ -136,8 +136,8 @@ func TestCARotation(t *testing.T) {
 		t.Errorf("a client of the new CA: %v", err)
 	}
 	for i, n := range nodes {
-		if len(n.Members()) != 2 {
-			t.Errorf("%s knows %d members\n%s", n.Member().GetName(), len(n.Members()), logs[i])
+		if len(n.Backend().Members()) != 2 {
+			t.Errorf("%s knows %d members\n%s", n.Member().GetName(), len(n.Backend().Members()), logs[i])
 		}
 	}
 
@@ -146,5 +146,5 @@ func TestCARotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	concatenate(t, filepath.Join(dirs[0], "revoked"), file)
-	waitFor(t, "the revoked node to be removed", func() bool { return len(nodes[0].Members()) == 1 })
+	waitFor(t, "the revoked node to be removed", func() bool { return len(nodes[0].Backend().Members()) == 1 })
 }

@@ -180,7 +180,7 @@ func TestConfiguredAdapters(t *testing.T) {
 	for life := range 3 {
 		t.Run(fmt.Sprint("life ", life), func(t *testing.T) {
 			n := start(t, configured)
-			a, err := n.Adapter("psalms")
+			a, err := n.Backend().Adapter("psalms")
 			if err != nil || !a.GetPinned() || revision != 0 && a.GetRevision() != revision {
 				t.Errorf("%v, %v; was revision %d", a, err, revision)
 			}
@@ -213,7 +213,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 					},
 				}
 			})
-			a, err := n.Adapter("psalms")
+			a, err := n.Backend().Adapter("psalms")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 		if first = a.GetRevision(); a.GetPinned() {
 			t.Errorf("at first: %v", a)
 		}
-		if _, err := n.PinAdapter(t.Context(), "psalms", true); err != nil {
+		if _, err := n.Backend().PinAdapter(t.Context(), "psalms", true); err != nil {
 			t.Error(err)
 		}
 	})
@@ -238,7 +238,7 @@ func TestAdaptersAreAppliedOnce(t *testing.T) {
 		if !a.GetPinned() || a.GetRevision() == first {
 			t.Errorf("with another configuration: %v", a)
 		}
-		if _, err := n.PinAdapter(t.Context(), "psalms", false); err != nil {
+		if _, err := n.Backend().PinAdapter(t.Context(), "psalms", false); err != nil {
 			t.Error(err)
 		}
 	})

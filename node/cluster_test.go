@@ -59,7 +59,7 @@ func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 		t.Fatal(err)
 	}
 	waitFor(t, fmt.Sprintf("%d replicas of %s", spec.GetReplicas(), spec.GetName()), func() bool {
-		d, err := n.Deployment(t.Context(), spec.GetName())
+		d, err := n.Backend().Deployment(t.Context(), spec.GetName())
 		return err == nil && d.GetRevision() > 0 && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 			len(d.GetReplicas()) == int(spec.GetReplicas())
 	})
@@ -68,7 +68,7 @@ func deploy(t *testing.T, n *node.Node, spec *messages.DeploymentSpec) {
 // placements returns the node of each replica of the model, by the replica's name.
 func placements(t *testing.T, n *node.Node) map[string]string {
 	t.Helper()
-	d, err := n.Deployment(t.Context(), "kjv")
+	d, err := n.Backend().Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestStopHandsOver(t *testing.T) {
 	running := make(chan []string, 1)
 	go func() { running <- completeStreams(t, nodes[0]) }()
 	waitFor(t, "streams on the node that leaves", func() bool {
-		s, err := leaving.NodeStatus(t.Context())
+		s, err := leaving.Backend().NodeStatus(t.Context())
 		return err == nil && s.GetRunning() > 0
 	})
 	if err := leaving.Stop(context.Background()); err != nil {
@@ -149,7 +149,7 @@ func TestRebalance(t *testing.T) {
 	deploy(t, nodes[0], kjvSpec(2))
 	drain := func(yes bool) {
 		t.Helper()
-		if _, err := nodes[0].DrainNode(t.Context(), "b", yes); err != nil {
+		if _, err := nodes[0].Backend().DrainNode(t.Context(), "b", yes); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -192,22 +192,22 @@ func TestRebalance(t *testing.T) {
 func TestUndrainStoppedNode(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	away := nodes[1].Member().GetName()
-	if _, err := nodes[0].DrainNode(t.Context(), away, true); err != nil {
+	if _, err := nodes[0].Backend().DrainNode(t.Context(), away, true); err != nil {
 		t.Fatal(err)
 	}
 	if err := nodes[1].Stop(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the node to leave", func() bool { return len(nodes[0].Members()) == 1 })
-	if s, err := nodes[0].DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
+	waitFor(t, "the node to leave", func() bool { return len(nodes[0].Backend().Members()) == 1 })
+	if s, err := nodes[0].Backend().DrainNode(t.Context(), away, false); err != nil || s.GetDraining() ||
 		s.GetMember().GetName() != away {
 		t.Errorf("%v, %v", s, err)
 	}
 	waitFor(t, "the node to be no longer known as drained", func() bool {
-		_, err := nodes[0].DrainNode(t.Context(), away, false)
+		_, err := nodes[0].Backend().DrainNode(t.Context(), away, false)
 		return err != nil
 	})
-	if _, err := nodes[0].DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err),
+	if _, err := nodes[0].Backend().DrainNode(t.Context(), "no such node", true); !strings.Contains(fmt.Sprint(err),
 		"there are: a") {
 		t.Errorf("an unknown node was drained: %v", err)
 	}

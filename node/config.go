@@ -2,7 +2,6 @@ package node
 
 import (
 	"cmp"
-	"crypto/rand"
 	"crypto/tls"
 	"net"
 	"net/netip"
@@ -11,16 +10,18 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/security"
 	"troupe/core/hbm"
 	"troupe/core/kv"
-	"troupe/cuda"
 	"troupe/cuda/host"
-	"troupe/cuda/telemetry"
 	"troupe/engine"
 	"troupe/gateway/apikey"
+	"troupe/gateway/web"
 	"troupe/messages"
 	"troupe/modelfile"
+	"troupe/node/gpus"
+	"troupe/node/tiers"
 )
 
 // Config configures a node. Start does not validate it; cmd/node does.
@@ -93,12 +94,29 @@ type Config struct {
 	// other parts read them. If Loader is also an engine.Identifier, a deploy of unchanged files
 	// starts no rollout.
 	Loader engine.Loader
+	// Runtime gives the node time, concurrency, randomness and ids; nil: supervise.System.
+	Runtime supervise.Runtime
 }
 
 // GPU is a device and the source of its health and utilization.
-type GPU struct {
-	cuda.Device
-	Source telemetry.Source
+type GPU = gpus.GPU
+
+// TiersConfig configures the KV tiers below HBM. The zero value has none.
+type TiersConfig = tiers.Config
+
+// WebConfig configures the access over HTTP and its limits.
+type WebConfig struct {
+	Limits web.Limits
+	// Metrics is a second address for /metrics, /live, /health and /ready; empty: none. On loopback
+	// it needs no key.
+	Metrics string
+	// Hosts are additional host names of this node; localhost, its own names and its addresses are
+	// always accepted. Other hosts are refused if Hosts is set, or if a node without keys listens
+	// on loopback.
+	Hosts   []string
+	Origins []string // web origins that may use the API
+	// BodyBytes limits the memory for request bodies; 0: the gateway's default.
+	BodyBytes int64
 }
 
 func (c Config) withDefaults() Config {
@@ -107,7 +125,10 @@ func (c Config) withDefaults() Config {
 	c.DataListen = cmp.Or(c.DataListen, "127.0.0.1:0")
 	c.Tiers.Watermark = cmp.Or(c.Tiers.Watermark, kv.DefaultWatermark)
 	c.Tiers.Policy = cmp.Or(c.Tiers.Policy, kv.DefaultPolicy)
-	c.Instance = cmp.Or(c.Instance, rand.Text())
+	c.Runtime = supervise.OrSystem(c.Runtime)
+	if c.Instance == "" {
+		c.Instance = c.Runtime.ID()
+	}
 	return c
 }
 

@@ -102,8 +102,8 @@ func TestCrashesLoseNoToken(t *testing.T) {
 			go func() { // some of the crashes need these queries
 				defer close(done)
 				for range 10 {
-					_, _ = n.Gpus(t.Context())
-					_, _ = n.Deployments(t.Context())
+					_, _ = n.Status().LocalGPUs(t.Context())
+					_, _ = n.Backend().Deployments(t.Context())
 				}
 			}()
 			got := completeStreams(t, n)

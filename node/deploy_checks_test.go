@@ -86,7 +86,7 @@ func TestDeployChecksTokenizer(t *testing.T) {
 // refused.
 func TestRegisterChecksRank(t *testing.T) {
 	n := start(t, func(cfg *node.Config) { cfg.Deployments[0].MaxAdapterRank = new(uint32(2)) })
-	_, err := n.RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
+	_, err := n.Backend().RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{Adapter: &messages.AdapterSpec{
 		Name: "psalms", Model: "kjv", Path: filepath.Join(testkit.Model(), "adapters", "psalms"),
 	}})
 	if err == nil || !strings.Contains(err.Error(),

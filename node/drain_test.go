@@ -64,7 +64,7 @@ func TestDrainServesOnOtherNodes(t *testing.T) {
 	}
 	over := startDrain(t, nodes[1])
 	waitFor(t, "the other node to know that b leaves", func() bool {
-		for _, m := range nodes[1].Members() {
+		for _, m := range nodes[1].Backend().Members() {
 			if m.GetName() == "b" {
 				return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 			}
@@ -193,7 +193,7 @@ func TestStopFinishesNATSRequests(t *testing.T) {
 func TestDrainedNodeIsNotReady(t *testing.T) {
 	n := start(t, nil)
 	for _, draining := range []bool{true, false} {
-		if _, err := n.DrainNode(t.Context(), "test", draining); err != nil {
+		if _, err := n.Backend().DrainNode(t.Context(), "test", draining); err != nil {
 			t.Fatal(err)
 		}
 		waitFor(t, fmt.Sprintf("/ready while drained: %v", draining), func() bool {

@@ -128,9 +128,9 @@ func expectedOutputs(t *testing.T) [4]response {
 func awaitIdle(t *testing.T, n *node.Node) {
 	t.Helper()
 	waitFor(t, "no sequence and no session to be left", func() bool {
-		s, err := n.NodeStatus(t.Context())
+		s, err := n.Backend().NodeStatus(t.Context())
 		return err == nil && s.GetRunning()+s.GetWaiting() == 0 &&
-			!strings.Contains(fmt.Sprint(n.Tree()), `kind:"session"`)
+			!strings.Contains(fmt.Sprint(n.Backend().Tree()), `kind:"session"`)
 	})
 }
 
@@ -204,7 +204,7 @@ func TestDriverFaultsDuringLoad(t *testing.T) {
 			waitFor(t, "the fault to be reached", func() bool { return fake.Unfired() == 0 })
 			fake.Reset()
 			waitFor(t, "both replicas to serve, on any GPU", func() bool {
-				d, err := n.Deployment(t.Context(), "kjv")
+				d, err := n.Backend().Deployment(t.Context(), "kjv")
 				return err == nil && strings.Count(fmt.Sprint(d.GetReplicas()), "REPLICA_STATE_SERVING") == 2
 			})
 			if got := completeFour(t, n); got != want {
@@ -256,7 +256,7 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 			}
 			awaitIdle(t, n)
 			release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
-			if g, err := n.ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
+			if g, err := n.Backend().ReleaseGpu(t.Context(), release); err != nil || g.GetQuarantine() != nil {
 				t.Fatalf("the device is not reopened: %v, %v", g, err)
 			}
 			deploy(t, n, slow(3))

@@ -11,61 +11,65 @@ import (
 	"troupe/control"
 	"troupe/engine/residency"
 	"troupe/messages"
+	"troupe/node/backend"
+	"troupe/node/query"
 )
 
 // Call opens a session for a client, bypassing the gateway.
 func (n *Node) Call(id string, client session.Client, seq *messages.SequenceSpec) (*actor.PID, error) {
-	return n.system.Root.SpawnNamed(session.Props(session.Config{
-		RequestID: id, Sequence: seq, Client: client, Router: n.pid(routerID), Log: n.cfg.Log,
+	return n.parts.system.Root.SpawnNamed(session.Props(session.Config{
+		RequestID: id, Sequence: seq, Client: client, Router: query.Local(n.parts.system, query.Router),
+		Log: n.parts.cfg.Log,
 	}), "call-"+id)
 }
 
 // Holds reports whether an adapter is on a device for a lease.
 func (n *Node) Holds(gpu, lease, key string) bool {
-	_, err := n.adapterOnDevice(gpu, lease, key)
+	_, err := n.parts.gpus.Adapter(gpu, lease, key)
 	return err == nil
 }
 
 // Secret returns the cluster secret that this node knows.
 func (n *Node) Secret() []byte {
-	value, _ := n.secret.get()
+	value, _ := n.parts.secret.Get()
 	return value
 }
 
 // CheckStore sets the check before each access to the store.
-func (n *Node) CheckStore(check func() error) { n.store.SetPrecheck(check) }
+func (n *Node) CheckStore(check func() error) { n.parts.store.SetPrecheck(check) }
 
-// Revise exports revise, which models.deploy applies to a deployment.
-var Revise = revise
+// Revise exports the function that models.deploy applies to a deployment.
+var Revise = backend.Revise
 
 // PutDeployment stores a deployment as given, in place of a stored one.
 func (n *Node) PutDeployment(ctx context.Context, spec *messages.DeploymentSpec, ifRevision uint64) (uint64, error) {
 	replace := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		next := proto.CloneOf(spec).Complete()
 		next.Applied = stored.GetApplied()
-		n.Revise(next, stored)
+		n.Backend().Revise(next, stored)
 		return next, nil
 	}
-	done, err := n.Update(ctx, spec.GetName(), ifRevision, replace)
+	done, err := n.Backend().Update(ctx, spec.GetName(), ifRevision, replace)
 	return done.Revision, err
 }
 
 // Scale stores the number of replicas of a deployment, as models.scale does.
 func (n *Node) Scale(ctx context.Context, name string, replicas uint32) (*messages.DeploymentSpec, uint64, error) {
-	done, err := n.Update(ctx, name, 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+	scale := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		next, err := control.Merge(stored, &messages.DeploymentSpec{Name: name, Replicas: new(replicas)}, nil)
 		if err != nil {
 			return nil, err
 		}
 		return control.Normalize(next)
-	})
+	}
+	done, err := n.Backend().Update(ctx, name, 0, scale)
 	return done.After, done.Revision, err
 }
 
 // MetricDescriptions returns the descriptions of all metrics, as prometheus.Desc prints them.
 func (n *Node) MetricDescriptions() (all []string) {
 	to := make(chan *prometheus.Desc)
-	go func() { n.metrics.Describe(to); close(to) }()
+	go func() { n.parts.metrics.Describe(to); close(to) }()
 	for d := range to {
 		all = append(all, d.String())
 	}
@@ -73,7 +77,38 @@ func (n *Node) MetricDescriptions() (all []string) {
 }
 
 // MetricsAddr returns the address of the listener for scrapers; empty: there is none.
-func (n *Node) MetricsAddr() string { return n.metricsAddress }
+func (n *Node) MetricsAddr() string { return n.parts.web.MetricsAddress() }
 
 // Residency returns the models in the memory of each device, by the device's index.
-func (n *Node) Residency() []*residency.Store { return n.residency }
+func (n *Node) Residency() []*residency.Store { return n.parts.gpus.Models() }
+
+// Status asks the actors of this node what they have and do.
+func (n *Node) Status() *backend.Status { return n.parts.control.status }
+
+// StepNames returns the names of the steps of a start.
+func StepNames(cfg Config) (all []string) {
+	for _, s := range newParts(cfg.withDefaults()).steps() {
+		all = append(all, s.Name)
+	}
+	return all
+}
+
+// StartFailing starts a node whose step with a name fails. It returns the names of the steps that
+// were stopped, apart from those that have nothing to stop.
+func StartFailing(ctx context.Context, cfg Config, name string, failure error) (stopped []string, err error) {
+	p := newParts(cfg.withDefaults())
+	all := p.steps()
+	for i, s := range all {
+		if s.Name == name {
+			all[i].Start = func(context.Context) error { return failure }
+		}
+		if s.Stop != nil {
+			all[i].Stop = func() {
+				stopped = append(stopped, s.Name)
+				s.Stop()
+			}
+		}
+	}
+	_, err = run(ctx, p, all)
+	return stopped, err
+}

@@ -119,7 +119,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("at %s, was at %s", n.NATSURL(), url)
 	}
 	waitFor(t, "two replicas", func() bool {
-		d, err := n.Deployment(t.Context(), "kjv")
+		d, err := n.Backend().Deployment(t.Context(), "kjv")
 		return err == nil && len(d.GetReplicas()) == 2
 	})
 	list = answer[messages.ListNodesResponse](t, conn, "troupe.v1.nodes.list", "")

@@ -80,7 +80,7 @@ func TestLimitsAreClusterWide(t *testing.T) {
 		}
 	}
 	used := func() *messages.KeyStatus {
-		keys, err := nodes[1].Keys(t.Context())
+		keys, err := nodes[1].Backend().Keys(t.Context())
 		if err != nil || len(keys) != 2 {
 			t.Fatal(keys, err)
 		}
@@ -140,7 +140,7 @@ func TestFloodDoesNotStarveOtherKeys(t *testing.T) {
 	}
 	defer flood.Wait()
 	waitFor(t, "the flood to fill batch and queue", func() bool {
-		d, err := nodes[0].Deployment(t.Context(), "kjv")
+		d, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
 		return err == nil && d.GetReplicas()[0].GetRunning() == 8 && d.GetReplicas()[0].GetWaiting() >= 40
 	})
 	if res, text := completeWithKey(t, nodes[0], kimKey,

@@ -86,7 +86,7 @@ func (p *kvPeer) awaitSaltedBlocks(replica string, prompt []uint32, salt []byte)
 func (p *kvPeer) awaitTierBlocks(of *kvPeer) {
 	p.t.Helper()
 	waitFor(p.t, "the blocks of tiers to be announced", func() bool {
-		all, err := of.Tiers(p.t.Context())
+		all, err := of.Status().Tiers(p.t.Context())
 		if err != nil {
 			return false
 		}
@@ -144,7 +144,7 @@ func startPeers(t *testing.T, change func(i int, c *node.Config),
 func (p *kvPeer) replica() (found *messages.ReplicaStatus) {
 	p.t.Helper()
 	waitFor(p.t, "a replica on "+p.Member().GetName(), func() bool {
-		d, err := p.Deployment(p.t.Context(), "kjv")
+		d, err := p.Backend().Deployment(p.t.Context(), "kjv")
 		if err != nil {
 			return false
 		}

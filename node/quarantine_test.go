@@ -36,7 +36,7 @@ func (b *failingGPU) config(c *node.Config) {
 
 func gpuStatus(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 	t.Helper()
-	all, err := n.Gpus(t.Context())
+	all, err := n.Status().LocalGPUs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func gpuStatus(t *testing.T, n *node.Node, i int) *messages.GpuStatus {
 func awaitServing(t *testing.T, n *node.Node, want ...int) {
 	t.Helper()
 	waitFor(t, "the replicas to serve on the expected GPUs", func() bool {
-		d, err := n.Deployment(t.Context(), "kjv")
+		d, err := n.Backend().Deployment(t.Context(), "kjv")
 		if err != nil {
 			return false
 		}
@@ -94,12 +94,12 @@ func TestDeviceLost(t *testing.T) {
 		t.Errorf("%v, held: %v", g, n.Residency()[0].Held())
 	}
 	release := &messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0"}
-	if _, err := n.ReleaseGpu(t.Context(), release); err == nil ||
+	if _, err := n.Backend().ReleaseGpu(t.Context(), release); err == nil ||
 		!strings.Contains(err.Error(), "self-test failed") {
 		t.Errorf("a GPU that is still lost was released: %v", err)
 	}
 	b.lost.Store(false)
-	if g, err := n.ReleaseGpu(t.Context(), release); err != nil ||
+	if g, err := n.Backend().ReleaseGpu(t.Context(), release); err != nil ||
 		g.GetState() == messages.GpuState_GPU_STATE_QUARANTINED {
 		t.Fatalf("%v, %v", g, err)
 	}
@@ -116,7 +116,7 @@ func TestQuarantine(t *testing.T) {
 	want := completeStreams(t, n)
 	done := make(chan []string)
 	go func() { done <- completeStreams(t, n) }()
-	g, err := n.QuarantineGpu(t.Context(),
+	g, err := n.Backend().QuarantineGpu(t.Context(),
 		&messages.QuarantineGpuRequest{Node: "test", Name: "gpu-0", Detail: "it is to be replaced"})
 	if q := g.GetQuarantine(); err != nil || q.GetDetail() != "by operator request: it is to be replaced" {
 		t.Fatalf("%v, %v", g, err)
@@ -128,10 +128,11 @@ func TestQuarantine(t *testing.T) {
 	}
 	awaitServing(t, n, 0, 2)
 	waitFor(t, "the GPU to be empty", func() bool { return len(gpuStatus(t, n, 0).GetLeases()) == 0 })
-	if _, err := n.QuarantineGpu(t.Context(), &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}); err == nil {
+	unknown := &messages.QuarantineGpuRequest{Node: "test", Name: "gpu-7"}
+	if _, err := n.Backend().QuarantineGpu(t.Context(), unknown); err == nil {
 		t.Error("there is no gpu-7")
 	}
-	if g, err := n.ReleaseGpu(t.Context(),
+	if g, err := n.Backend().ReleaseGpu(t.Context(),
 		&messages.ReleaseGpuRequest{Node: "test", Name: "gpu-0", Untested: true}); err != nil ||
 		g.GetQuarantine() != nil {
 		t.Errorf("%v, %v", g, err)

@@ -34,18 +34,18 @@ func TestFetchFromOtherReplica(t *testing.T) {
 		t.Errorf("got %v with %d tokens cached, want %v with 192", got, cached, want)
 	}
 	waitFor(t, "the counters", func() bool { return b.replica().GetKvFetched() == 12 && a.replica().GetKvLent() == 12 })
-	s, err := b.Remote(t.Context())
+	s, err := b.Status().Remote(t.Context())
 	if err != nil || s.GetArrivals() != 12 || s.GetArriving() != 0 || s.GetTakenBytes() != 0 ||
 		len(s.GetHolders()) != 1 ||
 		s.GetHolders()[0].GetBytesPerSecond() == 0 {
 		t.Errorf("the remote tier: %v, %v", s, err)
 	}
-	stats, err := b.KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
+	stats, err := b.Backend().KV(t.Context(), &messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{}})
 	if all := stats.GetNode().GetTiers(); err != nil || len(all) == 0 ||
 		all[len(all)-1].GetSlots().GetName() != "remote" {
 		t.Errorf("%v, %v", stats, err)
 	}
-	res, err := b.KV(t.Context(),
+	res, err := b.Backend().KV(t.Context(),
 		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: "remote"}}})
 	if err != nil || len(res.GetMoved()) != 1 || !strings.Contains(res.GetMoved()[0].GetDetail(), "dram") {
 		t.Errorf("a tier without blocks was flushed: %v, %v", res, err)
@@ -61,7 +61,7 @@ func TestFetchFromTiersOfOtherNode(t *testing.T) {
 			want := a.generateAndDemote(prompt)
 			b.awaitTierBlocks(a)
 			got, cached := b.generate(prompt)
-			all, err := a.Tiers(t.Context())
+			all, err := a.Status().Tiers(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	if !slices.Equal(got, want) || cached != 0 {
 		t.Errorf("got %v with %d tokens cached, want %v with none", got, cached, want)
 	}
-	all, err := a.Tiers(t.Context())
+	all, err := a.Status().Tiers(t.Context())
 	if err != nil || all[0].GetDamaged() == 0 || all[0].GetLent() != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
@@ -215,7 +215,7 @@ func TestFetchChangesNoToken(t *testing.T) {
 			if r := l.replica(); r.GetKvBlocksFree() != r.GetKvBlocks() {
 				return false
 			}
-			all, err := l.Tiers(t.Context())
+			all, err := l.Status().Tiers(t.Context())
 			if err != nil || all[0].GetFree()+all[0].GetResident() != all[0].GetSlots() {
 				return false
 			}

@@ -42,7 +42,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 	}
 	checkMemorySum(t, n)
 
-	if err := n.DeleteDeployment(t.Context(), "second"); err != nil {
+	if err := n.Backend().DeleteDeployment(t.Context(), "second"); err != nil {
 		t.Fatal(err)
 	}
 	var again sync.WaitGroup
@@ -76,7 +76,7 @@ func TestReplicaShrinksAndGrows(t *testing.T) {
 // checkMemorySum checks that leased and free memory add up.
 func checkMemorySum(t *testing.T, n *node.Node) {
 	t.Helper()
-	gpus, err := n.Gpus(t.Context())
+	gpus, err := n.Status().LocalGPUs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

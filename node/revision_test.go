@@ -76,7 +76,7 @@ func completeGoldens(t *testing.T, n *node.Node) (all []string) {
 
 func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
 	t.Helper()
-	d, err := n.Deployment(t.Context(), "kjv")
+	d, err := n.Backend().Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		}
 	}
 	waitFor(t, "a replica on the node with the folder", func() bool {
-		d, err := nodes[0].Deployment(t.Context(), "other")
+		d, err := nodes[0].Backend().Deployment(t.Context(), "other")
 		return err == nil && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY &&
 			len(d.GetReplicas()) == 1 &&
 			d.GetReplicas()[0].GetNode() == "b"
@@ -215,7 +215,7 @@ func TestDeployAsksOtherNodes(t *testing.T) {
 		t.Errorf("b: %d %s", status, body)
 	}
 	waitFor(t, "a to know that it is served", func() bool {
-		d, err := nodes[0].Deployment(t.Context(), "other")
+		d, err := nodes[0].Backend().Deployment(t.Context(), "other")
 		return err == nil && d.GetSpec().GetRevisionDigest() != ""
 	})
 	if status, body := post(t, nodes[0], "/v1/completions", ask); status != http.StatusServiceUnavailable ||

@@ -57,18 +57,18 @@ func TestStoreDeleted(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(1))
 	adapters := filepath.Join(testkit.Model(), "adapters")
-	adapter, err := nodes[0].RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
+	adapter, err := nodes[0].Backend().RegisterAdapter(t.Context(), &messages.RegisterAdapterRequest{
 		Adapter: &messages.AdapterSpec{Name: "psalms", Model: "kjv", Path: filepath.Join(adapters, "psalms")},
 		AnyBase: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes[1].Pin(t.Context(),
+	if err := nodes[1].Backend().Pin(t.Context(),
 		&messages.PinnedPrefix{Name: "p", Model: "kjv", Tokens: []uint32{1, 2, 3}, Blocks: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nodes[0].DrainNode(t.Context(), "b", true); err != nil {
+	if _, err := nodes[0].Backend().DrainNode(t.Context(), "b", true); err != nil {
 		t.Fatal(err)
 	}
 	gone := kjvSpec(1)
@@ -76,15 +76,16 @@ func TestStoreDeleted(t *testing.T) {
 	if _, err := nodes[0].PutDeployment(t.Context(), gone, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := nodes[0].DeleteDeployment(t.Context(), "gone"); err != nil {
+	if err := nodes[0].Backend().DeleteDeployment(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "both nodes to know everything", func() bool {
-		s, err := nodes[1].NodeStatus(t.Context())
-		return err == nil && s.GetDraining() && len(nodes[0].Pins()) == 1 && len(nodes[1].Adapters("kjv")) == 1 &&
+		s, err := nodes[1].Backend().NodeStatus(t.Context())
+		return err == nil && s.GetDraining() && len(nodes[0].Backend().Pins()) == 1 &&
+			len(nodes[1].Backend().Adapters("kjv")) == 1 &&
 			!isDeployed(t, nodes[1], "gone")
 	})
-	before, err := nodes[0].Deployment(t.Context(), "kjv")
+	before, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,10 +128,11 @@ func TestStoreDeleted(t *testing.T) {
 		t.Errorf("revision %d after %d, %v", e.Revision(), before.GetRevision(), err)
 	}
 	for _, n := range nodes {
-		if got := n.Adapters("kjv"); len(got) != 1 || got[0].GetRevision() != adapter.GetRevision() {
+		if got := n.Backend().Adapters("kjv"); len(got) != 1 || got[0].GetRevision() != adapter.GetRevision() {
 			t.Errorf("adapters %v, want revision %d", got, adapter.GetRevision())
 		}
-		if s, err := n.NodeStatus(t.Context()); err != nil || s.GetDraining() != (s.GetMember().GetName() == "b") {
+		s, err := n.Backend().NodeStatus(t.Context())
+		if err != nil || s.GetDraining() != (s.GetMember().GetName() == "b") {
 			t.Errorf("%v, %v", s, err)
 		}
 	}
@@ -142,7 +144,7 @@ func TestStoreDeleted(t *testing.T) {
 
 func isDeployed(t *testing.T, n *node.Node, name string) bool {
 	t.Helper()
-	all, err := n.Deployments(t.Context())
+	all, err := n.Backend().Deployments(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func awaitEvents(t *testing.T, events *nats.Subscription, kinds ...string) {
 func TestMembersDeleted(t *testing.T) {
 	nodes := startCluster(t, 2, nil)
 	deploy(t, nodes[0], kjvSpec(1))
-	before, err := nodes[0].Deployment(t.Context(), "kjv")
+	before, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,13 +200,15 @@ func TestMembersDeleted(t *testing.T) {
 		waitFor(t, "the node to be ready again",
 			func() bool { status, _ := readiness(t, n); return status == http.StatusOK })
 	}
-	waitFor(t, "two members", func() bool { return len(nodes[0].Members()) == 2 && len(nodes[1].Members()) == 2 })
+	waitFor(t, "two members", func() bool {
+		return len(nodes[0].Backend().Members()) == 2 && len(nodes[1].Backend().Members()) == 2
+	})
 	if _, _, err := nodes[1].Scale(t.Context(), "kjv", 2); err != nil {
 		t.Fatal(err)
 	}
 	detail := ""
 	waitFor(t, "a second replica, by a leader of a higher term", func() bool {
-		d, err := nodes[0].Deployment(t.Context(), "kjv")
+		d, err := nodes[0].Backend().Deployment(t.Context(), "kjv")
 		detail = fmt.Sprint(d, err)
 		return err == nil && len(d.GetReplicas()) == 2 && d.GetTerm() > before.GetTerm() &&
 			d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY

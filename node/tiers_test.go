@@ -147,7 +147,7 @@ func TestTiersChangeNoToken(t *testing.T) {
 func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsStatus) {
 	t.Helper()
 	waitFor(t, "all copies to end", func() bool {
-		all, err := n.Tiers(t.Context())
+		all, err := n.Status().Tiers(t.Context())
 		if err != nil {
 			return false // the actor is restarting
 		}
@@ -214,7 +214,7 @@ func TestTierFaultsChangeNoToken(t *testing.T) {
 // failedCopies returns the number of blocks whose copy between two tiers failed.
 func failedCopies(t *testing.T, n *node.Node, from, to string) (blocks uint64) {
 	t.Helper()
-	stats, err := n.KV(t.Context(),
+	stats, err := n.Backend().KV(t.Context(),
 		&messages.KvNodeRequest{What: &messages.KvNodeRequest_Stats{Stats: &messages.KvStatsRequest{}}})
 	if err != nil {
 		t.Fatal(err)
@@ -281,7 +281,7 @@ func TestNVMeTierSurvivesRestart(t *testing.T) {
 			text, cached = first.Choices[0].Text, first.Usage.Details.Cached
 			waitFor(t, "its blocks to be on the disk", func() bool {
 				complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 2})
-				all, err := n.Tiers(t.Context())
+				all, err := n.Status().Tiers(t.Context())
 				return err == nil && all[0].GetResident() > 5 && all[0].GetArriving() == 0
 			})
 		})

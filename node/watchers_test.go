@@ -22,7 +22,7 @@ func watchers(nodes []*node.Node) map[string]uint32 {
 		}
 	}
 	for _, n := range nodes {
-		visit(n.Member().GetName(), n.Tree())
+		visit(n.Member().GetName(), n.Backend().Tree())
 	}
 	return found
 }

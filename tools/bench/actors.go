@@ -111,7 +111,7 @@ func perSession(sequences uint32) (int64, error) {
 		})
 	}
 	for {
-		d, err := node.Deployment(ctx, "kjv")
+		d, err := node.Backend().Deployment(ctx, "kjv")
 		if err != nil {
 			return 0, err
 		}

@@ -132,14 +132,14 @@ func firstToken(n *node.Node, tier string, length int) (row, error) {
 		prompt[i] = uint32(3 + (i*7+length)%500)
 	}
 	flush := func(tier string) error {
-		_, err := n.KV(
+		_, err := n.Backend().KV(
 			context.Background(),
 			&messages.KvNodeRequest{What: &messages.KvNodeRequest_Flush{Flush: &messages.KvFlushRequest{Tier: tier}}},
 		)
 		return err
 	}
 	down := func() (uint32, error) {
-		moved, err := n.KV(
+		moved, err := n.Backend().KV(
 			context.Background(),
 			&messages.KvNodeRequest{What: &messages.KvNodeRequest_Offload{Offload: &messages.KvOffloadRequest{}}},
 		)

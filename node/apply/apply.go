@@ -1,0 +1,164 @@
+// Package apply applies the deployments and adapters of a node's configuration to the store, unless
+// they were applied before.
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/control"
+	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/chat"
+)
+
+// Models stores deployments.
+type Models interface {
+	// Update and Revise: see control.DeploymentBackend.
+	Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (control.Updated, error)
+	Revise(spec, stored *messages.DeploymentSpec)
+}
+
+// Registry stores adapters.
+type Registry interface {
+	// Check checks an adapter and fills in the fields that come from its files.
+	Check(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
+	// Register stores an adapter, with the digest of its entry in the configuration.
+	Register(ctx context.Context, req *messages.RegisterAdapterRequest, applied string) (*messages.AdapterSpec, error)
+}
+
+// Store reads stored adapters.
+type Store interface {
+	Adapter(ctx context.Context, model, name string) (*messages.AdapterSpec, uint64, error)
+}
+
+// Configuration is what a node's configuration says of models and adapters.
+type Configuration struct {
+	Deployments []*messages.DeploymentSpec
+	Adapters    []*messages.RegisterAdapterRequest
+	Roots       modelfile.Roots
+	Models      Models
+	Registry    Registry
+	Store       Store
+	Log         zerolog.Logger
+}
+
+// ApplyDeployments applies the deployments of the configuration.
+func (c Configuration) ApplyDeployments(ctx context.Context) error {
+	for _, spec := range c.Deployments {
+		if err := c.apply(ctx, spec); err != nil {
+			return fmt.Errorf("deployment %s of the configuration: %w", spec.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// apply stores a deployment of the configuration if none is stored, or if it differs from the one
+// applied last, by this node or another. It then replaces all fields: those that it does not set
+// get their defaults. Otherwise the stored deployment stays, so that a restart does not undo later
+// changes, such as a scale.
+func (c Configuration) apply(ctx context.Context, given *messages.DeploymentSpec) error {
+	spec, err := control.Normalize(given)
+	if err != nil {
+		return err
+	}
+	if spec.Path, err = filepath.Abs(spec.GetPath()); err != nil {
+		return err
+	}
+	given = proto.CloneOf(given)
+	given.Path, given.Applied = spec.GetPath(), ""
+	if spec.Applied, err = appliedDigest(given); err != nil {
+		return err
+	}
+	replace := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		if stored != nil && stored.GetApplied() == spec.GetApplied() {
+			return nil, errApplied
+		}
+		if err := c.Roots.Check(spec.GetPath()); err != nil {
+			return nil, err
+		}
+		if err := chat.Try(c.Roots, spec.GetPath()); err != nil {
+			return nil, err
+		}
+		next := proto.CloneOf(spec)
+		c.Models.Revise(next, stored)
+		return next, nil
+	}
+	done, err := c.Models.Update(ctx, spec.GetName(), 0, replace)
+	if err == nil && done.Before != nil {
+		c.Log.Info().
+			Str("model", spec.GetName()).
+			Str("changes", control.ChangesText(control.Changes(done.Before, done.After))).
+			Msg("configuration changed since last apply; applied")
+	}
+	if errors.Is(err, errApplied) {
+		return nil
+	}
+	return err
+}
+
+// errApplied ends an update if the deployment is already applied.
+var errApplied = errors.New("already applied")
+
+// ApplyAdapters registers the adapters of the configuration.
+func (c Configuration) ApplyAdapters(ctx context.Context) error {
+	for _, req := range c.Adapters {
+		if err := c.applyAdapter(ctx, req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyAdapter registers an adapter of the configuration if it is not registered, if it differs
+// from the one applied last, or if its files have changed. If a registered adapter can no longer be
+// read, applyAdapter logs that and the stored one stays.
+func (c Configuration) applyAdapter(ctx context.Context, given *messages.RegisterAdapterRequest) error {
+	named, err := control.NormalizeAdapter(given.GetAdapter())
+	if err != nil {
+		return err
+	}
+	req := proto.CloneOf(given)
+	if req.Adapter.Path, err = filepath.Abs(named.GetPath()); err != nil {
+		return err
+	}
+	applied, err := appliedDigest(req)
+	if err != nil {
+		return err
+	}
+	stored, _, unknown := c.Store.Adapter(ctx, named.GetModel(), named.GetName())
+	if unknown == nil && stored.GetApplied() == applied {
+		req.Adapter, req.AnyBase = stored, true
+	}
+	spec, err := c.Registry.Check(ctx, req)
+	switch {
+	case err != nil && unknown != nil:
+		return err
+	case err != nil:
+		c.Log.Error().Err(err).Msg("adapter of the configuration rejected; the stored one stays")
+		return nil
+	case unknown == nil:
+		spec.BaseDigest = stored.GetBaseDigest() // new weights of the base do not change the adapter
+		spec.Revision, spec.Registered, spec.Applied = stored.GetRevision(), stored.GetRegistered(), applied
+		if proto.Equal(stored, spec) {
+			return nil
+		}
+	}
+	_, err = c.Registry.Register(ctx, req, applied)
+	return err
+}
+
+// appliedDigest returns the digest of a request as given, without defaults, which may change
+// between versions.
+func appliedDigest(given proto.Message) (string, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(given)
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8]), err
+}

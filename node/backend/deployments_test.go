@@ -1,0 +1,126 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/router"
+	"troupe/cluster/store"
+	"troupe/control"
+	"troupe/control/catalogue"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// loader knows the digests of all files.
+type loader struct {
+	engine.Loader
+	digests engine.Digests
+}
+
+func (l loader) CachedDigests(string) (engine.Digests, bool) { return l.digests, false }
+
+func deployments(t *testing.T, d *deployed, e *events) *DeploymentControl {
+	return &DeploymentControl{
+		ModelFiles: &ModelFiles{Node: "a", Loader: loader{digests: engine.Digests{Weights: "w", Revision: "r"}}},
+		Store:      d, Catalogue: catalogue.New(), Publish: e.publish, Log: zerolog.Nop(),
+		System: system(t, map[string]func(any) proto.Message{
+			query.Router: cluster(&messages.ClusterView{Deployments: []*messages.DeploymentStatus{{Revision: 7}}}),
+		}),
+	}
+}
+
+// TestUpdate checks that an update is repeated after a conflict, that a revision that is not the
+// stored one is refused, and which events are published.
+func TestUpdate(t *testing.T) {
+	d, e := &deployed{conflict: 1}, events{}
+	c := deployments(t, d, &e)
+	calls := 0
+	deploy := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		calls++
+		next := &messages.DeploymentSpec{Name: "m", Path: "/m", Replicas: new(uint32(1))}
+		c.Revise(next, stored)
+		return next, nil
+	}
+	done, err := c.Update(t.Context(), "m", 0, deploy)
+	if err != nil || calls != 2 || done.Before != nil || done.After.GetRevisionDigest() != "r" {
+		t.Errorf("%v after %d calls: %v", done, calls, err)
+	}
+	scale := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		next := proto.CloneOf(stored)
+		next.Replicas = new(uint32(2))
+		return next, nil
+	}
+	if done, err = c.Update(t.Context(), "m", done.Revision, scale); err != nil || done.Before.GetReplicas() != 1 {
+		t.Errorf("%v, %v", done, err)
+	}
+	if _, err := c.Update(t.Context(), "m", done.Revision-1, scale); !errors.As(err, &control.Refusal{}) {
+		t.Errorf("an old revision: %v", err)
+	}
+	if err := c.ScaleAtRevision(t.Context(), "m", done.Revision-1, 3, ""); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("an old revision: %v", err)
+	}
+	if err := c.ScaleAtRevision(t.Context(), "m", done.Revision, 3, "load"); err != nil || d.spec.GetReplicas() != 3 {
+		t.Errorf("%v, %v", d.spec, err)
+	}
+	if err := c.DeleteDeployment(t.Context(), "m"); err != nil {
+		t.Error(err)
+	}
+	if err := c.DeleteDeployment(t.Context(), "m"); !errors.As(err, &control.Refusal{}) {
+		t.Errorf("deleted twice: %v", err)
+	}
+	if want := []string{"model.deployed", "model.scaled", "model.scaled", "model.deleted"}; !slices.Equal(e, want) {
+		t.Errorf("%q, want %q", e, want)
+	}
+	if all, err := c.Deployments(t.Context()); err != nil || len(all) != 1 {
+		t.Error(all, err)
+	}
+}
+
+// TestRecordDigests checks that digests are recorded once, and not for another deploy.
+func TestRecordDigests(t *testing.T) {
+	d, e := &deployed{spec: &messages.DeploymentSpec{Name: "m", Deploy: 2}, at: 5}, events{}
+	c := deployments(t, d, &e)
+	for _, c := range []struct{ deploy, at uint64 }{{1, 5}, {2, 6}, {2, 6}} {
+		if err := recordDigests(t.Context(), deployments(t, d, &e), c.deploy); err != nil || d.at != c.at {
+			t.Errorf("deploy %d: revision %d, want %d: %v", c.deploy, d.at, c.at, err)
+		}
+	}
+	if d.spec.GetRevisionDigest() != "sha256:2" || len(e) != 1 {
+		t.Errorf("%v, %q", d.spec, e)
+	}
+	if err := c.RecordDigests(t.Context(), "deleted", 1, "", ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func recordDigests(ctx context.Context, c *DeploymentControl, deploy uint64) error {
+	return c.RecordDigests(ctx, "m", deploy, "sha256:1", "sha256:2")
+}
+
+// TestDirectory checks that the gateway finds a deployment in the cache of the router, and that the
+// refusal of an unknown one names adapters if there are any.
+func TestDirectory(t *testing.T) {
+	var e events
+	c := deployments(t, &deployed{}, &e)
+	c.System = system(t, map[string]func(any) proto.Message{query.Router: func(any) proto.Message {
+		return &messages.Refused{Reason: messages.Reason_REASON_NOT_FOUND, Detail: "unknown"}
+	}})
+	d := Directory{DeploymentControl: c, Cache: &router.DeploymentCache{}}
+	if _, err := d.Deployment(t.Context(), "m"); err == nil || err.Error() != "unknown" {
+		t.Error(err)
+	}
+	c.Catalogue.Apply(store.AdapterChange{
+		Model: "m", Name: "psalms", At: 1, Spec: &messages.AdapterSpec{Model: "m", Name: "psalms"},
+	})
+	if _, err := d.Deployment(t.Context(), "m"); err == nil || !strings.Contains(err.Error(), "and adapters") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,31 @@
+package backend
+
+import (
+	"context"
+	"errors"
+
+	"troupe/actors/model/router"
+	"troupe/control"
+	"troupe/messages"
+)
+
+// Directory is the gateway's view of the deployments.
+type Directory struct {
+	*DeploymentControl
+	Cache *router.DeploymentCache // of this node's router
+}
+
+// Deployment implements gateway.Directory. It asks the router only for a deployment that this node
+// does not have in its cache.
+func (d Directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
+	if stored := d.Cache.Find(name); stored != nil {
+		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
+	}
+	status, err := d.DeploymentControl.Deployment(ctx, name)
+	if refused := (control.Refusal{}); errors.As(err, &refused) &&
+		refused.GetReason() == messages.Reason_REASON_NOT_FOUND &&
+		len(d.Catalogue.All("")) > 0 {
+		err = control.Refuse(refused.GetReason(), refused.GetDetail()+", and adapters, which /v1/models lists")
+	}
+	return status, err
+}

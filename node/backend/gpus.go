@@ -1,0 +1,57 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/control"
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// GPUControl implements control.GPUBackend.
+type GPUControl struct {
+	System  *actor.ActorSystem
+	Members func() []*messages.Member // live ones
+}
+
+// QuarantineGpu implements control.Backend.
+func (g *GPUControl) QuarantineGpu(ctx context.Context,
+	req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error) {
+	at, err := g.actorOf(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := query.At[*messages.QuarantineGpuResult](ctx, g.System, at,
+		&messages.QuarantineGpu{RequestId: supervise.RuntimeOf(g.System).ID(), Detail: req.GetDetail()})
+	return query.Outcome(answer.GetQuarantined(), answer.GetRefused(), err)
+}
+
+// ReleaseGpu implements control.Backend.
+func (g *GPUControl) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error) {
+	at, err := g.actorOf(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := query.At[*messages.ReleaseGpuResult](ctx, g.System, at,
+		&messages.ReleaseGpu{RequestId: supervise.RuntimeOf(g.System).ID(), Untested: req.GetUntested()})
+	return query.Outcome(answer.GetReleased(), answer.GetRefused(), err)
+}
+
+// actorOf returns the actor of a GPU on any node.
+func (g *GPUControl) actorOf(req interface {
+	GetNode() string
+	GetName() string
+}) (*actor.PID, error) {
+	for _, m := range g.Members() {
+		if m.GetName() == req.GetNode() && slices.Contains(m.GetGpus(), req.GetName()) {
+			return actor.NewPID(m.GetAddress(), query.GPU(req.GetName())), nil
+		}
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+		fmt.Sprintf("no %s on node %q; gpus.list names all GPUs", req.GetName(), req.GetNode()))
+}

@@ -1,0 +1,145 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"troupe/actors/supervise"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/modelfile"
+	"troupe/modelfile/chat"
+	"troupe/modelfile/digest"
+	"troupe/modelfile/safetensors"
+	"troupe/modelfile/tokenizer"
+	"troupe/node/query"
+)
+
+// ModelFiles reads the folders of models on this node.
+type ModelFiles struct {
+	Node   string // name
+	Roots  modelfile.Roots
+	Loader engine.Loader
+	// Inspect reads the properties of a model from its folder.
+	Inspect func(path string) (engine.ModelInfo, error)
+	// Elsewhere asks the other nodes about a folder that is missing on this node.
+	Elsewhere func(ctx context.Context, path string) (*messages.NodeModelResponse, error)
+	Runtime   supervise.Runtime
+}
+
+// Revise implements control.Backend.
+func (f *ModelFiles) Revise(spec, stored *messages.DeploymentSpec) {
+	Revise(spec, stored, f.knownDigests(spec))
+}
+
+// knownDigests returns the digests of the files to deploy if another node reported them or this
+// node has loaded them; otherwise it returns none.
+func (f *ModelFiles) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
+	if spec.GetRevisionDigest() != "" {
+		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
+	}
+	d, _ := f.digestsOf(spec.GetPath())
+	return d
+}
+
+// digestsOf returns the digests of a model's folder if the loader has read all of its files, and
+// reports whether one of them has changed since.
+func (f *ModelFiles) digestsOf(path string) (d engine.Digests, changed bool) {
+	if id, ok := f.Loader.(engine.DigestCache); ok {
+		return id.CachedDigests(path)
+	}
+	return d, false
+}
+
+// FolderFault returns why a replica could not be loaded again from its folder, or "".
+func (f *ModelFiles) FolderFault(spec *messages.ReplicaSpec, revision string) string {
+	known, changed := f.digestsOf(spec.GetPath())
+	where := spec.GetPath() + " of node " + f.Node
+	_, config := f.Roots.Stat(filepath.Join(spec.GetPath(), "config.json"))
+	weights, err := safetensors.Files(f.Roots, spec.GetPath())
+	for _, path := range weights {
+		if err == nil {
+			_, err = f.Roots.Stat(path)
+		}
+	}
+	switch err := cmp.Or(config, err); {
+	case err != nil:
+		return fmt.Sprintf("%s could not be loaded again from %s: %v; put the folder back", spec.GetName(), where, err)
+	case changed || known.Revision != "" && known.Revision != revision:
+		return fmt.Sprintf("%s could not be loaded again from %s, which has other files than revision %s; "+
+			"run models.deploy to roll to the new files, or put the old files back", spec.GetName(), where,
+			digest.Short(revision))
+	}
+	return ""
+}
+
+// Model implements control.Backend.
+func (f *ModelFiles) Model(path string) (*messages.NodeModelResponse, error) {
+	facts, err := f.Check(path)
+	if missing(f.Roots, path, err) {
+		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, changed := f.digestsOf(path)
+	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
+		Sizes: &messages.ModelSizes{
+			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
+			StreamBytes: uint64(facts.StreamBytes),
+			RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
+			ContextTokens: uint64(facts.ContextTokens), AdapterBytes: uint64(facts.AdapterBytes),
+			RankBytes: uint64(facts.RankBytes),
+		}}, nil
+}
+
+// Sizes returns the memory needs of a model. If its folder is missing on this node, it asks
+// the others: the replicas may be on nodes that have the folder.
+func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
+	facts, err := f.Inspect(path)
+	if !missing(f.Roots, path, err) {
+		return facts, err
+	}
+	ctx, cancel := f.Runtime.WithTimeout(context.Background(), query.Timeout)
+	defer cancel()
+	found, viewErr := f.Elsewhere(ctx, path)
+	if viewErr != nil {
+		return facts, viewErr
+	}
+	s := found.GetSizes()
+	return engine.ModelInfo{
+		WeightBytes: int64(s.GetWeightBytes()), KVTokenBytes: int64(s.GetKvTokenBytes()),
+		StreamBytes: int64(s.GetStreamBytes()),
+		RowBytes:    int64(s.GetRowBytes()), LogitsBytes: int64(s.GetLogitsBytes()),
+		ContextTokens: int(s.GetContextTokens()), AdapterBytes: int64(s.GetAdapterBytes()),
+		RankBytes: int64(s.GetRankBytes()),
+	}, nil
+}
+
+// missing reports whether an inspection failed because the folder does not exist or is outside the
+// roots.
+func missing(roots modelfile.Roots, path string, err error) bool {
+	if err == nil {
+		return false
+	}
+	return errors.Is(err, modelfile.ErrOutside) || errors.Is(roots.CheckFolder(path), fs.ErrNotExist)
+}
+
+// Check checks that the model in a folder can serve requests and that its chat template works.
+func (f *ModelFiles) Check(path string) (engine.ModelInfo, error) {
+	if err := f.Roots.Check(path); err != nil {
+		return engine.ModelInfo{}, err
+	}
+	facts, err := f.Inspect(path)
+	if err != nil {
+		return facts, err
+	}
+	if _, err := tokenizer.LoadFor(f.Roots, path, facts.Vocab); err != nil {
+		return facts, err
+	}
+	return facts, chat.Try(f.Roots, path)
+}

@@ -1,0 +1,96 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/kvblock"
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/node/query"
+	"troupe/node/steps"
+)
+
+// tierTimeout is how long a tier may take to answer.
+const tierTimeout = 5 * time.Second
+
+// Status asks the actors of this node what they have and do.
+type Status struct {
+	Node   string // name
+	System *actor.ActorSystem
+	GPUs   []string // names
+	Lower  []string // names of the tiers below HBM, fastest first
+	// NoRemote is set if there is no remote tier.
+	NoRemote bool
+}
+
+// Cluster returns the cluster as the router of this node knows it.
+func (s *Status) Cluster(ctx context.Context) (*messages.ClusterView, error) {
+	return query.Ask[*messages.ClusterView](ctx, s.System, query.Router, &messages.GetClusterView{})
+}
+
+// LocalGPUs returns the status of this node's devices.
+func (s *Status) LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error) {
+	var all []*messages.GpuStatus
+	for _, name := range s.GPUs {
+		g, err := query.Ask[*messages.GpuStatus](ctx, s.System, query.GPU(name), &messages.GetGpu{})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, g)
+	}
+	return all, nil
+}
+
+// LocalReplicas returns the status of this node's replicas. For a replica that does not answer at
+// once, it is the status that the router has.
+func (s *Status) LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return nil, err
+	}
+	local := slices.DeleteFunc(slices.Clone(c.GetReplicas()),
+		func(r *messages.ReplicaStatus) bool { return r.GetNode() != s.Node })
+	steps.All(supervise.RuntimeOf(s.System), len(local), func(i int) {
+		to := actor.NewPID(local[i].GetActor().GetAddress(), local[i].GetActor().GetId())
+		now, err := query.Within[*messages.ReplicaStatus](ctx, s.System, to, &messages.GetReplica{},
+			query.Retry, query.Retry)
+		if err == nil {
+			local[i] = now
+		}
+	})
+	slices.SortFunc(local, func(a, b *messages.ReplicaStatus) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return local, nil
+}
+
+// Tiers returns the usage of the tiers below HBM.
+func (s *Status) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
+	var all []*messages.SlotsStatus
+	for _, name := range s.Lower {
+		tier := query.Local(s.System, query.Tier(name))
+		answer, err := s.System.Root.RequestFuture(tier, &messages.GetSlots{RequestId: name}, tierTimeout).Result()
+		if err != nil {
+			return nil, fmt.Errorf("tier %s: %w", name, err)
+		}
+		all = append(all, answer.(*messages.SlotsStatus))
+	}
+	return all, nil
+}
+
+// Remote returns the status of the remote tier, or nil if there is none.
+func (s *Status) Remote(ctx context.Context) (*messages.SlotsStatus, error) {
+	if s.NoRemote {
+		return nil, nil
+	}
+	answer, err := query.Ask[*messages.SlotsStatus](ctx, s.System, query.Tier(kvblock.RemoteName),
+		&messages.GetSlots{RequestId: kvblock.RemoteName})
+	if err != nil {
+		return nil, fmt.Errorf("tier %s: %w", kvblock.RemoteName, err)
+	}
+	return answer, nil
+}

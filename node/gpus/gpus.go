@@ -1,0 +1,122 @@
+// Package gpus keeps the devices of a node, and the models in their memory, which survive the
+// actors that use them.
+package gpus
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"troupe/control"
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/cuda/telemetry"
+	"troupe/engine"
+	"troupe/engine/residency"
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// GPU is a device and the source of its health and utilization.
+type GPU struct {
+	cuda.Device
+	Source telemetry.Source
+}
+
+// GPUs are the devices of a node. They are named gpu-0, gpu-1, in the order in which they were
+// added.
+type GPUs struct {
+	loader engine.Loader
+	all    []GPU
+	models []*residency.Store // by the index of the device
+	closed sync.Once
+}
+
+// New returns devices that models are loaded onto with loader. It takes open devices over.
+func New(loader engine.Loader, open ...GPU) *GPUs {
+	g := &GPUs{loader: loader}
+	for _, d := range open {
+		g.add(d)
+	}
+	return g
+}
+
+// OpenSoftware opens software devices. Close closes those that it opened, even if it fails.
+func (g *GPUs) OpenSoftware(all []host.Config) error {
+	for _, cfg := range all {
+		d, err := host.Open(cfg)
+		if err != nil {
+			return err
+		}
+		g.add(GPU{d, telemetry.Device(d)})
+	}
+	return nil
+}
+
+func (g *GPUs) add(d GPU) {
+	g.all = append(g.all, d)
+	g.models = append(g.models, residency.NewStore(d.Device, g.loader))
+}
+
+// All returns the devices.
+func (g *GPUs) All() []GPU { return g.all }
+
+// Names returns the names of the devices.
+func (g *GPUs) Names() (all []string) {
+	for i := range g.all {
+		all = append(all, query.GPUName(i))
+	}
+	return all
+}
+
+// Models returns the models in the memory of each device, by the device's index.
+func (g *GPUs) Models() []*residency.Store { return g.models }
+
+// ModelsOf returns the models in the memory of a device.
+func (g *GPUs) ModelsOf(gpu string) (*residency.Store, error) {
+	for i, m := range g.models {
+		if query.GPUName(i) == gpu {
+			return m, nil
+		}
+	}
+	return nil, control.Refuse(messages.Reason_REASON_NOT_FOUND, "no "+gpu+" on this node")
+}
+
+// AllocHost allocates page-locked host memory.
+func (g *GPUs) AllocHost(bytes int64) (cuda.HostMemory, error) { return g.all[0].AllocHost(bytes) }
+
+// OpenAdapter reads the files of an adapter for a model.
+func (g *GPUs) OpenAdapter(model, adapter string) (engine.AdapterFile, error) {
+	return g.models[0].OpenAdapter(model, adapter)
+}
+
+// Adapters returns the device memory for the adapters of a lease.
+func (g *GPUs) Adapters(gpu, lease string) (*residency.AdapterCache, error) {
+	m, err := g.ModelsOf(gpu)
+	if err != nil {
+		return nil, err
+	}
+	return m.Adapters(lease)
+}
+
+// Adapter returns an adapter that is in device memory for a lease.
+func (g *GPUs) Adapter(gpu, lease, key string) (*engine.Adapter, error) {
+	cache, err := g.Adapters(gpu, lease)
+	if err != nil {
+		return nil, err
+	}
+	a, ok := cache.Find(key)
+	if !ok {
+		return nil, fmt.Errorf("a step needs adapter %s, which is not on %s", key, gpu)
+	}
+	return a, nil
+}
+
+// Close closes the devices, last one first.
+func (g *GPUs) Close() {
+	g.closed.Do(func() {
+		for _, d := range slices.Backward(g.all) {
+			_ = d.Close()
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package gpus_test
+
+import (
+	"slices"
+	"testing"
+
+	"troupe/cuda"
+	"troupe/cuda/host"
+	"troupe/node/gpus"
+)
+
+// closing counts how often a device is closed.
+type closing struct {
+	cuda.Device
+	closed *[]string
+	name   string
+}
+
+func (c closing) Close() error {
+	*c.closed = append(*c.closed, c.name)
+	return nil
+}
+
+// TestGPUs checks the names of devices, and that each is closed once.
+func TestGPUs(t *testing.T) {
+	var closed []string
+	g := gpus.New(nil, gpus.GPU{Device: closing{nil, &closed, "a"}}, gpus.GPU{Device: closing{nil, &closed, "b"}})
+	if err := g.OpenSoftware([]host.Config{{Index: 2, MemoryBytes: 64 << 20}}); err != nil {
+		t.Fatal(err)
+	}
+	if names := g.Names(); !slices.Equal(names, []string{"gpu-0", "gpu-1", "gpu-2"}) {
+		t.Error(names)
+	}
+	if m, err := g.ModelsOf("gpu-1"); err != nil || m != g.Models()[1] {
+		t.Error(err)
+	}
+	if _, err := g.ModelsOf("gpu-3"); err == nil {
+		t.Error("there is no gpu-3")
+	}
+	g.Close()
+	g.Close()
+	if !slices.Equal(closed, []string{"b", "a"}) {
+		t.Error(closed)
+	}
+}

@@ -1,0 +1,51 @@
+package hierarchy
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/gpu"
+	"troupe/actors/kvblock"
+	"troupe/actors/supervise"
+	"troupe/cuda/selftest"
+	"troupe/cuda/telemetry"
+	"troupe/messages"
+	"troupe/node/gpus"
+)
+
+// Devices are the devices of a node.
+type Devices struct {
+	GPUs      *gpus.GPUs
+	KVReserve func(gpu string) float64 // share of a GPU's memory that is reserved for KV blocks
+	Publish   func(kind, subject, detail string)
+}
+
+// Props returns the props of the group of GPU actors.
+func (d Devices) Props(b *Base) *actor.Props {
+	var children []supervise.Child
+	for i, device := range d.GPUs.All() {
+		name := d.GPUs.Names()[i]
+		children = append(children, supervise.Child{Name: name, Props: b.instrument("gpu", gpu.Props(gpu.Config{
+			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
+			HBM:    b.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
+			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, device.Device) },
+			Strategy: b.strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
+		}))})
+	}
+	return b.group("group", children)
+}
+
+func factsOf(s telemetry.Source) *messages.GpuFacts {
+	f := s.Facts()
+	facts := &messages.GpuFacts{
+		Pci: f.PCI, PcieMaxGeneration: uint32(f.PCIe.Generation), PcieMaxWidth: uint32(f.PCIe.Width),
+		PowerLimitMilliwatts: uint32(f.PowerLimit),
+	}
+	for _, n := range f.Near {
+		facts.Near = append(facts.Near,
+			&messages.GpuNeighbour{Uuid: n.UUID, Nvlinks: uint32(n.NVLinks), Level: string(n.Level)})
+	}
+	return facts
+}

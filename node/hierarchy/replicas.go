@@ -1,0 +1,92 @@
+package hierarchy
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/replica"
+	"troupe/actors/model/replica/copier"
+	"troupe/actors/model/replicaset"
+	"troupe/actors/model/stepper"
+	"troupe/cluster/bulk"
+	"troupe/engine"
+	"troupe/messages"
+	"troupe/node/gpus"
+	"troupe/node/query"
+)
+
+// Replicas are the replicas of a node.
+type Replicas struct {
+	GPUs  *gpus.GPUs
+	Tiers Tiers
+	Fence *replicaset.Fence
+	Plane *bulk.Plane
+	// FolderFault returns why a replica could not be loaded again from its folder, or "".
+	FolderFault func(spec *messages.ReplicaSpec, revision string) string
+	// Pins returns the pinned prefixes of a model, and a version that changes with them.
+	Pins             func(model string) (uint64, []*messages.PinnedPrefix)
+	AdapterHostBytes int64 // size of each replica's cache of adapters
+}
+
+// Props returns the props of the group of replicas.
+func (r Replicas) Props(b *Base) *actor.Props {
+	return replicaset.Props(replicaset.Config{Node: b.Node, Fence: r.Fence, Strategy: b.strategy(),
+		GPU: func(gpu string) *actor.PID { return b.pid(query.GPU(gpu)) },
+		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
+			return b.instrument("replica", r.replica(b, spec, deployment))
+		}})
+}
+
+func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
+	device := query.GPU(spec.GetGpu())
+	return replica.Props(replica.Config{
+		Spec: spec, GPU: b.pid(device), HBM: b.pid(device + "/hbm"), Deployment: deployment,
+		Router: b.pid(query.Router), Strategy: b.strategy(),
+		Log: b.Log.With().Str("model", spec.GetModel()).Logger(),
+		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+			return r.engine(b, spec.GetGpu(), lease, gate)
+		},
+		OpenBlocks:  func(lease string) (replica.Blocks, error) { return r.blocks(spec.GetGpu(), lease) },
+		Bulk:        r.Plane,
+		CheckFolder: func(revision string) string { return r.FolderFault(spec, revision) },
+		Tiers:       r.Tiers.forReplicas(b),
+		Copier:      func(of replica.CopierSpec) *actor.Props { return r.copier(b, spec.GetGpu(), of) },
+		Pins:        func() (uint64, []*messages.PinnedPrefix) { return r.Pins(spec.GetModel()) },
+		Adapters:    func(lease string) *actor.Props { return r.adapters(b, spec.GetGpu(), lease) },
+	})
+}
+
+func (r Replicas) engine(b *Base, gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+	return b.instrument("engine", stepper.Props(stepper.Config{
+		GPU: b.pid(query.GPU(gpu)), Lease: lease, Gate: gate,
+		Open: func() (engine.Engine, error) {
+			h, err := r.GPUs.ModelsOf(gpu)
+			if err != nil {
+				return nil, err
+			}
+			return h.Open(lease)
+		},
+		Adapter: func(key string) (*engine.Adapter, error) { return r.GPUs.Adapter(gpu, lease, key) },
+	}))
+}
+
+// copier returns the props of the actor that copies a replica's blocks.
+func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Props {
+	all := r.Tiers.forReplicas(b)
+	cfg := copier.Config{
+		Incarnation: of.Incarnation, Remote: all.Remote, Bulk: r.Plane, Gate: of.Gate, OnCopied: all.OnCopied,
+		OpenBlocks: func() (copier.Blocks, error) { return r.blocks(gpu, of.Lease) },
+	}
+	for _, t := range all.Lower {
+		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
+	}
+	return b.instrument("copier", copier.Props(cfg))
+}
+
+// blocks opens the KV blocks of a lease.
+func (r Replicas) blocks(gpu, lease string) (replica.Blocks, error) {
+	h, err := r.GPUs.ModelsOf(gpu)
+	if err != nil {
+		return nil, err
+	}
+	return h.OpenBlocks(lease)
+}

@@ -1,0 +1,55 @@
+package hierarchy
+
+import (
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/control"
+	"troupe/gateway"
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// Root are the actors of a node.
+type Root struct {
+	Devices     Devices
+	Tiers       Tiers
+	Replicas    Replicas
+	Router      Router
+	Deployments Deployments
+	Planner     Planner
+	Control     control.Config
+	Calls       *gateway.Calls
+	Shares      *gateway.Quotas
+	Members     func() *messages.MembersChanged
+}
+
+// Props returns the props of the root actor.
+func (r Root) Props(b *Base) *actor.Props {
+	all := []supervise.Child{
+		{Name: "devices", Props: r.Devices.Props(b)},
+		{Name: "replicas", Props: b.instrument("replicas", r.Replicas.Props(b))},
+		{Name: "router", Props: b.instrument("router", r.Router.Props(b))},
+		{Name: "deployments", Props: b.instrument("deployments", r.Deployments.Props(b))},
+		{Name: "planner", Props: b.instrument("planner", r.Planner.Props(b))},
+		{Name: "gateway", Props: b.instrument("gateway", gatewayProps(b, r.Calls))},
+		{Name: "usage", Props: b.instrument("usage", usageProps(b, r.Shares, r.Members))},
+		{Name: "control", Props: b.instrument("control", control.Props(r.Control))},
+	}
+	if !r.Tiers.Empty() {
+		all = slices.Insert(all, 1, supervise.Child{Name: "tiers", Props: r.Tiers.Props(b)})
+	}
+	return b.group("node", all)
+}
+
+// Start starts the actors. The returned function stops them, and waits until they have stopped: the
+// end of the process ends an actor that hangs.
+func (r Root) Start(b *Base) (stop func(), err error) {
+	root, err := b.System.Root.SpawnNamed(r.Props(b), query.Node)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = b.System.Root.StopFuture(root).Wait() }, nil
+}

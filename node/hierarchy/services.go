@@ -1,0 +1,112 @@
+package hierarchy
+
+import (
+	"context"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/actors/model/deployment"
+	"troupe/actors/model/router"
+	"troupe/actors/model/session"
+	"troupe/actors/planner"
+	"troupe/cluster/service"
+	"troupe/control"
+	"troupe/engine"
+	"troupe/gateway"
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// Router is the router of a node.
+type Router struct {
+	Members  func() *messages.MembersChanged
+	Sessions func() int // of the gateway of this node
+	Tiers    Tiers
+	Adapters func(model string, held []*messages.AdapterHeld) (tell []proto.Message)
+	Cache    *router.DeploymentCache
+	OnSynced func() // called when the router knows the replicas of the other nodes
+}
+
+// Props returns the props of the router.
+func (r Router) Props(b *Base) *actor.Props {
+	return router.Props(router.Config{
+		Node: b.Node, Members: r.Members,
+		Peer:     func(m *messages.Member) *actor.PID { return pidAt(m, query.Router) },
+		Replicas: b.pid(query.Replicas), Deployments: b.pid(query.Deployments), Sessions: r.Sessions,
+		Tiers: r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
+	})
+}
+
+// Deployments are the deployments whose leases a node holds.
+type Deployments struct {
+	Store   deployment.Store
+	Leases  deployment.Leases
+	Members func() *messages.MembersChanged
+	// Inspect returns the memory needs of a model.
+	Inspect func(path string) (engine.ModelInfo, error)
+	// Record stores the digests that the first replica of a deployment found.
+	Record  func(ctx context.Context, name string, deploy uint64, weights, revision string) error
+	Publish func(kind, subject, detail string)
+}
+
+// Props returns the props of the group of deployments.
+func (d Deployments) Props(b *Base) *actor.Props {
+	return deployment.GroupProps(deployment.GroupConfig{
+		Node: b.Node, Store: d.Store, Leases: d.Leases, Members: d.Members, Router: b.pid(query.Router),
+		Strategy: b.strategy(), Log: b.Log,
+		Deployment: func(name string, term uint64) *actor.Props {
+			return b.instrument("deployment", deployment.Props(deployment.Config{
+				Name: name, Node: b.Node, Term: term, Members: d.Members, Router: b.pid(query.Router),
+				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
+				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
+				Inspect:  d.Inspect, Record: d.Record, Publish: d.Publish, Log: b.Log,
+			}))
+		}})
+}
+
+// Planner is the planner of a node.
+type Planner struct {
+	Leases deployment.Leases
+	// Scale stores the number of replicas of a deployment that is at a revision.
+	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
+}
+
+// Props returns the props of the planner.
+func (p Planner) Props(b *Base) *actor.Props {
+	return planner.Props(planner.Config{
+		Router: b.pid(query.Router), Scale: p.Scale, Log: b.Log,
+		IsLeader: func() bool { holder, _ := p.Leases.Holder(planner.Role); return holder == b.Node },
+		Acquire:  func(ctx context.Context) error { _, err := p.Leases.Acquire(ctx, planner.Role); return err },
+	})
+}
+
+// Gateway returns the address of the actor that is the parent of the sessions of calls.
+func Gateway(sys *actor.ActorSystem) *actor.PID { return query.Local(sys, query.Gateway) }
+
+// gatewayProps returns the props of the actor that is the parent of the sessions of calls.
+func gatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
+	return gateway.Props(gateway.ActorConfig{Calls: calls, Strategy: b.strategy(), Log: b.Log,
+		Session: func(call *gateway.Call) *actor.Props {
+			return b.instrument("session", session.Props(session.Config{
+				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: b.pid(query.Router), Log: b.Log,
+			}))
+		}})
+}
+
+// usageProps returns the props of the actor that reports the usage of this node's clients to the
+// other nodes.
+func usageProps(b *Base, shares *gateway.Quotas, members func() *messages.MembersChanged) *actor.Props {
+	return gateway.UsageProps(gateway.UsageConfig{
+		Node: b.Node, Quotas: shares, Members: members,
+		Peer: func(m *messages.Member) *actor.PID { return pidAt(m, query.Usage) },
+	})
+}
+
+// Infer returns the endpoint for requests for text over NATS.
+func Infer(g *gateway.Gateway) control.Endpoint {
+	return control.Endpoint{
+		Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { g.Infer(r) },
+		Description: `generate text from a prompt or an OpenAI request; --wait-for-empty`,
+	}
+}

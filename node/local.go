@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"troupe/cluster/bulk"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/modelfile/digest"
+	"troupe/node/auditlog"
+	"troupe/node/gpus"
+	"troupe/node/httpd"
+	"troupe/node/membership"
+	"troupe/node/metrics"
+	"troupe/node/tiers"
+)
+
+// local are the parts of a node that need neither the cluster nor actors. Steps of the start fill
+// them in.
+type local struct {
+	cfg     Config
+	started time.Time
+	metrics *prometheus.Registry
+	copies  *metrics.Copies
+	loader  engine.Loader
+	digests digest.Cache // of model files
+
+	gpus  *gpus.GPUs
+	web   *httpd.Server
+	audit *auditlog.Log
+	bulk  *bulk.Plane
+	tiers *tiers.Tiers
+}
+
+func newLocal(cfg Config) *local {
+	l := &local{cfg: cfg, started: cfg.Runtime.Now(), metrics: prometheus.NewRegistry(), loader: cfg.Loader}
+	if l.loader == nil {
+		l.loader = llama.Loader{Roots: cfg.Roots, Digests: &l.digests}
+	}
+	l.metrics.MustRegister(metrics.GoRuntime(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	l.copies = metrics.NewCopies(l.metrics)
+	return l
+}
+
+// advertised returns an address as other nodes reach it.
+func (l *local) advertised(address string) string {
+	return membership.Advertised(address, l.cfg.Advertise)
+}
+
+// inspect reads the properties of a model from its folder.
+func (l *local) inspect(path string) (engine.ModelInfo, error) {
+	return l.gpus.Models()[0].Inspect(path)
+}
+
+func (l *local) takeDevices(context.Context) error {
+	l.gpus = gpus.New(l.loader, l.cfg.GPUs...)
+	return nil
+}
+
+func (l *local) openSoftwareDevices(context.Context) error {
+	return l.gpus.OpenSoftware(l.cfg.Devices)
+}
+
+func (l *local) openWeb(context.Context) (err error) {
+	web := l.cfg.WebConfig
+	l.web, err = httpd.Open(httpd.Config{
+		Address: l.cfg.HTTP, Listener: l.cfg.HTTPListener, TLS: l.cfg.HTTPTLS, Limits: web.Limits,
+		Metrics: web.Metrics, Hosts: web.Hosts, Keyed: l.cfg.Keys != nil, Advertise: l.cfg.Advertise,
+		Registry: l.metrics, Log: l.cfg.Log, Runtime: l.cfg.Runtime,
+	})
+	return err
+}
+
+func (l *local) openAudit(context.Context) (err error) {
+	l.audit, err = auditlog.Open(auditlog.Config{
+		Node: l.cfg.Name, File: l.cfg.AuditLog, Registry: l.metrics, Log: l.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	if l.cfg.Keys != nil {
+		l.cfg.Keys.OnChange(l.audit.Reloaded("API keys"))
+	}
+	if l.cfg.TLS != nil {
+		l.cfg.TLS.OnChange(l.audit.Reloaded("certificates"))
+	}
+	return nil
+}
+
+func (l *local) openBulk(context.Context) (err error) {
+	cfg := bulk.Config{
+		Listen: l.cfg.DataListen, Advertise: l.advertised(l.cfg.DataListen), Log: l.cfg.Log, Runtime: l.cfg.Runtime,
+	}
+	if l.cfg.TLS != nil {
+		cfg.ServerTLS, cfg.ClientTLS = l.cfg.TLS.Node(), l.cfg.TLS.ClientOf
+	}
+	if l.bulk, err = bulk.Listen(cfg); err != nil {
+		return fmt.Errorf("bulk data: %w; give another address with --data-listen", err)
+	}
+	return nil
+}
+
+func (l *local) openTiers(context.Context) (err error) {
+	l.tiers, err = tiers.Open(l.cfg.Tiers, l.gpus.AllocHost, l.cfg.Log)
+	return err
+}

@@ -1,0 +1,41 @@
+package membership
+
+import (
+	"context"
+
+	"troupe/messages"
+)
+
+// LeaseHolders are the members as holders of role leases.
+type LeaseHolders interface {
+	Holder(role string) (holder *messages.Member, term uint64, ok bool)
+	Roles() []string
+	Acquire(ctx context.Context, role string) (term uint64, ok bool, err error)
+	Release(ctx context.Context, role string, term uint64) error
+}
+
+// Leases implements deployment.Leases with the roles of the members. The planner uses it too.
+type Leases struct{ Members LeaseHolders }
+
+// Holder implements deployment.Leases.
+func (l Leases) Holder(role string) (member string, term uint64) {
+	m, term, ok := l.Members.Holder(role)
+	if !ok {
+		return "", 0
+	}
+	return m.GetName(), term
+}
+
+// Roles implements deployment.Leases.
+func (l Leases) Roles() []string { return l.Members.Roles() }
+
+// Acquire implements deployment.Leases.
+func (l Leases) Acquire(ctx context.Context, role string) (bool, error) {
+	_, ok, err := l.Members.Acquire(ctx, role)
+	return ok, err
+}
+
+// Release implements deployment.Leases.
+func (l Leases) Release(ctx context.Context, role string, term uint64) error {
+	return l.Members.Release(ctx, role, term)
+}

@@ -1,0 +1,61 @@
+package metrics
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+)
+
+// scrapeTimeout is how long actors may take to answer a scrape.
+const scrapeTimeout = time.Second
+
+// Source answers what the tiers and the replicas of a node count.
+type Source interface {
+	// LocalReplicas returns the status of the replicas of this node.
+	LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error)
+	// Tiers returns the status of the tiers below HBM.
+	Tiers(ctx context.Context) ([]*messages.SlotsStatus, error)
+	// Remote returns the status of the remote tier, or nil if there is none.
+	Remote(ctx context.Context) (*messages.SlotsStatus, error)
+}
+
+// Collector collects metrics of tiers and replicas from their actors at each scrape. It leaves out
+// actors that do not answer.
+type Collector struct {
+	Source  Source
+	Runtime supervise.Runtime
+}
+
+// Describe implements prometheus.Collector.
+func (c Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range slices.Concat(kvMetrics, remoteMetrics, adapterMetrics) {
+		to <- d
+	}
+	to <- notFinite
+}
+
+// Collect implements prometheus.Collector.
+func (c Collector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := c.Runtime.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if replicas, err := c.Source.LocalReplicas(ctx); err == nil {
+		collectHBM(to, replicas)
+		collectAdapters(to, replicas)
+		collectNotFinite(to, replicas)
+	}
+	all, err := c.Source.Tiers(ctx)
+	if err != nil {
+		return
+	}
+	for _, s := range all {
+		collectTier(to, s)
+	}
+	if remote, err := c.Source.Remote(ctx); err == nil && remote != nil {
+		collectRemote(to, remote)
+	}
+}

@@ -1,0 +1,76 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+	"troupe/node/metrics"
+)
+
+// source is a node with one replica and one tier.
+type source struct{ silent error }
+
+func (s source) LocalReplicas(context.Context) ([]*messages.ReplicaStatus, error) {
+	return []*messages.ReplicaStatus{{
+		Name: "m-0", Model: "m", KvBlocks: 10, KvBlocksFree: 4, KvBlocksCached: 1, KvBlockBytes: 100,
+		SequencesNotFinite: 2,
+		AdapterCounts:      &messages.AdapterCounts{Pages: 8, PagesFree: 3},
+	}}, s.silent
+}
+
+func (s source) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
+	return []*messages.SlotsStatus{{Name: "dram", Free: 7, CapacityBytes: 1000}}, nil
+}
+
+func (s source) Remote(context.Context) (*messages.SlotsStatus, error) {
+	return &messages.SlotsStatus{Name: "remote", TakenBytes: 5}, s.silent
+}
+
+// gathered returns the values of the metrics of a source, by name and labels.
+func gathered(t *testing.T, from metrics.Source) map[string]float64 {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(metrics.Collector{Source: from, Runtime: supervise.System})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			values[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return values
+}
+
+// TestCollector checks metrics of each kind, and that those of actors that do not answer are left
+// out.
+func TestCollector(t *testing.T) {
+	all := gathered(t, source{})
+	for name, want := range map[string]float64{
+		"troupe_adapter_pages m m-0 free": 3, "troupe_adapter_pages m m-0 used": 5,
+		"troupe_kv_capacity_bytes hbm": 1000, "troupe_kv_capacity_bytes dram": 1000,
+		"troupe_kv_taken_bytes hbm": 700, "troupe_kv_blocks free dram": 7,
+		"troupe_kv_remote_in_flight_bytes": 5, "troupe_sequences_not_finite_total m m-0": 2,
+	} {
+		if got, ok := all[name]; !ok || got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	for name := range gathered(t, source{silent: errors.New("no answer")}) {
+		if !strings.Contains(name, " dram") {
+			t.Errorf("%s is of an actor that does not answer", name)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package node
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/model/router"
+	"troupe/actors/supervise"
+	"troupe/cluster/link"
+	"troupe/control/catalogue"
+	"troupe/gateway"
+	"troupe/node/backend"
+	"troupe/node/hierarchy"
+	"troupe/node/membership"
+	"troupe/node/stored"
+	"troupe/observe/tree"
+)
+
+// parts are all parts of a node. The steps of the start fill them in, each with those before it.
+type parts struct {
+	*joined
+	signals signals
+
+	registry   *tree.Registry
+	system     *actor.ActorSystem
+	dispatcher *supervise.Dispatcher
+	link       *link.Link
+	cache      router.DeploymentCache
+	calls      *gateway.Calls
+	shares     *gateway.Quotas
+	gateway    *gateway.Gateway
+	control    *controls
+	stopActors func()
+
+	changes   membership.Changes
+	unwatch   func()            // ends the subscription of changes of the members
+	following *stored.Followers // of drained nodes, pins and the secret
+}
+
+// controls are the parts of the control backend.
+type controls struct {
+	backend.Backend
+	status      *backend.Status
+	models      *backend.ModelFiles
+	deployments *backend.DeploymentControl
+	adapters    *backend.AdapterControl
+	prefixes    *backend.Prefixes
+}
+
+func newParts(cfg Config) *parts {
+	return &parts{
+		joined:  &joined{local: newLocal(cfg), catalogue: catalogue.New()},
+		signals: newSignals(), calls: gateway.NewCalls(), shares: gateway.NewQuotas(0, cfg.Runtime),
+	}
+}
+
+// base returns what all actors share.
+func (p *parts) base() *hierarchy.Base {
+	return &hierarchy.Base{
+		Node: p.cfg.Name, System: p.system, Dispatcher: p.dispatcher, Registry: p.registry,
+		Middleware: p.cfg.Middleware, Log: p.cfg.Log,
+	}
+}

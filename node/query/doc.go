@@ -1,0 +1,2 @@
+// Package query names the actors of a node and asks them.
+package query

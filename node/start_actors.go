@@ -1,0 +1,128 @@
+package node
+
+import (
+	"context"
+	"net/http"
+
+	"troupe/actors/model/replicaset"
+	"troupe/actors/supervise"
+	"troupe/control"
+	"troupe/gateway"
+	"troupe/node/backend"
+	"troupe/node/hierarchy"
+	"troupe/node/membership"
+	"troupe/node/metrics"
+	"troupe/observe/tree"
+)
+
+func (p *parts) openSystem(context.Context) error {
+	p.registry = tree.New(p.onTreeEvent)
+	p.system = hierarchy.NewSystem(p.cfg.Runtime, p.metrics, p.cfg.Log)
+	p.dispatcher = supervise.NewDispatcher()
+	return nil
+}
+
+func (p *parts) closeSystem() {
+	p.system.Shutdown()
+	p.dispatcher.Close()
+}
+
+// onTreeEvent publishes events of actors. It leaves out sessions, unless they fail: they start and
+// stop every second.
+func (p *parts) onTreeEvent(e tree.Event) {
+	if e.Actor != "session" || e.Kind == "actor.failed" {
+		p.publish(e.Kind, e.ID, e.Detail)
+	}
+}
+
+// composeBackend composes the control backend and the gateway, which uses a part of it.
+func (p *parts) composeBackend(context.Context) error {
+	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name, Runtime: p.cfg.Runtime}
+	status := &backend.Status{
+		Node: p.cfg.Name, System: p.system, GPUs: p.gpus.Names(), Lower: p.tiers.Names(),
+		NoRemote: p.cfg.Tiers.LocalOnly,
+	}
+	models := &backend.ModelFiles{
+		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Elsewhere: view.Model,
+		Runtime: p.cfg.Runtime,
+	}
+	deployments := &backend.DeploymentControl{
+		ModelFiles: models, Store: p.store, System: p.system, Catalogue: p.catalogue, Publish: p.publish,
+		Log: p.cfg.Log,
+	}
+	adapters := &backend.AdapterControl{
+		Store: p.store, Catalogue: p.catalogue, Roots: p.cfg.Roots, Open: p.gpus.OpenAdapter,
+		Deployments: deployments.Deployments, Cluster: status.Cluster, Publish: p.publish, Runtime: p.cfg.Runtime,
+	}
+	p.gateway = p.newGateway(backend.Directory{DeploymentControl: deployments, Cache: &p.cache}, adapters, view)
+	prefixes := &backend.Prefixes{Pins: &p.pins, Secret: p.secret, Catalogue: p.catalogue, Log: p.cfg.Log}
+	p.control = &controls{
+		status: status, models: models, deployments: deployments, adapters: adapters, prefixes: prefixes,
+		Backend: backend.Backend{
+			DeploymentBackend: deployments,
+			AdapterBackend:    adapters,
+			ReplicaBackend: &backend.ReplicaControl{
+				System: p.system, Members: p.members.Live, Deployments: deployments.Deployments,
+			},
+			GPUBackend: &backend.GPUControl{System: p.system, Members: p.members.Live},
+			KVBackend: &backend.KVControl{
+				Status: status, Lower: p.tiers, Copies: p.copies, Prefixes: prefixes, Store: p.store,
+				Deployment: deployments.Deployment, Gateway: p.gateway, Publish: p.publish,
+			},
+			KeyBackend: &backend.KeyControl{File: p.cfg.Keys, System: p.system},
+			NodeBackend: &backend.NodeControl{
+				Status: status, Registry: p.members, Drained: &p.drained, Store: p.store,
+				Availability: p.availability, Sessions: p.calls.Open, Actors: p.registry.Snapshot,
+			},
+		},
+	}
+	view.Backend = p.control.Backend
+	p.metrics.MustRegister(metrics.Collector{Source: status, Runtime: p.cfg.Runtime})
+	return nil
+}
+
+func (p *parts) newGateway(models gateway.Directory, adapters gateway.Adapters, view *control.View) *gateway.Gateway {
+	return gateway.New(gateway.Config{
+		Directory: models, Adapters: adapters, Inspect: p.inspect, Roots: p.cfg.Roots, Digests: &p.digests,
+		Calls: p.calls, Root: p.system.Root, Actor: hierarchy.Gateway(p.system), Registry: p.metrics,
+		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)},
+		Keys:   p.cfg.Keys, Audit: p.audit.Log, Log: p.cfg.Log,
+		Origins: p.cfg.WebConfig.Origins, BodyBytes: p.cfg.WebConfig.BodyBytes,
+		Salt: p.secret.Salt, Causes: p.availability.Causes, Draining: p.nodes.Draining,
+		Quotas: p.shares, TrustedProxies: p.cfg.TrustedProxies, Runtime: p.cfg.Runtime,
+	})
+}
+
+func (p *parts) startActors(context.Context) (err error) {
+	tiers := hierarchy.Tiers{
+		Open: p.tiers, Plane: p.bulk, OnCopied: p.copies.Observe,
+		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
+	}
+	leases := membership.Leases{Members: p.members}
+	p.stopActors, err = hierarchy.Root{
+		Devices: hierarchy.Devices{GPUs: p.gpus, KVReserve: p.cfg.kvReserve, Publish: p.publish},
+		Tiers:   tiers,
+		Replicas: hierarchy.Replicas{
+			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
+			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
+			AdapterHostBytes: p.cfg.AdapterHostBytes,
+		},
+		Router: hierarchy.Router{
+			Members: p.nodes.Current, Sessions: p.calls.Open, Tiers: tiers, Adapters: p.catalogue.Reconcile,
+			Cache: &p.cache, OnSynced: once(p.signals.routesKnown),
+		},
+		Deployments: hierarchy.Deployments{
+			Store: p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
+			Record: p.control.deployments.RecordDigests, Publish: p.publish,
+		},
+		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},
+		Control: control.Config{
+			Conn: p.bus.Conn(), Backend: p.control.Backend, Version: p.cfg.Version, Node: p.cfg.Name,
+			Audit: p.audit.Log, Log: p.cfg.Log, Guard: p.bus.Guard(), TrustAccounts: p.cfg.TrustAccounts,
+			Synced: p.signals.informed, OnServing: once(p.signals.serving), Leaving: p.signals.leaving,
+			Extra: []control.Endpoint{hierarchy.Infer(p.gateway)}, Runtime: p.cfg.Runtime,
+		},
+		Calls: p.calls, Shares: p.shares, Members: p.nodes.Current,
+	}.Start(p.base())
+	return err
+}

@@ -1,0 +1,105 @@
+package node_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"troupe/cuda/host"
+	"troupe/node"
+)
+
+// goroutinesOf returns the stacks of goroutines that run code of a node.
+func goroutinesOf() (all []string) {
+	buf := make([]byte, 8<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "testing.tRunner") || !strings.Contains(stack, "troupe/") &&
+			!strings.Contains(stack, "nats-server") && !strings.Contains(stack, "nats.go") {
+			continue
+		}
+		all = append(all, stack)
+	}
+	return all
+}
+
+// stopless are the steps that have nothing to stop.
+var stopless = []string{
+	"software devices", "secret", "backend", "join", "routes", "control service", "deployments", "adapters", "requests",
+}
+
+// TestStartFails checks that a failure of each step of the start stops the steps before it, in
+// reverse order, and leaves nothing running; and that the log names the step.
+func TestStartFails(t *testing.T) {
+	failure := errors.New("it breaks")
+	http.DefaultClient.CloseIdleConnections()
+	before := len(goroutinesOf())
+	names := node.StepNames(node.Config{})
+	for i, name := range names {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := &bytes.Buffer{}
+			cfg := node.Config{
+				Name: "test", DataDir: t.TempDir(), HTTP: l.Addr().String(), HTTPListener: l, NATSListen: "127.0.0.1:0",
+				Devices: []host.Config{{MemoryBytes: 64 << 20}}, Version: "0.0.0",
+				Log: zerolog.New(zerolog.SyncWriter(log)).Level(zerolog.InfoLevel),
+			}
+			if i <= slices.Index(names, "web") {
+				defer l.Close() // the node has not taken it over yet
+			}
+			stopped, err := node.StartFailing(t.Context(), cfg, name, failure)
+			if !errors.Is(err, failure) {
+				t.Fatal(err)
+			}
+			want := slices.DeleteFunc(slices.Clone(names[:i]), func(s string) bool { return slices.Contains(stopless, s) })
+			slices.Reverse(want)
+			if !slices.Equal(stopped, want) {
+				t.Errorf("stopped %q, want %q", stopped, want)
+			}
+			if want := fmt.Sprintf(`"step":%q,"message":"start failed`, name); !strings.Contains(log.String(), want) {
+				t.Errorf("the log lacks %s:\n%s", want, log)
+			}
+			var left []string
+			for end := time.Now().Add(5 * time.Second); ; <-time.After(10 * time.Millisecond) {
+				if left = goroutinesOf(); len(left) <= before {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%d goroutines still run, before there were %d:\n%s", len(left), before,
+						strings.Join(left, "\n\n"))
+				}
+			}
+		})
+	}
+}
+
+// TestStartCancelled checks that a start that is cancelled leaves nothing running.
+func TestStartCancelled(t *testing.T) {
+	before := len(goroutinesOf())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cfg := node.Config{
+		Name: "test", DataDir: t.TempDir(), HTTP: "127.0.0.1:0", NATSListen: "127.0.0.1:0", Version: "0.0.0",
+		Devices: []host.Config{{MemoryBytes: 64 << 20}}, Log: zerolog.Nop(),
+	}
+	if _, err := node.Start(ctx, cfg); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for end := time.Now().Add(5 * time.Second); len(goroutinesOf()) > before; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("goroutines still run:\n%s", strings.Join(goroutinesOf(), "\n\n"))
+		}
+	}
+}
