@@ -18,8 +18,18 @@ func Mailbox() actor.Mailbox { return &mailbox{actor.Unbounded()()} }
 
 type mailbox struct{ actor.Mailbox }
 
+// MailboxSource is a dispatcher that provides the mailboxes of its actors. A simulation uses it to
+// decide which message is handled next.
+type MailboxSource interface {
+	actor.Dispatcher
+	NewMailbox() actor.Mailbox
+}
+
 // RegisterHandlers implements actor.Mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
+	if s, ok := dispatcher.(MailboxSource); ok {
+		m.Mailbox = s.NewMailbox()
+	}
 	m.Mailbox.RegisterHandlers(NoRestartAfterStop(invoker), dispatcher)
 }
 
@@ -34,6 +44,9 @@ type noRestartInvoker struct {
 	actor.MessageInvoker
 	stopped bool
 }
+
+// Unwrap returns the wrapped actor.
+func (m *noRestartInvoker) Unwrap() actor.MessageInvoker { return m.MessageInvoker }
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (m *noRestartInvoker) InvokeSystemMessage(message any) {
