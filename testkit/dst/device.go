@@ -267,3 +267,10 @@ type event struct{ stream *stream }
 
 func (e event) Done() bool  { return true }
 func (e event) Sync() error { return e.stream.err }
+
+// inUse returns the number of allocated bytes.
+func (d *Device) inUse() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}

@@ -151,3 +151,10 @@ func (p *plane) SendInPlace(ctx context.Context, to *messages.BulkTicket, indice
 		return n, err
 	})
 }
+
+// open returns the number of transfers that are expected.
+func (p *plane) open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.transfers)
+}

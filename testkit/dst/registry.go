@@ -295,3 +295,10 @@ func (c *client) record(_ context.Context, name string, deploy uint64, weights, 
 	r.put(name, spec)
 	return nil
 }
+
+// replicas returns the wanted number of replicas.
+func (r *Registry) replicas(name string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int(r.deployments[name].spec.GetReplicas())
+}

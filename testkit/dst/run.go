@@ -80,6 +80,7 @@ func Run(o Options) Result {
 	w.Run(load+10*time.Second, never)
 	w.Run(settle, c.allEnded)
 	c.check()
+	c.checkRest()
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()
 	for _, name := range c.names {
