@@ -13,8 +13,9 @@ type Call struct {
 	ID       string
 	Sequence *messages.SequenceSpec
 
-	node    string // that its client is connected to
-	started *Node  // the same; nil: not opened yet
+	node      string // that its client is connected to
+	started   *Node  // the same; nil: not opened yet
+	cancelled bool   // its client has left
 
 	mu      sync.Mutex
 	want    []uint32
@@ -71,6 +72,13 @@ func (c *Call) Fail(refused *messages.Refused) {
 
 func (c *Call) ended() bool {
 	return c.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED || c.refused != nil
+}
+
+// cancel notes that the client has left. What it receives afterwards does not matter.
+func (c *Call) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = true
 }
 
 // Ended reports whether the call has ended.

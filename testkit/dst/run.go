@@ -42,6 +42,10 @@ const settle = 2 * time.Minute
 
 const model = "m"
 
+var priorities = []messages.PriorityClass{messages.PriorityClass_PRIORITY_CLASS_BATCH,
+	messages.PriorityClass_PRIORITY_CLASS_STANDARD, messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+	messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE}
+
 // cluster is a run in progress.
 type cluster struct {
 	Options
@@ -99,8 +103,8 @@ func never() bool { return false }
 func (c *cluster) spec(replicas uint32) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{Name: model, Path: "/models/" + model, Replicas: proto.Uint32(replicas),
 		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(4),
-		MaxWaiting: proto.Uint32(64), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
-		KvBlocks: proto.Uint32(40), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
+		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
+		KvBlocks: proto.Uint32(34), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
 		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
@@ -113,15 +117,25 @@ func (c *cluster) start(name string) {
 func (c *cluster) schedule(load time.Duration) {
 	now := time.Now()
 	var prompts [][]uint32
+	var at time.Time
 	for i := range c.Calls {
-		at := now.Add(time.Duration(c.rng.Int64N(int64(load))))
+		if burst := c.rng.IntN(10) < 7; i == 0 || !burst {
+			at = now.Add(time.Duration(c.rng.Int64N(int64(load))))
+		} else {
+			at = at.Add(time.Duration(c.rng.Int64N(int64(50 * time.Millisecond))))
+		}
 		prompt := c.prompt(prompts)
 		prompts = append(prompts, prompt)
 		call := NewCall(fmt.Sprintf("r%d", i), model, prompt, 1+c.rng.IntN(60))
 		call.Sequence.Deadline = timestamppb.New(now.Add(time.Hour))
+		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
 		c.calls = append(c.calls, call)
 		c.world.at(at, func() string { return "open " + call.ID }, func() { c.open(call) })
+		if c.rng.IntN(8) == 0 {
+			leaves := at.Add(time.Duration(c.rng.Int64N(int64(2 * time.Second))))
+			c.world.at(leaves, func() string { return "close " + call.ID }, func() { c.close(call) })
+		}
 	}
 	for _, f := range c.result.Faults {
 		c.world.at(now.Add(f.At), f.String, func() { c.inject(f) })
@@ -149,12 +163,20 @@ func (c *cluster) open(call *Call) {
 	n.open(call)
 }
 
+// close ends a call as a client does that leaves.
+func (c *cluster) close(call *Call) {
+	if n := call.started; n != nil && !n.crashed && !call.Ended() {
+		call.cancel()
+		n.system.Root.Send(n.pid("node/gateway/session-"+call.ID), &messages.CloseSession{RequestId: call.ID})
+	}
+}
+
 // void reports whether the client of a call is gone: it was connected to a node that crashed.
 func (c *Call) void() bool { return c.started != nil && c.started.crashed }
 
 func (c *cluster) allEnded() bool {
 	for _, call := range c.calls {
-		if !call.void() && !call.Ended() {
+		if !call.void() && !call.cancelled && !call.Ended() {
 			return false
 		}
 	}
@@ -213,6 +235,9 @@ func (c *cluster) inject(f Fault) {
 	}
 }
 
+// expected are the reasons for which a call may be refused.
+var expected = []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_ENGINE_FAILED}
+
 // check checks what must hold at the end.
 func (c *cluster) check() {
 	if c.world.livelock != nil {
@@ -225,12 +250,16 @@ func (c *cluster) check() {
 			c.fail("%s: %s", call.ID, w)
 		}
 		switch {
-		case call.void():
+		case call.void() || call.cancelled:
 			c.result.Void++
 		case !call.Ended():
 			c.fail("%s on %s has not ended: %d of %d tokens", call.ID, call.node, len(call.Output()), len(call.want))
 		case refused != nil:
-			c.result.Refused[strings.TrimPrefix(refused.GetReason().String(), "REASON_")]++
+			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
+			c.result.Refused[reason]++
+			if !slices.Contains(expected, refused.GetReason()) {
+				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
+			}
 		default:
 			c.result.Served++
 		}

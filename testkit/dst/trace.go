@@ -11,7 +11,7 @@ type trace struct {
 	hash  hash.Hash64
 	began time.Time
 	steps uint64
-	last  [32]string // tasks, in turn
+	last  [32]string                          // tasks, in turn
 	log   func(at time.Duration, name string) // nil: nothing is written
 }
 

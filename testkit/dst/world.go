@@ -28,7 +28,7 @@ type World struct {
 
 	instant  time.Time // of the last step
 	busy     int       // steps in this instant
-	livelock []string // the last tasks of an instant that did not end
+	livelock []string  // the last tasks of an instant that did not end
 }
 
 // task is something that can happen now.
