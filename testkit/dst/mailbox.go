@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
@@ -173,10 +174,7 @@ func (m *mailbox) guard(invoke func(), message any) {
 // RegisterHandlers implements actor.Mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
-	if wrapped, ok := invoker.(interface{ Unwrap() actor.MessageInvoker }); ok {
-		invoker = wrapped.Unwrap()
-	}
-	if ctx, ok := invoker.(interface{ Self() *actor.PID }); ok {
+	if ctx, ok := supervise.Unwrap(invoker).(actor.Context); ok {
 		m.id = ctx.Self().GetId()
 	}
 }
