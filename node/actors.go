@@ -70,6 +70,7 @@ func (n *Node) nodeProps() *actor.Props {
 
 func (n *Node) replicasProps() *actor.Props {
 	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: n.fence, Strategy: n.strategy(),
+		GPUs: n.gpuNames(), Log: n.cfg.Log,
 		GPU: func(gpu string) *actor.PID { return n.pid(devicesID + "/" + gpu) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()

@@ -37,6 +37,13 @@ func (n *Node) addDevice(d GPU) {
 
 func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 
+func (n *Node) gpuNames() (all []string) {
+	for i := range n.devices {
+		all = append(all, gpuName(i))
+	}
+	return all
+}
+
 func (n *Node) devicesProps() *actor.Props {
 	var children []supervise.Child
 	for i, d := range n.devices {

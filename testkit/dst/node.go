@@ -257,6 +257,13 @@ func (n *Node) tierPIDs() []*actor.PID {
 	return []*actor.PID{n.pid(tiersID + "/dram")}
 }
 
+func (n *Node) gpuNames() (all []string) {
+	for i := range n.devices {
+		all = append(all, gpuName(i))
+	}
+	return all
+}
+
 func (n *Node) residencyOf(name string) (*residency.Store, error) {
 	for i, r := range n.residency {
 		if gpuName(i) == name {
@@ -268,6 +275,7 @@ func (n *Node) residencyOf(name string) (*residency.Store, error) {
 
 func (n *Node) replicasProps() *actor.Props {
 	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: &n.fence, Strategy: n.strategy(),
+		GPUs: n.gpuNames(), Log: n.cfg.Log,
 		GPU: func(name string) *actor.PID { return n.pid(devicesID + "/" + name) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			device := devicesID + "/" + spec.GetGpu()
