@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"troupe/core/health"
 	"troupe/cuda"
 )
 
@@ -30,11 +31,28 @@ func NewDevice(name string, bytes int64) *Device {
 		mapped: make(map[cuda.Ptr]*physical)}
 }
 
-// Lose makes every later call fail with cuda.ErrDeviceLost.
-func (d *Device) Lose() {
+// setLost makes every call fail with cuda.ErrDeviceLost, or succeed again.
+func (d *Device) setLost(lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.lost = true
+	d.lost = lost
+}
+
+// Health implements gpu.HealthSource.
+func (d *Device) Health() (seen health.Observation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost {
+		seen.Lost = "the simulation lost it"
+	}
+	return seen
+}
+
+// selfTest fails while the device is lost.
+func (d *Device) selfTest() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.check()
 }
 
 // Info implements cuda.Device.

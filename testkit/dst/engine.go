@@ -16,7 +16,9 @@ import (
 
 const (
 	layers     = 2
-	stateBytes = 16 // of one token in one layer
+	stateBytes = 16              // of one token in one layer
+	tokenBytes = 1 << 10         // of a token's KV in one layer; it begins with the state
+	layerBytes = 16 * tokenBytes // of a block
 	vocab      = 1000
 	eos        = 0 // never computed
 )
@@ -85,7 +87,7 @@ func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
 // InfoOf describes the model at a path.
 func InfoOf(path string) engine.ModelInfo {
 	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos}, WeightBytes: 4 << 20,
-		KVTokenBytes: layers * stateBytes, KVLayout: "dst " + path, KVLayers: layers,
+		KVTokenBytes: layers * tokenBytes, KVLayout: "dst " + path, KVLayers: layers,
 		RowBytes: 64, LogitsBytes: 64, AdapterBytes: 64, RankBytes: 4096}
 }
 
@@ -212,7 +214,7 @@ func (e *stepper) address(blocks []int32, position, layer int) (cuda.Ptr, error)
 		return 0, fmt.Errorf("position %d is outside the blocks %v of %d", position, blocks, e.arena.Blocks())
 	}
 	offset := layer*e.arena.BlockTokens + position%e.arena.BlockTokens
-	return e.arena.Base.Offset(int64(blocks[i])*e.arena.BlockBytes + int64(offset*stateBytes)), nil
+	return e.arena.Base.Offset(int64(blocks[i])*e.arena.BlockBytes + int64(offset*tokenBytes)), nil
 }
 
 func (e *stepper) read(blocks []int32, position int) (one [layers]state, err error) {

@@ -20,6 +20,12 @@ const (
 	Pause      FaultKind = "pause"       // Node's actors handle nothing
 	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
 	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
+	LoseDevice FaultKind = "lose-device" // the node's device does not answer
+	Delete     FaultKind = "delete"      // an operator deletes a deployment, and creates it again after For
+	Redeploy   FaultKind = "redeploy"    // an operator deploys other files
+	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
+	Flush      FaultKind = "flush"       // an operator drops its unused KV blocks
+	Restart    FaultKind = "restart"     // an operator restarts a replica
 )
 
 // Fault is one of them, at a time after the start of the load.
@@ -28,6 +34,7 @@ type Fault struct {
 	Kind  FaultKind
 	Node  string
 	Peer  string        // Cut
+	Model string        // of what operators do
 	Actor string        // CrashActor
 	After bool          // CrashActor: the message is handled before
 	For   time.Duration // until it ends
@@ -48,6 +55,9 @@ func (f Fault) String() string {
 	if f.For > 0 {
 		s += " for " + f.For.String()
 	}
+	if f.Model != "" {
+		s += " " + f.Model
+	}
 	if f.Kind == Scale {
 		s += fmt.Sprintf(" to %d", f.Count)
 	}
@@ -60,7 +70,8 @@ var actorKinds = []string{"replica", "replica", "engine", "gpu", "hbm", "tier", 
 
 // plan returns the faults of a seed.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
-	kinds := []FaultKind{CrashActor, CrashActor, CrashActor, CrashNode, Cut, Isolate, Outage, Pause, Migrate, Migrate, Scale}
+	kinds := []FaultKind{CrashActor, CrashActor, CrashActor, CrashActor, CrashActor, CrashNode, Cut, Isolate, Outage,
+		Pause, Migrate, Migrate, Migrate, Scale, Scale, LoseDevice, Delete, Redeploy, Offload, Flush, Restart}
 	var all []Fault
 	for range count {
 		f := Fault{At: time.Duration(rng.Int64N(int64(within))).Truncate(time.Millisecond),
@@ -69,6 +80,14 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 			return (least + time.Duration(rng.Int64N(int64(most-least)))).Truncate(time.Millisecond)
 		}
 		switch f.Kind {
+		case Migrate, Scale, Delete, Redeploy, Offload, Flush, Restart:
+			f.Model = models[rng.IntN(len(models))].name
+		}
+		switch f.Kind {
+		case LoseDevice:
+			f.For = span(2*time.Second, 20*time.Second)
+		case Delete:
+			f.For = span(time.Second, 5*time.Second)
 		case CrashActor:
 			f.Actor, f.After = actorKinds[rng.IntN(len(actorKinds))], rng.IntN(2) == 0
 		case CrashNode:

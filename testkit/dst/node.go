@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/gpu"
 	"troupe/actors/kvblock"
@@ -33,7 +34,8 @@ type NodeConfig struct {
 	Name        string
 	Devices     int
 	DeviceBytes int64
-	DRAMBytes   int64 // 0: no KV tier in host memory
+	DRAMBytes   int64          // of the KV tier in host memory
+	Disk        *kvstore.Arena // the KV tier on disk; it survives the node
 	Log         zerolog.Logger
 }
 
@@ -51,7 +53,7 @@ type Node struct {
 	devices    []*Device
 	residency  []*residency.Store
 	plane      *plane
-	dram       *kvstore.Arena // nil: none
+	dram       *kvstore.Arena
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
@@ -81,10 +83,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	var gpus []string
-	if cfg.DRAMBytes > 0 {
-		memory := hostMemory(make([]byte, cfg.DRAMBytes))
-		node.dram = kvstore.NewArena(memory, kv.CutSlabs(cfg.DRAMBytes).Bytes)
-	}
+	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
 		node.devices = append(node.devices, d)
@@ -222,8 +221,8 @@ func (n *Node) devicesProps() *actor.Props {
 		children = append(children, supervise.Child{Name: name, Props: n.instrument("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i],
 			HBM: n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})), KVReserve: 0.3,
-			Publish: func(string, string, string) {}, SelfTest: func(context.Context) error { return d.check() },
-			Strategy: n.strategy(), Log: n.cfg.Log,
+			Publish: func(string, string, string) {}, SelfTest: func(context.Context) error { return d.selfTest() },
+			Health: d, Strategy: n.strategy(), Log: n.cfg.Log,
 		}))})
 	}
 	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
@@ -231,9 +230,13 @@ func (n *Node) devicesProps() *actor.Props {
 
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
-	if n.dram != nil {
-		children = append(children, supervise.Child{Name: "dram", Props: n.instrument("tier", kvblock.TierProps(
-			kvblock.TierConfig{Name: "dram", Store: n.dram, Log: n.cfg.Log, Router: n.pid(routerID), DataPlane: n.plane}))})
+	for _, t := range n.tiers().Lower {
+		cfg := kvblock.TierConfig{Name: t.Name, Store: t.Store, Log: n.cfg.Log, Router: n.pid(routerID), DataPlane: n.plane}
+		if t.Name == "dram" {
+			cfg.Limits.IdleSteps = 20
+			cfg.Below = &kvblock.Lower{Name: "nvme", Tier: n.pid(tiersID + "/nvme"), Store: n.cfg.Disk}
+		}
+		children = append(children, supervise.Child{Name: t.Name, Props: n.instrument("tier", kvblock.TierProps(cfg))})
 	}
 	children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier",
 		kvblock.RemoteProps(kvblock.RemoteConfig{Router: n.pid(routerID), Log: n.cfg.Log}))})
@@ -244,17 +247,14 @@ func (n *Node) tiersProps() *actor.Props {
 func (n *Node) tiers() replica.Tiers {
 	t := replica.Tiers{Remote: n.pid(tiersID + "/" + kvblock.RemoteName),
 		RemoteAvailable: func() bool { return len(n.client.live()) > 1 }}
-	if n.dram != nil {
-		t.Lower = []replica.Tier{{Name: "dram", Actor: n.pid(tiersID + "/dram"), Store: n.dram}}
-	}
+	t.IdleSteps, t.PartBytes = 20, layerBytes
+	t.Lower = []replica.Tier{{Name: "dram", Actor: n.pid(tiersID + "/dram"), Store: n.dram},
+		{Name: "nvme", Actor: n.pid(tiersID + "/nvme"), Store: n.cfg.Disk}}
 	return t
 }
 
 func (n *Node) tierPIDs() []*actor.PID {
-	if n.dram == nil {
-		return nil
-	}
-	return []*actor.PID{n.pid(tiersID + "/dram")}
+	return []*actor.PID{n.pid(tiersID + "/dram"), n.pid(tiersID + "/nvme")}
 }
 
 func (n *Node) gpuNames() (all []string) {
@@ -350,9 +350,18 @@ func (g *gateway) Receive(ctx actor.Context) {
 // open starts a call.
 func (n *Node) open(call *Call) { n.system.Root.Send(n.pid("node/gateway"), call) }
 
-// migrate asks the first replica of the node to move all its sequences to another one.
-func (c *cluster) migrate(n *Node) {
-	replicas := c.replicas()
+// command sends a KV command to the replicas of a model on a node.
+func (c *cluster) command(n *Node, model string, command proto.Message) {
+	for _, r := range c.replicas(model) {
+		if r.node == n {
+			n.system.Root.Send(r.pid, proto.Clone(command))
+		}
+	}
+}
+
+// migrate asks the first replica of a model on the node to move all its sequences to another one.
+func (c *cluster) migrate(n *Node, model string) {
+	replicas := c.replicas(model)
 	for _, from := range replicas {
 		for _, to := range replicas {
 			if from.node == n && to.pid.GetId() != from.pid.GetId() {
@@ -372,8 +381,8 @@ type placed struct {
 	pid  *actor.PID
 }
 
-// replicas returns the replicas of all nodes, by name.
-func (c *cluster) replicas() (all []placed) {
+// replicas returns the replicas of a model on all nodes.
+func (c *cluster) replicas(model string) (all []placed) {
 	for _, name := range c.names {
 		n := c.nodes[name]
 		if n.crashed {

@@ -31,8 +31,18 @@ func (c *cluster) checkRest() {
 // restless returns what is not at rest.
 func (c *cluster) restless() (left []string) {
 	report := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
-	serving, leased := 0, make(map[string]bool)
-	for _, r := range c.replicas() {
+	leased := make(map[string]bool)
+	for _, m := range models {
+		c.restlessModel(m.name, leased, report)
+	}
+	c.restlessNodes(leased, report)
+	return left
+}
+
+// restlessModel checks the replicas of a model, and adds the leases that they have.
+func (c *cluster) restlessModel(model string, leased map[string]bool, report func(string, ...any)) {
+	serving := 0
+	for _, r := range c.replicas(model) {
 		s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{})
 		if !ok {
 			report("%s on %s does not answer", r.name, r.node.cfg.Name)
@@ -48,8 +58,12 @@ func (c *cluster) restless() (left []string) {
 		}
 	}
 	if wanted := c.registry.replicas(model); serving != wanted {
-		report("%d replicas serve, %d are wanted", serving, wanted)
+		report("%d replicas of %s serve, %d are wanted", serving, model, wanted)
 	}
+}
+
+// restlessNodes checks the nodes.
+func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...any)) {
 	for _, name := range c.names {
 		n := c.nodes[name]
 		if n.crashed {
@@ -68,7 +82,6 @@ func (c *cluster) restless() (left []string) {
 			report("%s expects %d transfers", name, open)
 		}
 	}
-	return left
 }
 
 // restlessDevice compares the ledger of a device with its memory and with the replicas on it.

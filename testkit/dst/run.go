@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/core/kv"
+	"troupe/engine/kvstore"
 	"troupe/messages"
 )
 
@@ -40,7 +42,15 @@ type Result struct {
 // settle is the virtual time within which all must be well after the last fault.
 const settle = 2 * time.Minute
 
-const model = "m"
+// model is one of the deployments. The first has few KV blocks, so that sequences are preempted.
+// The KV memory of the second grows and shrinks.
+type model struct {
+	name     string
+	kvBlocks uint32 // 0: as memory allows
+	replicas uint32 // at first
+}
+
+var models = []model{{"m", 34, 2}, {"k", 0, 1}}
 
 var priorities = []messages.PriorityClass{messages.PriorityClass_PRIORITY_CLASS_BATCH,
 	messages.PriorityClass_PRIORITY_CLASS_STANDARD, messages.PriorityClass_PRIORITY_CLASS_STANDARD,
@@ -55,16 +65,25 @@ type cluster struct {
 	rng      *rand.Rand // of the load
 	names    []string
 	nodes    map[string]*Node
+	disks    map[string]*kvstore.Arena // by node; they survive it
+	files    map[string]int            // by model: how often other files were deployed
 	calls    []*Call
 	result   Result
 }
+
+const (
+	deviceBytes = 24 << 20
+	dramBytes   = 1 << 20
+	diskBytes   = 2 << 20
+)
 
 // Run runs a cluster under load and faults. It must be called in a bubble of testing/synctest.
 func Run(o Options) Result {
 	w := NewWorld(o.Seed)
 	w.trace.log = o.Trace
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
-		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node)}
+		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
+		disks: make(map[string]*kvstore.Arena), files: make(map[string]int)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
@@ -78,7 +97,9 @@ func Run(o Options) Result {
 	for _, name := range c.names {
 		c.start(name)
 	}
-	c.registry.Put(model, c.spec(2))
+	for _, m := range models {
+		c.registry.Put(m.name, c.spec(m))
+	}
 	w.Run(5*time.Second, never)
 	c.schedule(load)
 	w.Run(load+10*time.Second, never)
@@ -100,17 +121,24 @@ func Run(o Options) Result {
 
 func never() bool { return false }
 
-func (c *cluster) spec(replicas uint32) *messages.DeploymentSpec {
-	return &messages.DeploymentSpec{Name: model, Path: "/models/" + model, Replicas: proto.Uint32(replicas),
+func (c *cluster) spec(m model) *messages.DeploymentSpec {
+	replicas := m.replicas
+	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
 		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(4),
 		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
-		KvBlocks: proto.Uint32(34), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
+		KvBlocks: proto.Uint32(m.kvBlocks), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
 		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
+// path names the files of a model. Every path stands for other files.
+func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d", name, c.files[name]) }
+
 func (c *cluster) start(name string) {
+	if c.disks[name] == nil {
+		c.disks[name] = kvstore.NewArena(hostMemory(make([]byte, diskBytes)), kv.CutSlabs(diskBytes).Bytes)
+	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: 256 << 20, DRAMBytes: 256 << 10, Log: c.Log.With().Str("node", name).Logger()})
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name], Log: c.Log.With().Str("node", name).Logger()})
 }
 
 // schedule spreads the calls and the faults over the time of the load.
@@ -126,7 +154,8 @@ func (c *cluster) schedule(load time.Duration) {
 		}
 		prompt := c.prompt(prompts)
 		prompts = append(prompts, prompt)
-		call := NewCall(fmt.Sprintf("r%d", i), model, prompt, 1+c.rng.IntN(60))
+		m := models[c.rng.IntN(len(models))].name
+		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(60))
 		call.Sequence.Deadline = timestamppb.New(now.Add(time.Hour))
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
@@ -225,18 +254,60 @@ func (c *cluster) inject(f Fault) {
 	case Pause:
 		n.dispatcher.pause()
 		later(n.dispatcher.resume)
+	case LoseDevice:
+		n.devices[0].setLost(true)
+		later(func() { n.devices[0].setLost(false) })
+	case Delete:
+		c.registry.Put(f.Model, nil)
+		later(func() { c.registry.Put(f.Model, c.spec(modelOf(f.Model))) })
+	case Redeploy:
+		c.files[f.Model]++
+		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
+			s.Path, s.WeightsDigest, s.RevisionDigest = c.path(f.Model), "", ""
+			s.Deploy++
+		})
 	case Migrate:
-		c.migrate(n)
+		c.migrate(n, f.Model)
+	case Offload:
+		c.command(n, f.Model, &messages.OffloadBlocks{RequestId: n.runtime.ID()})
+	case Flush:
+		c.command(n, f.Model, &messages.FlushBlocks{RequestId: n.runtime.ID()})
+	case Restart:
+		for _, r := range c.replicas(f.Model) {
+			if r.node == n {
+				n.system.Root.Send(n.pid(replicasID), &messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name})
+			}
+		}
 	case Scale:
-		c.registry.Update(model, func(s *messages.DeploymentSpec) {
+		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
 				proto.Uint32(uint32(f.Count))
 		})
 	}
 }
 
-// expected are the reasons for which a call may be refused.
-var expected = []messages.Reason{messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_ENGINE_FAILED}
+// expected are the reasons for which a call may be refused, if there are faults of a kind. The empty
+// kind stands for all.
+var expected = map[FaultKind][]messages.Reason{
+	"":     {messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_ENGINE_FAILED, messages.Reason_REASON_NO_MEMORY},
+	Delete: {messages.Reason_REASON_NOT_FOUND},
+}
+
+func modelOf(name string) model {
+	for _, m := range models {
+		if m.name == name {
+			return m
+		}
+	}
+	panic("no model " + name)
+}
+
+func (c *cluster) expects(reason messages.Reason) bool {
+	if slices.Contains(expected[""], reason) {
+		return true
+	}
+	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return slices.Contains(expected[f.Kind], reason) })
+}
 
 // check checks what must hold at the end.
 func (c *cluster) check() {
@@ -257,7 +328,7 @@ func (c *cluster) check() {
 		case refused != nil:
 			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
 			c.result.Refused[reason]++
-			if !slices.Contains(expected, refused.GetReason()) {
+			if !c.expects(refused.GetReason()) {
 				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
 			}
 		default:
