@@ -8,7 +8,8 @@ func Props(producer actor.Producer, options ...actor.PropsOption) *actor.Props {
 	return actor.PropsFromProducer(producer, append([]actor.PropsOption{actor.WithMailbox(Mailbox)}, options...)...)
 }
 
-// Mailbox returns protoactor's unbounded mailbox, except that a stopped actor is not restarted.
+// Mailbox returns protoactor's unbounded mailbox, except that a stopped actor is not restarted, and
+// that a panic while it stops does not keep it from ending.
 //
 // Protoactor itself would start another incarnation for a restart that arrives after the stop,
 // because it was in progress or delayed. That incarnation would replace the actor's end, for which
@@ -18,25 +19,49 @@ func Mailbox() actor.Mailbox { return &mailbox{actor.Unbounded()()} }
 
 type mailbox struct{ actor.Mailbox }
 
+// MailboxSource is a dispatcher that provides the mailboxes of its actors. A simulation uses it to
+// decide which message is handled next.
+type MailboxSource interface {
+	actor.Dispatcher
+	NewMailbox() actor.Mailbox
+}
+
 // RegisterHandlers implements actor.Mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(NoRestartAfterStop(invoker), dispatcher)
+	if s, ok := dispatcher.(MailboxSource); ok {
+		m.Mailbox = s.NewMailbox()
+	}
+	m.Mailbox.RegisterHandlers(&stopInvoker{MessageInvoker: invoker, mailbox: m.Mailbox}, dispatcher)
 }
 
-// NoRestartAfterStop wraps an actor as Mailbox does, for mailboxes with further wrappers. It needs
-// to see only system messages.
-func NoRestartAfterStop(invoker actor.MessageInvoker) actor.MessageInvoker {
-	return &noRestartInvoker{MessageInvoker: invoker}
-}
+// maxStopFailures is how often a stopping actor may panic and is still brought to its end.
+const maxStopFailures = 3
 
-// noRestartInvoker drops restarts after a stop. It is used by one goroutine at a time.
-type noRestartInvoker struct {
+// stopInvoker drops restarts after a stop, and ends an actor that panics while it stops. It is used
+// by one goroutine at a time.
+type stopInvoker struct {
 	actor.MessageInvoker
-	stopped bool
+	mailbox  actor.Mailbox
+	stopped  bool
+	failures int // after the stop
 }
+
+// Unwrap returns the actor's context behind wrappers that have a method Unwrap themselves.
+func Unwrap(invoker actor.MessageInvoker) actor.MessageInvoker {
+	for {
+		wrapper, ok := invoker.(interface{ Unwrap() actor.MessageInvoker })
+		if !ok {
+			return invoker
+		}
+		invoker = wrapper.Unwrap()
+	}
+}
+
+// Unwrap returns the wrapped actor.
+func (m *stopInvoker) Unwrap() actor.MessageInvoker { return m.MessageInvoker }
 
 // InvokeSystemMessage implements actor.MessageInvoker.
-func (m *noRestartInvoker) InvokeSystemMessage(message any) {
+func (m *stopInvoker) InvokeSystemMessage(message any) {
 	switch message.(type) {
 	case *actor.Stop:
 		m.stopped = true
@@ -46,4 +71,22 @@ func (m *noRestartInvoker) InvokeSystemMessage(message any) {
 		}
 	}
 	m.MessageInvoker.InvokeSystemMessage(message)
+}
+
+// EscalateFailure implements actor.MessageInvoker. Protoactor suspends an actor that panicked and
+// asks its parent. For a stopped actor the answer would be dropped: the actor would neither run nor
+// end, and keep what it holds. Instead its children are stopped, and a message that changes nothing
+// makes protoactor check whether the actor can end.
+func (m *stopInvoker) EscalateFailure(reason, message any) {
+	ctx, ok := Unwrap(m.MessageInvoker).(actor.Context)
+	if !m.stopped || !ok || m.failures == maxStopFailures {
+		m.MessageInvoker.EscalateFailure(reason, message)
+		return
+	}
+	m.failures++
+	ctx.Logger().Error("actor panicked while it stopped", "actor", ctx.Self().GetId(), "panic", PanicText(reason))
+	for _, child := range ctx.Children() {
+		ctx.Stop(child)
+	}
+	m.mailbox.PostSystemMessage(&actor.Terminated{Who: ctx.Self()})
 }

@@ -72,3 +72,49 @@ func TestStoppedActorIsNotRestarted(t *testing.T) {
 		})
 	}
 }
+
+// TestPanicWhileStopping checks that an actor that panics while it stops still ends, with its child,
+// and that its parent learns of it.
+func TestPanicWhileStopping(t *testing.T) {
+	for name, when := range map[string]func(message any) bool{
+		"in Stopping":   func(m any) bool { _, ok := m.(*actor.Stopping); return ok },
+		"in Terminated": func(m any) bool { _, ok := m.(*actor.Terminated); return ok },
+		"in Stopped":    func(m any) bool { _, ok := m.(*actor.Stopped); return ok },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sys := testkit.System(t)
+				panics := 0
+				child := supervise.Props(func() actor.Actor {
+					return actor.ReceiveFunc(func(ctx actor.Context) {
+						if _, ok := ctx.Message().(*actor.Started); ok {
+							if _, err := ctx.SpawnNamed(actor.PropsFromFunc(func(actor.Context) {}), "grandchild"); err != nil {
+								panic(err)
+							}
+						}
+						if when(ctx.Message()) && panics == 0 {
+							panics++
+							panic("while stopping")
+						}
+					})
+				})
+				pid := sys.Root.Spawn(supervise.Props(func() actor.Actor { return &parent{child} }))
+				synctest.Wait()
+				sys.Root.Send(pid, do(func(ctx actor.Context) { ctx.Stop(ctx.Children()[0]) }))
+				synctest.Wait()
+				for _, id := range []string{"/child", "/child/grandchild"} {
+					if _, alive := sys.ProcessRegistry.GetLocal(pid.GetId() + id); alive {
+						t.Errorf("%s is still there", id)
+					}
+				}
+				var children int
+				sys.Root.Send(pid, do(func(ctx actor.Context) { children = len(ctx.Children()) }))
+				synctest.Wait()
+				if children != 0 || panics != 1 {
+					t.Errorf("the parent has %d children after %d panics", children, panics)
+				}
+				_ = sys.Root.StopFuture(pid).Wait()
+			})
+		})
+	}
+}

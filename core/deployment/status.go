@@ -74,8 +74,10 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 			detail += "; " + d.failure.Detail
 		}
 		return ConditionDegraded, detail
-	case d.failure != nil:
+	case d.failure != nil && d.failure.Reason != Quarantined:
 		return ConditionFailed, d.failure.Detail
+	case d.failure != nil: // another GPU may have room; if none has, that is the next failure
+		return ConditionPending, d.failure.Detail
 	}
 	return ConditionPending, "no replica serves yet"
 }

@@ -30,6 +30,7 @@ type Replicas struct {
 // Props returns the props of the group of replicas.
 func (r Replicas) Props(b *Base) *actor.Props {
 	return replicaset.Props(replicaset.Config{Node: b.Node, Fence: r.Fence, Strategy: b.strategy(),
+		GPUs: r.GPUs.Names(), Log: b.Log,
 		GPU: func(gpu string) *actor.PID { return b.pid(query.GPU(gpu)) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
 			return b.instrument("replica", r.replica(b, spec, deployment))

@@ -79,7 +79,7 @@ func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Prop
 		actor.WithMailbox(func() actor.Mailbox {
 			next = &record{registry: r, kind: kind, of: of, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
-			next.mailbox = actor.Unbounded()()
+			next.mailbox = supervise.Mailbox()
 			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {
@@ -104,7 +104,7 @@ type mailbox struct {
 
 // RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.NoRestartAfterStop(invoker), m.record}, dispatcher)
+	m.Mailbox.RegisterHandlers(&observer{invoker, m.record}, dispatcher)
 	m.ready.Store(true)
 	close(m.registered)
 }
@@ -130,9 +130,11 @@ func (m *mailbox) await() {
 // observer sees each message before the actor does.
 type observer struct {
 	actor.MessageInvoker
-	mortal actor.MessageInvoker // receives the system messages
 	*record
 }
+
+// Unwrap returns the actor itself; see supervise.Unwrap.
+func (o *observer) Unwrap() actor.MessageInvoker { return o.MessageInvoker }
 
 // InvokeUserMessage implements actor.MessageInvoker. It publishes the count when the mailbox is
 // empty and every publishEvery messages, since publishing costs more than the rest.
@@ -145,7 +147,7 @@ func (o *observer) InvokeUserMessage(message any) {
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (o *observer) InvokeSystemMessage(message any) {
-	o.mortal.InvokeSystemMessage(message)
+	o.MessageInvoker.InvokeSystemMessage(message)
 	switch message.(type) {
 	case *actor.Started:
 		o.enter(messages.ActorState_ACTOR_STATE_RUNNING)

@@ -1,7 +1,7 @@
 // Package replicaset provides the actor that supervises a node's replicas.
 //
 // Parent: the node. Children: the replicas of the node, by name. Speaks with: the gpu actors
-// (UnloadModel). Accepts: StartReplica, DrainReplica, StopReplica, RestartReplica, ListReplicas;
+// (GetGpu, UnloadModel). Accepts: StartReplica, DrainReplica, StopReplica, RestartReplica, ListReplicas;
 // from its replicas ReplicaChanged and ReplicaDrained. Answers: StartReplicaResult,
 // StopReplicaResult, RestartReplicaResult, ListReplicasResult.
 //
@@ -10,5 +10,7 @@
 // and may move. A Fence refuses the commands of a stale leader.
 //
 // What the group knows of its replicas comes from the deployments' commands. A crash of the group
-// stops all replicas, and the deployments start them again.
+// stops all replicas, and the deployments start them again. Their device memory stays leased, so
+// that nothing is loaded twice. The group releases it if a replica is not started again within 30 s
+// (orphans.go).
 package replicaset

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
@@ -23,20 +24,28 @@ type Config struct {
 	// to the deployment's current location.
 	Replica  func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props
 	GPU      func(gpu string) *actor.PID
+	GPUs     []string // names of the node's gpu actors
 	Fence    *Fence
 	Strategy actor.SupervisorStrategy
+	Log      zerolog.Logger
 }
 
 // Props returns the props of the group that supervises a node's replicas.
 func Props(cfg Config) *actor.Props {
-	return supervise.Props(func() actor.Actor { return &group{Config: cfg} }, actor.WithSupervisor(cfg.Strategy))
+	var incarnation uint64
+	return supervise.Props(func() actor.Actor {
+		incarnation++
+		return &group{Config: cfg, incarnation: incarnation}
+	}, actor.WithSupervisor(cfg.Strategy))
 }
 
 type group struct {
 	Config
+	incarnation uint64
 	replicas    map[string]*child           // by name
 	stopping    map[string]*stoppingReplica // by name
 	deployments map[string]*actor.PID       // by model: receives the reports of its replicas
+	orphans     orphans
 }
 
 type child struct {
@@ -47,6 +56,7 @@ type child struct {
 // stoppingReplica is a replica that stops; afterwards its lease is released.
 type stoppingReplica struct {
 	gpu        string
+	orphan     bool // it is gone, and only its lease is left
 	requesters []requester
 }
 
@@ -61,6 +71,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.replicas = make(map[string]*child)
 		g.stopping = make(map[string]*stoppingReplica)
 		g.deployments = make(map[string]*actor.PID)
+		g.orphans = make(orphans)
+		supervise.After(ctx, checkLeasesEvery, &checkLeases{g.incarnation})
 	case *messages.StartReplica:
 		g.onStart(ctx, msg)
 	case *messages.DrainReplica:
@@ -77,6 +89,10 @@ func (g *group) Receive(ctx actor.Context) {
 		g.forward(ctx, msg.GetStatus().GetName())
 	case *messages.ReplicaDrained:
 		g.forward(ctx, msg.GetReplica())
+	case *checkLeases:
+		g.onCheckLeases(ctx, msg)
+	case *messages.GpuStatus:
+		g.onGPU(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
 	default:

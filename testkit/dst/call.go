@@ -1,0 +1,96 @@
+package dst
+
+import (
+	"fmt"
+	"sync"
+
+	"troupe/messages"
+)
+
+// Call is a request and what its client received. It implements session.Client and outlives its
+// session. Tokens are checked as they arrive.
+type Call struct {
+	ID       string
+	Sequence *messages.SequenceSpec
+
+	node      string // that its client is connected to
+	started   *Node  // the same; nil: not opened yet
+	cancelled bool   // its client has left
+
+	mu      sync.Mutex
+	want    []uint32
+	output  []uint32
+	finish  messages.FinishReason
+	refused *messages.Refused
+	wrong   []string // what should not have happened
+}
+
+// NewCall returns a call of a model.
+func NewCall(id, model string, prompt []uint32, tokens int) *Call {
+	return &Call{ID: id, want: Output(prompt, tokens, ""), Sequence: &messages.SequenceSpec{
+		Model: model, Prompt: prompt, Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+		Sampling: &messages.SamplingParams{MaxTokens: uint32(tokens)}}}
+}
+
+// Output implements session.Client.
+func (c *Call) Output() []uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.output[:len(c.output):len(c.output)]
+}
+
+// Deliver implements session.Client.
+func (c *Call) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, finish messages.FinishReason) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended() {
+		c.wrong = append(c.wrong, fmt.Sprintf("%d tokens after the end", len(tokens)))
+		return
+	}
+	for _, t := range tokens {
+		if i := len(c.output); i >= len(c.want) || c.want[i] != t {
+			c.wrong = append(c.wrong, fmt.Sprintf("token %d is %d", i, t))
+		}
+		c.output = append(c.output, t)
+	}
+	c.finish = finish
+	if c.ended() && len(c.output) != len(c.want) {
+		c.wrong = append(c.wrong, fmt.Sprintf("ended after %d of %d tokens", len(c.output), len(c.want)))
+	}
+}
+
+// Fail implements session.Client.
+func (c *Call) Fail(refused *messages.Refused) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended() {
+		c.wrong = append(c.wrong, "refused after the end: "+refused.GetDetail())
+		return
+	}
+	c.refused = refused
+}
+
+func (c *Call) ended() bool {
+	return c.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED || c.refused != nil
+}
+
+// cancel notes that the client has left. What it receives afterwards does not matter.
+func (c *Call) cancel() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = true
+}
+
+// Ended reports whether the call has ended.
+func (c *Call) Ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended()
+}
+
+// Result returns the refusal, nil if there is none, and what should not have happened.
+func (c *Call) Result() (refused *messages.Refused, wrong []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused, c.wrong
+}

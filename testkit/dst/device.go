@@ -1,0 +1,294 @@
+package dst
+
+import (
+	"fmt"
+	"sync"
+
+	"troupe/core/health"
+	"troupe/cuda"
+)
+
+const pageBytes = 64 << 10 // granularity of virtual memory
+
+// Device is a device without arithmetic: its memory can be allocated, mapped and copied, and its
+// streams run each piece of work at once.
+type Device struct {
+	info cuda.Info
+
+	mu        sync.Mutex
+	lost      bool
+	next      cuda.Ptr
+	used      int64
+	allocated map[cuda.Ptr][]byte
+	reserved  map[cuda.Ptr]int64
+	mapped    map[cuda.Ptr]*physical // by page
+}
+
+// NewDevice returns a device with the given memory.
+func NewDevice(name string, bytes int64) *Device {
+	return &Device{info: cuda.Info{Name: name + " (simulated)", UUID: name, Simulated: true, MemoryBytes: bytes},
+		next: 1 << 20, allocated: make(map[cuda.Ptr][]byte), reserved: make(map[cuda.Ptr]int64),
+		mapped: make(map[cuda.Ptr]*physical)}
+}
+
+// setLost makes every call fail with cuda.ErrDeviceLost, or succeed again.
+func (d *Device) setLost(lost bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost = lost
+}
+
+// Health implements gpu.HealthSource.
+func (d *Device) Health() (seen health.Observation) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.lost {
+		seen.Lost = "the simulation lost it"
+	}
+	return seen
+}
+
+// selfTest fails while the device is lost.
+func (d *Device) selfTest() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.check()
+}
+
+// Info implements cuda.Device.
+func (d *Device) Info() cuda.Info { return d.info }
+
+func (d *Device) check() error {
+	if d.lost {
+		return cuda.ErrDeviceLost
+	}
+	return nil
+}
+
+// Alloc implements cuda.Device.
+func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return 0, err
+	}
+	if d.used+bytes > d.info.MemoryBytes {
+		return 0, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
+	}
+	p := d.advance(bytes)
+	d.used += bytes
+	d.allocated[p] = make([]byte, bytes)
+	return p, nil
+}
+
+// advance returns unused addresses.
+func (d *Device) advance(bytes int64) cuda.Ptr {
+	p := d.next
+	d.next += cuda.Ptr((bytes + 2*pageBytes - 1) / pageBytes * pageBytes)
+	return p
+}
+
+// Free implements cuda.Device.
+func (d *Device) Free(p cuda.Ptr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b, ok := d.allocated[p]
+	if !ok {
+		return fmt.Errorf("free of %#x, which is not allocated", p)
+	}
+	d.used -= int64(len(b))
+	delete(d.allocated, p)
+	return nil
+}
+
+// Memory implements cuda.Device.
+func (d *Device) Memory() (free, total int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.info.MemoryBytes - d.used, d.info.MemoryBytes
+}
+
+type hostMemory []byte
+
+func (m hostMemory) Bytes() []byte { return m }
+func (m hostMemory) Free() error   { return nil }
+
+// AllocHost implements cuda.Device.
+func (d *Device) AllocHost(bytes int64) (cuda.HostMemory, error) {
+	return hostMemory(make([]byte, bytes)), nil
+}
+
+// Locked implements cuda.HostLocks.
+func (d *Device) Locked([]byte) bool { return true }
+
+// Close implements cuda.Device.
+func (d *Device) Close() error { return nil }
+
+// Granularity implements cuda.VirtualMemory.
+func (d *Device) Granularity() int64 { return pageBytes }
+
+// Reserve implements cuda.VirtualMemory.
+func (d *Device) Reserve(bytes int64) (cuda.Ptr, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.advance(bytes)
+	d.reserved[p] = bytes
+	return p, d.check()
+}
+
+// Unreserve implements cuda.VirtualMemory.
+func (d *Device) Unreserve(p cuda.Ptr) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.reserved, p)
+	return nil
+}
+
+// physical is memory without an address.
+type physical struct {
+	device *Device
+	bytes  []byte
+}
+
+// CreatePhysical implements cuda.VirtualMemory.
+func (d *Device) CreatePhysical(bytes int64) (cuda.Physical, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	if d.used+bytes > d.info.MemoryBytes {
+		return nil, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
+	}
+	d.used += bytes
+	return &physical{d, make([]byte, bytes)}, nil
+}
+
+// Bytes implements cuda.Physical.
+func (p *physical) Bytes() int64 { return int64(len(p.bytes)) }
+
+// Release implements cuda.Physical.
+func (p *physical) Release() error {
+	p.device.mu.Lock()
+	defer p.device.mu.Unlock()
+	p.device.used -= int64(len(p.bytes))
+	p.bytes = nil
+	return nil
+}
+
+// Map implements cuda.VirtualMemory.
+func (d *Device) Map(at cuda.Ptr, m cuda.Physical) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := m.(*physical)
+	for i := range len(p.bytes) / pageBytes {
+		d.mapped[at+cuda.Ptr(i*pageBytes)] = &physical{d, p.bytes[i*pageBytes : (i+1)*pageBytes]}
+	}
+	return d.check()
+}
+
+// Unmap implements cuda.VirtualMemory.
+func (d *Device) Unmap(at cuda.Ptr, bytes int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range bytes / pageBytes {
+		delete(d.mapped, at+cuda.Ptr(i*pageBytes))
+	}
+	return nil
+}
+
+// access calls use with the memory at an address, piece by piece.
+func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.check(); err != nil {
+		return err
+	}
+	for base, b := range d.allocated {
+		if p >= base && p+cuda.Ptr(bytes) <= base+cuda.Ptr(len(b)) {
+			use(0, b[p-base:][:bytes])
+			return nil
+		}
+	}
+	for done := 0; done < bytes; {
+		at := p + cuda.Ptr(done)
+		page := d.mapped[at/pageBytes*pageBytes]
+		if page == nil {
+			return fmt.Errorf("access of %d bytes at %#x, which are not mapped", bytes, p)
+		}
+		b := page.bytes[at%pageBytes:]
+		b = b[:min(len(b), bytes-done)]
+		use(done, b)
+		done += len(b)
+	}
+	return nil
+}
+
+// NewStream implements cuda.Device.
+func (d *Device) NewStream(string) (cuda.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &stream{device: d}, d.check()
+}
+
+// stream runs work when it is queued.
+type stream struct {
+	device *Device
+	err    error // the first fault
+}
+
+func (s *stream) fault(err error) error {
+	if s.err == nil {
+		s.err = err
+	}
+	return s.err
+}
+
+// CopyIn implements cuda.Stream.
+func (s *stream) CopyIn(dst cuda.Ptr, src []byte) error {
+	return s.fault(s.device.access(dst, len(src), func(offset int, b []byte) { copy(b, src[offset:]) }))
+}
+
+// CopyOut implements cuda.Stream.
+func (s *stream) CopyOut(dst []byte, src cuda.Ptr) error {
+	return s.fault(s.device.access(src, len(dst), func(offset int, b []byte) { copy(dst[offset:], b) }))
+}
+
+// Copy implements cuda.Stream.
+func (s *stream) Copy(dst, src cuda.Ptr, bytes int64) error {
+	between := make([]byte, bytes)
+	if err := s.CopyOut(between, src); err != nil {
+		return err
+	}
+	return s.CopyIn(dst, between)
+}
+
+// Launch implements cuda.Stream. The device has no kernels.
+func (s *stream) Launch(op cuda.Op) error {
+	return fmt.Errorf("%s: %w", op.Kernel(), cuda.ErrUnknownKernel)
+}
+
+// Record implements cuda.Stream.
+func (s *stream) Record() (cuda.Event, error) { return event{s}, s.err }
+
+// Wait implements cuda.Stream.
+func (s *stream) Wait(cuda.Event) error { return s.err }
+
+// Sync implements cuda.Stream.
+func (s *stream) Sync() error { return s.err }
+
+// Close implements cuda.Stream.
+func (s *stream) Close() error { return nil }
+
+// event is always done.
+type event struct{ stream *stream }
+
+func (e event) Done() bool  { return true }
+func (e event) Sync() error { return e.stream.err }
+
+// inUse returns the number of allocated bytes.
+func (d *Device) inUse() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.used
+}

@@ -1,0 +1,244 @@
+package dst
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"troupe/actors/supervise"
+	"troupe/core/sample"
+	"troupe/cuda"
+	"troupe/engine"
+)
+
+const (
+	layers     = 2
+	stateBytes = 16              // of one token in one layer
+	tokenBytes = 1 << 10         // of a token's KV in one layer; it begins with the state
+	layerBytes = 16 * tokenBytes // of a block
+	vocab      = 1000
+	eos        = 0 // never computed
+)
+
+// state is what a layer keeps of a token: a hash of all tokens so far.
+type state [stateBytes]byte
+
+// next returns the states of a token that follows one with the given states.
+func next(previous [layers]state, token uint32, adapter string) (now [layers]state) {
+	var t [4]byte
+	binary.LittleEndian.PutUint32(t[:], token)
+	now[0] = state(hashOf([]byte{0}, previous[0][:], t[:], []byte(adapter)))
+	for l := 1; l < layers; l++ {
+		now[l] = state(hashOf([]byte{byte(l)}, previous[l][:], now[l-1][:]))
+	}
+	return now
+}
+
+func hashOf(parts ...[]byte) (first [stateBytes]byte) {
+	h := sha256.Sum256(slices.Concat(parts...))
+	return [stateBytes]byte(h[:stateBytes])
+}
+
+// choose returns the token after those with the given states. Every byte of them counts, so a KV
+// block that is stale or belongs to another sequence shows.
+func choose(all [][layers]state) uint32 {
+	h := sha256.New()
+	for _, one := range all {
+		for _, s := range one {
+			_, _ = h.Write(s[:]) // never fails
+		}
+	}
+	return 1 + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-1)
+}
+
+// Output returns the first n tokens that a correct replica computes for a prompt.
+func Output(prompt []uint32, n int, adapter string) (output []uint32) {
+	var all [][layers]state
+	var last [layers]state
+	for _, t := range prompt {
+		last = next(last, t, adapter)
+		all = append(all, last)
+	}
+	for len(output) < n {
+		t := choose(all)
+		output = append(output, t)
+		last = next(last, t, adapter)
+		all = append(all, last)
+	}
+	return output
+}
+
+// Loader loads models without files: every path is a model.
+type Loader struct {
+	Runtime supervise.Runtime
+	// StepTime is the time of a step, TokenTime that of each token in it, and LoadTime that of a
+	// load.
+	StepTime, TokenTime, LoadTime time.Duration
+}
+
+// Inspect implements engine.Loader.
+func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
+	return InfoOf(path), nil
+}
+
+// InfoOf describes the model at a path.
+func InfoOf(path string) engine.ModelInfo {
+	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos}, WeightBytes: 4 << 20,
+		KVTokenBytes: layers * tokenBytes, KVLayout: "dst " + path, KVLayers: layers,
+		RowBytes: 64, LogitsBytes: 64, AdapterBytes: 64, RankBytes: 4096}
+}
+
+// Load implements engine.Loader.
+func (l *Loader) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
+	select {
+	case <-l.Runtime.After(l.LoadTime):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	p, err := device.Alloc(InfoOf(path).WeightBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &weights{loader: l, device: device, path: path, at: p}, nil
+}
+
+type weights struct {
+	loader *Loader
+	device cuda.Device
+	path   string
+	at     cuda.Ptr
+}
+
+func (w *weights) Info() engine.ModelInfo { return InfoOf(w.path) }
+func (w *weights) Free() error            { return w.device.Free(w.at) }
+
+func (w *weights) Digests() engine.Digests {
+	return engine.Digests{Weights: "weights of " + w.path, Revision: "revision of " + w.path}
+}
+
+// Open implements engine.Weights.
+func (w *weights) Open(arena engine.Arena, _ engine.Limits) (engine.Engine, error) {
+	s, err := w.device.NewStream("engine")
+	return &simulatedEngine{weights: w, arena: arena, stream: s}, err
+}
+
+// simulatedEngine is the engine.Engine of the simulation.
+type simulatedEngine struct {
+	weights *weights
+	arena   engine.Arena
+	stream  cuda.Stream
+}
+
+// Close implements engine.Engine.
+func (e *simulatedEngine) Close() error { return e.stream.Close() }
+
+// Step implements engine.Engine.
+func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
+	l, tokens := e.weights.loader, 0
+	for _, s := range batch {
+		tokens += len(s.Tokens)
+	}
+	select {
+	case <-l.Runtime.After(l.StepTime + time.Duration(tokens)*l.TokenTime):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var sampled []sample.Token
+	for i, s := range batch {
+		if err := pass(ctx, s.Gate); err != nil {
+			return nil, &engine.StepAborted{Sequence: i, Err: err}
+		}
+		t, err := e.compute(s)
+		if err != nil {
+			return nil, err
+		}
+		if s.Sample {
+			sampled = append(sampled, sample.Token{ID: t})
+		}
+	}
+	return sampled, nil
+}
+
+// pass waits until all layers of a sequence's blocks have arrived.
+func pass(ctx context.Context, gate engine.Gate) error {
+	for layer := 0; gate != nil && layer < layers; {
+		ready, next, err := gate.Pass(ctx, layer)
+		if err != nil {
+			return err
+		}
+		if ready != nil {
+			if err := ready.Sync(); err != nil {
+				return err
+			}
+		}
+		layer = next
+	}
+	return nil
+}
+
+// compute writes the states of a sequence's tokens and returns the token that follows them.
+func (e *simulatedEngine) compute(s engine.Sequence) (uint32, error) {
+	all := make([][layers]state, 0, s.Position+len(s.Tokens))
+	for i := range s.Position {
+		one, err := e.read(s.Blocks, i)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, one)
+	}
+	adapter := ""
+	if s.Adapter != nil {
+		adapter = "adapter"
+	}
+	for i, t := range s.Tokens {
+		var last [layers]state
+		if len(all) > 0 {
+			last = all[len(all)-1]
+		}
+		now := next(last, t, adapter)
+		if err := e.write(s.Blocks, s.Position+i, now); err != nil {
+			return 0, err
+		}
+		all = append(all, now)
+	}
+	return choose(all), nil
+}
+
+// address returns where the state of a position in a layer is.
+func (e *simulatedEngine) address(blocks []int32, position, layer int) (cuda.Ptr, error) {
+	i := position / e.arena.BlockTokens
+	if i >= len(blocks) || int(blocks[i]) >= e.arena.Blocks() {
+		return 0, fmt.Errorf("position %d is outside the blocks %v of %d", position, blocks, e.arena.Blocks())
+	}
+	offset := layer*e.arena.BlockTokens + position%e.arena.BlockTokens
+	return e.arena.Base.Offset(int64(blocks[i])*e.arena.BlockBytes + int64(offset*tokenBytes)), nil
+}
+
+func (e *simulatedEngine) read(blocks []int32, position int) (one [layers]state, err error) {
+	for l := range layers {
+		at, err := e.address(blocks, position, l)
+		if err != nil {
+			return one, err
+		}
+		if err := e.stream.CopyOut(one[l][:], at); err != nil {
+			return one, err
+		}
+	}
+	return one, nil
+}
+
+func (e *simulatedEngine) write(blocks []int32, position int, one [layers]state) error {
+	for l := range layers {
+		at, err := e.address(blocks, position, l)
+		if err != nil {
+			return err
+		}
+		if err := e.stream.CopyIn(at, one[l][:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

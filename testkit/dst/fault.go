@@ -1,0 +1,111 @@
+package dst
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// FaultKind is what goes wrong, or what an operator does.
+type FaultKind string
+
+// Kinds of faults.
+const (
+	CrashActor FaultKind = "crash-actor" // the next message of an actor of the kind Actor panics
+	CrashNode  FaultKind = "crash-node"  // the node is gone, with its memory, and starts again after For
+	Cut        FaultKind = "cut"         // Node cannot reach Peer
+	Isolate    FaultKind = "isolate"     // Node reaches neither other nodes nor the store
+	Outage     FaultKind = "outage"      // Node does not reach the store
+	Pause      FaultKind = "pause"       // Node's actors handle nothing
+	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
+	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
+	LoseDevice FaultKind = "lose-device" // the node's device does not answer
+	Delete     FaultKind = "delete"      // an operator deletes a deployment, and creates it again after For
+	Redeploy   FaultKind = "redeploy"    // an operator deploys other files
+	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
+	Flush      FaultKind = "flush"       // an operator drops its unused KV blocks
+	Restart    FaultKind = "restart"     // an operator restarts a replica
+)
+
+// Fault is one of them, at a time after the start of the load.
+type Fault struct {
+	At    time.Duration
+	Kind  FaultKind
+	Node  string
+	Peer  string        // Cut
+	Model string        // of what operators do
+	Actor string        // CrashActor
+	After bool          // CrashActor: the message is handled before
+	For   time.Duration // until it ends
+	Count int           // Scale
+}
+
+func (f Fault) String() string {
+	s := fmt.Sprintf("%v %s %s", f.At, f.Kind, f.Node)
+	if f.Peer != "" {
+		s += " -> " + f.Peer
+	}
+	if f.Actor != "" {
+		s += " " + f.Actor
+		if f.After {
+			s += " after"
+		}
+	}
+	if f.For > 0 {
+		s += " for " + f.For.String()
+	}
+	if f.Model != "" {
+		s += " " + f.Model
+	}
+	if f.Kind == Scale {
+		s += fmt.Sprintf(" to %d", f.Count)
+	}
+	return s
+}
+
+// kinds of actors that crash.
+var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
+	"deployments", "replicas", "session"}
+
+// plan returns the faults of a seed.
+func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
+	kinds := []FaultKind{CrashActor, CrashActor, CrashActor, CrashActor, CrashActor, CrashNode, Cut, Isolate, Outage,
+		Pause, Migrate, Migrate, Migrate, Scale, Scale, LoseDevice, Delete, Redeploy, Offload, Flush, Restart}
+	var all []Fault
+	for range count {
+		f := Fault{At: time.Duration(rng.Int64N(int64(within))).Truncate(time.Millisecond),
+			Kind: kinds[rng.IntN(len(kinds))], Node: nodes[rng.IntN(len(nodes))]}
+		span := func(least, most time.Duration) time.Duration {
+			return (least + time.Duration(rng.Int64N(int64(most-least)))).Truncate(time.Millisecond)
+		}
+		switch f.Kind {
+		case Migrate, Scale, Delete, Redeploy, Offload, Flush, Restart:
+			f.Model = models[rng.IntN(len(models))].name
+		}
+		switch f.Kind {
+		case LoseDevice:
+			f.For = span(2*time.Second, 20*time.Second)
+		case Delete:
+			f.For = span(time.Second, 5*time.Second)
+		case CrashActor:
+			f.Actor, f.After = actorKinds[rng.IntN(len(actorKinds))], rng.IntN(2) == 0
+		case CrashNode:
+			f.For = span(time.Second, 10*time.Second)
+		case Cut:
+			for f.Peer = f.Node; f.Peer == f.Node; {
+				f.Peer = nodes[rng.IntN(len(nodes))]
+			}
+			f.For = span(100*time.Millisecond, 5*time.Second)
+		case Isolate, Outage:
+			f.For = span(200*time.Millisecond, 6*time.Second)
+		case Pause:
+			f.For = span(100*time.Millisecond, 3*time.Second)
+		case Scale:
+			f.Count = 1 + rng.IntN(3)
+		}
+		all = append(all, f)
+	}
+	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })
+	return all
+}

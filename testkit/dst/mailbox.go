@@ -1,0 +1,195 @@
+package dst
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	"troupe/messages"
+)
+
+// Dispatcher returns the dispatcher of a node's actors. The world decides which of their messages
+// is handled next.
+func (w *World) Dispatcher(node string) *Dispatcher { return &Dispatcher{world: w, node: node} }
+
+// Dispatcher is the dispatcher of one node from its start to its crash. It implements
+// supervise.MailboxSource.
+type Dispatcher struct {
+	world *World
+	node  string
+	dead  atomic.Bool
+
+	mu      sync.Mutex
+	paused  bool
+	delayed []task // until resume
+}
+
+// add makes a task of the node runnable, unless the node is paused.
+func (d *Dispatcher) add(t task) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.paused {
+		d.delayed = append(d.delayed, t)
+		return
+	}
+	d.world.add(t)
+}
+
+func (d *Dispatcher) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = true
+}
+
+func (d *Dispatcher) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = false
+	for _, t := range d.delayed {
+		d.world.add(t)
+	}
+	d.delayed = nil
+}
+
+// Kill ends the node's actors: they handle no more messages.
+func (d *Dispatcher) Kill() { d.dead.Store(true) }
+
+// Schedule implements actor.Dispatcher.
+func (d *Dispatcher) Schedule(f func()) {
+	d.world.add(task{label: func() string { return d.node + " schedule" }, run: f})
+}
+
+// Throughput implements actor.Dispatcher.
+func (d *Dispatcher) Throughput() int { return 1 }
+
+// NewMailbox implements supervise.MailboxSource.
+func (d *Dispatcher) NewMailbox() actor.Mailbox { return &mailbox{dispatcher: d} }
+
+// mailbox hands its actor one message per turn. System messages come first.
+type mailbox struct {
+	dispatcher *Dispatcher
+	invoker    actor.MessageInvoker
+	id         string // of the actor
+
+	mu        sync.Mutex
+	started   bool
+	scheduled bool // a turn is runnable
+	suspended bool
+	system    []any
+	user      []any
+}
+
+// PostUserMessage implements actor.Mailbox.
+func (m *mailbox) PostUserMessage(message any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.user = append(m.user, message)
+	m.schedule()
+}
+
+// PostSystemMessage implements actor.Mailbox.
+func (m *mailbox) PostSystemMessage(message any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.system = append(m.system, message)
+	m.schedule()
+}
+
+// schedule makes a turn runnable if there is something to handle. m.mu is held.
+func (m *mailbox) schedule() {
+	if m.scheduled || !m.started || len(m.system) == 0 && (m.suspended || len(m.user) == 0) {
+		return
+	}
+	m.scheduled = true
+	m.dispatcher.add(task{label: m.label, run: m.turn})
+}
+
+// label names the actor and the message of the next turn.
+func (m *mailbox) label() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var next any
+	switch {
+	case len(m.system) > 0:
+		next = m.system[0]
+	case len(m.user) > 0:
+		next = m.user[0]
+	}
+	_, message, sender := actor.UnwrapEnvelope(next)
+	why := ""
+	if r, ok := message.(interface{ GetRefused() *messages.Refused }); ok && r.GetRefused() != nil {
+		why = " refused: " + r.GetRefused().GetDetail()
+	}
+	return fmt.Sprintf("%s %s <- %s %T%s", m.dispatcher.node, m.id, sender.GetId(), message, why)
+}
+
+// turn handles one message.
+func (m *mailbox) turn() {
+	if m.dispatcher.dead.Load() {
+		return
+	}
+	m.mu.Lock()
+	if len(m.system) > 0 {
+		message := m.system[0]
+		m.system = m.system[1:]
+		switch message.(type) {
+		case *actor.SuspendMailbox:
+			m.suspended = true
+		case *actor.ResumeMailbox:
+			m.suspended = false
+		}
+		m.mu.Unlock()
+		switch message.(type) {
+		case *actor.SuspendMailbox, *actor.ResumeMailbox:
+		default:
+			m.guard(func() { m.invoker.InvokeSystemMessage(message) }, message)
+		}
+	} else if len(m.user) > 0 && !m.suspended {
+		message := m.user[0]
+		m.user = m.user[1:]
+		m.mu.Unlock()
+		m.guard(func() { m.invoker.InvokeUserMessage(message) }, message)
+	} else {
+		m.mu.Unlock()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.scheduled = false
+	m.schedule()
+}
+
+// guard turns a panic of an actor into a failure for its supervisor, as protoactor does.
+func (m *mailbox) guard(invoke func(), message any) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.invoker.EscalateFailure(p, message)
+		}
+	}()
+	invoke()
+}
+
+// RegisterHandlers implements actor.Mailbox.
+func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
+	m.invoker = invoker
+	if ctx, ok := supervise.Unwrap(invoker).(actor.Context); ok {
+		m.id = ctx.Self().GetId()
+	}
+}
+
+// Start implements actor.Mailbox.
+func (m *mailbox) Start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.started = true
+	m.schedule()
+}
+
+// UserMessageCount implements actor.Mailbox.
+func (m *mailbox) UserMessageCount() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.user)
+}

@@ -1,0 +1,124 @@
+package dst
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/messages"
+)
+
+// restWithin is the virtual time within which a cluster without requests is at rest.
+const restWithin = time.Minute
+
+// checkRest checks what must hold once no request is open and nothing has failed for a while:
+// the wanted replicas serve, and nothing of earlier ones, of requests or of transfers is left.
+func (c *cluster) checkRest() {
+	until := time.Now().Add(restWithin)
+	var left []string
+	for time.Now().Before(until) {
+		if left = c.restless(); len(left) == 0 {
+			return
+		}
+		c.world.Run(2*time.Second, never)
+	}
+	for _, l := range left {
+		c.fail("not at rest: %s", l)
+	}
+}
+
+// restless returns what is not at rest.
+func (c *cluster) restless() (left []string) {
+	report := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
+	leased := make(map[string]bool)
+	for _, m := range models {
+		c.restlessModel(m.name, leased, report)
+	}
+	c.restlessNodes(leased, report)
+	return left
+}
+
+// restlessModel checks the replicas of a model, and adds the leases that they have.
+func (c *cluster) restlessModel(model string, leased map[string]bool, report func(string, ...any)) {
+	serving := 0
+	for _, r := range c.replicas(model) {
+		s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{})
+		if !ok {
+			report("%s on %s does not answer", r.name, r.node.cfg.Name)
+			continue
+		}
+		leased[r.node.cfg.Name+"/"+s.GetGpu()+"/"+r.name] = true
+		if s.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
+			serving++
+		}
+		if s.GetRunning()+s.GetWaiting() > 0 || s.GetKvBlocksFree() != s.GetKvBlocks() {
+			report("%s on %s: %d running, %d waiting, %d of %d KV blocks free", r.name, r.node.cfg.Name,
+				s.GetRunning(), s.GetWaiting(), s.GetKvBlocksFree(), s.GetKvBlocks())
+		}
+	}
+	if wanted := c.registry.replicas(model); serving != wanted {
+		report("%d replicas of %s serve, %d are wanted", serving, model, wanted)
+	}
+}
+
+// restlessNodes checks the nodes.
+func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...any)) {
+	for _, name := range c.names {
+		n := c.nodes[name]
+		if n.crashed {
+			report("%s is down", name)
+			continue
+		}
+		for i := range n.devices {
+			c.restlessDevice(n, i, leased, report)
+		}
+		for _, call := range c.calls {
+			if _, ok := n.system.ProcessRegistry.GetLocal("node/gateway/session-" + call.ID); ok && call.Ended() {
+				report("%s still has the session of %s", name, call.ID)
+			}
+		}
+		if open := n.plane.open(); open > 0 {
+			report("%s expects %d transfers", name, open)
+		}
+	}
+}
+
+// restlessDevice compares the ledger of a device with its memory and with the replicas on it.
+func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report func(string, ...any)) {
+	where := n.cfg.Name + "/" + gpuName(i)
+	s, ok := ask[*messages.GpuStatus](c, n, n.pid(devicesID+"/"+gpuName(i)), &messages.GetGpu{})
+	if !ok {
+		report("%s does not answer", where)
+		return
+	}
+	for _, l := range s.GetLeases() {
+		if !leased[where+"/"+l.GetOwner()] {
+			report("%s: %d bytes of %s are leased to %s, which is not there", where, l.GetBytes(), l.GetKind(), l.GetOwner())
+		}
+	}
+	if held := n.residency[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
+		report("%s: %d bytes are allocated, but no model is loaded", where, n.devices[i].inUse())
+	}
+}
+
+// ask sends a request and runs the world until it is answered.
+func ask[Answer any](c *cluster, n *Node, pid *actor.PID, request any) (a Answer, ok bool) {
+	f := n.system.Root.RequestFuture(pid, request, 5*time.Second)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if result, err := f.Result(); err == nil {
+			a, ok = result.(Answer)
+		}
+	}()
+	c.world.Run(6*time.Second, func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	return a, ok
+}

@@ -1,0 +1,342 @@
+package dst
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"troupe/core/kv"
+	"troupe/engine/kvstore"
+	"troupe/messages"
+)
+
+// Options describe a run.
+type Options struct {
+	Seed   uint64
+	Nodes  int
+	Calls  int
+	Faults []Fault // nil: those of the seed
+	Count  int     // number of faults of the seed
+	Log    zerolog.Logger
+	Trace  func(at time.Duration, task string) // may be nil
+}
+
+// Result is what happened in a run.
+type Result struct {
+	Trace    string
+	Steps    uint64
+	Virtual  time.Duration
+	Faults   []Fault
+	Failures []string // properties that did not hold
+	Refused  map[string]int
+	Served   int
+	Void     int // calls that ended with the node of their client
+}
+
+// settle is the virtual time within which all must be well after the last fault.
+const settle = 2 * time.Minute
+
+// model is one of the deployments. The first has few KV blocks, so that sequences are preempted.
+// The KV memory of the second grows and shrinks.
+type model struct {
+	name     string
+	kvBlocks uint32 // 0: as memory allows
+	replicas uint32 // at first
+}
+
+var models = []model{{"m", 34, 2}, {"k", 0, 1}}
+
+var priorities = []messages.PriorityClass{messages.PriorityClass_PRIORITY_CLASS_BATCH,
+	messages.PriorityClass_PRIORITY_CLASS_STANDARD, messages.PriorityClass_PRIORITY_CLASS_STANDARD,
+	messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE}
+
+// cluster is a run in progress.
+type cluster struct {
+	Options
+	world    *World
+	network  *Network
+	registry *Registry
+	rng      *rand.Rand // of the load
+	names    []string
+	nodes    map[string]*Node
+	disks    map[string]*kvstore.Arena // by node; they survive it
+	files    map[string]int            // by model: how often other files were deployed
+	calls    []*Call
+	result   Result
+}
+
+const (
+	deviceBytes = 24 << 20
+	dramBytes   = 1 << 20
+	diskBytes   = 2 << 20
+)
+
+// Run runs a cluster under load and faults. It must be called in a bubble of testing/synctest.
+func Run(o Options) Result {
+	w := NewWorld(o.Seed)
+	w.trace.log = o.Trace
+	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
+		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
+		disks: make(map[string]*kvstore.Arena), files: make(map[string]int)}
+	c.result.Refused = make(map[string]int)
+	for i := range o.Nodes {
+		c.names = append(c.names, fmt.Sprintf("n%d", i))
+	}
+	const load = 30 * time.Second
+	faults := rand.New(rand.NewPCG(o.Seed, 2))
+	if c.result.Faults = o.Faults; o.Faults == nil {
+		c.result.Faults = plan(faults, c.names, o.Count, load)
+	}
+	began := time.Now()
+	for _, name := range c.names {
+		c.start(name)
+	}
+	for _, m := range models {
+		c.registry.Put(m.name, c.spec(m))
+	}
+	w.Run(5*time.Second, never)
+	c.schedule(load)
+	w.Run(load+10*time.Second, never)
+	w.Run(settle, c.allEnded)
+	c.check()
+	c.checkRest()
+	c.result.Virtual = time.Since(began)
+	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()
+	for _, name := range c.names {
+		if w.livelock != nil && !c.nodes[name].crashed {
+			c.nodes[name].Crash()
+		}
+		c.nodes[name].Stop()
+	}
+	w.busy = 0
+	w.Run(time.Minute, never)
+	return c.result
+}
+
+func never() bool { return false }
+
+func (c *cluster) spec(m model) *messages.DeploymentSpec {
+	replicas := m.replicas
+	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(4),
+		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
+		KvBlocks: proto.Uint32(m.kvBlocks), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
+		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+}
+
+// path names the files of a model. Every path stands for other files.
+func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d", name, c.files[name]) }
+
+func (c *cluster) start(name string) {
+	if c.disks[name] == nil {
+		c.disks[name] = kvstore.NewArena(hostMemory(make([]byte, diskBytes)), kv.CutSlabs(diskBytes).Bytes)
+	}
+	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name], Log: c.Log.With().Str("node", name).Logger()})
+}
+
+// schedule spreads the calls and the faults over the time of the load.
+func (c *cluster) schedule(load time.Duration) {
+	now := time.Now()
+	var prompts [][]uint32
+	var at time.Time
+	for i := range c.Calls {
+		if burst := c.rng.IntN(10) < 7; i == 0 || !burst {
+			at = now.Add(time.Duration(c.rng.Int64N(int64(load))))
+		} else {
+			at = at.Add(time.Duration(c.rng.Int64N(int64(50 * time.Millisecond))))
+		}
+		prompt := c.prompt(prompts)
+		prompts = append(prompts, prompt)
+		m := models[c.rng.IntN(len(models))].name
+		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(60))
+		call.Sequence.Deadline = timestamppb.New(now.Add(time.Hour))
+		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
+		call.node = c.names[c.rng.IntN(len(c.names))]
+		c.calls = append(c.calls, call)
+		c.world.at(at, func() string { return "open " + call.ID }, func() { c.open(call) })
+		if c.rng.IntN(8) == 0 {
+			leaves := at.Add(time.Duration(c.rng.Int64N(int64(2 * time.Second))))
+			c.world.at(leaves, func() string { return "close " + call.ID }, func() { c.close(call) })
+		}
+	}
+	for _, f := range c.result.Faults {
+		c.world.at(now.Add(f.At), f.String, func() { c.inject(f) })
+	}
+}
+
+// prompt returns a prompt, often one that begins like an earlier one.
+func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
+	if len(earlier) > 0 && c.rng.IntN(3) > 0 {
+		old := earlier[c.rng.IntN(len(earlier))]
+		p = slices.Clone(old[:c.rng.IntN(len(old)+1)])
+	}
+	for range 1 + c.rng.IntN(60) {
+		p = append(p, uint32(1+c.rng.IntN(vocab-1)))
+	}
+	return p[:min(len(p), 200)]
+}
+
+func (c *cluster) open(call *Call) {
+	n := c.nodes[call.node]
+	call.started = n
+	if n.crashed {
+		return
+	}
+	n.open(call)
+}
+
+// close ends a call as a client does that leaves.
+func (c *cluster) close(call *Call) {
+	if n := call.started; n != nil && !n.crashed && !call.Ended() {
+		call.cancel()
+		n.system.Root.Send(n.pid("node/gateway/session-"+call.ID), &messages.CloseSession{RequestId: call.ID})
+	}
+}
+
+// void reports whether the client of a call is gone: it was connected to a node that crashed.
+func (c *Call) void() bool { return c.started != nil && c.started.crashed }
+
+func (c *cluster) allEnded() bool {
+	for _, call := range c.calls {
+		if !call.void() && !call.cancelled && !call.Ended() {
+			return false
+		}
+	}
+	return true
+}
+
+// inject makes a fault happen.
+func (c *cluster) inject(f Fault) {
+	n := c.nodes[f.Node]
+	later := func(do func()) {
+		c.world.at(time.Now().Add(f.For), func() string { return "end of " + f.String() }, do)
+	}
+	switch f.Kind {
+	case CrashActor:
+		n.crashNext(f.Actor, f.After)
+	case CrashNode:
+		if n.crashed {
+			return
+		}
+		n.Crash()
+		later(func() { c.start(f.Node) })
+	case Cut:
+		from, to := n.address, c.nodes[f.Peer].address
+		c.network.Cut(from, to)
+		later(func() { c.network.Heal(from, to) })
+	case Isolate:
+		n.client.setDown(true)
+		var pairs []pair
+		for _, other := range c.names {
+			if other != f.Node {
+				pairs = append(pairs, pair{n.address, c.nodes[other].address}, pair{c.nodes[other].address, n.address})
+			}
+		}
+		for _, p := range pairs {
+			c.network.Cut(p.from, p.to)
+		}
+		later(func() {
+			for _, p := range pairs {
+				c.network.Heal(p.from, p.to)
+			}
+			n.client.setDown(n.crashed)
+		})
+	case Outage:
+		n.client.setDown(true)
+		later(func() { n.client.setDown(n.crashed) })
+	case Pause:
+		n.dispatcher.pause()
+		later(n.dispatcher.resume)
+	case LoseDevice:
+		n.devices[0].setLost(true)
+		later(func() { n.devices[0].setLost(false) })
+	case Delete:
+		c.registry.Put(f.Model, nil)
+		later(func() { c.registry.Put(f.Model, c.spec(modelOf(f.Model))) })
+	case Redeploy:
+		c.files[f.Model]++
+		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
+			s.Path, s.WeightsDigest, s.RevisionDigest = c.path(f.Model), "", ""
+			s.Deploy++
+		})
+	case Migrate:
+		c.migrate(n, f.Model)
+	case Offload:
+		c.command(n, f.Model, &messages.OffloadBlocks{RequestId: n.runtime.ID()})
+	case Flush:
+		c.command(n, f.Model, &messages.FlushBlocks{RequestId: n.runtime.ID()})
+	case Restart:
+		for _, r := range c.replicas(f.Model) {
+			if r.node == n {
+				n.system.Root.Send(n.pid(replicasID), &messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name})
+			}
+		}
+	case Scale:
+		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
+			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
+				proto.Uint32(uint32(f.Count))
+		})
+	}
+}
+
+// expected are the reasons for which a call may be refused, if there are faults of a kind. The empty
+// kind stands for all.
+var expected = map[FaultKind][]messages.Reason{
+	"":     {messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_ENGINE_FAILED, messages.Reason_REASON_NO_MEMORY},
+	Delete: {messages.Reason_REASON_NOT_FOUND},
+}
+
+func modelOf(name string) model {
+	for _, m := range models {
+		if m.name == name {
+			return m
+		}
+	}
+	panic("no model " + name)
+}
+
+func (c *cluster) expects(reason messages.Reason) bool {
+	if slices.Contains(expected[""], reason) {
+		return true
+	}
+	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return slices.Contains(expected[f.Kind], reason) })
+}
+
+// check checks what must hold at the end.
+func (c *cluster) check() {
+	if c.world.livelock != nil {
+		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",
+			time.Since(c.world.trace.began), maxBusy, strings.Join(c.world.livelock, "\n"))
+	}
+	for _, call := range c.calls {
+		refused, wrong := call.Result()
+		for _, w := range wrong {
+			c.fail("%s: %s", call.ID, w)
+		}
+		switch {
+		case call.void() || call.cancelled:
+			c.result.Void++
+		case !call.Ended():
+			c.fail("%s on %s has not ended: %d of %d tokens", call.ID, call.node, len(call.Output()), len(call.want))
+		case refused != nil:
+			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
+			c.result.Refused[reason]++
+			if !c.expects(refused.GetReason()) {
+				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
+			}
+		default:
+			c.result.Served++
+		}
+	}
+}
+
+func (c *cluster) fail(format string, args ...any) {
+	c.result.Failures = append(c.result.Failures, fmt.Sprintf(format, args...))
+}
