@@ -218,3 +218,17 @@ func (w *world) check() {
 		w.Fatalf("answered: %v were not", w.asked)
 	}
 }
+
+// TestNumbers checks that the numbers of copies begin above those of earlier machines, whose results
+// may still arrive.
+func TestNumbers(t *testing.T) {
+	m := New(Config{Tier: "dram", Remote: true, Digest: true, Number: 7 << 32})
+	m.Tick(Tick{Steps: 1, Blocks: 64, AllBlocks: 64})
+	effects := m.Selected([]kv.Committed{{Block: 1}}, epoch)
+	if c := effects[0].(Copy); c.Number != 7<<32+1 {
+		t.Errorf("number %d", c.Number)
+	}
+	if _, ignored := m.Copied(1, []bool{true}, "", epoch)[0].(Ignored); !ignored {
+		t.Error("the result of an earlier machine was applied")
+	}
+}

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,11 +118,19 @@ type cluster struct {
 	tiers       func(name string) replica.Tiers          // by replica; nil: no tiers
 	findBlocks  func(*messages.FindBlocks) proto.Message // the router's answer
 	checkFolder func(revision string) string             // of each replica; nil: none
-	revisions   map[string]string                        // by replica; default sameRevision
+	revisions   map[string]string                        // by replica; default sameRevision, empty: no digest
 	operator    *testkit.Peer
 	router      *testkit.Peer
 	orders      int
 	requests    int
+}
+
+// revisionOf returns the digest of a replica's files.
+func (c *cluster) revisionOf(name string) string {
+	if revision, ok := c.revisions[name]; ok {
+		return revision
+	}
+	return sameRevision
 }
 
 // size is the number of KV blocks and of places in the batch.
@@ -204,8 +211,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
 			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes),
 			ContextTokens: uint32(l.Info.ContextTokens), Eos: l.Info.EOS,
-			WeightsDigest: cmp.Or(c.revisions[name], sameRevision), RevisionDigest: cmp.Or(c.revisions[name],
-				sameRevision),
+			WeightsDigest: c.revisionOf(name), RevisionDigest: c.revisionOf(name),
 		}}}
 	})
 	var tiers replica.Tiers
@@ -216,7 +222,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 	n.hbm = testkit.NewPeer(c.t, c.sys, name+"-hbm", tier.answerHBM)
 	n.PID = testkit.Spawn(c.t, c.sys, name, supervise.Strategy(nil), replica.Props(replica.Config{
 		Spec: &messages.ReplicaSpec{
-			Name: name, Model: "m", RevisionDigest: cmp.Or(c.revisions[name], sameRevision), Node: "node-" + name,
+			Name: name, Model: "m", RevisionDigest: c.revisionOf(name), Node: "node-" + name,
 			BlockTokens: 8, MaxSequences: of.sequences, MaxWaiting: 20, StepTokens: 32,
 		},
 		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID,

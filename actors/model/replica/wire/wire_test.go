@@ -91,7 +91,8 @@ func TestLogprobs(t *testing.T) {
 func newScheduler(t *testing.T) *batch.Scheduler {
 	t.Helper()
 	s := batch.New(batch.Limits{MaxSequences: 1, StepTokens: 8, ContextTokens: 16}, kv.NewPool(4, 4))
-	if _, why := s.Submit(batch.Request{ID: "r", Prompt: []uint32{1, 2}, Output: []uint32{3}, MaxOutput: 4}); why != nil {
+	r := batch.Request{ID: "r", Prompt: []uint32{1, 2}, Output: []uint32{3}, MaxOutput: 4}
+	if _, why := s.Submit(r); why != nil {
 		t.Fatal(why)
 	}
 	return s
