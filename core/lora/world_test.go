@@ -1,0 +1,291 @@
+package lora
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"troupe/core/hbm"
+)
+
+// faultWorld is a device and a caller that carries out a pool's actions in random order.
+type faultWorld struct {
+	t    *rapid.T
+	r    draws
+	pool *Pool
+	now  time.Time
+
+	content  map[uint32]string // by page, the adapter copied to it
+	loads    []Load            // in flight
+	evicts   []string          // in flight
+	inspects []string          // in flight
+	requests map[string]State  // Loading: waiting; Active: got Ready
+	adapter  map[string]string // by request
+	names    int
+}
+
+// draws is a source of random numbers.
+type draws struct{ *rapid.T }
+
+func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "n") }
+
+const (
+	worldPages    = 10
+	worldAdapters = 6
+)
+
+// layoutOf returns the layout of adapter i, with 1 to 5 pages.
+func layoutOf(i int) *Layout {
+	l := &Layout{}
+	for n := range 1 + i%5 {
+		l.Add(Matrix{Layer: n}, hbm.PageBytes-int64(i))
+	}
+	return l
+}
+
+func newWorld(t *rapid.T) *faultWorld {
+	w := &faultWorld{
+		t: t, r: draws{t}, now: time.Unix(0, 0), content: map[uint32]string{},
+		requests: map[string]State{}, adapter: map[string]string{},
+	}
+	w.newPool()
+	return w
+}
+
+func (w *faultWorld) newPool() {
+	cfg := Config{HostBytes: int64(w.r.IntN(8)) * hbm.PageBytes}
+	for i := range worldPages {
+		cfg.Pages = append(cfg.Pages, uint32(100-i*3))
+	}
+	w.pool = NewPool(cfg)
+	for i := range worldAdapters {
+		w.pool.Register(fmt.Sprint("a", i), layoutOf(i))
+	}
+}
+
+func (w *faultWorld) anyAdapter() string { return fmt.Sprint("a", w.r.IntN(worldAdapters)) }
+
+func pick[T any](r draws, list *[]T) (T, bool) {
+	var none T
+	if len(*list) == 0 {
+		return none, false
+	}
+	i := r.IntN(len(*list))
+	t := (*list)[i]
+	*list = slices.Delete(*list, i, i+1)
+	return t, true
+}
+
+// step performs a random event of normal operation.
+func (w *faultWorld) step() {
+	switch w.r.IntN(10) {
+	case 0, 1, 2:
+		w.names++
+		w.pin(fmt.Sprint("r", w.names), w.anyAdapter())
+	case 3:
+		if request, ok := w.anyRequest(); ok {
+			w.unpin(request)
+		}
+	case 4, 5:
+		if l, ok := pick(w.r, &w.loads); ok {
+			w.loaded(l, nil)
+		}
+	case 6:
+		if id, ok := pick(w.r, &w.evicts); ok {
+			w.evicted(id)
+		}
+	case 7:
+		w.pool.Requested(w.anyAdapter(), w.now)
+		w.pool.Prefetch(2, w.now)
+	case 8:
+		w.now = w.now.Add(time.Duration(w.r.IntN(7)) * time.Second)
+		if id := w.anyAdapter(); w.r.IntN(2) == 0 { // succeeds only for deleted adapters
+			w.pool.Register(id, layoutOf(w.r.IntN(worldAdapters)))
+		} else {
+			w.pool.Inspect(id)
+		}
+	case 9:
+		if id, ok := pick(w.r, &w.inspects); ok {
+			w.inspected(id)
+		}
+	}
+}
+
+// fault injects a random fault.
+func (w *faultWorld) fault() {
+	switch w.r.IntN(6) {
+	case 0: // damaged file, out of memory during a load, or a crash of the loader
+		if l, ok := pick(w.r, &w.loads); ok {
+			w.loaded(l, errors.New("damaged"))
+		}
+	case 1:
+		w.pool.Delete(w.anyAdapter())
+	case 2: // unexpected reports
+		w.stray(w.anyAdapter())
+		w.pool.Unpin("unknown")
+	case 3: // repeated request, or one for another adapter
+		if request, ok := w.anyRequest(); ok {
+			id := w.adapter[request]
+			if state, refusal := w.pool.Pin(request, id); refusal != nil || state != w.requests[request] {
+				w.t.Fatalf("kept: %s holds %s in state %v, but Pin returned %v, %v", request, id, w.requests[request],
+					state, refusal)
+			}
+			if _, refusal := w.pool.Pin(request, "a"+id); refusal == nil {
+				w.t.Fatalf("%s holds two adapters", request)
+			}
+		}
+	case 4:
+		if w.r.IntN(8) == 0 {
+			w.crash()
+		}
+	case 5: // all requests end
+		if w.r.IntN(8) == 0 {
+			for _, request := range slices.Sorted(maps.Keys(w.requests)) {
+				w.unpin(request)
+			}
+		}
+	}
+}
+
+func (w *faultWorld) anyRequest() (string, bool) {
+	all := slices.Sorted(maps.Keys(w.requests))
+	return pick(w.r, &all)
+}
+
+// stray reports the end of a load and of an eviction that are not in flight.
+func (w *faultWorld) stray(id string) {
+	before, ignored := fmt.Sprint(w.states()), w.pool.Ignored()
+	if !slices.Contains(w.evicts, id) {
+		w.pool.Evicted(id)
+	}
+	if !slices.ContainsFunc(w.loads, func(l Load) bool { return l.Adapter == id }) {
+		w.pool.Loaded(id, nil)
+		w.pool.Loaded(id, errors.New("late"))
+	}
+	if !slices.Contains(w.inspects, id) {
+		w.pool.Inspected(id, layoutOf(0))
+		w.pool.InspectFailed(id, errors.New("late"))
+	}
+	if after := fmt.Sprint(w.states()); after != before || w.pool.Ignored() == ignored {
+		w.t.Fatalf("ignored: %s became %s; %d ignored", before, after, w.pool.Ignored()-ignored)
+	}
+}
+
+func (w *faultWorld) states() (all []string) {
+	for _, id := range slices.Sorted(maps.Keys(w.pool.adapters)) {
+		a := w.pool.adapters[id]
+		all = append(all, fmt.Sprint(id, a.state, a.pages, a.inHost, len(a.users)))
+	}
+	return append(all, fmt.Sprint(len(w.pool.actions), len(w.pool.pending), w.pool.pages.Available()))
+}
+
+// crash replaces the pool. The new one recovers the adapters that were on the device completely.
+func (w *faultWorld) crash() {
+	tables := map[string][]uint32{}
+	for i := range worldAdapters {
+		id := fmt.Sprint("a", i)
+		if table, ok := w.pool.Table(id); ok && table.Layout.Pages() == layoutOf(i).Pages() {
+			tables[id] = table.Pages
+		}
+	}
+	clear(w.requests)
+	clear(w.adapter)
+	w.loads, w.evicts, w.inspects = nil, nil, nil
+	w.newPool()
+	for id, pages := range tables {
+		if !w.pool.Recover(id, pages) {
+			w.t.Fatalf("%s in pages %v was not recovered", id, pages)
+		}
+		if w.pool.Recover(id, pages) {
+			w.t.Fatalf("%s was recovered twice", id)
+		}
+	}
+}
+
+func (w *faultWorld) pin(request, id string) {
+	state, refusal := w.pool.Pin(request, id)
+	if refusal != nil {
+		if refusal.Detail == "" || w.pool.requests[request] != nil {
+			w.t.Fatalf("refused: %+v, but holds %v", refusal, w.pool.requests[request])
+		}
+		return
+	}
+	w.requests[request], w.adapter[request] = state, id
+}
+
+func (w *faultWorld) unpin(request string) {
+	delete(w.requests, request)
+	delete(w.adapter, request)
+	w.pool.Unpin(request)
+}
+
+func (w *faultWorld) loaded(l Load, err error) {
+	for i, page := range l.Table.Pages {
+		if err == nil || i%2 == 0 { // a failed load has copied a part
+			w.content[page] = l.Adapter
+		}
+	}
+	w.pool.Loaded(l.Adapter, err)
+}
+
+// inspected ends an inspection. One adapter in eight is too large, and one damaged.
+func (w *faultWorld) inspected(id string) {
+	large := &Layout{}
+	large.Add(Matrix{}, (worldPages+1)*hbm.PageBytes)
+	var refusal *Refusal
+	switch w.r.IntN(8) {
+	case 0:
+		refusal = w.pool.Inspected(id, large)
+	case 1:
+		refusal = w.pool.InspectFailed(id, errors.New("damaged"))
+	default:
+		if why := w.pool.Inspected(id, layoutOf(w.r.IntN(worldAdapters))); why != nil {
+			w.t.Fatalf("refused: %s, %+v", id, why)
+		}
+		return
+	}
+	if refusal == nil || w.pool.Registered(id) {
+		w.t.Fatalf("refused: %s is registered, %+v", id, refusal)
+	}
+}
+
+// evicted completes an eviction: the pages may hold anything from now on.
+func (w *faultWorld) evicted(id string) {
+	for _, page := range w.pool.adapters[id].pages {
+		w.content[page] = ""
+	}
+	w.pool.Evicted(id)
+}
+
+// carryOut accepts the pool's actions.
+func (w *faultWorld) carryOut() {
+	for _, action := range w.pool.Actions() {
+		switch action := action.(type) {
+		case Load:
+			for _, page := range action.Table.Pages {
+				w.content[page] = "half " + action.Adapter
+			}
+			w.loads = append(w.loads, action)
+		case Inspect:
+			w.inspects = append(w.inspects, action.Adapter)
+		case Evict:
+			w.evicts = append(w.evicts, action.Adapter)
+		case Ready:
+			if w.requests[action.Request] == Loading {
+				w.requests[action.Request] = Active
+			} else if w.requests[action.Request] == Active {
+				w.t.Fatalf("answered: %s twice", action.Request)
+			}
+		case Lost:
+			if action.Refusal.Detail == "" || w.requests[action.Request] != Loading {
+				w.t.Fatalf("answered: %s was lost in state %v, %+v", action.Request, w.requests[action.Request], action)
+			}
+			delete(w.requests, action.Request)
+			delete(w.adapter, action.Request)
+		}
+	}
+}
