@@ -1,8 +1,10 @@
 package dst_test
 
 import (
+	"flag"
+	"fmt"
 	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,42 +14,99 @@ import (
 	"troupe/testkit/dst"
 )
 
-func runSeed(t *testing.T, o dst.Options) (r dst.Result) {
+var (
+	firstSeed = flag.Uint64("seed", 0, "run only this `seed`, with its log")
+	seeds     = flag.Uint64("seeds", 25, "`number` of seeds of TestSeeds")
+	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
+	faults    = flag.Int("faults", 14, "`number` of faults in a run")
+	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
+)
+
+func options(seed uint64, faults int) dst.Options {
+	return dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: faults, Log: zerolog.Nop()}
+}
+
+func run(t *testing.T, o dst.Options) (r dst.Result) {
 	synctest.Test(t, func(*testing.T) { r = dst.Run(o) })
 	return r
 }
 
-func env(name string, otherwise uint64) uint64 {
-	if v, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
-		return v
+// report fails the test with what did not hold, and the shortest list of faults that shows it.
+func report(t *testing.T, o dst.Options, r dst.Result) {
+	t.Helper()
+	for _, f := range r.Failures {
+		t.Errorf("seed %d: %s", o.Seed, f)
 	}
-	return otherwise
+	shortest := dst.Shrink(r.Faults, func(fewer []dst.Fault) bool {
+		o.Faults = append([]dst.Fault{}, fewer...)
+		return len(run(t, o).Failures) > 0
+	})
+	var lines []string
+	for _, f := range shortest {
+		lines = append(lines, "\t"+f.String())
+	}
+	t.Errorf("seed %d fails with %d of %d faults:\n%s\nrun it again with: make dst SEED=%d FAULTS=%d",
+		o.Seed, len(shortest), len(r.Faults), strings.Join(lines, "\n"), o.Seed, o.Count)
 }
 
 // TestSeeds runs a cluster of three nodes under load and faults, for many seeds.
 func TestSeeds(t *testing.T) {
-	first, count := env("SEED", 1), env("SEEDS", 20)
+	first, count := *from, *seeds
+	if *firstSeed != 0 {
+		first, count = *firstSeed, 1
+	}
 	var virtual time.Duration
+	var steps, served, injected uint64
 	began := time.Now()
 	for seed := first; seed < first+count; seed++ {
-		o := dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: int(env("FAULTS", 8)), Log: zerolog.Nop()}
-		if count == 1 {
-			o.Log = zerolog.New(os.Stderr)
-			if os.Getenv("TRACE") != "" {
-				o.Trace = func(at time.Duration, task string) { os.Stderr.WriteString(at.String() + " " + task + "\n") }
-			}
+		o := options(seed, *faults)
+		if *firstSeed != 0 {
+			o.Log = zerolog.New(os.Stdout)
 		}
-		r := runSeed(t, o)
-		virtual += r.Virtual
-		t.Log(seed, r.Trace, r.Steps, r.Virtual, r.Served, r.Void, r.Refused)
-		for _, f := range r.Failures {
-			t.Errorf("seed %d: %s", seed, f)
+		if *trace {
+			o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
 		}
+		r := run(t, o)
+		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)
+		injected += uint64(len(r.Faults))
+		t.Logf("seed %d trace %s", seed, r.Trace)
 		if len(r.Failures) > 0 {
-			for _, f := range r.Faults {
-				t.Log("   ", f)
-			}
+			o.Log, o.Trace = zerolog.Nop(), nil
+			report(t, o, r)
 		}
 	}
-	t.Logf("%.1f virtual hours per minute", virtual.Hours()/time.Since(began).Minutes())
+	t.Logf("%d seeds: %d steps, %d faults, %d requests served, %.1f virtual hours per minute", count, steps, injected,
+		served, virtual.Hours()/time.Since(began).Minutes())
+}
+
+// TestSameSeedSameRun checks that a run of a cluster depends on nothing but its seed.
+func TestSameSeedSameRun(t *testing.T) {
+	for seed := uint64(1); seed <= 3; seed++ {
+		first := run(t, options(seed, 14))
+		if again := run(t, options(seed, 14)); again.Trace != first.Trace || again.Steps != first.Steps {
+			t.Errorf("seed %d: trace %s of %d steps, then %s of %d", seed, first.Trace, first.Steps, again.Trace, again.Steps)
+		}
+	}
+}
+
+// TestRegressions runs the seeds that have found faults of the product; see testdata/found.txt.
+func TestRegressions(t *testing.T) {
+	found, err := os.ReadFile("testdata/found.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(found)) {
+		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
+			continue
+		}
+		var seed uint64
+		var faults int
+		if _, err := fmt.Sscan(line, &seed, &faults); err != nil {
+			t.Fatalf("testdata/found.txt: %q: %v", line, err)
+		}
+		o := options(seed, faults)
+		if r := run(t, o); len(r.Failures) > 0 {
+			report(t, o, r)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/testkit"
 	"troupe/testkit/dst"
 )
 
@@ -40,10 +41,10 @@ func (p *player) Receive(ctx actor.Context) {
 	}
 }
 
-func run(t *testing.T, seed uint64, players, rounds int) (trace string) {
-	synctest.Test(t, func(*testing.T) {
+func play(t *testing.T, seed uint64, players, rounds int) (trace string) {
+	synctest.Test(t, func(t *testing.T) {
 		w := dst.NewWorld(seed)
-		sys := actor.NewActorSystem()
+		sys := testkit.System(t)
 		supervise.SetRuntime(sys, w.Runtime("a"))
 		var all []*actor.PID
 		for range players {
@@ -61,13 +62,13 @@ func run(t *testing.T, seed uint64, players, rounds int) (trace string) {
 
 // TestSameSeedSameTrace checks that a run depends on nothing but its seed.
 func TestSameSeedSameTrace(t *testing.T) {
-	first := run(t, 1, 10, 100)
+	first := play(t, 1, 10, 100)
 	for range 5 {
-		if again := run(t, 1, 10, 100); again != first {
+		if again := play(t, 1, 10, 100); again != first {
 			t.Errorf("trace of seed 1: %s, then %s", first, again)
 		}
 	}
-	if other := run(t, 2, 10, 100); other == first {
+	if other := play(t, 2, 10, 100); other == first {
 		t.Errorf("seeds 1 and 2 have the same trace")
 	}
 }
