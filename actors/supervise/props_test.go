@@ -88,7 +88,8 @@ func TestPanicWhileStopping(t *testing.T) {
 				child := supervise.Props(func() actor.Actor {
 					return actor.ReceiveFunc(func(ctx actor.Context) {
 						if _, ok := ctx.Message().(*actor.Started); ok {
-							if _, err := ctx.SpawnNamed(actor.PropsFromFunc(func(actor.Context) {}), "grandchild"); err != nil {
+							idle := actor.PropsFromFunc(func(actor.Context) {})
+							if _, err := ctx.SpawnNamed(idle, "grandchild"); err != nil {
 								panic(err)
 							}
 						}

@@ -64,6 +64,7 @@ func (m *Machine) avoided(t *model, lost []string) []string {
 			all = append(all, name)
 		}
 	}
+	slices.Sort(all[len(lost):])
 	return all
 }
 

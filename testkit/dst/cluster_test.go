@@ -75,8 +75,14 @@ func TestSeeds(t *testing.T) {
 			report(t, o, r)
 		}
 	}
-	t.Logf("%d seeds: %d steps, %d faults, %d requests served, %.1f virtual hours per minute", count, steps, injected,
-		served, virtual.Hours()/time.Since(began).Minutes())
+	t.Logf(
+		"%d seeds: %d steps, %d faults, %d requests served, %.1f virtual hours per minute",
+		count,
+		steps,
+		injected,
+		served,
+		virtual.Hours()/time.Since(began).Minutes(),
+	)
 }
 
 // TestSameSeedSameRun checks that a run of a cluster depends on nothing but its seed.
@@ -84,7 +90,14 @@ func TestSameSeedSameRun(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		first := run(t, options(seed, 14))
 		if again := run(t, options(seed, 14)); again.Trace != first.Trace || again.Steps != first.Steps {
-			t.Errorf("seed %d: trace %s of %d steps, then %s of %d", seed, first.Trace, first.Steps, again.Trace, again.Steps)
+			t.Errorf(
+				"seed %d: trace %s of %d steps, then %s of %d",
+				seed,
+				first.Trace,
+				first.Steps,
+				again.Trace,
+				again.Steps,
+			)
 		}
 	}
 }

@@ -70,8 +70,29 @@ var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm"
 
 // plan returns the faults of a seed.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
-	kinds := []FaultKind{CrashActor, CrashActor, CrashActor, CrashActor, CrashActor, CrashNode, Cut, Isolate, Outage,
-		Pause, Migrate, Migrate, Migrate, Scale, Scale, LoseDevice, Delete, Redeploy, Offload, Flush, Restart}
+	kinds := []FaultKind{
+		CrashActor,
+		CrashActor,
+		CrashActor,
+		CrashActor,
+		CrashActor,
+		CrashNode,
+		Cut,
+		Isolate,
+		Outage,
+		Pause,
+		Migrate,
+		Migrate,
+		Migrate,
+		Scale,
+		Scale,
+		LoseDevice,
+		Delete,
+		Redeploy,
+		Offload,
+		Flush,
+		Restart,
+	}
 	var all []Fault
 	for range count {
 		f := Fault{At: time.Duration(rng.Int64N(int64(within))).Truncate(time.Millisecond),

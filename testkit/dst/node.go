@@ -59,7 +59,7 @@ type Node struct {
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
-	known      []*messages.Member // live members that the actors were told of
+	known      []*messages.Member // live members that the actors know
 
 	mu      sync.Mutex
 	crashes map[string][]bool // kind -> crashes to come: after the message, or before
@@ -77,7 +77,11 @@ const (
 func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	w.starts++
 	node := &Node{cfg: cfg, world: w, network: n, runtime: w.Runtime(cfg.Name),
-		address: fmt.Sprintf("%s:%d", cfg.Name, w.starts), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool)}
+		address: fmt.Sprintf(
+			"%s:%d",
+			cfg.Name,
+			w.starts,
+		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool)}
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
@@ -93,9 +97,14 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 			StepTime: 5 * time.Millisecond, TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond}))
 		gpus = append(gpus, gpuName(i))
 	}
-	node.client = &client{registry: r, now: node.runtime.Now, gone: make(chan struct{}), leases: make(map[string]lease),
+	node.client = &client{
+		registry: r,
+		now:      node.runtime.Now,
+		gone:     make(chan struct{}),
+		leases:   make(map[string]lease),
 		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: gpus,
-			State: messages.MemberState_MEMBER_STATE_UP}}
+			State: messages.MemberState_MEMBER_STATE_UP},
+	}
 	node.renew()
 	var err error
 	if node.root, err = node.system.Root.SpawnNamed(node.nodeProps(), "node"); err != nil {
@@ -233,12 +242,21 @@ func (n *Node) devicesProps() *actor.Props {
 func (n *Node) tiersProps() *actor.Props {
 	var children []supervise.Child
 	for _, t := range n.tiers().Lower {
-		cfg := kvblock.TierConfig{Name: t.Name, Store: t.Store, Log: n.cfg.Log, Router: n.pid(routerID), DataPlane: n.plane}
+		cfg := kvblock.TierConfig{
+			Name:      t.Name,
+			Store:     t.Store,
+			Log:       n.cfg.Log,
+			Router:    n.pid(routerID),
+			DataPlane: n.plane,
+		}
 		if t.Name == "dram" {
 			cfg.Limits.IdleSteps = 20
 			cfg.Below = &kvblock.Lower{Name: "nvme", Tier: n.pid(tiersID + "/nvme"), Store: n.cfg.Disk}
 		}
-		children = append(children, supervise.Child{Name: t.Name, Props: n.instrument("tier", kvblock.TierProps(cfg))})
+		children = append(
+			children,
+			supervise.Child{Name: t.Name, Props: n.instrument("tier", kvblock.TierProps(cfg))},
+		)
 	}
 	children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier",
 		kvblock.RemoteProps(kvblock.RemoteConfig{Router: n.pid(routerID), Log: n.cfg.Log}))})

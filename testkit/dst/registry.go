@@ -255,7 +255,10 @@ func (c *client) Watch(ctx context.Context, apply func(deployment.Change)) error
 			if d := r.deployments[name]; seen[name] < d.revision {
 				seen[name] = d.revision
 				if d.spec != nil || synced {
-					changes = append(changes, deployment.Change{Name: name, Spec: proto.CloneOf(d.spec), Revision: d.revision})
+					changes = append(
+						changes,
+						deployment.Change{Name: name, Spec: proto.CloneOf(d.spec), Revision: d.revision},
+					)
 				}
 			}
 		}

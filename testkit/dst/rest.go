@@ -94,7 +94,13 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 	}
 	for _, l := range s.GetLeases() {
 		if !leased[where+"/"+l.GetOwner()] {
-			report("%s: %d bytes of %s are leased to %s, which is not there", where, l.GetBytes(), l.GetKind(), l.GetOwner())
+			report(
+				"%s: %d bytes of %s are leased to %s, which is not there",
+				where,
+				l.GetBytes(),
+				l.GetKind(),
+				l.GetOwner(),
+			)
 		}
 	}
 	if held := n.residency[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {

@@ -126,7 +126,9 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
 		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(4),
 		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
-		KvBlocks: proto.Uint32(m.kvBlocks), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
+		KvBlocks: proto.Uint32(
+			m.kvBlocks,
+		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
 		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
@@ -138,7 +140,8 @@ func (c *cluster) start(name string) {
 		c.disks[name] = kvstore.NewArena(hostMemory(make([]byte, diskBytes)), kv.CutSlabs(diskBytes).Bytes)
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name], Log: c.Log.With().Str("node", name).Logger()})
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name],
+		Log: c.Log.With().Str("node", name).Logger()})
 }
 
 // schedule spreads the calls and the faults over the time of the load.
@@ -236,7 +239,11 @@ func (c *cluster) inject(f Fault) {
 		var pairs []pair
 		for _, other := range c.names {
 			if other != f.Node {
-				pairs = append(pairs, pair{n.address, c.nodes[other].address}, pair{c.nodes[other].address, n.address})
+				pairs = append(
+					pairs,
+					pair{n.address, c.nodes[other].address},
+					pair{c.nodes[other].address, n.address},
+				)
 			}
 		}
 		for _, p := range pairs {
@@ -275,7 +282,10 @@ func (c *cluster) inject(f Fault) {
 	case Restart:
 		for _, r := range c.replicas(f.Model) {
 			if r.node == n {
-				n.system.Root.Send(n.pid(replicasID), &messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name})
+				n.system.Root.Send(
+					n.pid(replicasID),
+					&messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name},
+				)
 			}
 		}
 	case Scale:
@@ -289,7 +299,11 @@ func (c *cluster) inject(f Fault) {
 // expected are the reasons for which a call may be refused, if there are faults of a kind. The empty
 // kind stands for all.
 var expected = map[FaultKind][]messages.Reason{
-	"":     {messages.Reason_REASON_QUEUE_FULL, messages.Reason_REASON_ENGINE_FAILED, messages.Reason_REASON_NO_MEMORY},
+	"": {
+		messages.Reason_REASON_QUEUE_FULL,
+		messages.Reason_REASON_ENGINE_FAILED,
+		messages.Reason_REASON_NO_MEMORY,
+	},
 	Delete: {messages.Reason_REASON_NOT_FOUND},
 }
 
@@ -306,7 +320,10 @@ func (c *cluster) expects(reason messages.Reason) bool {
 	if slices.Contains(expected[""], reason) {
 		return true
 	}
-	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return slices.Contains(expected[f.Kind], reason) })
+	return slices.ContainsFunc(
+		c.result.Faults,
+		func(f Fault) bool { return slices.Contains(expected[f.Kind], reason) },
+	)
 }
 
 // check checks what must hold at the end.
@@ -324,7 +341,13 @@ func (c *cluster) check() {
 		case call.void() || call.cancelled:
 			c.result.Void++
 		case !call.Ended():
-			c.fail("%s on %s has not ended: %d of %d tokens", call.ID, call.node, len(call.Output()), len(call.want))
+			c.fail(
+				"%s on %s has not ended: %d of %d tokens",
+				call.ID,
+				call.node,
+				len(call.Output()),
+				len(call.want),
+			)
 		case refused != nil:
 			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
 			c.result.Refused[reason]++

@@ -72,13 +72,17 @@ func (g *group) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.stopping)) {
 		known[name] = true
-		if s := g.stopping[name]; s.orphan && s.gpu == msg.GetName() && leased[name] { // the gpu actor crashed meanwhile
+		if s := g.stopping[name]; s.orphan && s.gpu == msg.GetName() &&
+			leased[name] { // the gpu actor crashed meanwhile
 			g.unload(ctx, name, s)
 		}
 	}
 	all := slices.Sorted(maps.Keys(leased))
 	for _, replica := range g.orphans.seen(msg.GetName(), all, known, supervise.Now(ctx)) {
-		g.Log.Warn().Str("replica", replica).Str("gpu", msg.GetName()).Msg("releasing the memory of a replica that is gone")
+		g.Log.Warn().
+			Str("replica", replica).
+			Str("gpu", msg.GetName()).
+			Msg("releasing the memory of a replica that is gone")
 		s := &stoppingReplica{gpu: msg.GetName(), orphan: true}
 		g.stopping[replica] = s
 		g.unload(ctx, replica, s)

@@ -7,7 +7,7 @@ import (
 )
 
 // TestOrphans checks that a lease is released once it had no replica for orphanedAfter, and that
-// the time counts anew for one that had a replica again, or was gone.
+// the time starts again for one that had a replica again, or was gone.
 func TestOrphans(t *testing.T) {
 	o, now := make(orphans), time.Unix(0, 0)
 	step := func(after time.Duration, leased []string, known string, want ...string) {
