@@ -53,7 +53,7 @@ func (p *Pages) without(pages []uint32) ([]uint32, bool) {
 			rest = append(rest, page)
 		}
 	}
-	return rest, len(taken) == len(pages) && len(rest)+len(pages) == len(p.free)
+	return rest, len(rest)+len(pages) == len(p.free)
 }
 
 // Free releases pages.
