@@ -109,6 +109,7 @@ func (p *player) play(name string) {
 	case "submit":
 		s := submission(p.arg, p.number("prompt", 3), p.number("output", 0), p.number("max", 3), p.words["adapter"])
 		s.Revision, s.Arrived = p.words["revision"], now
+		s.Root = kv.Root("m", p.words["adapter"], []byte(p.words["salt"]))
 		if c, ok := p.words["client"]; ok {
 			s.Client = c
 		}
