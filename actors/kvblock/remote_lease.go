@@ -7,12 +7,14 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 )
 
 // leaseRequest requests blocks from a holder and waits until they are sent.
 type leaseRequest struct {
 	root    *actor.RootContext
+	runtime supervise.Runtime
 	holder  *actor.PID
 	lease   *messages.LeaseBlocks
 	timeout time.Duration
@@ -20,12 +22,16 @@ type leaseRequest struct {
 
 // run returns the holder's answer, or a refusal if there is none. A holder that times out is asked
 // to stop sending.
-func (l leaseRequest) run(ctx context.Context) (*messages.LeaseBlocksResult, error) {
+func (l leaseRequest) run(life context.Context) (*messages.LeaseBlocksResult, error) {
 	asked := l.root.RequestFuture(l.holder, l.lease, l.timeout)
-	stop := context.AfterFunc(ctx, func() {
-		l.root.Send(asked.PID(), l.refused(messages.Reason_REASON_CANCELLED, "the remote tier is stopping"))
+	answered, end := context.WithCancel(life)
+	defer end()
+	l.runtime.Go(func() {
+		<-answered.Done()
+		if life.Err() != nil {
+			l.root.Send(asked.PID(), l.refused(messages.Reason_REASON_CANCELLED, "the remote tier is stopping"))
+		}
 	})
-	defer stop()
 	answer, err := asked.Result()
 	if errors.Is(err, actor.ErrDeadLetter) {
 		return l.refused(messages.Reason_REASON_NODE_LOST, "the holder no longer exists"), nil

@@ -79,7 +79,8 @@ func blocksFound(e remote.AnswerFind, found any) *messages.FindBlocksResult {
 // lease starts a job that asks the holder for the blocks of a fetch.
 func (r *remoteTier) lease(ctx actor.Context, e remote.Lease) {
 	command := r.commands[e.ID]
-	l := leaseRequest{root: ctx.ActorSystem().Root, holder: holderOf(command), timeout: e.Within,
+	l := leaseRequest{root: ctx.ActorSystem().Root, runtime: supervise.RuntimeOf(ctx.ActorSystem()),
+		holder: holderOf(command), timeout: e.Within,
 		lease: &messages.LeaseBlocks{
 			RequestId: e.ID, Hashes: command.GetHashes(), Space: command.GetSpace(),
 			BlockBytes: command.GetBlockBytes(), PartBytes: command.GetPartBytes(),
