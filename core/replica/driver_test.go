@@ -22,6 +22,8 @@ type driver struct {
 	held restore
 	// restoring starts the next sequence that waits on blocks that are still being filled.
 	restoring bool
+	// ending ends the restore between two steps, complete or not.
+	ending, complete bool
 }
 
 // restore is a restore of the first blocks of a sequence, which has started on them.
@@ -53,6 +55,9 @@ func (d *driver) do(effects []Effect) {
 func (d *driver) advance() {
 	if d.do(d.m.Advance(0, d.now)); !d.m.MayPlan() {
 		return
+	}
+	if d.ending {
+		d.endRestore(d.complete)
 	}
 	if d.do(d.m.Release()); !d.m.MayPlan() {
 		return
@@ -125,9 +130,9 @@ func (d *driver) startRestore() bool {
 	return true
 }
 
-// endRestore ends the restore between two steps.
+// endRestore ends the restore. Call it between two steps.
 func (d *driver) endRestore(complete bool) {
-	if d.held.id == "" || d.m.Stepping() {
+	if d.ending = false; d.held.id == "" {
 		return
 	}
 	p, _ := d.m.batch.Progress(d.held.id)

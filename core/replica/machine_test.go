@@ -207,7 +207,7 @@ func (w *world) gate() {
 	case 0:
 		w.restoring = true
 	case 1:
-		w.endRestore(rapid.Bool().Draw(w.T, "complete"))
+		w.ending, w.complete = true, rapid.Bool().Draw(w.T, "complete")
 	case 2:
 		w.event(func() []Effect {
 			effects := w.abort()

@@ -137,7 +137,8 @@ func (p *player) play(name string) {
 	case "abort":
 		p.do(p.abort())
 	case "restored":
-		p.endRestore(true)
+		p.ending, p.complete = true, true
+		p.advance()
 	default:
 		p.playDevice(name)
 	}
