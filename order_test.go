@@ -12,8 +12,8 @@ import (
 // orderExempt are the functions in which the order of an iteration over a map does not matter, with
 // the reason.
 var orderExempt = map[string]string{
-	"core/batch/adapter.go batch.Scheduler).activeAdapters":       "the callers count them",
-	"core/lora/adapter_limit.go lora.adapterLimit).closeSmallest": "takes the smallest by number and name",
+	"core/batch/adapter.go batch.Scheduler.activeAdapters":       "the callers count them",
+	"core/lora/adapter_limit.go lora.adapterLimit.closeSmallest": "takes the smallest by number and name",
 }
 
 // orderPending are the folders whose iterations are not ordered yet. It must become empty.
@@ -72,13 +72,18 @@ func unordered(sources []*source) (found []unorderedUse) {
 					sent = "append"
 				}
 				if sent != "" {
-					found = append(found, unorderedUse{s.at(n, sent), name[strings.LastIndex(name, "/")+1:]})
+					found = append(found, unorderedUse{s.at(n, sent), shortName(name)})
 				}
 				return true
 			})
 		})
 	}
 	return found
+}
+
+// shortName returns the full name of a function without the path of its package.
+func shortName(full string) string {
+	return strings.Replace(full[strings.LastIndex(full, "/")+1:], ").", ".", 1)
 }
 
 // sorts reports whether a function sorts something.
@@ -193,7 +198,7 @@ func (s *source) firstSend(n ast.Node, senders map[string]string) (sent string) 
 			case sends(name):
 				sent = name
 			case senders[name] != "":
-				sent = "a send by " + name
+				sent = "a send by " + shortName(name)
 			case name == "append" && s.makesEffects(n):
 				sent = "append of effects"
 			}
