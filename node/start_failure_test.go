@@ -63,7 +63,8 @@ func TestStartFails(t *testing.T) {
 			if !errors.Is(err, failure) {
 				t.Fatal(err)
 			}
-			want := slices.DeleteFunc(slices.Clone(names[:i]), func(s string) bool { return slices.Contains(stopless, s) })
+			want := slices.DeleteFunc(slices.Clone(names[:i]),
+				func(step string) bool { return slices.Contains(stopless, step) })
 			slices.Reverse(want)
 			if !slices.Equal(stopped, want) {
 				t.Errorf("stopped %q, want %q", stopped, want)
