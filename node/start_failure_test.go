@@ -63,18 +63,13 @@ func TestStartFails(t *testing.T) {
 			if !errors.Is(err, failure) {
 				t.Fatal(err)
 			}
-			want := slices.DeleteFunc(
-				slices.Clone(names[:i]),
-				func(s string) bool { return slices.Contains(stopless, s) },
-			)
+			want := slices.DeleteFunc(slices.Clone(names[:i]),
+				func(step string) bool { return slices.Contains(stopless, step) })
 			slices.Reverse(want)
 			if !slices.Equal(stopped, want) {
 				t.Errorf("stopped %q, want %q", stopped, want)
 			}
-			if want := fmt.Sprintf(`"step":%q,"message":"start failed`, name); !strings.Contains(
-				log.String(),
-				want,
-			) {
+			if want := fmt.Sprintf(`"step":%q,"message":"start failed`, name); !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %s:\n%s", want, log)
 			}
 			var left []string
