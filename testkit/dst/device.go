@@ -234,10 +234,14 @@ func (d *Device) NewStream(string) (cuda.Stream, error) {
 // stream runs work when it is queued.
 type stream struct {
 	device *Device
-	err    error // the first fault
+
+	mu  sync.Mutex
+	err error // the first fault
 }
 
 func (s *stream) fault(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.err == nil {
 		s.err = err
 	}
@@ -269,13 +273,13 @@ func (s *stream) Launch(op cuda.Op) error {
 }
 
 // Record implements cuda.Stream.
-func (s *stream) Record() (cuda.Event, error) { return event{s}, s.err }
+func (s *stream) Record() (cuda.Event, error) { return event{s}, s.fault(nil) }
 
 // Wait implements cuda.Stream.
-func (s *stream) Wait(cuda.Event) error { return s.err }
+func (s *stream) Wait(cuda.Event) error { return s.fault(nil) }
 
 // Sync implements cuda.Stream.
-func (s *stream) Sync() error { return s.err }
+func (s *stream) Sync() error { return s.fault(nil) }
 
 // Close implements cuda.Stream.
 func (s *stream) Close() error { return nil }
@@ -284,7 +288,7 @@ func (s *stream) Close() error { return nil }
 type event struct{ stream *stream }
 
 func (e event) Done() bool  { return true }
-func (e event) Sync() error { return e.stream.err }
+func (e event) Sync() error { return e.stream.fault(nil) }
 
 // inUse returns the number of allocated bytes.
 func (d *Device) inUse() int64 {

@@ -59,7 +59,7 @@ func (d *Dispatcher) Kill() { d.dead.Store(true) }
 
 // Schedule implements actor.Dispatcher.
 func (d *Dispatcher) Schedule(f func()) {
-	d.world.add(task{label: func() string { return d.node + " schedule" }, run: f})
+	d.world.add(task{key: d.node, label: func() string { return d.node + " schedule" }, run: f})
 }
 
 // Throughput implements actor.Dispatcher.
@@ -104,7 +104,7 @@ func (m *mailbox) schedule() {
 		return
 	}
 	m.scheduled = true
-	m.dispatcher.add(task{label: m.label, run: m.turn})
+	m.dispatcher.add(task{key: m.dispatcher.node + " " + m.id, label: m.label, run: m.turn})
 }
 
 // label names the actor and the message of the next turn.

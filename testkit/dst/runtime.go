@@ -61,7 +61,12 @@ func (r *nodeRuntime) OnDone(ctx context.Context, f func()) (stop func() bool) {
 
 // Go implements supervise.Runtime.
 func (r *nodeRuntime) Go(f func()) {
-	r.world.add(task{label: func() string { return r.node + " job" }, run: f})
+	r.world.mu.Lock()
+	r.world.lastID++
+	key := fmt.Sprintf("%s job %d", r.node, r.world.lastID)
+	r.world.mu.Unlock()
+
+	r.world.add(task{key: key, label: func() string { return r.node + " job" }, run: f})
 }
 
 // Uint64 implements supervise.Runtime.
@@ -144,5 +149,5 @@ func (t *timer) task() task {
 	if label == nil {
 		label = func() string { return t.label }
 	}
-	return task{label: label, run: t.fire}
+	return task{key: fmt.Sprintf("timer %d", t.id), label: label, run: t.fire}
 }

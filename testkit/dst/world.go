@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ type World struct {
 
 // task is something that can happen now.
 type task struct {
+	key   string        // its place among the runnable tasks
 	label func() string // for the trace
 	run   func()        // it may block: it runs in a goroutine of its own
 }
@@ -49,9 +51,21 @@ func NewWorld(seed uint64) *World {
 // add makes a task runnable.
 func (w *World) add(t task) {
 	w.mu.Lock()
-	w.runnable = append(w.runnable, t)
+	w.insert(t)
 	w.mu.Unlock()
 	w.signal()
+}
+
+// insert keeps the runnable tasks in the order of their keys. What the seed picks then does not
+// depend on which of two goroutines was faster. w.mu is held.
+func (w *World) insert(t task) {
+	i, _ := slices.BinarySearchFunc(w.runnable, t, func(a, b task) int {
+		if a.key <= b.key {
+			return -1
+		}
+		return 1
+	})
+	w.runnable = slices.Insert(w.runnable, i, t)
 }
 
 // signal ends the wait for a task.
@@ -92,7 +106,7 @@ func (w *World) step(until time.Time) bool {
 	w.mu.Lock()
 	for len(w.timers) > 0 && !w.timers[0].at.After(now) {
 		t := heap.Pop(&w.timers).(*timer)
-		w.runnable = append(w.runnable, t.task())
+		w.insert(t.task())
 	}
 	if n := len(w.runnable); n > 0 {
 		i := w.rng.IntN(n)
