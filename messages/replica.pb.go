@@ -1260,6 +1260,7 @@ type ReplicaStatus struct {
 	WeightsDigest        string                 `protobuf:"bytes,72,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`                         // of the loaded weights
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
+	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
 	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1636,6 +1637,13 @@ func (x *ReplicaStatus) GetFoundRevision() string {
 		return x.FoundRevision
 	}
 	return ""
+}
+
+func (x *ReplicaStatus) GetFailure() *Refused {
+	if x != nil {
+		return x.Failure
+	}
+	return nil
 }
 
 func (x *ReplicaStatus) GetFolderFault() string {
@@ -2228,7 +2236,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x86\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xb4\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2286,7 +2294,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x10kv_offload_ready\x185 \x01(\bR\x0ekvOffloadReady\x12%\n" +
 	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
-	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12!\n" +
+	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
+	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12!\n" +
 	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"/\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
@@ -2400,18 +2409,19 @@ var file_messages_replica_proto_depIdxs = []int32{
 	28, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
 	29, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
 	30, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	20, // 21: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	31, // 22: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 23: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 24: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 25: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 26: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	32, // 27: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	27, // 21: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	20, // 22: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	31, // 23: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	23, // 24: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	27, // 25: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 26: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	24, // 27: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	32, // 28: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -23,7 +23,6 @@ type world struct {
 	next     int32
 	copying  []kv.Committed // nil: none
 	outcome  []bool         // of the copy that ends
-	finished bool
 	paused   bool
 	reported uint64           // steps
 	asked    map[string]Actor // offload commands that are not answered
@@ -31,7 +30,6 @@ type world struct {
 	stored   int              // since then
 	pins     []kv.Hash        // loaded last
 	loaded   bool
-	answers  map[string]int // in the event in progress
 }
 
 // TestInvariants checks the invariants of doc.go with random events.

@@ -106,7 +106,7 @@ func (d *deployment) Receive(ctx actor.Context) {
 	case *messages.ReplicaChanged:
 		d.onReplicaStatus(ctx, msg.GetStatus(), msg.GetFailure())
 	case *messages.ReplicaStatus:
-		d.onReplicaStatus(ctx, msg, nil)
+		d.onReplicaStatus(ctx, msg, msg.GetFailure())
 	case *messages.ReplicaDrained:
 		d.handle(ctx, core.Drained{Replica: msg.GetReplica()})
 	case *messages.MigrateSequencesResult:

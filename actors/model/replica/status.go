@@ -14,6 +14,9 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	s.Incarnation, s.Loads = r.incarnation, r.kept.loads
 	s.Actor = &messages.ActorRef{Address: ctx.Self().GetAddress(), Id: ctx.Self().GetId()}
 	s.AdapterCounts = r.adapterCounts
+	if s.GetState() == messages.ReplicaState_REPLICA_STATE_FAILED {
+		s.Failure = r.failure
+	}
 	r.tiering.AddCounts(s)
 	return s
 }
