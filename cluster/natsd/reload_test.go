@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,9 +100,15 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	}
 	put(file(node, anna))
 	logged := &logBuffer{}
+	var loaded atomic.Int64
 	s, err := natsd.Start(t.Context(), natsd.Config{
 		Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "one",
 		UsersFile: users, NodeKey: node, Log: zerolog.New(logged),
+		OnUsersReload: func(err error) {
+			if err == nil {
+				loaded.Add(1)
+			}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,8 +144,10 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	if err := self.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	// Clients connect before or after a reload: nats-server has a data race between the two.
 	enter := func(seed string) (*nats.Conn, error) {
-		conn, err := nats.Connect(s.URL(), append(login(seed), nats.CustomInboxPrefix("_INBOX"))...)
+		conn, err := nats.Connect(s.URL(),
+			append(login(seed), nats.CustomInboxPrefix("_INBOX"), nats.NoReconnect())...)
 		if err == nil {
 			t.Cleanup(conn.Close)
 		}
@@ -153,8 +162,11 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	}
 
 	put(file(node, anna, otto))
-	var will *nats.Conn
-	until(t, "otto can connect", func() bool { will, err = enter(ottoSeed); return err == nil })
+	until(t, "the users are loaded", func() bool { return loaded.Load() == 1 })
+	will, err := enter(ottoSeed)
+	if err != nil {
+		t.Fatalf("otto, who is in the file now: %v", err)
+	}
 	until(t, "otto gets replies", func() bool {
 		_, err := will.Request("troupe.v1.x", nil, time.Second)
 		return err == nil
@@ -176,11 +188,11 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	}
 
 	put(file(node, otto))
+	until(t, "the users are loaded again", func() bool { return loaded.Load() == 2 })
 	until(t, "anna is disconnected", func() bool { return !was.IsConnected() })
-	until(t, "anna, who was removed, is refused", func() bool { // a login during the reload is disconnected instead
-		_, err := enter(annaSeed)
-		return errors.Is(err, nats.ErrAuthorization)
-	})
+	if _, err := enter(annaSeed); !errors.Is(err, nats.ErrAuthorization) {
+		t.Errorf("anna, who was removed: %v", err)
+	}
 	until(t, "otto gets replies", func() bool {
 		_, err := will.Request("troupe.v1.x", nil, time.Second)
 		return err == nil
@@ -189,7 +201,10 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		t.Errorf("the node's own connection was lost %d times", self.Reconnects)
 	}
 	put(file(node, anna, otto))
-	until(t, "anna, who is back, reconnects", func() bool { return was.IsConnected() })
+	until(t, "the users are loaded a third time", func() bool { return loaded.Load() == 3 })
+	if _, err := enter(annaSeed); err != nil {
+		t.Errorf("anna, who is back: %v", err)
+	}
 	// Get would race: nats-server answers it by reading options without the lock that a reload takes.
 	until(t, "the store has the value stored before", func() bool { // its API is down briefly during a reload
 		stored, err := kv.Status(t.Context())
