@@ -11,12 +11,12 @@ const adapterPrefetches = 10
 
 // adapters returns the props of the adapter pool of a lease.
 func (r Replicas) adapters(b *Base, gpu, lease string) *actor.Props {
-	return b.instrument("adapters", adapter.Props(adapter.Config{
+	return b.Instrument("adapters", adapter.Props(adapter.Config{
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(gpu, lease) },
 		HostBytes: r.AdapterHostBytes, Prefetch: adapterPrefetches,
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return b.instrumentOf("slot", cfg.Key, adapter.SlotProps(cfg))
 		},
-		Strategy: b.strategy(), Log: b.Log.With().Str("lease", lease).Logger(),
+		Strategy: b.Strategy(), Log: b.Log.With().Str("lease", lease).Logger(),
 	}))
 }

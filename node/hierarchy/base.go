@@ -33,7 +33,7 @@ func NewSystem(rt supervise.Runtime, metrics prometheus.Registerer, log zerolog.
 type Base struct {
 	Node       string // name
 	System     *actor.ActorSystem
-	Dispatcher *supervise.Dispatcher
+	Dispatcher actor.Dispatcher
 	Registry   *tree.Registry
 	// Middleware returns middleware for every actor of a kind; nil: none.
 	Middleware func(kind string) []actor.ReceiverMiddleware
@@ -46,12 +46,12 @@ func (b *Base) pid(id string) *actor.PID { return query.Local(b.System, id) }
 // pidAt returns the address of an actor of any node.
 func pidAt(m *messages.Member, id string) *actor.PID { return actor.NewPID(m.GetAddress(), id) }
 
-// instrument registers the actors of the given props and adds the configured middleware.
-func (b *Base) instrument(kind string, props *actor.Props) *actor.Props {
+// Instrument registers the actors of the given props and adds the configured middleware.
+func (b *Base) Instrument(kind string, props *actor.Props) *actor.Props {
 	return b.instrumentOf(kind, "", props)
 }
 
-// instrumentOf is instrument for actors that serve one object, such as the adapter in a slot.
+// instrumentOf is Instrument for actors that serve one object, such as the adapter in a slot.
 func (b *Base) instrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	if b.Middleware != nil {
 		props = props.Configure(actor.WithReceiverMiddleware(b.Middleware(kind)...))
@@ -59,7 +59,8 @@ func (b *Base) instrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	return b.Registry.InstrumentOf(kind, of, props.Configure(actor.WithDispatcher(b.Dispatcher)))
 }
 
-func (b *Base) strategy() actor.SupervisorStrategy { return supervise.Strategy(b.onFailure) }
+// Strategy returns the restart policy, which records and logs the crashes of actors.
+func (b *Base) Strategy() actor.SupervisorStrategy { return supervise.Strategy(b.onFailure) }
 
 // onFailure records and logs the crash of an actor.
 func (b *Base) onFailure(f supervise.Failure) {
@@ -70,7 +71,7 @@ func (b *Base) onFailure(f supervise.Failure) {
 
 // group returns the props of a group of actors.
 func (b *Base) group(kind string, children []supervise.Child) *actor.Props {
-	return b.instrument(kind, supervise.Group(supervise.GroupConfig{
-		Children: children, Strategy: b.strategy(), Log: b.Log,
+	return b.Instrument(kind, supervise.Group(supervise.GroupConfig{
+		Children: children, Strategy: b.Strategy(), Log: b.Log,
 	}))
 }

@@ -8,6 +8,7 @@ import (
 	"troupe/actors/gpu"
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
+	"troupe/cuda"
 	"troupe/cuda/selftest"
 	"troupe/cuda/telemetry"
 	"troupe/messages"
@@ -17,21 +18,26 @@ import (
 // Devices are the devices of a node.
 type Devices struct {
 	GPUs      *gpus.GPUs
-	KVReserve func(gpu string) float64 // share of a GPU's memory that is reserved for KV blocks
+	KVReserve func(gpu string) float64                 // share of a GPU's memory that is reserved for KV blocks
+	SelfTest  func(context.Context, cuda.Device) error // nil: selftest.Run
 	Publish   func(kind, subject, detail string)
 }
 
 // Props returns the props of the group of GPU actors.
 func (d Devices) Props(b *Base) *actor.Props {
+	test := d.SelfTest
+	if test == nil {
+		test = selftest.Run
+	}
 	var children []supervise.Child
 	for i, device := range d.GPUs.All() {
 		name := d.GPUs.Names()[i]
-		children = append(children, supervise.Child{Name: name, Props: b.instrument("gpu", gpu.Props(gpu.Config{
+		children = append(children, supervise.Child{Name: name, Props: b.Instrument("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
-			HBM:    b.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
-			SelfTest: func(ctx context.Context) error { return selftest.Run(ctx, device.Device) },
-			Strategy: b.strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
+			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },
+			Strategy: b.Strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
 		}))})
 	}
 	return b.group("group", children)

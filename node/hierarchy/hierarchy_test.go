@@ -22,11 +22,12 @@ import (
 func base(t *testing.T) *Base {
 	t.Helper()
 	log := zerolog.Nop()
+	dispatcher := supervise.NewDispatcher()
 	b := &Base{
 		Node: "a", System: NewSystem(supervise.System, prometheus.NewRegistry(), log),
-		Dispatcher: supervise.NewDispatcher(), Registry: tree.New(func(tree.Event) {}), Log: log,
+		Dispatcher: dispatcher, Registry: tree.New(func(tree.Event) {}), Log: log,
 	}
-	t.Cleanup(b.Dispatcher.Close)
+	t.Cleanup(dispatcher.Close)
 	t.Cleanup(b.System.Shutdown)
 	return b
 }

@@ -7,7 +7,6 @@ import (
 	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/stepper"
-	"troupe/cluster/bulk"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/node/gpus"
@@ -19,7 +18,7 @@ type Replicas struct {
 	GPUs  *gpus.GPUs
 	Tiers Tiers
 	Fence *replicaset.Fence
-	Plane *bulk.Plane
+	Plane replica.Bulk
 	// FolderFault returns why a replica could not be loaded again from its folder, or "".
 	FolderFault func(spec *messages.ReplicaSpec, revision string) string
 	// Pins returns the pinned prefixes of a model, and a version that changes with them.
@@ -29,11 +28,11 @@ type Replicas struct {
 
 // Props returns the props of the group of replicas.
 func (r Replicas) Props(b *Base) *actor.Props {
-	return replicaset.Props(replicaset.Config{Node: b.Node, Fence: r.Fence, Strategy: b.strategy(),
+	return replicaset.Props(replicaset.Config{Node: b.Node, Fence: r.Fence, Strategy: b.Strategy(),
 		GPUs: r.GPUs.Names(), Log: b.Log,
 		GPU: func(gpu string) *actor.PID { return b.pid(query.GPU(gpu)) },
 		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
-			return b.instrument("replica", r.replica(b, spec, deployment))
+			return b.Instrument("replica", r.replica(b, spec, deployment))
 		}})
 }
 
@@ -41,7 +40,7 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 	device := query.GPU(spec.GetGpu())
 	return replica.Props(replica.Config{
 		Spec: spec, GPU: b.pid(device), HBM: b.pid(device + "/hbm"), Deployment: deployment,
-		Router: b.pid(query.Router), Strategy: b.strategy(),
+		Router: b.pid(query.Router), Strategy: b.Strategy(),
 		Log: b.Log.With().Str("model", spec.GetModel()).Logger(),
 		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return r.engine(b, spec.GetGpu(), lease, gate)
@@ -57,7 +56,7 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 }
 
 func (r Replicas) engine(b *Base, gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-	return b.instrument("engine", stepper.Props(stepper.Config{
+	return b.Instrument("engine", stepper.Props(stepper.Config{
 		GPU: b.pid(query.GPU(gpu)), Lease: lease, Gate: gate,
 		Open: func() (engine.Engine, error) {
 			h, err := r.GPUs.ModelsOf(gpu)
@@ -80,7 +79,7 @@ func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Prop
 	for _, t := range all.Lower {
 		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
 	}
-	return b.instrument("copier", copier.Props(cfg))
+	return b.Instrument("copier", copier.Props(cfg))
 }
 
 // blocks opens the KV blocks of a lease.

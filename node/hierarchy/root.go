@@ -30,13 +30,13 @@ type Root struct {
 func (r Root) Props(b *Base) *actor.Props {
 	all := []supervise.Child{
 		{Name: "devices", Props: r.Devices.Props(b)},
-		{Name: "replicas", Props: b.instrument("replicas", r.Replicas.Props(b))},
-		{Name: "router", Props: b.instrument("router", r.Router.Props(b))},
-		{Name: "deployments", Props: b.instrument("deployments", r.Deployments.Props(b))},
-		{Name: "planner", Props: b.instrument("planner", r.Planner.Props(b))},
-		{Name: "gateway", Props: b.instrument("gateway", gatewayProps(b, r.Calls))},
-		{Name: "usage", Props: b.instrument("usage", usageProps(b, r.Shares, r.Members))},
-		{Name: "control", Props: b.instrument("control", control.Props(r.Control))},
+		{Name: "replicas", Props: b.Instrument("replicas", r.Replicas.Props(b))},
+		{Name: "router", Props: b.Instrument("router", r.Router.Props(b))},
+		{Name: "deployments", Props: b.Instrument("deployments", r.Deployments.Props(b))},
+		{Name: "planner", Props: b.Instrument("planner", r.Planner.Props(b))},
+		{Name: "gateway", Props: b.Instrument("gateway", gatewayProps(b, r.Calls))},
+		{Name: "usage", Props: b.Instrument("usage", usageProps(b, r.Shares, r.Members))},
+		{Name: "control", Props: b.Instrument("control", control.Props(r.Control))},
 	}
 	if !r.Tiers.Empty() {
 		all = slices.Insert(all, 1, supervise.Child{Name: "tiers", Props: r.Tiers.Props(b)})

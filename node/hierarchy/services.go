@@ -54,9 +54,9 @@ type Deployments struct {
 func (d Deployments) Props(b *Base) *actor.Props {
 	return deployment.GroupProps(deployment.GroupConfig{
 		Node: b.Node, Store: d.Store, Leases: d.Leases, Members: d.Members, Router: b.pid(query.Router),
-		Strategy: b.strategy(), Log: b.Log,
+		Strategy: b.Strategy(), Log: b.Log,
 		Deployment: func(name string, term uint64) *actor.Props {
-			return b.instrument("deployment", deployment.Props(deployment.Config{
+			return b.Instrument("deployment", deployment.Props(deployment.Config{
 				Name: name, Node: b.Node, Term: term, Members: d.Members, Router: b.pid(query.Router),
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
@@ -86,9 +86,9 @@ func Gateway(sys *actor.ActorSystem) *actor.PID { return query.Local(sys, query.
 
 // gatewayProps returns the props of the actor that is the parent of the sessions of calls.
 func gatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
-	return gateway.Props(gateway.ActorConfig{Calls: calls, Strategy: b.strategy(), Log: b.Log,
+	return gateway.Props(gateway.ActorConfig{Calls: calls, Strategy: b.Strategy(), Log: b.Log,
 		Session: func(call *gateway.Call) *actor.Props {
-			return b.instrument("session", session.Props(session.Config{
+			return b.Instrument("session", session.Props(session.Config{
 				RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: b.pid(query.Router), Log: b.Log,
 			}))
 		}})

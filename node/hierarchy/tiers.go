@@ -6,7 +6,6 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/model/replica"
 	"troupe/actors/supervise"
-	"troupe/cluster/bulk"
 	"troupe/core/kv"
 	"troupe/engine/kvstore"
 	"troupe/node/query"
@@ -23,7 +22,7 @@ const (
 // Tiers are the KV tiers of a node below HBM.
 type Tiers struct {
 	Open  *tiers.Tiers
-	Plane *bulk.Plane // for blocks of other nodes
+	Plane replica.Bulk // for blocks of other nodes
 	// OnCopied is called after the copy of a block from one tier to another.
 	OnCopied func(from, to string, bytes int, m kvstore.Move)
 	// MayBeRemote reports whether another device or node may have blocks.
@@ -53,13 +52,13 @@ func (t Tiers) Props(b *Base) *actor.Props {
 			cfg.Limits.IdleSteps = nvmeIdleSteps - hbmIdleSteps
 			cfg.Below = &kvblock.Lower{Name: below.Name, Tier: b.pid(query.Tier(below.Name)), Store: below.Store}
 		}
-		children = append(children, supervise.Child{Name: l.Name, Props: b.instrument("tier", kvblock.TierProps(cfg))})
+		children = append(children, supervise.Child{Name: l.Name, Props: b.Instrument("tier", kvblock.TierProps(cfg))})
 	}
 	if !t.Open.LocalOnly {
 		remote := kvblock.RemoteProps(kvblock.RemoteConfig{
 			Router: b.pid(query.Router), Capacity: t.Open.RemoteBytes, Log: b.Log,
 		})
-		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: b.instrument("tier", remote)})
+		children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: b.Instrument("tier", remote)})
 	}
 	return b.group("group", children)
 }

@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/health"
 	"troupe/cuda"
+	"troupe/cuda/telemetry"
 )
 
 const pageBytes = 64 << 10 // granularity of virtual memory
@@ -46,6 +47,11 @@ func (d *Device) Health() (seen health.Observation) {
 		seen.Lost = "the simulation lost it"
 	}
 	return seen
+}
+
+// Facts implements telemetry.Source.
+func (d *Device) Facts() telemetry.Facts {
+	return telemetry.Facts{Name: d.info.Name, UUID: d.info.UUID}
 }
 
 // selfTest fails while the device is lost.

@@ -2,7 +2,18 @@
 // (deterministic simulation testing). The same seed gives the same run, so a failure can be
 // repeated.
 //
-// A World replaces what decides when something happens: time and timers, jobs, and the order of
-// mailboxes (supervise.Runtime and supervise.MailboxSource). The actors themselves and their props
-// are those of the product.
+// The actors and their props are those of the product, composed by node/hierarchy. These seams are
+// replaced, and no others:
+//
+//   - time, timers, jobs, and randomness: World.Runtime, a supervise.Runtime
+//   - the order of messages: Dispatcher, a supervise.MailboxSource
+//   - links between nodes: Network, with the guarantees of cluster/link
+//   - the data plane: plane, with those of cluster/bulk
+//   - members, leases, and stored deployments: Registry, with those of cluster/members and
+//     cluster/store
+//   - disks: an arena that survives its node
+//   - devices and engines: Device and Loader, which compute each token from the KV bytes they read
+//
+// Clients (Call) compare every token with Output. Run injects the faults of a seed, and checks at
+// the end that every request has ended and that nothing of it is left.
 package dst

@@ -2,11 +2,9 @@ package dst
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -14,21 +12,19 @@ import (
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
-	"troupe/actors/gpu"
-	"troupe/actors/kvblock"
-	"troupe/actors/model/deployment"
-	"troupe/actors/model/replica"
-	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
-	"troupe/actors/model/router"
 	"troupe/actors/model/session"
-	"troupe/actors/model/stepper"
 	"troupe/actors/supervise"
 	"troupe/core/kv"
+	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/kvstore"
-	"troupe/engine/residency"
 	"troupe/messages"
+	"troupe/node/gpus"
+	"troupe/node/hierarchy"
+	"troupe/node/query"
+	"troupe/node/tiers"
+	"troupe/observe/tree"
 )
 
 // NodeConfig describes a node.
@@ -53,7 +49,7 @@ type Node struct {
 
 	dispatcher *Dispatcher
 	devices    []*Device
-	residency  []*residency.Store
+	gpus       *gpus.GPUs
 	plane      *plane
 	dram       *kvstore.Arena
 	fence      replicaset.Fence
@@ -64,14 +60,6 @@ type Node struct {
 	mu      sync.Mutex
 	crashes map[string][]bool // kind -> crashes to come: after the message, or before
 }
-
-const (
-	devicesID     = "node/devices"
-	replicasID    = "node/replicas"
-	deploymentsID = "node/deployments"
-	routerID      = "node/router"
-	tiersID       = "node/tiers"
-)
 
 // StartNode starts a node.
 func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
@@ -88,33 +76,31 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	supervise.SetRuntime(node.system, node.runtime)
 	node.plane = newPlane(node)
 	n.attach(node)
-	var gpus []string
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
+	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
 		node.devices = append(node.devices, d)
-		node.residency = append(node.residency, residency.NewStore(d, &Loader{Runtime: node.runtime,
-			StepTime: 5 * time.Millisecond, TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond}))
-		gpus = append(gpus, gpuName(i))
+		open = append(open, gpus.GPU{Device: d, Source: d})
 	}
+	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 5 * time.Millisecond,
+		TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond}, open...)
 	node.client = &client{
 		registry: r,
 		now:      node.runtime.Now,
 		gone:     make(chan struct{}),
 		leases:   make(map[string]lease),
-		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: gpus,
+		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: node.gpus.Names(),
 			State: messages.MemberState_MEMBER_STATE_UP},
 	}
 	node.renew()
 	var err error
-	if node.root, err = node.system.Root.SpawnNamed(node.nodeProps(), "node"); err != nil {
+	if node.root, err = node.system.Root.SpawnNamed(node.props(), "node"); err != nil {
 		panic(err)
 	}
 	node.keepRenewing()
 	return node
 }
-
-func gpuName(i int) string { return "gpu-" + strconv.Itoa(i) }
 
 // Crash ends the node without a word: its memory is lost.
 func (n *Node) Crash() {
@@ -147,7 +133,7 @@ func (n *Node) renew() {
 			changed.Left = append(changed.Left, m)
 		}
 	}
-	for _, id := range []string{routerID, deploymentsID} {
+	for _, id := range []string{query.Router, query.Deployments} {
 		n.system.Root.Send(n.pid(id), changed)
 	}
 }
@@ -164,23 +150,20 @@ func (n *Node) keepRenewing() {
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.address, id) }
 
-func (n *Node) strategy() actor.SupervisorStrategy { return supervise.Strategy(nil) }
-
-// instrument adds the dispatcher, and the crashes of the actors of a kind.
-func (n *Node) instrument(kind string, props *actor.Props) *actor.Props {
-	return props.Configure(actor.WithDispatcher(n.dispatcher), actor.WithReceiverMiddleware(
-		func(next actor.ReceiverFunc) actor.ReceiverFunc {
-			return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
-				before, after := n.takeCrash(kind, env.Message)
-				if before {
-					panic("dst: crash before " + fmt.Sprintf("%T", env.Message))
-				}
-				next(ctx, env)
-				if after {
-					panic("dst: crash after " + fmt.Sprintf("%T", env.Message))
-				}
+// crashing returns the middleware that makes actors of a kind crash.
+func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
+	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			before, after := n.takeCrash(kind, env.Message)
+			if before {
+				panic("dst: crash before " + fmt.Sprintf("%T", env.Message))
 			}
-		}))
+			next(ctx, env)
+			if after {
+				panic("dst: crash after " + fmt.Sprintf("%T", env.Message))
+			}
+		}
+	}}
 }
 
 // crashNext makes the next message of an actor of a kind panic, before or after it is handled.
@@ -212,168 +195,53 @@ func (n *Node) members() *messages.MembersChanged {
 	return &messages.MembersChanged{Members: n.client.live()}
 }
 
-func (n *Node) nodeProps() *actor.Props {
-	return n.instrument("node", supervise.Group(supervise.GroupConfig{Strategy: n.strategy(), Log: n.cfg.Log,
+// props composes the actors as the node of the product does, without its gateway's HTTP side and
+// without its control service.
+func (n *Node) props() *actor.Props {
+	base := &hierarchy.Base{Node: n.cfg.Name, System: n.system, Dispatcher: n.dispatcher,
+		Registry: tree.New(func(tree.Event) {}), Middleware: n.crashing, Log: n.cfg.Log}
+	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
+		Open: &tiers.Tiers{
+			Config: tiers.Config{PartBytes: layerBytes},
+			Lower:  []tiers.Lower{{Name: "dram", Store: n.dram}, {Name: "nvme", Store: n.cfg.Disk}}},
+		MayBeRemote: func() bool { return len(n.client.live()) > 1 }}
+	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
+		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
+	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
+		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
+		Pins:        func(string) (uint64, []*messages.PinnedPrefix) { return 0, nil }}
+	router := hierarchy.Router{Members: n.members, Sessions: func() int { return 0 }, Tiers: below}
+	deployments := hierarchy.Deployments{Store: n.client, Leases: n.client, Members: n.members,
+		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
+		Record:  n.client.record, Publish: silent}
+	planner := hierarchy.Planner{Leases: n.client, Scale: n.client.scale}
+	sessions := supervise.Props(func() actor.Actor { return &gateway{n, base} }, actor.WithSupervisor(base.Strategy()))
+	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,
 		Children: []supervise.Child{
-			{Name: "devices", Props: n.instrument("group", n.devicesProps())},
-			{Name: "tiers", Props: n.instrument("group", n.tiersProps())},
-			{Name: "replicas", Props: n.instrument("replicas", n.replicasProps())},
-			{Name: "router", Props: n.instrument("router", n.routerProps())},
-			{Name: "gateway", Props: n.instrument("gateway", supervise.Props(
-				func() actor.Actor { return &gateway{n} }, actor.WithSupervisor(n.strategy())))},
-			{Name: "deployments", Props: n.instrument("deployments", n.deploymentsProps())},
+			{Name: "devices", Props: devices.Props(base)},
+			{Name: "tiers", Props: below.Props(base)},
+			{Name: "replicas", Props: base.Instrument("replicas", replicas.Props(base))},
+			{Name: "router", Props: base.Instrument("router", router.Props(base))},
+			{Name: "deployments", Props: base.Instrument("deployments", deployments.Props(base))},
+			{Name: "planner", Props: base.Instrument("planner", planner.Props(base))},
+			{Name: "gateway", Props: base.Instrument("gateway", sessions)},
 		}}))
 }
 
-func (n *Node) devicesProps() *actor.Props {
-	var children []supervise.Child
-	for i, d := range n.devices {
-		name := gpuName(i)
-		children = append(children, supervise.Child{Name: name, Props: n.instrument("gpu", gpu.Props(gpu.Config{
-			Name: name, Node: n.cfg.Name, Info: d.Info(), Models: n.residency[i],
-			HBM: n.instrument("hbm", kvblock.Props(kvblock.Config{Device: name})), KVReserve: 0.3,
-			Publish: func(string, string, string) {}, SelfTest: func(context.Context) error { return d.selfTest() },
-			Health: d, Strategy: n.strategy(), Log: n.cfg.Log,
-		}))})
-	}
-	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
-}
-
-func (n *Node) tiersProps() *actor.Props {
-	var children []supervise.Child
-	for _, t := range n.tiers().Lower {
-		cfg := kvblock.TierConfig{
-			Name:      t.Name,
-			Store:     t.Store,
-			Log:       n.cfg.Log,
-			Router:    n.pid(routerID),
-			DataPlane: n.plane,
-		}
-		if t.Name == "dram" {
-			cfg.Limits.IdleSteps = 20
-			cfg.Below = &kvblock.Lower{Name: "nvme", Tier: n.pid(tiersID + "/nvme"), Store: n.cfg.Disk}
-		}
-		children = append(
-			children,
-			supervise.Child{Name: t.Name, Props: n.instrument("tier", kvblock.TierProps(cfg))},
-		)
-	}
-	children = append(children, supervise.Child{Name: kvblock.RemoteName, Props: n.instrument("tier",
-		kvblock.RemoteProps(kvblock.RemoteConfig{Router: n.pid(routerID), Log: n.cfg.Log}))})
-	return supervise.Group(supervise.GroupConfig{Children: children, Strategy: n.strategy(), Log: n.cfg.Log})
-}
-
-// tiers returns the tiers as replicas see them.
-func (n *Node) tiers() replica.Tiers {
-	t := replica.Tiers{Remote: n.pid(tiersID + "/" + kvblock.RemoteName),
-		RemoteAvailable: func() bool { return len(n.client.live()) > 1 }}
-	t.IdleSteps, t.PartBytes = 20, layerBytes
-	t.Lower = []replica.Tier{{Name: "dram", Actor: n.pid(tiersID + "/dram"), Store: n.dram},
-		{Name: "nvme", Actor: n.pid(tiersID + "/nvme"), Store: n.cfg.Disk}}
-	return t
-}
-
-func (n *Node) tierPIDs() []*actor.PID {
-	return []*actor.PID{n.pid(tiersID + "/dram"), n.pid(tiersID + "/nvme")}
-}
-
-func (n *Node) gpuNames() (all []string) {
-	for i := range n.devices {
-		all = append(all, gpuName(i))
-	}
-	return all
-}
-
-func (n *Node) residencyOf(name string) (*residency.Store, error) {
-	for i, r := range n.residency {
-		if gpuName(i) == name {
-			return r, nil
-		}
-	}
-	return nil, errors.New("no " + name)
-}
-
-func (n *Node) replicasProps() *actor.Props {
-	return replicaset.Props(replicaset.Config{Node: n.cfg.Name, Fence: &n.fence, Strategy: n.strategy(),
-		GPUs: n.gpuNames(), Log: n.cfg.Log,
-		GPU: func(name string) *actor.PID { return n.pid(devicesID + "/" + name) },
-		Replica: func(spec *messages.ReplicaSpec, deployment *actor.PID) *actor.Props {
-			device := devicesID + "/" + spec.GetGpu()
-			return n.instrument("replica", replica.Props(replica.Config{
-				Spec: spec, GPU: n.pid(device), HBM: n.pid(device + "/hbm"), Deployment: deployment,
-				Router: n.pid(routerID), Strategy: n.strategy(), Log: n.cfg.Log,
-				Bulk: n.plane, Tiers: n.tiers(),
-				Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-					return n.instrument("engine", stepper.Props(stepper.Config{
-						GPU: n.pid(device), Lease: lease, Gate: gate,
-						Open: func() (engine.Engine, error) {
-							r, err := n.residencyOf(spec.GetGpu())
-							if err != nil {
-								return nil, err
-							}
-							return r.Open(lease)
-						}}))
-				},
-				OpenBlocks: func(lease string) (replica.Blocks, error) { return n.blocks(spec.GetGpu(), lease) },
-				Copier:     func(of replica.CopierSpec) *actor.Props { return n.copierProps(spec.GetGpu(), of) },
-			}))
-		}})
-}
-
-func (n *Node) copierProps(gpu string, of replica.CopierSpec) *actor.Props {
-	all := n.tiers()
-	cfg := copier.Config{Incarnation: of.Incarnation, Remote: all.Remote, Bulk: n.plane, Gate: of.Gate,
-		OpenBlocks: func() (copier.Blocks, error) { return n.blocks(gpu, of.Lease) }}
-	for _, t := range all.Lower {
-		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
-	}
-	return n.instrument("copier", copier.Props(cfg))
-}
-
-// blocks opens the KV blocks of a lease.
-func (n *Node) blocks(gpu, lease string) (replica.Blocks, error) {
-	r, err := n.residencyOf(gpu)
-	if err != nil {
-		return nil, err
-	}
-	return r.OpenBlocks(lease)
-}
-
-func (n *Node) routerProps() *actor.Props {
-	return router.Props(router.Config{
-		Node: n.cfg.Name, Members: n.members,
-		Peer:     func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), routerID) },
-		Replicas: n.pid(replicasID), Deployments: n.pid(deploymentsID), Sessions: func() int { return 0 },
-		Tiers: n.tierPIDs(),
-	})
-}
-
-func (n *Node) deploymentsProps() *actor.Props {
-	return deployment.GroupProps(deployment.GroupConfig{
-		Node: n.cfg.Name, Store: n.client, Leases: n.client, Members: n.members, Router: n.pid(routerID),
-		Strategy: n.strategy(), Log: n.cfg.Log,
-		Deployment: func(name string, term uint64) *actor.Props {
-			return n.instrument("deployment", deployment.Props(deployment.Config{
-				Name: name, Node: n.cfg.Name, Term: term, Members: n.members, Router: n.pid(routerID),
-				Replicas: func(m *messages.Member) *actor.PID { return actor.NewPID(m.GetAddress(), replicasID) },
-				GPU: func(m *messages.Member, name string) *actor.PID {
-					return actor.NewPID(m.GetAddress(), devicesID+"/"+name)
-				},
-				Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
-				Record:  n.client.record, Publish: func(string, string, string) {}, Log: n.cfg.Log,
-			}))
-		}})
-}
+func silent(string, string, string) {}
 
 // gateway supervises the sessions of the node's calls, as the gateway actor of the product does.
-type gateway struct{ node *Node }
+type gateway struct {
+	node *Node
+	base *hierarchy.Base
+}
 
 // Receive starts a session for each call.
 func (g *gateway) Receive(ctx actor.Context) {
 	if call, ok := ctx.Message().(*Call); ok {
 		n := g.node
-		_, err := ctx.SpawnNamed(n.instrument("session", session.Props(session.Config{
-			RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: n.pid(routerID), Log: n.cfg.Log,
+		_, err := ctx.SpawnNamed(g.base.Instrument("session", session.Props(session.Config{
+			RequestID: call.ID, Sequence: call.Sequence, Client: call, Router: n.pid(query.Router), Log: n.cfg.Log,
 		})), "session-"+call.ID)
 		if err != nil {
 			panic(err)
@@ -423,7 +291,7 @@ func (c *cluster) replicas(model string) (all []placed) {
 			continue
 		}
 		for i := range 64 {
-			id := fmt.Sprintf("%s/%s-%d", replicasID, model, i)
+			id := fmt.Sprintf("%s/%s-%d", query.Replicas, model, i)
 			if _, ok := n.system.ProcessRegistry.GetLocal(id); ok {
 				all = append(all, placed{n, fmt.Sprintf("%s-%d", model, i), n.pid(id)})
 			}

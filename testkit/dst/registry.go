@@ -305,3 +305,21 @@ func (r *Registry) replicas(name string) int {
 	defer r.mu.Unlock()
 	return int(r.deployments[name].spec.GetReplicas())
 }
+
+// scale stores the number of replicas of a deployment that is still at a revision, for the planner.
+func (c *client) scale(_ context.Context, name string, revision uint64, replicas uint32, _ string) error {
+	if c.isDown() {
+		return errUnavailable
+	}
+	r := c.registry
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	stored := r.deployments[name]
+	if stored.spec == nil || stored.revision != revision {
+		return errors.New("changed since it was read")
+	}
+	spec := proto.CloneOf(stored.spec)
+	spec.Replicas = proto.Uint32(replicas)
+	r.put(name, spec)
+	return nil
+}

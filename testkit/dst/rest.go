@@ -7,6 +7,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/messages"
+	"troupe/node/query"
 )
 
 // restWithin is the virtual time within which a cluster without requests is at rest.
@@ -86,8 +87,8 @@ func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...a
 
 // restlessDevice compares the ledger of a device with its memory and with the replicas on it.
 func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report func(string, ...any)) {
-	where := n.cfg.Name + "/" + gpuName(i)
-	s, ok := ask[*messages.GpuStatus](c, n, n.pid(devicesID+"/"+gpuName(i)), &messages.GetGpu{})
+	where := n.cfg.Name + "/" + query.GPUName(i)
+	s, ok := ask[*messages.GpuStatus](c, n, n.pid(query.GPU(query.GPUName(i))), &messages.GetGpu{})
 	if !ok {
 		report("%s does not answer", where)
 		return
@@ -103,7 +104,7 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 			)
 		}
 	}
-	if held := n.residency[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
+	if held := n.gpus.Models()[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
 		report("%s: %d bytes are allocated, but no model is loaded", where, n.devices[i].inUse())
 	}
 }

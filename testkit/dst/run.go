@@ -14,6 +14,7 @@ import (
 	"troupe/core/kv"
 	"troupe/engine/kvstore"
 	"troupe/messages"
+	"troupe/node/query"
 )
 
 // Options describe a run.
@@ -283,7 +284,7 @@ func (c *cluster) inject(f Fault) {
 		for _, r := range c.replicas(f.Model) {
 			if r.node == n {
 				n.system.Root.Send(
-					n.pid(replicasID),
+					n.pid(query.Replicas),
 					&messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name},
 				)
 			}
