@@ -39,6 +39,7 @@ type Deployment struct {
 	survey        map[Location]*GPU      // answers while a move is considered; else nil
 	failure       *Failure               // of the last attempt; nil after a success
 	noRoom        bool                   // a placement since the last Tick found no room
+	unplaced      bool                   // the last placement found no room
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
@@ -78,7 +79,7 @@ func (d *Deployment) onTick(now time.Time) {
 
 func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.sized = d.sized && e.Spec.Path == d.spec.Path
-	d.spec, d.need, d.failure, d.noRoom = e.Spec, e.Need, nil, false
+	d.spec, d.need, d.failure, d.noRoom, d.unplaced = e.Spec, e.Need, nil, false, false
 	d.shift(applied)
 	clear(d.avoidUntil)
 	d.extendStable(stableFor, now)

@@ -101,14 +101,14 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		at = Location{chosen.Node, chosen.Name}
 		d.emit(Placed{r.spec.Name, at, why})
 	}
-	r.spec.At = at
+	r.spec.At, d.unplaced = at, false
 	d.fire(r, placed, always, now)
 }
 
 // onNoRoom drops a replica that fits no GPU. The next Tick retries.
 func (d *Deployment) onNoRoom(r *replica, why string, closest *hbm.Overload, now time.Time) {
 	d.fire(r, notPlaced, always, now)
-	d.noRoom = true
+	d.noRoom, d.unplaced = true, true
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
 		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}
 		if closest != nil {

@@ -74,10 +74,10 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 			detail += "; " + d.failure.Detail
 		}
 		return ConditionDegraded, detail
-	case d.failure != nil && d.failure.Reason != Quarantined:
-		return ConditionFailed, d.failure.Detail
-	case d.failure != nil: // another GPU may have room; if none has, that is the next failure
+	case d.failure != nil && d.failure.Reason == Quarantined && !d.unplaced: // another GPU may have room
 		return ConditionPending, d.failure.Detail
+	case d.failure != nil:
+		return ConditionFailed, d.failure.Detail
 	}
 	return ConditionPending, "no replica serves yet"
 }
