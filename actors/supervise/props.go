@@ -31,7 +31,13 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 	if s, ok := dispatcher.(MailboxSource); ok {
 		m.Mailbox = s.NewMailbox()
 	}
-	m.Mailbox.RegisterHandlers(&stopInvoker{MessageInvoker: invoker, mailbox: m.Mailbox}, dispatcher)
+	m.Mailbox.RegisterHandlers(EndAfterStop(invoker, m.Mailbox), dispatcher)
+}
+
+// EndAfterStop wraps an actor as Mailbox does, for mailboxes of other kinds. It needs to see only
+// system messages and failures.
+func EndAfterStop(invoker actor.MessageInvoker, mailbox actor.Mailbox) actor.MessageInvoker {
+	return &stopInvoker{MessageInvoker: invoker, mailbox: mailbox}
 }
 
 // maxStopFailures is how often a stopping actor may panic and is still brought to its end.

@@ -79,7 +79,7 @@ func (r *Registry) InstrumentOf(kind, of string, props *actor.Props) *actor.Prop
 		actor.WithMailbox(func() actor.Mailbox {
 			next = &record{registry: r, kind: kind, of: of, started: time.Now()}
 			next.state.Store(int32(messages.ActorState_ACTOR_STATE_STARTING))
-			next.mailbox = supervise.Mailbox()
+			next.mailbox = actor.Unbounded()()
 			return &mailbox{Mailbox: next.mailbox, record: next, registered: make(chan struct{})}
 		}),
 		actor.WithOnInit(func(ctx actor.Context) {
@@ -104,7 +104,11 @@ type mailbox struct {
 
 // RegisterHandlers implements actor.Mailbox. It is called once.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
-	m.Mailbox.RegisterHandlers(&observer{invoker, m.record}, dispatcher)
+	if s, ok := dispatcher.(supervise.MailboxSource); ok {
+		m.Mailbox = s.NewMailbox()
+		m.record.mailbox = m.Mailbox
+	}
+	m.Mailbox.RegisterHandlers(&observer{invoker, supervise.EndAfterStop(invoker, m.Mailbox), m.record}, dispatcher)
 	m.ready.Store(true)
 	close(m.registered)
 }
@@ -130,6 +134,7 @@ func (m *mailbox) await() {
 // observer sees each message before the actor does.
 type observer struct {
 	actor.MessageInvoker
+	mortal actor.MessageInvoker // receives system messages and failures
 	*record
 }
 
@@ -147,7 +152,7 @@ func (o *observer) InvokeUserMessage(message any) {
 
 // InvokeSystemMessage implements actor.MessageInvoker.
 func (o *observer) InvokeSystemMessage(message any) {
-	o.MessageInvoker.InvokeSystemMessage(message)
+	o.mortal.InvokeSystemMessage(message)
 	switch message.(type) {
 	case *actor.Started:
 		o.enter(messages.ActorState_ACTOR_STATE_RUNNING)
@@ -170,7 +175,7 @@ func (o *observer) InvokeSystemMessage(message any) {
 // EscalateFailure implements actor.MessageInvoker.
 func (o *observer) EscalateFailure(reason, message any) {
 	o.enter(messages.ActorState_ACTOR_STATE_RESTARTING)
-	o.MessageInvoker.EscalateFailure(reason, message)
+	o.mortal.EscalateFailure(reason, message)
 }
 
 // watch counts the watchers of this actor like protoactor, each once.
