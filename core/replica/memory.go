@@ -34,8 +34,8 @@ func (m *Machine) startShrink(e *event) {
 	m.add(Advance{})
 }
 
-// release preempts the sequences whose blocks the device takes back. A step or a copy may still
-// read these blocks.
+// release preempts the sequences whose blocks the device takes back. Copies and migrations may
+// still read these blocks.
 func (m *Machine) release(*event) {
 	m.preempted(m.batch.PreemptBeyond(m.shrink.blocks))
 	if reading, _ := m.pool.Draining(); reading == 0 {
