@@ -27,7 +27,7 @@ type Spec struct {
 	AdapterPages int // 0: none until LeaseAdapters
 	// Revision is the digest of the files to load; empty: any.
 	Revision string
-	// Deploy is the number of the models.deploy command that created the model's deployment.
+	// Deploy counts the models.deploy commands that may have changed the files.
 	Deploy uint64
 }
 
