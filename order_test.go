@@ -182,7 +182,7 @@ func (s *source) firstSend(n ast.Node, senders map[string]string) (sent string) 
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SendStmt:
-			if to := s.info.TypeOf(n.Chan).String(); !strings.HasSuffix(to, "prometheus.Metric") { // the registry sorts them
+			if to := s.info.TypeOf(n.Chan).String(); !strings.HasSuffix(to, "prometheus.Metric") { // sorted later
 				sent = "a channel send"
 			}
 		case *ast.CallExpr:
