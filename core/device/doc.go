@@ -100,8 +100,8 @@
 //	closed         none, leased                                     none        —
 //
 // The lease raises opened when it becomes resident, and leaving and closed before and after its
-// memory is freed. In turn, KV and adapter memory raise settled for the lease once no job changes
-// the memory.
+// memory is freed. In turn, KV and adapter memory raise settled for the lease when a change of the
+// memory has ended.
 //
 // # Invariants
 //

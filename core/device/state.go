@@ -57,7 +57,7 @@ const (
 	LoadFailed                 // the load failed
 	Recovered                  // an earlier incarnation left the model in memory
 	UnloadAsked                // a replica returns the model, or the device is lost
-	Settled                    // no job changes the memory now
+	Settled                    // a change of the memory has ended, or none was in progress
 	Freed                      // the memory is free
 	FreeFailed                 // the memory could not be freed
 

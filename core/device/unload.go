@@ -13,7 +13,7 @@ func (m *Memory) free(h *holder, e event) {
 	m.settled(h, e)
 }
 
-// settled reports that no job changes the memory any longer, or that none was running.
+// settled raises Settled: a change of the memory has ended, or none was in progress.
 func (m *Memory) settled(h *holder, e event) {
 	m.follow(event{kind: Settled, lease: h.lease, now: e.now})
 }
