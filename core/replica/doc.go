@@ -41,7 +41,8 @@
 // # Steps
 //
 // One step is in flight at a time. A step that crashes the engine runs again. If it crashes once
-// more, its entries run alone, and a sequence on which the engine crashes alone is dropped.
+// more, its entries run alone, and a sequence that crashes the engine when it runs alone is
+// dropped.
 //
 //	event         state                      guard            next       effects
 //	engine-up     halted                                      idle       —
@@ -111,7 +112,8 @@
 //     no token afterwards
 //   - isolated: a sequence is dropped as poison only after the engine crashed three times on it,
 //     the last time alone
-//   - reported first: each block that a step may overwrite was reported to the HBM tier before
+//   - reported first: before a step starts that may overwrite blocks, the HBM tier has received the
+//     changes of these blocks
 //   - serving: sequences are accepted only in serving, with a confirmed revision
 //   - published: each state that other actors can see is published when it is entered
 //   - shrunk: memory is given back only when no block of it is in use

@@ -14,9 +14,9 @@
 // # Peers
 //
 // A router follows a node from the time at which the node joins the cluster. The first row that
-// fits an event applies. A snapshot is requested at most every 0.5 s; the next announcement, at
-// most 0.5 s later, repeats the request. "Forget its node" drops the replicas, statuses and tiers
-// that came from it.
+// fits an event applies. A snapshot is requested at most every 0.5 s. If it is lost, the next
+// announcement, which follows within 0.5 s, causes another request. "Forget its node" drops the
+// replicas, statuses and tiers that came from it.
 //
 //	event      state            guard                      next     effects
 //	joined     absent                                      syncing  send and request a snapshot

@@ -39,10 +39,10 @@
 //	demotion     copying,stalled  failed     paused   set the timer
 //	demotion     paused           retried    idle     -
 //
-// A reservation is queued if its blocks need a slab that still has blocks of another size; core/kv
-// calls emptying such a slab "reassigning". The reservation is served as soon as no slab is being
-// reassigned to its size. If a reservation times out while a demotion is copying, the demotion
-// becomes stalled.
+// A reservation is queued if its blocks need a slab that still has blocks of another size; emptying
+// such a slab is called reassigning it (core/kv). The reservation is served as soon as no slab is
+// being reassigned to its size. If a reservation times out while a demotion is copying, the
+// demotion becomes stalled.
 //
 // The demotion is off if there is no tier below.
 //

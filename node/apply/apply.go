@@ -142,7 +142,7 @@ func (c Configuration) applyAdapter(ctx context.Context, given *messages.Registe
 	case err != nil && unknown != nil:
 		return err
 	case err != nil:
-		c.Log.Error().Err(err).Msg("adapter of the configuration rejected; the stored one stays")
+		c.Log.Error().Err(err).Msg("configured adapter rejected; keeping the stored one")
 		return nil
 	case unknown == nil:
 		spec.BaseDigest = stored.GetBaseDigest() // new weights of the base do not change the adapter

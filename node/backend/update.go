@@ -23,7 +23,7 @@ func (d *DeploymentControl) Update(ctx context.Context, name string, ifRevision 
 		case err != nil && at == 0:
 			return done, err
 		case err != nil:
-			d.Log.Warn().Err(err).Str("model", name).Msg("stored deployment cannot be read; replaced")
+			d.Log.Warn().Err(err).Str("model", name).Msg("cannot read stored deployment; replacing it")
 			stored = nil
 		}
 		if ifRevision != 0 && ifRevision != at &&

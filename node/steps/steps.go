@@ -28,7 +28,7 @@ func Start(ctx context.Context, all []Step, log zerolog.Logger) (*Started, error
 	s := &Started{log: log}
 	for _, step := range all {
 		if err := step.Start(ctx); err != nil {
-			log.Warn().Str("step", step.Name).Msg("start failed; stopping what has started")
+			log.Warn().Str("step", step.Name).Msg("start failed; stopping the steps that ran")
 			s.Stop()
 			return nil, err
 		}
