@@ -5,7 +5,7 @@
 // For an effect that needs an immediate answer (StartNext, Reserve, Adopt, AnswerOffers), the
 // caller reports another event before it carries out the next effect. The machines never see a
 // message, the content of a block or a clock. They own neither the batch nor the blocks: each event
-// carries the progress of its sequence to the Source, and the Target requests reservations by
+// carries the progress of its sequence to the Source, and the Target requests reservations with
 // effects.
 //
 // A sequence keeps decoding at the source while its full blocks are sent. It is held, from the end
@@ -154,8 +154,7 @@
 //     flight
 //   - released: at the end no reservation, transfer, adapter pin, reference or message is left, and
 //     no two reservations of a sequence exist at a time
-//   - ends: every attempt ends exactly once, within 2 min and 250 ms, and a pause is shorter than 5
-//     s
+//   - ends: every attempt ends exactly once, within 2 min and 250 ms; a pause takes less than 5 s
 //   - answered: every command is answered once for each time it is sent, with a report for each
 //     sequence; no message of an attempt is repeated after the attempt has ended
 //   - repeated: a repeated SendResume gets the same answer until the target has forgotten it

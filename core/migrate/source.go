@@ -11,8 +11,8 @@ const (
 	maxOutgoing    = 4                      // sequences that migrate at once; the other sequences of a command wait
 	resendEvery    = 250 * time.Millisecond // between two sends of an unanswered message to the target
 	maxResends     = 8                      // then the target counts as lost
-	migrateTimeout = 2 * time.Minute        // from the offer until the sequence is resumed here
-	pauseTimeout   = 2 * time.Second        // from the pause until the sequence is resumed here
+	migrateTimeout = 2 * time.Minute        // maximum time since the offer; then the sequence continues here
+	pauseTimeout   = 2 * time.Second        // maximum time since the pause; then the sequence continues here
 	maxHandedOver  = 64                     // attempts that moved their sequence and are remembered
 )
 

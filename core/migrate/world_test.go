@@ -274,7 +274,7 @@ func (w *world) finish(s *testSequence) {
 	}
 }
 
-// pick returns one of the keys of a map. The keys are offered in a fixed order.
+// pick draws one of the keys of a map from a sorted list.
 func pick[V any](w *world, m map[string]V) (string, bool) {
 	if len(m) == 0 {
 		return "", false

@@ -106,8 +106,7 @@
 //
 //   - one step: a step starts only when none is in flight, the engine is ready and the memory is
 //     not shrunk; an engine that is ready and has a step in flight was sent that step
-//   - contiguous: the tokens of a sequence are numbered without a gap after those that its session
-//     has
+//   - contiguous: the tokens of a sequence follow those that its session has, without a gap
 //   - one end: a sequence ends once, by a finish, an interruption, a drop or a migration, and has
 //     no token afterwards
 //   - isolated: a sequence is dropped as poison only after the engine crashed three times on it,
