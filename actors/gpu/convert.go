@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// actorOf returns the address of an actor; that of nil is none.
+// actorOf returns the address of an actor, or the zero value for nil.
 func actorOf(pid *actor.PID) core.Actor {
 	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }

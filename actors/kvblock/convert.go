@@ -26,7 +26,7 @@ func bytesOf(hashes []kv.Hash) [][]byte {
 	return raw
 }
 
-// actorOf returns the address of an actor; that of nil is unknown.
+// actorOf returns the address of an actor, or the zero value for nil.
 func actorOf(pid *actor.PID) core.Actor {
 	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }

@@ -99,7 +99,7 @@ func holderOf(msg *messages.FetchBlocks) *actor.PID {
 	return actor.NewPID(msg.GetFrom().GetHolder().GetAddress(), msg.GetFrom().GetHolder().GetId())
 }
 
-// remoteActorOf returns the address of an actor; that of nil is unknown.
+// remoteActorOf returns the address of an actor, or the zero value for nil.
 func remoteActorOf(pid *actor.PID) remote.Actor {
 	return remote.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }

@@ -29,7 +29,7 @@ func Adapter(seq *messages.SequenceSpec) replica.Adapter {
 	return a
 }
 
-// AdapterOf converts an adapter; that of nil is none.
+// AdapterOf converts an adapter, or the zero value for nil.
 func AdapterOf(spec *messages.AdapterSpec) replica.Adapter {
 	return replica.Adapter{Name: spec.GetName(), Key: spec.Key(), Base: spec.GetBaseDigest(),
 		HasPath: spec.GetPath() != "", Given: spec != nil}
