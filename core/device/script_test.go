@@ -13,9 +13,9 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt on a device of 16 pages, of which a quarter is reserved for KV
-// blocks. A model needs weights=2 pages and has at most blocks=8 blocks of one page, at least min=2.
-// The events are:
+// TestScripts runs testdata/*.txt on a device of 16 pages, of which a quarter is reserved for KV
+// blocks. A model needs weights=2 pages and has at most blocks=8 blocks of one page, at least
+// min=2. The events are:
 //
 //	load LEASE REQUEST [weights=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
 //	     [quarantined | lost]

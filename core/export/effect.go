@@ -30,7 +30,7 @@ type Drop struct{ Hashes []kv.Hash }
 // Unlock unlocks the blocks of an export.
 type Unlock struct{ Blocks []int32 }
 
-// Answer reports to the requester how many blocks it received.
+// Answer reports to the requester the number of blocks that were sent.
 type Answer struct {
 	To     Actor
 	ID     string

@@ -47,7 +47,7 @@ type (
 		Key
 		To Actor
 	}
-	// SendAbandon tells the target that the sequence stays here.
+	// SendAbandon notifies the target that the sequence stays here.
 	SendAbandon struct {
 		Key
 		To Actor
@@ -72,7 +72,7 @@ type (
 	}
 	// CancelSend cancels the send in progress of an attempt, if there is one.
 	CancelSend struct{ Key }
-	// Redirect tells the session that the sequence runs at the target.
+	// Redirect notifies the session that the sequence runs at the target.
 	Redirect struct {
 		ID          string
 		Target      string

@@ -35,7 +35,7 @@ type Finished struct {
 // RetryAfter asks the caller to report Retry after a delay.
 type RetryAfter struct{ After time.Duration }
 
-// ReportSteps reports to the tiers how many steps ran since the last report.
+// ReportSteps reports to the tiers the number of steps run since the last report.
 type ReportSteps struct{ Steps int }
 
 // Advance lets the replica start whatever can run now.

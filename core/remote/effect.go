@@ -40,7 +40,7 @@ type Release struct {
 	Holder Actor
 }
 
-// AnswerFetch reports to the requester how many blocks were sent.
+// AnswerFetch reports to the requester the number of blocks that were sent.
 type AnswerFetch struct {
 	To     Actor
 	ID     string

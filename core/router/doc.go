@@ -89,8 +89,7 @@
 //   - once: the router reports at most once that it is synced, and only when the store was read and
 //     every peer has sent a snapshot
 //   - routed: a request goes to a known replica, and to an avoided one only if no other one serves
-//   - decided: each request is either routed or refused, and the last decision in the log says
-//     which
+//   - decided: each request is either routed or refused, and that is the last decision in the log
 //   - bounded: the log has at most 1,024 requests with 8 entries each, a snapshot at most 8,192
 //     blocks of each replica and tier, and an answer about blocks at most 8 runs
 //   - runs: the runs of an answer are consecutive and their holders have the blocks; none of them is
