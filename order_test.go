@@ -8,15 +8,16 @@ import (
 	"testing"
 )
 
-// orderExempt are the functions in which the order of an iteration over a map does not matter, with
+// orderExempt has the functions in which the order of an iteration over a map does not matter, and
 // the reason.
 var orderExempt = map[string]string{
 	"core/batch/adapter.go batch.Scheduler.activeAdapters":       "the callers count them",
 	"core/lora/adapter_limit.go lora.adapterLimit.closeSmallest": "takes the smallest by number and name",
 }
 
-// TestMapsAreIteratedInOrder checks that no iteration over a map sends, starts or draws something,
-// and that none fills a list that is not sorted afterwards. The order would differ from run to run.
+// TestMapsAreIteratedInOrder checks that no iteration over a map sends messages, starts something
+// or draws random numbers, and that none fills a list that is not sorted afterwards. The order
+// would differ from run to run.
 func TestMapsAreIteratedInOrder(t *testing.T) {
 	sources, err := loadSources()
 	if err != nil {
@@ -46,7 +47,8 @@ type unorderedUse struct {
 
 func (u unorderedUse) where() string { return u.file + " " + u.in }
 
-// unordered lists the iterations over maps that send or fill a list, one finding for each.
+// unordered returns the iterations over maps that send something or fill a list, one finding for
+// each.
 func unordered(sources []*source) (found []unorderedUse) {
 	senders := senders(sources)
 	for _, s := range sources {
@@ -76,7 +78,7 @@ func shortName(full string) string {
 	return strings.Replace(full[strings.LastIndex(full, "/")+1:], ").", ".", 1)
 }
 
-// sorts reports whether a function sorts something.
+// sorts reports whether a function body contains a sort.
 func (s *source) sorts(body *ast.BlockStmt) (sorts bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
@@ -99,7 +101,8 @@ func (s *source) fillsList(n ast.Node) (fills bool) {
 	return fills
 }
 
-// senders returns the functions that send, directly or through functions of the module, and how.
+// senders returns the functions that send something, directly or through other functions of the
+// module, and what they send.
 func senders(sources []*source) map[string]string {
 	senders := make(map[string]string)
 	for grown := true; grown; {
@@ -129,7 +132,7 @@ func (s *source) eachFunction(f func(name string, body *ast.BlockStmt)) {
 	}
 }
 
-// mapIteration returns the statements that n runs for each entry of a map, or nil.
+// mapIteration returns the statements that n executes for each entry of a map, or nil.
 func (s *source) mapIteration(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.RangeStmt:
@@ -179,7 +182,7 @@ func (s *source) firstSend(n ast.Node, senders map[string]string) (sent string) 
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.SendStmt:
-			if to := s.info.TypeOf(n.Chan).String(); !strings.HasSuffix(to, "prometheus.Metric") { // it sorts them
+			if to := s.info.TypeOf(n.Chan).String(); !strings.HasSuffix(to, "prometheus.Metric") { // sorted later
 				sent = "a channel send"
 			}
 		case *ast.CallExpr:
@@ -208,10 +211,11 @@ func (s *source) makesEffects(call *ast.CallExpr) bool {
 	return ok && slices.Contains(effectTypes, of.Obj().Name())
 }
 
-// effectTypes are the names of the types by which machines tell their shells what to do.
+// effectTypes are the names of the types with which machines instruct their actors.
 var effectTypes = []string{"Effect", "Action"}
 
-// sends reports whether a function of a library or of supervise sends, starts or draws something.
+// sends reports whether a function of a library or of supervise sends messages, starts something or
+// draws random numbers.
 func sends(name string) bool {
 	recv, method, ok := cutMethod(name)
 	switch {
@@ -238,7 +242,7 @@ var (
 		"Get", "GetLastMsgForSubject", "Put", "Create", "Update", "Delete", "Purge", "Respond", "Subscribe",
 		"QueueSubscribe",
 	}
-	// Publish is the field of the configs that publishes events.
+	// Publish is the field of configs that publishes events.
 	startingFunctions = []string{
 		"Publish", module + "/actors/supervise.Job", module + "/actors/supervise.After",
 		module + "/actors/supervise.GoIn",

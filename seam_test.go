@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// seamExempt are the files and folders below checkedFolders that use time, goroutines or randomness
-// directly, with the reason. Everything else reaches them through supervise.Runtime, except core,
-// whose events carry the time.
+// seamExempt has the files and folders below checkedFolders that use time, goroutines or randomness
+// directly, and the reason. All other code uses supervise.Runtime. Machines in core use none of
+// these: their events carry the time.
 var seamExempt = map[string]string{
 	"actors/supervise/runtime.go":    "implements supervise.System",
 	"actors/supervise/dispatcher.go": "runs actors; a simulation has a dispatcher of its own",
@@ -20,7 +20,8 @@ var seamExempt = map[string]string{
 	"cluster/security":               "keys are secrets, and certificates expire in real time",
 }
 
-// seamFunctions are the forbidden functions and methods, by package. "*" means all of the package.
+// seamFunctions has the forbidden functions and methods by package. "*" stands for the entire
+// package.
 var seamFunctions = map[string][]string{
 	"time": {
 		"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep",
@@ -39,7 +40,7 @@ var seamFunctions = map[string][]string{
 	"google.golang.org/protobuf/types/known/timestamppb": {"Now"},
 }
 
-// TestTimeAndConcurrencyGoThroughTheRuntime checks that nothing goes around supervise.Runtime.
+// TestTimeAndConcurrencyGoThroughTheRuntime checks that no code bypasses supervise.Runtime.
 func TestTimeAndConcurrencyGoThroughTheRuntime(t *testing.T) {
 	exempted := make(map[string]bool)
 	sources, err := loadSources()
@@ -61,7 +62,7 @@ func TestTimeAndConcurrencyGoThroughTheRuntime(t *testing.T) {
 	}
 }
 
-// aroundSeam lists the uses of seamFunctions, and the go statements.
+// aroundSeam returns the uses of seamFunctions and the go statements.
 func (s *source) aroundSeam() (found []finding) {
 	for _, file := range s.files {
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -100,7 +101,7 @@ func nameOf(f *types.Func) string {
 	return f.Name()
 }
 
-// belowAny returns the folder or file that path is or is below, or "".
+// belowAny returns the element of folders that is path or contains it, or "".
 func belowAny(path string, folders []string) string {
 	for _, folder := range folders {
 		if below(path, folder) {

@@ -18,14 +18,14 @@ import (
 	"sync"
 )
 
-// source is a type-checked package, without its tests.
+// source is a type-checked package without its tests.
 type source struct {
 	fset  *token.FileSet
 	files []*ast.File
 	info  *types.Info
 }
 
-// finding is a place in a source. The path is relative to the root of the module.
+// finding is a finding at a position in a source. The path is relative to the root of the module.
 type finding struct {
 	file string
 	line int
@@ -37,11 +37,11 @@ func (s *source) at(n ast.Node, what string) finding {
 	return finding{pos.Filename, pos.Line, what}
 }
 
-// checkedFolders are the folders of the packages that actors and machines are made of.
+// checkedFolders are the folders of the packages that actors and machines consist of.
 var checkedFolders = []string{"actors", "core", "gateway", "control", "cluster", "node"}
 
-// loadSources type-checks the packages below checkedFolders. What they import is read from the build
-// cache, so this takes less than a second.
+// loadSources type-checks the packages below checkedFolders. It reads their imports from the build
+// cache, so it takes less than a second.
 var loadSources = sync.OnceValues(func() ([]*source, error) {
 	packages, err := listExports()
 	if err != nil {
@@ -69,7 +69,7 @@ var loadSources = sync.OnceValues(func() ([]*source, error) {
 	return sources, err
 })
 
-// checkText type-checks a package of one file.
+// checkText type-checks a package that consists of one file.
 func checkText(text string) (*source, error) {
 	packages, err := listExports()
 	if err != nil {
@@ -100,13 +100,13 @@ func (d *dependencies) Import(path string) (*types.Package, error) {
 	return d.from.Import(path)
 }
 
-// listed is a package as go list prints it. Export is the file of its exported types.
+// listed is a package as go list prints it. Export is the file with its export data.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 }
 
-// listExports lists the packages below checkedFolders, and all that they import.
+// listExports lists the packages below checkedFolders and all packages that they import.
 var listExports = sync.OnceValues(func() (map[string]*listed, error) {
 	args := []string{"list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles"}
 	for _, folder := range checkedFolders {

@@ -24,7 +24,7 @@ import (
 	"troupe/node"
 )
 
-// logged is a log that can be read while it is written.
+// logged is a log that can be read while it is being written.
 type logged struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -47,8 +47,8 @@ const (
 	plainKey = "sk-PLAIN-SECRET-0123456789"
 )
 
-// audited is a node with keys, NATS users and an audit log, and everything that it logs and
-// publishes.
+// audited is a node with keys, NATS users and an audit log, together with everything that the node
+// logs and publishes.
 type audited struct {
 	*node.Node
 	keys, users, file string
@@ -161,8 +161,8 @@ func (a *audited) entries(t *testing.T) (all []audit.Entry) {
 	return all
 }
 
-// TestAudit checks that changes and denied requests over HTTP and NATS become entries and events
-// with actor, action and result. Reads and inference do not.
+// TestAudit checks that changes and denied requests over HTTP and NATS produce entries and events
+// with actor, action and result, and that reads and inference do not.
 func TestAudit(t *testing.T) {
 	a := startAudited(t)
 	request(t, a.nats, "troupe.v1.models.list", "")
@@ -296,7 +296,7 @@ func TestAudit(t *testing.T) {
 }
 
 // TestNoSecrets checks that logs at level debug, audit entries and events contain no prompt and no
-// key, whatever error a request causes.
+// key, regardless of the error that a request causes.
 func TestNoSecrets(t *testing.T) {
 	a := startAudited(t)
 	const prompt = "PROMPT-OF-A-CLIENT"

@@ -12,8 +12,8 @@ import (
 	"troupe/actors/supervise"
 )
 
-// TestAwaitRoutes checks that a starting node waits for the routes of the others, but not forever,
-// and not after its start is cancelled.
+// TestAwaitRoutes checks that a starting node waits for the routes of the other nodes, but not
+// forever, and not after its start is cancelled.
 func TestAwaitRoutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		told, stopped time.Duration

@@ -99,8 +99,8 @@ func TestAnyGatewayServes(t *testing.T) {
 	}
 }
 
-// TestStopHandsOver checks that a node that stops hands its sequences over and that their streams
-// get the same tokens.
+// TestStopHandsOver checks that a node that stops migrates its sequences to other nodes, and that
+// their streams get the same tokens.
 func TestStopHandsOver(t *testing.T) {
 	want := completeStreams(t, start(t, nil))
 	nodes := startCluster(t, 3, nil)
@@ -230,7 +230,8 @@ func TestJoinedNodeKnowsReplicas(t *testing.T) {
 	}
 }
 
-// TestStopWithoutNATS checks that a node stops long before its drain timeout if NATS is gone.
+// TestStopWithoutNATS checks that a node whose NATS server is gone stops long before its drain
+// timeout.
 func TestStopWithoutNATS(t *testing.T) {
 	server, err := natsd.Start(t.Context(),
 		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})

@@ -26,21 +26,21 @@ import (
 
 // Config configures a node. Start does not validate it; cmd/node does.
 type Config struct {
-	Name     string // of the node
-	Instance string // identifies the data folder, so that it survives restarts; default: random
+	Name     string // name of the node
+	Instance string // identifies the data folder and so survives restarts; default: random
 	DataDir  string
 
-	HTTP         string       // address of the API, "127.0.0.1:8000"; port 0 takes a free port
-	HTTPListener net.Listener // listens on HTTP; nil: Start opens it
+	HTTP         string       // address of the API, "127.0.0.1:8000"; port 0 selects a free port
+	HTTPListener net.Listener // listener for HTTP; nil: Start opens it
 	HTTPTLS      *tls.Config  // nil: plain HTTP
 	Keys         *apikey.Keys // nil: requests need no key
 	WebConfig
 
-	GPUs    []GPU         // open devices; Start takes them over and closes them, even if it fails
-	Devices []host.Config // software GPUs, which come after GPUs
+	GPUs    []GPU         // open devices; Start takes ownership and closes them, even if it fails
+	Devices []host.Config // software GPUs, which are numbered after GPUs
 	Tiers   TiersConfig
 	// KVReserve is the share of a GPU's memory that is reserved for KV blocks, by the GPU's name
-	// ("gpu-0"). The name "" stands for all GPUs that have no entry; default hbm.DefaultKVReserve.
+	// ("gpu-0"). The name "" applies to all GPUs without an entry; default hbm.DefaultKVReserve.
 	KVReserve map[string]float64
 	// Roots are the folders that models and adapters may be read from.
 	Roots modelfile.Roots
@@ -54,11 +54,11 @@ type Config struct {
 	DrainTimeout time.Duration
 
 	NATSListen string // address of the embedded NATS server; empty with Join
-	// NATSUsers is a file in nats-server's format with the users of the embedded server. Empty: the
-	// server asks for no credentials.
+	// NATSUsers is a file in nats-server's format with the users of the embedded server. If it is
+	// empty, the server requires no credentials.
 	NATSUsers string
-	// NATSInboxPrefixes are inbox prefixes of users that NATSUsers does not name. A request over
-	// NATS with a reply subject outside all known prefixes is dropped.
+	// NATSInboxPrefixes has the inbox prefixes of users that NATSUsers does not name. A request
+	// over NATS whose reply subject is outside all known prefixes is dropped.
 	NATSInboxPrefixes []string
 	// TrustAccounts identifies NATS clients by the account that the server reports; see
 	// service.Config.
@@ -69,36 +69,36 @@ type Config struct {
 	ClusterListen     string   // address for the actors of other nodes; default: a free port on loopback
 	DataListen        string   // address for bulk data; default: a free port on loopback
 	Advertise         string   // host that other nodes connect to, if an address above has none
-	// TLS secures the connections to other nodes and to NATS; nil: they are plain.
+	// TLS secures the connections to other nodes and to NATS; nil: no TLS.
 	TLS *security.Identity
 	// Login authenticates the node to NATS, in addition to TLS.
 	Login security.Login
 
-	// AuditLog is a file that gets a line for each change of state and for each denied request.
-	// Empty: these lines go to Log.
+	// AuditLog is a file to which a line is appended for each change of state and for each denied
+	// request. If it is empty, these lines go to Log.
 	AuditLog string
 
-	// Deployments are applied at the start; stored deployments that they do not name stay.
+	// Deployments are applied at the start. Stored deployments that are not in this list are kept.
 	Deployments []*messages.DeploymentSpec
 	// Adapters are registered at the start, after Deployments are applied.
 	Adapters []*messages.RegisterAdapterRequest
 	Version  string // semantic version of the program
 	Log      zerolog.Logger
 
-	// Middleware returns middleware for every actor of the given kind: tracing, metrics, fault
-	// injection. The first one handles a message first. The kinds are those that "troupe tree"
-	// shows. Nil: none.
+	// Middleware returns middleware for every actor of the given kind, for tracing, metrics or
+	// fault injection. The first middleware handles a message first. The kinds are those that
+	// "troupe tree" shows. If Middleware is nil, there is none.
 	Middleware func(kind string) []actor.ReceiverMiddleware
-	// Loader loads models onto devices; nil: engine/llama, limited to Roots. Even with another
-	// Loader, model folders must contain config.json, a tokenizer and safetensors files, since
-	// other parts read them. If Loader is also an engine.Identifier, a deploy of unchanged files
-	// starts no rollout.
+	// Loader loads models onto devices. If it is nil, engine/llama is used, limited to Roots. Even
+	// with another Loader, model folders must contain config.json, a tokenizer and safetensors
+	// files, because other parts of the node read them. If Loader also implements
+	// engine.Identifier, a deploy of unchanged files starts no rollout.
 	Loader engine.Loader
 	// Runtime gives the node time, concurrency, randomness and ids; nil: supervise.System.
 	Runtime supervise.Runtime
 }
 
-// GPU is a device and the source of its health and utilization.
+// GPU is a device and the source of its health and utilization data.
 type GPU = gpus.GPU
 
 // TiersConfig configures the KV tiers below HBM. The zero value has none.
@@ -107,14 +107,14 @@ type TiersConfig = tiers.Config
 // WebConfig configures the access over HTTP and its limits.
 type WebConfig struct {
 	Limits web.Limits
-	// Metrics is a second address for /metrics, /live, /health and /ready; empty: none. On loopback
-	// it needs no key.
+	// Metrics is a second address, for /metrics, /live, /health and /ready; empty: none. On
+	// loopback, clients of this address need no key.
 	Metrics string
-	// Hosts are additional host names of this node; localhost, its own names and its addresses are
-	// always accepted. Other hosts are refused if Hosts is set, or if a node without keys listens
-	// on loopback.
+	// Hosts has additional host names of this node. localhost, the node's own names and its
+	// addresses are always accepted. Other host names are refused if Hosts is set, or if a node
+	// without keys listens on loopback.
 	Hosts   []string
-	Origins []string // web origins that may use the API
+	Origins []string // web origins that may access the API
 	// BodyBytes limits the memory for request bodies; 0: the gateway's default.
 	BodyBytes int64
 }

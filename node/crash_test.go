@@ -18,10 +18,10 @@ import (
 
 const streams = 32
 
-// wired is middleware that copies every message, as the network does.
+// wired is middleware that copies every message, as sending it to another node would.
 func wired(string) []actor.ReceiverMiddleware { return []actor.ReceiverMiddleware{testkit.Wire} }
 
-// wiredWith is wired, with middleware m before it for actors of one kind.
+// wiredWith is like wired, but runs middleware m before it for actors of one kind.
 func wiredWith(kind string, m actor.ReceiverMiddleware) func(string) []actor.ReceiverMiddleware {
 	return func(of string) []actor.ReceiverMiddleware {
 		if of == kind {

@@ -82,7 +82,7 @@ func startOnFake(t *testing.T, fake *fakecuda.Fake, l *driver.Library, software 
 	return n, log
 }
 
-// response is the status, and the text or error, of a request.
+// response is the status of a request, and its text or error.
 type response struct {
 	status int
 	text   string
@@ -186,8 +186,8 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 	}
 }
 
-// TestDriverFaultsDuringLoad checks that a driver fault during the load of a model is logged and
-// that the load is retried, here or elsewhere.
+// TestDriverFaultsDuringLoad checks that a driver fault during the load of a model is logged, and
+// that the load is retried on the same device or another one.
 func TestDriverFaultsDuringLoad(t *testing.T) {
 	want := expectedOutputs(t)
 	fake, library := fakeGPU(t)
@@ -272,8 +272,8 @@ func TestLastingDriverFaultQuarantines(t *testing.T) {
 	}
 }
 
-// TestOnlyDeviceLost checks that streams end with an error that names the cause if there is no
-// other device, and that the node keeps running.
+// TestOnlyDeviceLost checks that, if there is no other device, streams end with an error that names
+// the cause, and that the node keeps running.
 func TestOnlyDeviceLost(t *testing.T) {
 	fake, library := fakeGPU(t)
 	n, _ := startOnFake(t, fake, library, 0, "")

@@ -82,7 +82,7 @@ func (n *Node) MetricsAddr() string { return n.parts.web.MetricsAddress() }
 // Residency returns the models in the memory of each device, by the device's index.
 func (n *Node) Residency() []*residency.Store { return n.parts.gpus.Models() }
 
-// Status asks the actors of this node what they have and do.
+// Status returns the object that queries the actors of this node for their state.
 func (n *Node) Status() *backend.Status { return n.parts.control.status }
 
 // StepNames returns the names of the steps of a start.
@@ -93,8 +93,8 @@ func StepNames(cfg Config) (all []string) {
 	return all
 }
 
-// StartFailing starts a node whose step with a name fails. It returns the names of the steps that
-// were stopped, apart from those that have nothing to stop.
+// StartFailing starts a node on which the step with the given name fails. It returns the names of
+// the steps that were stopped, except those that have nothing to stop.
 func StartFailing(ctx context.Context, cfg Config, name string, failure error) (stopped []string, err error) {
 	p := newParts(cfg.withDefaults())
 	all := p.steps()

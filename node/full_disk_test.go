@@ -38,9 +38,9 @@ func refusalOf(t *testing.T, m *nats.Msg) *messages.ErrorResponse {
 	return got
 }
 
-// TestFullDisk fills the disk of a node's store from another process. The node reports it, refuses
-// changes, keeps serving, and takes changes again when there is space. A node that starts in the
-// meantime reports what it waits for.
+// TestFullDisk fills the disk of a node's store from another process. The node must report it,
+// refuse changes, keep serving, and accept changes again once there is space. A node that starts
+// while the disk is full must report why it waits.
 func TestFullDisk(t *testing.T) {
 	if !testkit.OwnMounts(t) {
 		return

@@ -56,8 +56,8 @@ func (f hangingLoader) Load(ctx context.Context, d cuda.Device, path string) (en
 	return f.Loader.Load(ctx, d, path)
 }
 
-// TestHungFolderKeepsMembers checks that nodes renew their memberships and leases, answer requests
-// and serve another model while the inspection or load of a folder hangs.
+// TestHungFolderKeepsMembers checks that, while the inspection or load of a folder hangs, nodes
+// renew their memberships and leases, answer requests and serve another model.
 func TestHungFolderKeepsMembers(t *testing.T) {
 	for name, inspect := range map[string]bool{"inspection": true, "load": false} {
 		t.Run(name, func(t *testing.T) {

@@ -20,12 +20,13 @@ import (
 	"troupe/node/stored"
 )
 
-// joined are the parts of a node that connect it to the cluster and its store. They know no actors.
+// joined has the parts of a node that connect it to the cluster and its store. They do not depend
+// on actors.
 type joined struct {
 	*local
 	bus          *bus.Bus
 	store        *store.Store
-	stopKeeper   func() // ends what keeps the stored state
+	stopKeeper   func() // stops the job that keeps the stored state
 	events       *control.Events
 	members      *members.Members
 	nodes        *membership.Nodes
@@ -95,7 +96,7 @@ func (c *joined) keepStore(context.Context) error {
 	return nil
 }
 
-// openMembers opens the membership registry. The node joins later, when its actors run.
+// openMembers opens the membership registry. The node joins later, once its actors run.
 func (c *joined) openMembers(ctx context.Context) error {
 	js, err := jetstream.New(c.bus.Conn())
 	if err != nil {

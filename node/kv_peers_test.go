@@ -103,8 +103,8 @@ func (p *kvPeer) awaitTierBlocks(of *kvPeer) {
 	})
 }
 
-// startPeers starts two nodes with one replica each. change adapts the configuration of node i, and
-// middleware returns middleware for its actors.
+// startPeers starts two nodes with one replica each. change modifies the configuration of node i,
+// and middleware returns middleware for its actors.
 func startPeers(t *testing.T, change func(i int, c *node.Config),
 	middleware func(i int, kind string) actor.ReceiverMiddleware) (a, b *kvPeer) {
 	t.Helper()
@@ -199,7 +199,7 @@ func text(first uint32, tokens int) []uint32 {
 	return prompt
 }
 
-// startTieredPeers starts two nodes, the first one with tiers and so few HBM blocks that its blocks
+// startTieredPeers starts two nodes. The first one has tiers, and so few HBM blocks that its blocks
 // are soon only in the tiers.
 func startTieredPeers(t *testing.T, nvme bool, path string) (a, b *kvPeer) {
 	return startPeers(t, func(i int, c *node.Config) {

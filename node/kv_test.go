@@ -231,7 +231,7 @@ func kvStats(t *testing.T, conn *nats.Conn) *messages.KvNode {
 }
 
 // TestBlocksTooLarge checks that a replica whose blocks do not fit into a slab runs without tiers,
-// and reports that when it is asked to move blocks.
+// and returns a corresponding error when it is asked to move blocks.
 func TestBlocksTooLarge(t *testing.T) {
 	n := start(t, func(c *node.Config) {
 		withManualTiers(t)(c)

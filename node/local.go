@@ -20,15 +20,15 @@ import (
 	"troupe/node/tiers"
 )
 
-// local are the parts of a node that need neither the cluster nor actors. Steps of the start fill
-// them in.
+// local has the parts of a node that need neither the cluster nor actors. The start steps fill them
+// in.
 type local struct {
 	cfg     Config
 	started time.Time
 	metrics *prometheus.Registry
 	copies  *metrics.Copies
 	loader  engine.Loader
-	digests digest.Cache // of model files
+	digests digest.Cache // digests of model files
 
 	gpus  *gpus.GPUs
 	web   *httpd.Server
@@ -47,7 +47,7 @@ func newLocal(cfg Config) *local {
 	return l
 }
 
-// advertised returns an address as other nodes reach it.
+// advertised returns an address in the form in which other nodes can reach it.
 func (l *local) advertised(address string) string {
 	return membership.Advertised(address, l.cfg.Advertise)
 }

@@ -24,8 +24,8 @@ import (
 	"troupe/testkit"
 )
 
-// copyWithFiles returns a folder with links to the files of another one, except those in change:
-// they have the given content, or are missing if it is nil.
+// copyWithFiles returns a folder with links to the files of another one, except the files in
+// change: these have the given content, or are missing if the content is nil.
 func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func copyWithFiles(t *testing.T, from string, change map[string][]byte) string {
 
 func psalmsDir() string { return filepath.Join(testkit.Model(), "adapters", "psalms") }
 
-// commands names a path to a node in each possible way, and returns the answers, which must be
+// commands passes a path to a node in each possible way, and returns the answers, which must be
 // errors.
 func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter bool) map[string]string {
 	t.Helper()
@@ -94,7 +94,7 @@ func commands(t *testing.T, n *node.Node, conn *nats.Conn, path string, adapter 
 	return answers
 }
 
-// readAtDeploy lists the files that commands read; the value is true for those of an adapter.
+// readAtDeploy lists the files that commands read. The value is true for files of an adapter.
 var readAtDeploy = map[string]bool{
 	"config.json": false, "generation_config.json": false, "tokenizer.json": false,
 	"tokenizer_config.json": false, "chat_template.jinja": false,
@@ -149,8 +149,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteNoFileContent puts a secret everywhere where a file can have text, and into a file
-// of another kind.
+// TestErrorsQuoteNoFileContent puts a secret into each place of a file that can hold text, and into
+// files of other kinds.
 func TestErrorsQuoteNoFileContent(t *testing.T) {
 	const secret = "5ecretMarker"
 	n := start(t, nil)

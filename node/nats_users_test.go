@@ -104,8 +104,8 @@ func infer(t *testing.T, conn *nats.Conn, header nats.Header) string {
 	}
 }
 
-// TestDocumentedUsers checks that each documented user can do its job, and that a guest cannot do
-// more.
+// TestDocumentedUsers checks that each documented user can do its job, and that a guest has no
+// further permissions.
 func TestDocumentedUsers(t *testing.T) {
 	for file, accounts := range map[string]bool{"nats-users.conf": false, "nats-accounts.conf": true} {
 		t.Run(file, func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestDocumentedUsers(t *testing.T) {
 	}
 }
 
-// violates reports whether the server refuses an action of a user, on a separate connection.
+// violates reports whether the server denies a user's action, tried on a separate connection.
 func (e *example) violates(t *testing.T, name string, do func(*nats.Conn) error) bool {
 	t.Helper()
 	conn := e.connect(t, name)

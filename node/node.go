@@ -12,7 +12,7 @@ import (
 	"troupe/node/steps"
 )
 
-// readyPoll is the time between two looks at a deployment that is not ready yet.
+// readyPoll is the time between two checks of a deployment that is not ready yet.
 const readyPoll = 20 * time.Millisecond
 
 // Node is a running node.
@@ -21,13 +21,13 @@ type Node struct {
 	shutdown *shutdown.Shutdown
 }
 
-// Start starts a node. If it fails, it has stopped what it started.
+// Start starts a node. If it fails, all parts that it started are stopped again.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	p := newParts(cfg.withDefaults())
 	return run(ctx, p, p.steps())
 }
 
-// run runs the steps of the start.
+// run runs the start steps.
 func run(ctx context.Context, p *parts, all []steps.Step) (*Node, error) {
 	running, err := steps.Start(ctx, all, p.cfg.Log)
 	if err != nil {
@@ -43,13 +43,13 @@ func run(ctx context.Context, p *parts, all []steps.Step) (*Node, error) {
 }
 
 // Drain starts the shutdown: /ready answers 503, and the other nodes take over the replicas of this
-// one. For a grace period the node still serves requests, if possible on other nodes' replicas,
-// because load balancers poll /ready at intervals. Drain returns after that or when ctx ends; call
-// Stop next.
+// node. During the grace period the node still serves requests, if possible with replicas on other
+// nodes, because load balancers poll /ready only at intervals. Drain returns after the grace period
+// or when ctx ends. The caller must call Stop next.
 func (n *Node) Drain(ctx context.Context, grace time.Duration) { n.shutdown.Drain(ctx, grace) }
 
-// Stop refuses new requests. It stops the node when those in flight have finished and other nodes
-// have taken over its replicas, or when ctx ends. Until then the port stays open for probes.
+// Stop refuses new requests. It stops the node once the requests in flight have finished and other
+// nodes have taken over its replicas, or when ctx ends. Until then the port stays open for probes.
 func (n *Node) Stop(ctx context.Context) error { return n.shutdown.Finish(ctx) }
 
 // Backend returns the backend of this node's control service.

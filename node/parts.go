@@ -15,7 +15,8 @@ import (
 	"troupe/observe/tree"
 )
 
-// parts are all parts of a node. The steps of the start fill them in, each with those before it.
+// parts has all parts of a node. The start steps fill them in; each step uses the parts of earlier
+// steps.
 type parts struct {
 	*joined
 	signals signals
@@ -32,8 +33,8 @@ type parts struct {
 	stopActors func()
 
 	changes   membership.Changes
-	unwatch   func()            // ends the subscription of changes of the members
-	following *stored.Followers // of drained nodes, pins and the secret
+	unwatch   func()            // ends the subscription to changes of the members
+	following *stored.Followers // watches of drained nodes, pins and the secret
 }
 
 // controls are the parts of the control backend.
@@ -53,7 +54,7 @@ func newParts(cfg Config) *parts {
 	}
 }
 
-// base returns what all actors share.
+// base returns the Base of all actors.
 func (p *parts) base() *hierarchy.Base {
 	return &hierarchy.Base{
 		Node: p.cfg.Name, System: p.system, Dispatcher: p.dispatcher, Registry: p.registry,

@@ -35,8 +35,8 @@ func (w *tokenCounter) middleware(kind string) []actor.ReceiverMiddleware {
 	}}
 }
 
-// offloadAll offloads all blocks. Blocks move between steps, so it lets a step pass each time that
-// the answer is not there yet.
+// offloadAll offloads all blocks. Blocks are moved between steps, so it lets one step pass at a
+// time until there is an answer.
 func offloadAll(t *testing.T, conn *nats.Conn, g *stepGate) *messages.KvMoved {
 	t.Helper()
 	inbox := conn.NewInbox()

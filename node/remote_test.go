@@ -96,8 +96,8 @@ func TestFetchOfCorruptBlocks(t *testing.T) {
 	}
 }
 
-// TestFetchSurvivesHolderFaults checks that the crash or silence of a holder costs its blocks but
-// no token, and that it serves blocks again afterwards.
+// TestFetchSurvivesHolderFaults checks that a holder's crash or silence costs its blocks but no
+// token, and that the holder serves blocks again afterwards.
 func TestFetchSurvivesHolderFaults(t *testing.T) {
 	for _, on := range []string{"*messages.LeaseBlocks", "*replica.tieringNote"} {
 		t.Run(on, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"troupe/testkit"
 )
 
-// TestReplicaShrinksAndGrows checks that a model gives up KV blocks for a second one while streams
-// run, and gets them back under pressure when the second one is deleted. The streams get the same
-// tokens.
+// TestReplicaShrinksAndGrows checks that a model gives up KV blocks for a second model while
+// streams run, and gets them back under memory pressure when the second model is deleted. The
+// streams must get the same tokens.
 func TestReplicaShrinksAndGrows(t *testing.T) {
 	want := completeStreams(t, start(t, nil))
 	n, g := startGated(t, 5, func(c *node.Config) {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestRefusedScalePublishesNoEvent checks that a change that the store refused is no event.
+// TestRefusedScalePublishesNoEvent checks that no event is published for a change that the store
+// refuses.
 func TestRefusedScalePublishesNoEvent(t *testing.T) {
 	n := start(t, nil)
 	conn := connect(t, n)

@@ -11,16 +11,16 @@ import (
 	"troupe/actors/supervise"
 )
 
-// routesTimeout is for the router to learn of the replicas of other nodes; longer than it takes to
-// detect a dead node.
+// routesTimeout is the maximum wait for the router to learn of the replicas of other nodes. It is
+// longer than the detection of a dead node takes.
 const routesTimeout = 2 * time.Second
 
-// signals are what the parts of a node tell each other once.
+// signals are one-time notifications between the parts of a node.
 type signals struct {
 	routesKnown chan struct{} // closed when the router knows the replicas of the other nodes
 	informed    chan struct{} // closed when this node may answer for the cluster
-	serving     chan struct{} // closed when the control service takes requests
-	leaving     chan struct{} // closed when the other nodes take the requests over NATS
+	serving     chan struct{} // closed when the control service accepts requests
+	leaving     chan struct{} // closed when the other nodes handle the requests over NATS
 }
 
 func newSignals() signals {
@@ -30,11 +30,11 @@ func newSignals() signals {
 	}
 }
 
-// once returns a function that closes a channel when it is called for the first time.
+// once returns a function that closes a channel on its first call.
 func once(c chan struct{}) func() { return sync.OnceFunc(func() { close(c) }) }
 
-// awaitRoutes waits until the router knows the replicas of the other nodes, or for routesTimeout: a
-// node may be down or unreachable.
+// awaitRoutes waits until the router knows the replicas of the other nodes. It gives up after
+// routesTimeout, since a node may be down or unreachable.
 func (s signals) awaitRoutes(ctx context.Context, rt supervise.Runtime, log zerolog.Logger) error {
 	defer close(s.informed)
 	select {
@@ -47,8 +47,8 @@ func (s signals) awaitRoutes(ctx context.Context, rt supervise.Runtime, log zero
 	return nil
 }
 
-// awaitControl waits until the control service takes requests, so that a client that sees the node
-// up can call it.
+// awaitControl waits until the control service accepts requests, so that a client that sees that
+// the node is up can call it.
 func (s signals) awaitControl(ctx context.Context) error {
 	select {
 	case <-s.serving:

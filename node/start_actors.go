@@ -27,8 +27,8 @@ func (p *parts) closeSystem() {
 	p.dispatcher.Close()
 }
 
-// onTreeEvent publishes events of actors. It leaves out sessions, unless they fail: they start and
-// stop every second.
+// onTreeEvent publishes the events of actors. It omits those of sessions, which start and stop
+// every second, except failures.
 func (p *parts) onTreeEvent(e tree.Event) {
 	if e.Actor != "session" || e.Kind == "actor.failed" {
 		p.publish(e.Kind, e.ID, e.Detail)

@@ -19,7 +19,7 @@ import (
 	"troupe/node"
 )
 
-// goroutinesOf returns the stacks of goroutines that run code of a node.
+// goroutinesOf returns the stacks of the goroutines that run a node's code.
 func goroutinesOf() (all []string) {
 	buf := make([]byte, 8<<20)
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
@@ -32,13 +32,13 @@ func goroutinesOf() (all []string) {
 	return all
 }
 
-// stopless are the steps that have nothing to stop.
+// stopless has the steps that have nothing to stop.
 var stopless = []string{
 	"software devices", "secret", "backend", "join", "routes", "control service", "deployments", "adapters", "requests",
 }
 
-// TestStartFails checks that a failure of each step of the start stops the steps before it, in
-// reverse order, and leaves nothing running; and that the log names the step.
+// TestStartFails checks that, if any start step fails, the steps before it are stopped in reverse
+// order, nothing is left running, and the log names the failed step.
 func TestStartFails(t *testing.T) {
 	failure := errors.New("it breaks")
 	http.DefaultClient.CloseIdleConnections()
@@ -57,7 +57,7 @@ func TestStartFails(t *testing.T) {
 				Log: zerolog.New(zerolog.SyncWriter(log)).Level(zerolog.InfoLevel),
 			}
 			if i <= slices.Index(names, "web") {
-				defer l.Close() // the node has not taken it over yet
+				defer l.Close() // the node has not taken ownership of it yet
 			}
 			stopped, err := node.StartFailing(t.Context(), cfg, name, failure)
 			if !errors.Is(err, failure) {
@@ -86,7 +86,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestStartCancelled checks that a start that is cancelled leaves nothing running.
+// TestStartCancelled checks that a cancelled start leaves nothing running.
 func TestStartCancelled(t *testing.T) {
 	before := len(goroutinesOf())
 	ctx, cancel := context.WithCancel(t.Context())

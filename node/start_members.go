@@ -14,17 +14,17 @@ import (
 	"troupe/node/stored"
 )
 
-// linkStopTimeout bounds how long the link to the other nodes may take to stop.
+// linkStopTimeout is the maximum time for stopping the link to the other nodes.
 const linkStopTimeout = 2 * time.Second
 
-// clientOnlyProvider is a provider that follows the members but does not register the node, whose
-// actors do not run yet.
+// clientOnlyProvider is a provider that follows the members but does not register this node,
+// because its actors do not run yet.
 type clientOnlyProvider struct{ cluster.ClusterProvider }
 
 // StartMember implements cluster.ClusterProvider.
 func (p clientOnlyProvider) StartMember(c *cluster.Cluster) error { return p.StartClient(c) }
 
-// openLink connects the actor system to those of the other nodes. They reach this node's actors
+// openLink connects the actor system to those of the other nodes. They can reach this node's actors
 // once it has joined.
 func (p *parts) openLink(ctx context.Context) (err error) {
 	cfg := link.Config{
@@ -47,7 +47,7 @@ func (p *parts) closeLink() {
 	p.link.Stop(ctx)
 }
 
-// subscribe starts to pass changes of the members on.
+// subscribe starts passing on changes of the members.
 func (p *parts) subscribe(context.Context) error {
 	p.changes = membership.Changes{
 		Nodes: p.nodes, Link: p.link, Bus: p.bus, Audit: p.audit, Publish: p.publish, Log: p.cfg.Log,
@@ -61,7 +61,7 @@ func (p *parts) subscribe(context.Context) error {
 	return nil
 }
 
-// follow starts to follow the desired state that is kept here.
+// follow starts following the desired state that this node keeps in memory.
 func (p *parts) follow(ctx context.Context) error {
 	p.following = stored.NewFollowers(p.cfg.Runtime, p.cfg.Log)
 	return p.following.Follow(ctx, p.drained.Watch(p.store, p.changes.OnDrained), p.pins.Watch(p.store),

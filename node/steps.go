@@ -8,7 +8,7 @@ import (
 	"troupe/node/stored"
 )
 
-// steps returns the steps of the start, in order. A stop, and a failed start, run them backwards.
+// steps returns the start steps in order. A stop, or a failed start, undoes them in reverse order.
 // Steps that wait for the store explain why.
 func (p *parts) steps() []steps.Step {
 	waiting := stored.Waiting{Nodes: p.askPeer, Log: p.cfg.Log, Runtime: p.cfg.Runtime}.Explain
@@ -17,7 +17,7 @@ func (p *parts) steps() []steps.Step {
 	}
 	return []steps.Step{
 		{Name: "devices", Start: p.takeDevices, Stop: func() { p.gpus.Close() }},
-		{Name: "web", Start: p.openWeb, Stop: func() { p.web.Close() }}, // answers probes
+		{Name: "web", Start: p.openWeb, Stop: func() { p.web.Close() }}, // answers only probes at first
 		{Name: "audit log", Start: p.openAudit, Stop: func() { p.audit.Close() }},
 		{Name: "software devices", Start: p.openSoftwareDevices}, // closed with the devices
 		{Name: "bulk data", Start: p.openBulk, Stop: func() { p.bulk.Close() }},

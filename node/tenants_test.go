@@ -81,7 +81,7 @@ func cachedFor(t *testing.T, n *node.Node, secret, prompt string, fields ...stri
 	return c.Choices[0].Text, c.Usage.Details.Cached
 }
 
-// cachedOverNATS is cachedFor over NATS without accounts.
+// cachedOverNATS is like cachedFor, over NATS without accounts.
 func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int {
 	t.Helper()
 	const ask = `{"prompt":%q,"max_tokens":8,"temperature":0,"ignore_eos":true,"stream":false%s}`
@@ -94,8 +94,8 @@ func cachedOverNATS(t *testing.T, n *node.Node, prompt string, more string) int 
 	return c.Usage.Details.Cached
 }
 
-// TestTenantsShareNoPrefix checks that a prompt is never cached for another key, unless both keys
-// have the same tenant.
+// TestTenantsShareNoPrefix checks that prefixes cached for one key are not used for another key,
+// unless both keys have the same tenant.
 func TestTenantsShareNoPrefix(t *testing.T) {
 	keys, write := withTenantKeys(t)
 	n := start(t, keys)

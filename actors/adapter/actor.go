@@ -14,7 +14,7 @@ import (
 	"troupe/messages"
 )
 
-// Store is the memory for the adapters of one lease, which the slots write to; see
+// Store is the memory for the adapters of one lease, to which the slots write; see
 // residency.AdapterStore. It survives every actor.
 type Store interface {
 	Inspect(path string) (engine.AdapterFile, error)
@@ -32,13 +32,13 @@ type Config struct {
 	Open func() (Store, error)
 	// HostBytes limits the page-locked host memory that caches adapters; 0: no cache.
 	HostBytes int64
-	Prefetch  int // adapters loaded ahead of need at once, by popularity; 0: none
+	Prefetch  int // number of adapters that may be prefetched at once, by popularity; 0: none
 	Slot      func(SlotConfig) *actor.Props
 	Strategy  actor.SupervisorStrategy
 	Log       zerolog.Logger
 }
 
-// prefetchInterval is how often the pool looks for popular adapters to load.
+// prefetchInterval is the time between two searches for popular adapters to prefetch.
 const prefetchInterval = 100 * time.Millisecond
 
 // Props returns the props of a replica's adapter pool.
@@ -60,29 +60,29 @@ type pool struct {
 
 	store          Store
 	machine        *lora.Pool
-	known          map[string]*adapterEntry // by adapter key; requested or present
+	known          map[string]*adapterEntry // by adapter key; adapters that were requested or are in memory
 	pins           map[string]string        // request id -> key
 	slots          map[string]*actor.PID    // key -> its slot
 	slotKeys       map[string]string        // adapter keys by id of the slot, including stopping ones
-	requestedSince bool                     // adapters were requested since the last prefetch
-	reported       lora.Stats               // last sent to the replica
+	requestedSince bool                     // adapters were requested after the last prefetch
+	reported       lora.Stats               // last counters sent to the replica
 }
 
-// phase is what the pool accepts.
+// phase tells which messages the pool accepts.
 type phase uint8
 
 const (
-	recovering phase = iota // no commands before AdoptPins
+	recovering phase = iota // only AdoptPins is accepted
 	serving
-	ending // nothing: its slots stop because it does
+	ending // nothing is accepted: the pool is stopping its slots
 )
 
-// adapterEntry is an adapter that was requested.
+// adapterEntry is an adapter that was requested or is in memory.
 type adapterEntry struct {
 	spec        *messages.AdapterSpec
 	file        engine.AdapterFile // zero until inspected
 	lastFailure messages.Reason    // of its last inspection or load
-	reported    lora.Location      // last sent to the replica
+	reported    lora.Location      // last location sent to the replica
 }
 
 // inspected and prefetch are messages to self.
@@ -128,9 +128,9 @@ func (p *pool) Receive(ctx actor.Context) {
 	}
 }
 
-// accepts reports whether a message is handled in this phase. The replica repeats commands that
-// were ignored. A slot that an ending pool spawned would never stop, and the next incarnation would
-// wait for it.
+// accepts reports whether a message is handled in this phase. The replica repeats ignored commands.
+// A slot spawned by a pool that is ending would never stop, and the next incarnation would wait for
+// it.
 func (p *pool) accepts(message any) bool {
 	switch message.(type) {
 	case *messages.PinAdapter, *messages.UnpinAdapter, *messages.AdapterRequested, *messages.ForgetAdapter:

@@ -15,7 +15,7 @@ import (
 	"troupe/messages"
 )
 
-// inVirtualTime runs a test with a fake clock.
+// inVirtualTime runs a test in a synctest bubble.
 func inVirtualTime(t *testing.T, pages int, test func(t *testing.T, s *stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,13 +28,14 @@ func inVirtualTime(t *testing.T, pages int, test func(t *testing.T, s *stage)) {
 	})
 }
 
-// wait waits until copies have ended.
+// wait waits until the copies in flight have ended.
 func wait() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 }
 
-// expect checks the state that a request gets, and that a resident adapter is intact.
+// expect checks the state of an adapter as a request sees it, and that a resident adapter is
+// intact.
 func (s *stage) expect(request, key string, want lora.State) {
 	s.t.Helper()
 	if got, why := s.pin(request, key); got != want || got == lora.Active && !s.memory.intact(key) {
@@ -73,7 +74,7 @@ func TestPinLoadsOnce(t *testing.T) {
 }
 
 // TestIdleAdapterIsEvictedForRoom checks that an idle adapter is evicted and a pinned one is not,
-// and that a request without room learns when there is some.
+// and that a request that was refused for lack of room is notified when there is room.
 func TestIdleAdapterIsEvictedForRoom(t *testing.T) {
 	inVirtualTime(t, 2, func(t *testing.T, s *stage) {
 		s.pin("1", "a1@1")
@@ -138,8 +139,8 @@ func TestUnloadableAdapterIsRefused(t *testing.T) {
 	}
 }
 
-// TestPoolRecoversAfterCrash checks that loaded adapters are recovered, pinned ones stay, and
-// pending loads complete.
+// TestPoolRecoversAfterCrash checks that loaded adapters are recovered, that pinned ones stay, and
+// that pending loads complete.
 func TestPoolRecoversAfterCrash(t *testing.T) {
 	inVirtualTime(t, 3, func(t *testing.T, s *stage) {
 		s.pin("1", "a1@1")
@@ -148,7 +149,7 @@ func TestPoolRecoversAfterCrash(t *testing.T) {
 		s.unpin("2")
 		s.pin("3", "c1@1") // being loaded
 		s.run(func(ctx actor.Context) { ctx.(actor.Supervisor).RestartChildren(s.pool) })
-		s.pin("4", "d1@1") // evicts b, not a
+		s.pin("4", "d1@1") // evicts b rather than a
 		wait()
 		s.expect("1", "a1@1", lora.Active)
 		s.expect("3", "c1@1", lora.Active)
@@ -178,7 +179,7 @@ func TestRestartingPoolStartsNoCopy(t *testing.T) {
 }
 
 // TestSlotStoppedDuringRestartStartsNoCopy checks that a slot that crashed and is stopped before
-// its restart copies nothing, since its pages may be reused.
+// its restart copies nothing, because its pages may be reused.
 func TestSlotStoppedDuringRestartStartsNoCopy(t *testing.T) {
 	inVirtualTime(t, 1, func(t *testing.T, s *stage) {
 		// both arrive before the copy has ended
@@ -222,8 +223,8 @@ func TestReplicaSuccessorFindsAdapters(t *testing.T) {
 	})
 }
 
-// TestForgetWaitsForLastUser checks that the last user finishes, new ones are refused, and the
-// memory is then freed.
+// TestForgetWaitsForLastUser checks that the last user of a forgotten adapter finishes, that new
+// requests for it are refused, and that its memory is then freed.
 func TestForgetWaitsForLastUser(t *testing.T) {
 	inVirtualTime(t, 1, func(t *testing.T, s *stage) {
 		s.pin("1", "a1@1")

@@ -70,8 +70,8 @@ func (p *pool) onAdopt(ctx actor.Context, msg *messages.AdoptPins) {
 	p.sendChanges(ctx)
 }
 
-// onPrefetch loads popular adapters into memory that was not used recently. It also sends changed
-// counters to the replica.
+// onPrefetch prefetches popular adapters into memory that was not used recently. It also sends
+// changed counters to the replica.
 func (p *pool) onPrefetch(ctx actor.Context, msg *prefetch) {
 	if msg.incarnation != p.incarnation {
 		return

@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// know makes an adapter known to the machine, which may want its folder inspected.
+// know makes an adapter known to the machine, which may then request an inspection of its folder.
 func (p *pool) know(spec *messages.AdapterSpec) {
 	key := spec.Key()
 	if p.known[key] == nil {

@@ -24,8 +24,8 @@ import (
 const interleavings = 200
 
 // TestRandomInterleavings runs random pins, unpins and steps with faults. It checks that the pages
-// of a granted pin stay readable until the pin ends, that no page has two owners, and that at the
-// end all pages are free and no adapter is pinned.
+// of a granted pin stay readable until the pin ends, and that no page has two owners. At the end,
+// all pages must be free and no adapter pinned.
 func TestRandomInterleavings(t *testing.T) {
 	n := interleavings
 	if asked, err := strconv.Atoi(os.Getenv("TROUPE_INTERLEAVINGS")); err == nil {
@@ -79,7 +79,7 @@ func (r *run) copyResult(string) error {
 	return err
 }
 
-// The adapters have one, two or three pages; together they have twice as many pages as the pool.
+// The adapters have one, two or three pages. Together they have twice as many pages as the pool.
 var all = []string{"a1@1", "b2@1", "c3@1", "d1@2", "e2@1", "f3@7"}
 
 func (r *run) note(format string, args ...any) { r.log = append(r.log, fmt.Sprintf(format, args...)) }

@@ -34,8 +34,8 @@ func (p *pool) loadFailed(ctx actor.Context, key string, reason messages.Reason,
 	p.perform(ctx, key)
 }
 
-// onTerminated handles the end of a slot: its adapter is evicted, or the slot crashed too often. No
-// copy of the slot is in flight.
+// onTerminated handles the end of a slot: its adapter was evicted, or the slot crashed too often.
+// The slot has no copy in flight.
 func (p *pool) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	key, ok := p.slotKeys[msg.GetWho().GetId()]
 	if !ok {
@@ -43,7 +43,7 @@ func (p *pool) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	}
 	delete(p.slotKeys, msg.GetWho().GetId())
 	if slot := p.slots[key]; slot == nil || !slot.Equal(msg.GetWho()) {
-		return // its load has failed
+		return // the load has failed
 	}
 	switch state, _ := p.machine.State(key); state {
 	case lora.Evicting:

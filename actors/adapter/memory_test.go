@@ -15,8 +15,8 @@ import (
 	"troupe/engine/residency"
 )
 
-// fakeStore is a Store that detects what a device cannot: two copies into one page, and what each
-// page holds.
+// fakeStore is a Store that detects two copies into one page, which a device would not, and records
+// the content of each page.
 type fakeStore struct {
 	pages   int
 	mu      sync.Mutex
@@ -27,9 +27,9 @@ type fakeStore struct {
 	wrong   []string
 	loads   int
 
-	// onCopy returns the result of a copy; nil: it succeeds after a moment.
+	// onCopy returns the result of a copy. If it is nil, copies succeed after a moment.
 	onCopy func(key string) error
-	// gone are folders that have vanished.
+	// gone has the folders that have disappeared.
 	gone map[string]bool
 }
 
@@ -48,7 +48,7 @@ func fileOfPages(pages int) engine.AdapterFile {
 	return engine.AdapterFile{Layout: l, Rank: 8}
 }
 
-// Inspect derives an adapter from its path: "a/2" has two pages.
+// Inspect derives the size of an adapter from its path: "a/2" has two pages.
 func (m *fakeStore) Inspect(path string) (engine.AdapterFile, error) {
 	time.Sleep(5 * time.Millisecond)
 	m.mu.Lock()

@@ -65,8 +65,8 @@ var reasons = map[lora.Reason]messages.Reason{
 	lora.Duplicate: messages.Reason_REASON_CONFLICT,
 }
 
-// noRoomRetryDelay is the time after which a pin that found no room is retried. A caller that
-// learns of released pages can retry earlier.
+// noRoomRetryDelay is the delay after which a pin refused for lack of room is retried. A caller
+// that learns of released pages can retry earlier.
 const noRoomRetryDelay = 100 * time.Millisecond
 
 func refusedByPool(why *lora.Refusal) *messages.Refused {

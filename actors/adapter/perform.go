@@ -47,7 +47,7 @@ func (p *pool) performAction(ctx actor.Context, action lora.Action) (key string)
 	panic(fmt.Sprintf("adapter: unknown action %T", action))
 }
 
-// spawn starts a slot under the lowest free number.
+// spawn starts a slot with the lowest free number.
 func (p *pool) spawn(ctx actor.Context, cfg SlotConfig) {
 	for n := 0; ; n++ {
 		name := fmt.Sprint("slot-", n)
@@ -63,7 +63,7 @@ func (p *pool) spawn(ctx actor.Context, cfg SlotConfig) {
 	}
 }
 
-// lose refuses a request that no longer waits for its adapter.
+// lose refuses a request that can no longer get its adapter.
 func (p *pool) lose(ctx actor.Context, a lora.Lost) {
 	delete(p.pins, a.Request)
 	why := refusedByPool(a.Refusal)

@@ -7,7 +7,7 @@ import (
 	"troupe/messages"
 )
 
-// onPin pins an adapter for a request. The result follows when the adapter is loaded.
+// onPin pins an adapter for a request. The result is sent once the adapter is loaded.
 func (p *pool) onPin(ctx actor.Context, msg *messages.PinAdapter) {
 	id, key := msg.GetRequestId(), msg.GetAdapter().Key()
 	p.know(msg.GetAdapter())

@@ -18,7 +18,7 @@ type SlotConfig struct {
 	Key   string
 	File  engine.AdapterFile
 	Pages []uint32
-	Keep  bool // cache in host memory too
+	Keep  bool // also cache the adapter in host memory
 }
 
 // SlotProps returns the props of a slot.

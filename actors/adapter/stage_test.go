@@ -21,8 +21,8 @@ import (
 // hostBytes is the host memory of a pool in these tests.
 const hostBytes = 3 * hbm.PageBytes
 
-// stage is a pool with its slots over a fakeStore. The test plays the replica's side of the
-// protocol, with a lora.PinClient.
+// stage is a pool with its slots and a fakeStore. The test acts as the replica, with a
+// lora.PinClient.
 type stage struct {
 	t      *testing.T
 	memory *fakeStore
@@ -40,7 +40,7 @@ type stage struct {
 	crashPool, crashSlot atomic.Bool // on their next message
 }
 
-// do is a function that the replica's side runs.
+// do is a function that the replica runs.
 type do func(ctx actor.Context)
 
 func newStage(t *testing.T, pages int) *stage {
@@ -146,7 +146,7 @@ func (s *stage) flush(ctx actor.Context) {
 	}
 }
 
-// run makes the replica's side run f, and waits until nothing happens without time passing.
+// run makes the replica run f, and waits until all goroutines are blocked.
 func (s *stage) run(f do) {
 	s.sys.Root.Send(s.parent, f)
 	synctest.Wait()
@@ -160,7 +160,7 @@ func (s *stage) pin(request, key string) (state lora.State, why *lora.Refusal) {
 
 func (s *stage) unpin(request string) { s.run(func(actor.Context) { s.pins.Unpin(request) }) }
 
-// specOf returns an adapter by its key: "a2@1" has two pages.
+// specOf returns the spec of an adapter by its key: "a2@1" has two pages.
 func specOf(key string) *messages.AdapterSpec {
 	spec := messages.AdapterOf(key)
 	spec.Path = spec.GetName()[:1] + "/" + spec.GetName()[1:]

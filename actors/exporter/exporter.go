@@ -20,8 +20,8 @@ type Config struct {
 	Plane  DataPlane
 	Source Source
 	Life   context.Context // ends with the incarnation of the holder
-	// Ended returns the holder's message to self for the end of a transfer. fault is what failed, or
-	// "" if all blocks were sent.
+	// Ended returns the message that the holder sends to itself at the end of a transfer. fault is
+	// the error, or "" if all blocks were sent.
 	Ended func(id string, damaged []kv.Hash, fault string) any
 	Log   zerolog.Logger
 }
@@ -37,8 +37,8 @@ func New(cfg Config) *Exporter {
 	return &Exporter{Config: cfg, cancels: make(map[string]context.CancelFunc)}
 }
 
-// Perform carries out an effect of the holder's machine. Send belongs to the message in progress,
-// a LeaseBlocks.
+// Perform carries out an effect of the holder's machine. A Send must belong to the message being
+// handled, a LeaseBlocks.
 func (x *Exporter) Perform(ctx actor.Context, effect core.Effect) {
 	switch e := effect.(type) {
 	case core.Send:
@@ -73,7 +73,7 @@ func (x *Exporter) send(ctx actor.Context, e core.Send, msg *messages.LeaseBlock
 	})
 }
 
-// end frees the context of a transfer that has ended.
+// end releases the context of a transfer that has ended.
 func (x *Exporter) end(id string) {
 	if cancel, ok := x.cancels[id]; ok {
 		cancel()
@@ -105,7 +105,7 @@ var reasons = map[core.Reason]messages.Reason{
 	core.Internal:    messages.Reason_REASON_INTERNAL,
 }
 
-// RequestOf converts a LeaseBlocks from its sender; nil is unknown.
+// RequestOf converts a LeaseBlocks and its sender; a nil sender is unknown.
 func RequestOf(from *actor.PID, msg *messages.LeaseBlocks) core.Request {
 	r := core.Request{
 		ID: msg.GetRequestId(), From: core.Actor{Address: from.GetAddress(), ID: from.GetId()},

@@ -8,7 +8,7 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// StoreSource is a Source over the slots of a tier below HBM.
+// StoreSource is a Source that reads the slots of a tier below HBM.
 type StoreSource struct{ Store kvstore.Store }
 
 // Open implements Source. The blocks are slots.
@@ -66,7 +66,7 @@ type Memory interface {
 	ReadPart(ctx context.Context, block int32, from int, into []byte) error
 }
 
-// MemorySource is a Source over the blocks in HBM.
+// MemorySource is a Source that reads blocks in HBM.
 type MemorySource struct{ Memory Memory }
 
 // Open implements Source.

@@ -10,14 +10,14 @@ import (
 )
 
 // DataPlane is the node's data plane. Send returns when the receiver has stored all chunks or the
-// context ends.
+// context has ended.
 type DataPlane interface {
 	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
 		read func(index uint32, into []byte) (int, error)) error
 }
 
-// InPlacePlane is a DataPlane that can send chunks from where they lie in memory. view calls use
-// with the parts of a chunk, which must not change until use returns.
+// InPlacePlane is a DataPlane that can send chunks directly from the memory that holds them. view
+// calls use with the parts of a chunk, which must not change until use returns.
 type InPlacePlane interface {
 	DataPlane
 	SendInPlace(ctx context.Context, to *messages.BulkTicket, indices []uint32,
@@ -30,13 +30,13 @@ type Source interface {
 	Open(blocks []int32, hashes []kv.Hash, chunks kvstore.Chunks) Reader
 }
 
-// Reader reads the chunks of one transfer, each with its seal. The error for a block with a wrong
-// checksum wraps kvstore.ErrDamaged.
+// Reader reads the chunks of one transfer, each with its seal. If the checksum of a block is wrong,
+// the error wraps kvstore.ErrDamaged.
 type Reader interface {
 	Read(ctx context.Context, index uint32, into []byte) (int, error)
 }
 
-// Viewer is a Reader of blocks that may be sent from where they lie.
+// Viewer is a Reader whose blocks may be sent directly from the memory that holds them.
 type Viewer interface {
 	Reader
 	InPlace() bool
@@ -48,13 +48,13 @@ type transfer struct {
 	plane   DataPlane
 	ticket  *messages.BulkTicket
 	chunks  kvstore.Chunks
-	hashes  []kv.Hash // of the blocks that are sent, namespaced
+	hashes  []kv.Hash // namespaced hashes of the blocks that are sent
 	reader  Reader
 	damaged []kv.Hash
 }
 
-// newTransfer returns the transfer of the leading blocks of a valid request, which the holder has
-// under the given numbers.
+// newTransfer returns the transfer of the leading blocks of a valid request. blocks has their
+// numbers at the holder.
 func newTransfer(plane DataPlane, source Source, msg *messages.LeaseBlocks, blocks []int32) *transfer {
 	chunks, _ := chunksOf(msg)
 	t := &transfer{plane: plane, ticket: msg.GetTicket(), chunks: chunks}
@@ -65,7 +65,7 @@ func newTransfer(plane DataPlane, source Source, msg *messages.LeaseBlocks, bloc
 	return t
 }
 
-// run sends the blocks. It returns a block that turned out to be damaged.
+// run sends the blocks. It returns the block that was found damaged, if any.
 func (t *transfer) run(ctx context.Context) (damaged []kv.Hash, err error) {
 	indices := t.chunks.SendOrder(len(t.hashes))
 	plane, direct := t.plane.(InPlacePlane)

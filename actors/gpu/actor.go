@@ -33,18 +33,18 @@ type HealthSource interface{ Health() health.Observation }
 
 // Config is fixed for the life of the actor and shared by its restarts.
 type Config struct {
-	Node   string // the device's node
+	Node   string // node of the device
 	Name   string // "gpu-0"
 	Info   cuda.Info
 	Models Models
-	HBM    *actor.Props // props of the child
+	HBM    *actor.Props // props of the KV tier, a child of this actor
 	Health HealthSource // observed every second; nil: the device is not observed
 	Facts  *messages.GpuFacts
 	// KVReserve is the share of the device's memory that is reserved for KV blocks.
 	KVReserve float64
-	// SelfTest tests the device. It may hang if the device does.
+	// SelfTest tests the device. It may hang if the device hangs.
 	SelfTest func(context.Context) error
-	// Publish publishes life-cycle events; it must not block.
+	// Publish publishes a life-cycle event. It must not block.
 	Publish  func(kind, subject, detail string)
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger

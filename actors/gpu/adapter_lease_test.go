@@ -28,7 +28,7 @@ func adapterBytes(p *testkit.Peer, pid *actor.PID) uint64 {
 }
 
 // TestLeaseAdapters checks that free pages are leased once, that the lease survives a crash, and
-// that it ends with the model's.
+// that it ends with the lease of the model.
 func TestLeaseAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crash := &testkit.Crash{On: "*messages.QuarantineGpu", Times: 1}
@@ -87,8 +87,8 @@ func TestFailedAdapterLeaseReleasesPages(t *testing.T) {
 	}
 }
 
-// TestKVYieldsToAdapters requests more pages than are free: KV memory yields, or all requests are
-// refused, also those that came meanwhile.
+// TestKVYieldsToAdapters requests more pages than are free. Either KV memory yields, or all
+// requests are refused, including those that arrived in the meantime.
 func TestKVYieldsToAdapters(t *testing.T) {
 	for name, want := range map[string]messages.Reason{"shrinks": 0, "refuses": messages.Reason_REASON_NO_MEMORY,
 		"unloaded": messages.Reason_REASON_NOT_FOUND} {

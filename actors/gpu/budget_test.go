@@ -15,8 +15,8 @@ import (
 	"troupe/testkit"
 )
 
-// yieldingReplicas plays replicas that yield whenever they are asked and report their KV memory
-// continuously.
+// yieldingReplicas acts as replicas that yield whenever they are asked, and that report their KV
+// memory continuously.
 type yieldingReplicas struct {
 	*testkit.Peer
 	t      *testing.T

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// actorOf returns the address of an actor; nil is none.
+// actorOf returns the address of an actor, or the zero value for nil.
 func actorOf(pid *actor.PID) core.Actor {
 	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }
@@ -39,7 +39,7 @@ func specOf(msg *messages.LoadModel) core.Spec {
 	}
 }
 
-// loadSpecOf returns a load without its number of KV blocks.
+// loadSpecOf returns the spec of a load without the number of KV blocks.
 func loadSpecOf(s core.Spec) engine.LoadSpec {
 	return engine.LoadSpec{
 		Lease: s.Lease, Path: s.Path, BlockTokens: s.BlockTokens, RequestedBlocks: s.Blocks,
@@ -75,8 +75,8 @@ func reportOf(msg *messages.KVReport) core.Report {
 	}
 }
 
-// failureOf returns a failed job. It contains the revision that was found if it is not the requested
-// one.
+// failureOf returns the failure of a job. If the revision found is not the requested one, the
+// failure contains it.
 func failureOf(err error) core.Failure {
 	f := core.Failure{Detail: err.Error()}
 	other := (*engine.RevisionMismatch)(nil)

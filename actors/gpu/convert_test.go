@@ -44,8 +44,8 @@ func TestReasonsAreComplete(t *testing.T) {
 	}
 }
 
-// TestSizeOf checks that the size of a model and its memory for adapters, which are counted apart,
-// are together what the engine says that it needs.
+// TestSizeOf checks that the size of a model plus its memory for adapters, which is counted
+// separately, equals the need that the engine reports.
 func TestSizeOf(t *testing.T) {
 	info := engine.ModelInfo{
 		ContextTokens: 64, WeightBytes: 3 << 20, KVTokenBytes: 1 << 10, RowBytes: 5, LogitsBytes: 7, RankBytes: 1 << 18,

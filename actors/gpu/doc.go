@@ -6,22 +6,22 @@
 // Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, QuarantineGpuResult and
 // ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
 //
-// It is a shell over two machines. core/device decides what is in the memory: its events are the
-// messages and the ends of jobs, and perform carries out its effects. core/quarantine decides whether
-// the device may be used; performHealth carries out its effects. Jobs read, load, resize and free the
-// memory; Models holds it and survives every actor.
+// The actor drives two machines. core/device decides what is in the memory: its events are messages
+// and the results of jobs, and perform carries out its effects. core/quarantine decides whether the
+// device may be used, and performHealth carries out its effects. Jobs load, resize and free the
+// memory. Models holds the memory and survives every actor.
 //
 // # KV memory
 //
-// KV memory is resized while it serves. A load that is short of memory waits until replicas yield
-// pages. Each replica confirms that the blocks are unused (KVShrunk), a job frees the memory, and
-// GrowKV reports the new number of blocks. The replica runs no step in between. A replica that is
-// silent or refuses keeps its memory, and a load that gets none in time is refused. The ledger follows
-// Models.
+// KV memory is resized while its replica serves. A load that is short of memory waits until
+// replicas yield pages. Each of these replicas confirms that the blocks are unused (KVShrunk), a
+// job frees the memory, and GrowKV reports the new number of blocks. The replica runs no step
+// between KVShrunk and GrowKV. A replica that does not answer or refuses keeps its memory, and a
+// load that does not get enough memory in time is refused. The ledger records what Models holds.
 //
 // Config.KVReserve is the share of the memory that is reserved for KV blocks. A load that does not
-// fit hbm.Budget is refused. No replica yields its guaranteed share, and free memory goes first to
-// replicas below their share.
+// fit hbm.Budget is refused. No replica yields its guaranteed share, and free memory is given first
+// to replicas below their share.
 //
 // # Health
 //
@@ -31,11 +31,11 @@
 // replica uses them. ReleaseGpu ends the quarantine, by default after a self-test. A lost device is
 // also tested at intervals.
 //
-// The quarantine survives the actor, but not the process.
+// The quarantine survives a restart of the actor, but not of the process.
 //
 // # State
 //
-// The ledger is observed: Started rebuilds it from Models. Loads are in flight: a crash cancels
-// them, and their requesters retry. Replicas are not children of this actor and continue to serve
+// The ledger is observed state: Started rebuilds it from Models. A crash cancels the loads in
+// flight, and their requesters retry. Replicas are not children of this actor and continue to serve
 // while it restarts.
 package gpu

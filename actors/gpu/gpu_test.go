@@ -200,7 +200,7 @@ func TestUnloadFreesMemory(t *testing.T) {
 		p, pid := play(t, &fakeModels{})
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
-		for range 2 { // unloading succeeds if the model is not held
+		for range 2 { // an unload also succeeds if the model is not held
 			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
 			if got := last[unloadResult](t, p); got.GetUnloaded() == nil {
 				t.Errorf("%v", got)

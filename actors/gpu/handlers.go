@@ -31,8 +31,8 @@ func (d *device) onStarted(ctx actor.Context) {
 	supervise.After(ctx, tickInterval, &tick{d.incarnation})
 }
 
-// onStopping blocks until no job changes resident memory: the next incarnation rebuilds its ledger
-// from the memory as it is.
+// onStopping blocks until no job changes resident memory, because the next incarnation rebuilds its
+// ledger from that memory.
 func (d *device) onStopping() {
 	d.cancel()
 	d.changes.Wait()

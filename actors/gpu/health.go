@@ -20,7 +20,7 @@ func (d *device) onObserved(ctx actor.Context, msg *observed) {
 	switch {
 	case msg.incarnation != d.incarnation:
 	case msg.err != nil:
-		d.Log.Error().Err(msg.err).Msg("observing the device failed")
+		d.Log.Error().Err(msg.err).Msg("device observation failed")
 		d.performHealth(ctx, d.quarantine.NotObserved())
 	default:
 		d.performHealth(ctx, d.quarantine.Observed(msg.seen, d.memory.Empty(), supervise.Now(ctx)))

@@ -20,11 +20,11 @@ import (
 	"troupe/testkit"
 )
 
-// fakeDevice is a device whose health and self-test the test sets.
+// fakeDevice is a device whose health and self-test result are set by the test.
 type fakeDevice struct {
 	mu           sync.Mutex
 	now          health.Observation
-	hang         chan struct{} // blocks Health until it is closed; nil: not at all
+	hang         chan struct{} // blocks Health until it is closed; nil: Health does not block
 	selfTestErr  error         // result of the self-test
 	observations int
 	selfTests    int
@@ -242,8 +242,8 @@ func TestQuarantineDuringSelfTest(t *testing.T) {
 	})
 }
 
-// TestLostDeviceIsRetested has an engine report the device lost. Its models are unloaded, loads are
-// refused, and it is tested at intervals until it passes.
+// TestLostDeviceIsRetested lets an engine report that the device is lost. The models must be
+// unloaded, loads refused, and the device tested at intervals until it passes.
 func TestLostDeviceIsRetested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fakeDevice{selfTestErr: cuda.ErrDeviceLost}

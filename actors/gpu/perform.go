@@ -88,7 +88,8 @@ func (d *device) reply(ctx actor.Context, to core.Request, msg any) {
 	d.send(ctx, to.From.Address, to.From.ID, msg)
 }
 
-// send sends a message to an actor, unless its address is empty because its command had no sender.
+// send sends a message to an actor. It does nothing if the address is empty, because the command
+// had no sender.
 func (d *device) send(ctx actor.Context, address, id string, msg any) {
 	if id != "" {
 		ctx.Send(actor.NewPID(address, id), msg)

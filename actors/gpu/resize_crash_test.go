@@ -12,8 +12,8 @@ import (
 )
 
 // TestCrashWhileShrinking crashes the actor at each message of a shrink. In the end the replica
-// knows its number of blocks, the ledger matches the device, and a repeated request gets the
-// memory.
+// must know its number of blocks, the ledger must match the device, and a repeated request must get
+// the memory.
 func TestCrashWhileShrinking(t *testing.T) {
 	for _, on := range []string{"*gpu.inspected", "*messages.KVShrunk", "*gpu.resized"} {
 		t.Run(on, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 				synctest.Wait()
 				second := load("2", "n-0", "m")
 				second.KvBlocks = 128
-				for range 3 { // a deployment repeats its request, and the replica yields and reports
+				for range 3 { // a deployment repeats its request, and the replica yields memory and reports
 					p.Send(pid, second)
 					synctest.Wait()
 					if asked := testkit.Got[*messages.ShrinkKV](p); len(asked) > 0 {

@@ -74,9 +74,9 @@ func TestLoadWaitsForShrink(t *testing.T) {
 	})
 }
 
-// TestWrongBlockCountIsCorrected checks that a replica whose number of blocks is wrong, as after a
-// lost message, is sent the right one. It is not while the number changes, nor for an unknown
-// lease.
+// TestWrongBlockCountIsCorrected checks that a replica that has a wrong number of blocks, for
+// example after a lost message, is sent the right one. No correction is sent while the number
+// changes, or for an unknown lease.
 func TestWrongBlockCountIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
@@ -100,8 +100,8 @@ func TestWrongBlockCountIsCorrected(t *testing.T) {
 	})
 }
 
-// TestFailedShrinkRefusesLoad checks that a replica that refuses, is silent, or cannot shrink keeps
-// its memory, and that the load is refused.
+// TestFailedShrinkRefusesLoad checks that a replica that refuses, does not answer, or cannot shrink
+// keeps its memory, and that the load is refused.
 func TestFailedShrinkRefusesLoad(t *testing.T) {
 	for name, tc := range map[string]struct {
 		shelf  *fakeModels
@@ -140,7 +140,7 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 	}
 }
 
-// TestFreeMemoryIsDistributed checks that free memory goes to a replica that wants more.
+// TestFreeMemoryIsDistributed checks that free memory is given to a replica that wants more.
 func TestFreeMemoryIsDistributed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})

@@ -13,7 +13,7 @@ import (
 	"troupe/testkit"
 )
 
-// blockingModels holds models whose loads and unloads block until the test sends to proceed. They
+// blockingModels holds models whose loads and unloads block until the test lets them proceed. They
 // ignore cancellation.
 type blockingModels struct {
 	*fakeModels

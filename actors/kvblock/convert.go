@@ -9,7 +9,7 @@ import (
 	"troupe/messages"
 )
 
-// hashesOf converts hashes of this node's actors, which are well-formed.
+// hashesOf converts hashes sent by actors of this node, which are well-formed.
 func hashesOf(raw [][]byte) []kv.Hash {
 	hashes := make([]kv.Hash, len(raw))
 	for i, b := range raw {
@@ -26,7 +26,7 @@ func bytesOf(hashes []kv.Hash) [][]byte {
 	return raw
 }
 
-// actorOf returns the address of an actor; nil is unknown.
+// actorOf returns the address of an actor, or the zero value for nil.
 func actorOf(pid *actor.PID) core.Actor {
 	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }

@@ -17,19 +17,19 @@ import (
 // answerTimeout is how long the tier below has to respond.
 const answerTimeout = 2 * time.Second
 
-// demoteJob copies blocks to the tier below: reserve, copy, commit.
+// demoteJob copies blocks to the tier below: it reserves slots, copies the blocks, and commits.
 type demoteJob struct {
-	name   string // unique per job
+	name   string // unique for each job
 	tier   string
 	report kvstore.Report
 	from   kvstore.Store
 	to     Lower
 	root   *actor.RootContext
-	blocks []kv.Demotion // all of one size
+	blocks []kv.Demotion // blocks of one size
 }
 
-// run returns the outcome of each block. It reserves slots below, and always commits or aborts
-// them.
+// run returns the outcome of each block. It reserves slots in the tier below, and always commits or
+// aborts the reservation.
 func (d demoteJob) run(ctx context.Context) (result []core.Outcome, err error) {
 	size, commit := d.blocks[0].Size, &messages.CommitBlocks{RequestId: d.name}
 	result = make([]core.Outcome, len(d.blocks))

@@ -7,12 +7,12 @@
 // Parent: the gpu actor. Children: none. Accepts: AdoptBlocks, BlocksChanged, BlocksResized,
 // BlocksReleased, GetTier. Answers: AdoptBlocksResult, TierStatus.
 //
-// A replica decides which block goes where; this actor remembers what the blocks hold (kv.Contents).
-// It survives the replica: after a crash the successor adopts the blocks and finds every prefix that
-// was computed.
+// The replica decides which block goes where. This actor records what the blocks contain
+// (kv.Contents). It survives the replica: after a crash the successor adopts the blocks and finds
+// every prefix that was computed.
 //
-// A crash of this actor loses only that memory. The replica continues and reports every later
-// change. The actor then knows fewer blocks than there are, but never wrong ones.
+// A crash of this actor loses only this record. The replica continues and reports every later
+// change. The restarted actor knows fewer blocks than there are, but never a wrong one.
 //
 // # A tier below HBM
 //
@@ -21,20 +21,20 @@
 // GetSlots, LeaseBlocks, ReleaseBlocks. Answers: ReserveSlotsResult, LockBlocksResult, BlocksMoved,
 // SlotsStatus, LeaseBlocksResult.
 //
-// It is the shell of core/tier, which decides which requester may use which slot of its store. The
-// requesters copy the bytes. Blocks that leave the tier are copied to the tier below by a job of
-// this actor, with the same messages. A ReserveSlots that needs a slab of another size waits until
-// the blocks in it are demoted, for at most half the time that its requester waits. After that,
-// blocks are dropped instead.
+// The actor drives the machine of core/tier, which decides which requester may use which slot of
+// the store. The requesters themselves copy the blocks. A job of this actor copies evicted blocks
+// to the tier below, with the same messages. A ReserveSlots that needs a slab of another size waits
+// until the blocks in that slab are demoted, for at most half the time that its requester waits.
+// After that, the blocks are dropped instead.
 //
 // The actor itself sends blocks to replicas of other nodes, over the data plane, with package
-// exporter. The blocks are locked until the transfer ends, at the latest at the end of the lease. A
-// lost reader therefore locks nothing for longer.
+// exporter. The blocks stay locked until the transfer ends, and never beyond the end of the lease,
+// even if the reader is lost.
 //
-// A crash loses the requests in flight, those that wait, and the pins until replicas repeat them.
-// The store survives the actor: the successor finds in it what was written. Copies granted by an
-// earlier incarnation may still run into slots that are handed out again. The store serializes the
-// writes, and a slot with an unexpected block is detected when it is read.
+// A crash loses the requests in flight, the waiting ones, and the pins until the replicas repeat
+// them. The store survives the actor: the successor finds the blocks that were written. A copy
+// granted by an earlier incarnation may still write to a slot that has been granted again. The
+// store serializes the writes, and a slot with an unexpected block is detected when it is read.
 //
 // # The remote tier
 //
@@ -43,15 +43,16 @@
 // ReleaseBlocks). Accepts: FindBlocks, FetchBlocks, ReleaseBlocks, BlocksFetched, GetSlots.
 // Answers: FindBlocksResult, FetchBlocksResult, SlotsStatus.
 //
-// It is the shell of core/remote, which owns the measured paths to the holders, their known blocks,
-// and the fetches in flight. Fetches start as long as their bytes fit its capacity. The others wait in
-// order, and are refused if too many wait. The remote tier owns the leases at the holders. The
-// bytes do not pass through it: they go over the data plane from the holder to the requester's
-// ticket. The requester checks each block and finally reports what arrived.
+// The actor drives the machine of core/remote, which owns the measured paths to the holders, their
+// known blocks, and the fetches in flight. Fetches start as long as their bytes fit the capacity of
+// the tier. The others wait in order, and are refused if too many wait. The remote tier owns the
+// leases at the holders. The blocks do not pass through it: the holder sends them over the data
+// plane to the requester's ticket. The requester checks each block and finally reports which blocks
+// arrived.
 //
-// Two replicas that want the same block at once each fetch it.
+// If two replicas need the same block at the same time, each of them fetches it.
 //
 // A crash loses the fetches in flight and the measurements. Requesters are notified and compute the
-// missing blocks, and the holders are asked to stop sending. After the restart each path is probed
-// with a few blocks again.
+// missing blocks, and the holders are asked to stop sending. After the restart, each path is first
+// probed with a few blocks.
 package kvblock

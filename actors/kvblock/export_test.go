@@ -58,7 +58,7 @@ func (w *fakeDataPlane) SendInPlace(ctx context.Context, to *messages.BulkTicket
 
 func (w *fakeDataPlane) setStall(yes bool) { w.mu.Lock(); defer w.mu.Unlock(); w.stall = yes }
 
-// namespace identifies the weights: replicas identify blocks without it, tiers with it.
+// namespace identifies the weights. Tiers include it in the hashes of blocks, and replicas do not.
 var namespace = kv.Root("space", "", nil)
 
 func namespaced(n int) kv.Hash { return hash(n).Namespaced(namespace) }
@@ -107,8 +107,8 @@ func unseal(c kvstore.Chunks, h kv.Hash, part int, sealed []byte) (b []byte, ok 
 	return c.Trim(part, sealed), string(sum.Sum(nil)) == string(sealed[end:])
 }
 
-// TestExportSendsFirstPartsFirst checks that a lease by parts sends the first part of all present
-// blocks first.
+// TestExportSendsFirstPartsFirst checks that an export in parts sends the first part of all present
+// blocks before the other parts.
 func TestExportSendsFirstPartsFirst(t *testing.T) {
 	for name, store := range map[string]func(kvstore.Store) kvstore.Store{
 		"from memory":   func(s kvstore.Store) kvstore.Store { return s },

@@ -53,7 +53,7 @@ func testBlock(n int) []byte {
 	return block
 }
 
-// user writes and reads blocks as a replica does, and sometimes stops halfway.
+// user writes and reads blocks as a replica does, and sometimes stops in the middle of a request.
 type user struct {
 	*stage
 	rand  *rand.Rand

@@ -33,7 +33,7 @@ func (s *stage) flush() uint32 {
 	return s.ask(&messages.FlushBlocks{}).(*messages.BlocksMoved).GetMoved().GetBlocks()
 }
 
-// TestPinnedBlocksStay checks that pinned blocks stay under pressure and across a flush, exactly as
+// TestPinnedBlocksStay checks that pinned blocks survive memory pressure and a flush, exactly as
 // long as a replica repeats the pins.
 func TestPinnedBlocksStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,14 +14,14 @@ import (
 // RemoteName is the name of the remote tier, next to "hbm", "dram" and "nvme".
 const RemoteName = "remote"
 
-// DefaultRemoteBytes is the default limit of bytes in flight from other nodes.
+// DefaultRemoteBytes is the default limit on the bytes in flight from other nodes.
 const DefaultRemoteBytes = 256 << 20
 
 // RemoteConfig configures the remote tier. It is fixed for the life of the actor and shared by its
 // restarts.
 type RemoteConfig struct {
 	Router   *actor.PID // knows the holders of blocks
-	Capacity int64      // limit of bytes in flight to this node; default DefaultRemoteBytes
+	Capacity int64      // limit on the bytes in flight to this node; default DefaultRemoteBytes
 	Log      zerolog.Logger
 }
 
@@ -43,7 +43,7 @@ type remoteTier struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 	machine     *remote.Machine
-	commands    map[string]*messages.FetchBlocks // by request id; of the fetches that the machine keeps
+	commands    map[string]*messages.FetchBlocks // by request id; commands of the fetches that the machine keeps
 }
 
 // Messages to self. A message of an earlier incarnation is dropped.

@@ -75,7 +75,7 @@ func (r *remoteTier) onSweep(ctx actor.Context, msg *sweep) {
 	}
 }
 
-// fetchOf converts a FetchBlocks from its sender.
+// fetchOf converts a FetchBlocks and its sender.
 func fetchOf(from *actor.PID, msg *messages.FetchBlocks) remote.Request {
 	r := remote.Request{
 		ID: msg.GetRequestId(), From: remoteActorOf(from), Holder: remoteActorOf(holderOf(msg)),
@@ -99,7 +99,7 @@ func holderOf(msg *messages.FetchBlocks) *actor.PID {
 	return actor.NewPID(msg.GetFrom().GetHolder().GetAddress(), msg.GetFrom().GetHolder().GetId())
 }
 
-// remoteActorOf returns the address of an actor; nil is unknown.
+// remoteActorOf returns the address of an actor, or the zero value for nil.
 func remoteActorOf(pid *actor.PID) remote.Actor {
 	return remote.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
 }

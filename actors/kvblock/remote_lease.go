@@ -11,7 +11,7 @@ import (
 	"troupe/messages"
 )
 
-// leaseRequest requests blocks from a holder and waits until they are sent.
+// leaseRequest requests blocks from a holder and waits until the holder has sent them.
 type leaseRequest struct {
 	root    *actor.RootContext
 	runtime supervise.Runtime
@@ -20,8 +20,8 @@ type leaseRequest struct {
 	timeout time.Duration
 }
 
-// run returns the holder's answer, or a refusal if there is none. A holder that times out is asked
-// to stop sending.
+// run returns the holder's answer, or a refusal if the holder does not answer. A holder that does
+// not answer in time is asked to stop sending.
 func (l leaseRequest) run(life context.Context) (*messages.LeaseBlocksResult, error) {
 	asked := l.root.RequestFuture(l.holder, l.lease, l.timeout)
 	answered, end := context.WithCancel(life)

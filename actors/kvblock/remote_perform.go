@@ -54,8 +54,8 @@ func (r *remoteTier) reply(ctx actor.Context, to remote.Actor, answer proto.Mess
 	}
 }
 
-// blocksFound returns the answer to a lookup. found is the router's answer; any other message is
-// the lookup itself, which was not passed on.
+// blocksFound returns the answer to a lookup. found is the router's answer, or the lookup itself if
+// it was not passed on to the router.
 func blocksFound(e remote.AnswerFind, found any) *messages.FindBlocksResult {
 	result := &messages.FindBlocksResult{RequestId: e.ID}
 	msg, ok := found.(*messages.FindBlocksResult)

@@ -7,8 +7,8 @@ import (
 	"troupe/messages"
 )
 
-// status returns the status of the remote tier in the form of the other tiers. Its capacity is the
-// limit of bytes in flight, since it has no slots.
+// status returns the status of the remote tier in the same form as that of other tiers. The tier
+// has no slots, so its capacity is the limit on the bytes in flight.
 func (r *remoteTier) status(now time.Time) *messages.SlotsStatus {
 	st := r.machine.Stats()
 	s := &messages.SlotsStatus{

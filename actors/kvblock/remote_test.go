@@ -237,8 +237,9 @@ func TestRemoteFetchLargerThanCapacityRunsAlone(t *testing.T) {
 	})
 }
 
-// TestRemoteHolderFaultFailsOnlyItsFetch checks that a holder that refuses, is gone or dies during
-// the transfer fails only its own fetch. A silent holder is asked to stop sending.
+// TestRemoteHolderFaultFailsOnlyItsFetch checks that a holder that refuses, is gone or crashes
+// during the transfer fails only its own fetch. A holder that does not answer is asked to stop
+// sending.
 func TestRemoteHolderFaultFailsOnlyItsFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := playRemote(t)
@@ -273,8 +274,8 @@ func TestRemoteHolderFaultFailsOnlyItsFetch(t *testing.T) {
 	})
 }
 
-// TestRemoteLeaseDurationAndRelease checks that a lease lasts as long as the replica still waits,
-// and is released when it stops waiting.
+// TestRemoteLeaseDurationAndRelease checks that a lease lasts only as long as the replica waits,
+// and is released when the replica stops waiting.
 func TestRemoteLeaseDurationAndRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := playRemote(t)

@@ -81,7 +81,7 @@ func (s *stage) intactBlocks(numbers ...int) (held []int) {
 	return held
 }
 
-// putLarge writes a large block by the protocol.
+// putLarge writes a large block: reserve, copy, commit.
 func (s *stage) putLarge(number int) {
 	s.t.Helper()
 	r := s.reserve("put-large", largeBytes, number).GetReserved().GetSlots()
@@ -132,7 +132,7 @@ func TestReassignedSlabIsDemoted(t *testing.T) {
 		p.put(upTo(1, 12)...)
 		first, again := p.reserveLarge("large", 21), p.reserveLarge("large", 21) // repeated
 		other, lost := p.reserveLarge("other", 22), p.reserveLarge("lost", 23)
-		p.sys.Root.Send(p.tier, &messages.CommitBlocks{RequestId: "lost"}) // its requester has given up
+		p.sys.Root.Send(p.tier, &messages.CommitBlocks{RequestId: "lost"}) // its requester has stopped waiting
 		synctest.Wait()
 		if len(first)+len(other) > 0 || p.status().GetArriving() != 0 || len(g.writes()) != 4 {
 			t.Errorf("no reservation waits: %v, %d blocks are being demoted", p.status(), len(g.writes()))

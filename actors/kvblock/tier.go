@@ -19,12 +19,12 @@ import (
 type TierConfig struct {
 	Name  string // "dram"
 	Store kvstore.Store
-	// Limits are those of the tier; Slabs and MaxDemoteBytes are set from the stores.
+	// Limits are the limits of the tier. Slabs and MaxDemoteBytes are set from the stores.
 	Limits    kv.TierLimits
 	Policy    string             // eviction policy; default kv.DefaultPolicy
-	Below     *Lower             // nil: blocks that leave are dropped
+	Below     *Lower             // nil: evicted blocks are dropped
 	OnDemoted kvstore.Report     // called for each block of a demotion; may be nil
-	Router    *actor.PID         // gets announcements of the blocks; may be nil
+	Router    *actor.PID         // receives announcements of the blocks; may be nil
 	DataPlane exporter.DataPlane // nil: the tier exports no blocks
 	Log       zerolog.Logger
 }

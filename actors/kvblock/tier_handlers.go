@@ -16,7 +16,7 @@ import (
 
 const (
 	announceInterval = 300 * time.Millisecond
-	retryDelay       = 100 * time.Millisecond // RetryAfter of refusals that end soon
+	retryDelay       = 100 * time.Millisecond // RetryAfter of refusals that are expected to end soon
 )
 
 // Messages to self. A message of an earlier incarnation is dropped.
@@ -33,7 +33,7 @@ type (
 	}
 	demoteDone struct {
 		incarnation uint64
-		outcomes    []core.Outcome // of each block
+		outcomes    []core.Outcome // outcome of each block
 		err         error
 	}
 	retryDemote struct{ incarnation uint64 }
@@ -167,7 +167,7 @@ func (s *tierActor) onAnnounceTick(ctx actor.Context, msg *announceTick) {
 	}
 }
 
-// onGet responds with the status. To the router it also sends a full announcement.
+// onGet answers with the status. If the router asks, it also sends an announcement of all blocks.
 func (s *tierActor) onGet(ctx actor.Context) {
 	ctx.Respond(s.status())
 	if s.Router != nil && s.Router.Equal(ctx.Sender()) {

@@ -95,7 +95,7 @@ func content(n int) []byte {
 	return b
 }
 
-// put writes blocks by the protocol: reserve, copy, commit.
+// put writes blocks: reserve, copy, commit.
 func (s *stage) put(numbers ...int) {
 	s.t.Helper()
 	s.asked++

@@ -20,9 +20,9 @@ const Role = "planner"
 type Config struct {
 	// IsLeader reports whether this node holds the lease. It must not block.
 	IsLeader func() bool
-	// Acquire takes the lease if it is free.
+	// Acquire acquires the lease if it is free.
 	Acquire func(ctx context.Context) error
-	Router  *actor.PID // of this node
+	Router  *actor.PID // router of this node
 	// Scale stores the number of replicas of a deployment, if its revision is still the given one.
 	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
 	Log   zerolog.Logger

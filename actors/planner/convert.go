@@ -13,7 +13,7 @@ func deploymentsOf(view *messages.ClusterView) []core.Deployment {
 	return all
 }
 
-// deploymentOf sums up the serving replicas of a deployment.
+// deploymentOf converts the status of a deployment, with the total load of its serving replicas.
 func deploymentOf(status *messages.DeploymentStatus) core.Deployment {
 	spec := status.GetSpec()
 	d := core.Deployment{

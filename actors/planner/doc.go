@@ -5,15 +5,17 @@
 // `planner` is the leader. The others try to acquire the lease when it is free. Speaks with: the
 // router of its node (GetClusterView).
 //
-// It is a shell over core/planner, which decides when to acquire the lease, to observe and to scale.
+// The actor drives the machine of core/planner, which decides when to acquire the lease, when to
+// observe and when to scale.
 //
-// The leader writes its decisions to the store by compare-and-swap on the revision that it observed,
-// like an operator; the deployment carries them out. A stale leader therefore does no harm: its write
-// fails after the new leader's write, and its next observation shows that it has lost the lease.
+// The leader writes its decisions to the store, as an operator does, by compare-and-swap on the
+// revision that it observed. The deployment carries them out. A stale leader therefore does no
+// harm: its write fails after the new leader's write, and its next observation shows that it has
+// lost the lease.
 //
-// A deployment with no replicas was stopped by an operator and is left alone. None is scaled below one
-// replica.
+// A deployment with no replicas was stopped by an operator and is left alone. No deployment is
+// scaled below one replica.
 //
-// State: for how long each deployment's load has been too high or too low. A crash or a new leader
-// loses it, which delays a decision by a few seconds.
+// State: how long each deployment's load has been too high or too low. It is lost in a crash and on
+// a change of the leader, which delays a decision by a few seconds.
 package planner

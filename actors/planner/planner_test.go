@@ -91,7 +91,7 @@ func (s *stage) after(t *testing.T, d time.Duration, want ...string) {
 }
 
 // TestScalesWithLoad checks that the planner scales up under high load and down under low load,
-// across a crash, and never outside the bounds.
+// even after a crash, and never beyond the bounds.
 func TestScalesWithLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 1, running: 10, revision: 1}
@@ -107,8 +107,8 @@ func TestScalesWithLoad(t *testing.T) {
 	})
 }
 
-// TestOnlyLeaderDecides checks that a planner without the lease decides nothing, and that the store
-// refuses a stale leader.
+// TestOnlyLeaderDecides checks that a planner without the lease makes no decisions, and that the
+// store refuses those of a stale leader.
 func TestOnlyLeaderDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 1, running: 10, revision: 1}
@@ -126,7 +126,8 @@ func TestOnlyLeaderDecides(t *testing.T) {
 	})
 }
 
-// TestStoppedStaysStopped: no load, and no bound, starts a model that an operator has stopped.
+// TestStoppedStaysStopped checks that neither load nor a bound starts a model that an operator has
+// stopped.
 func TestStoppedStaysStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 0, running: 10, revision: 1}
@@ -137,7 +138,8 @@ func TestStoppedStaysStopped(t *testing.T) {
 	})
 }
 
-// TestLeastZero: min_replicas 0 does not lead to 0 replicas, and the load is followed.
+// TestLeastZero checks that min_replicas 0 does not lead to 0 replicas, and that the number of
+// replicas follows the load.
 func TestLeastZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{replicas: 2, least: new(uint32(0)), revision: 1}

@@ -21,13 +21,13 @@ func (m *Memory) answerAdapters(h *holder, e event) {
 	m.emit(AnswerAdapters{e.request, h.lease, h.model.AdapterPages})
 }
 
-// queueAdapters lets a request wait for memory. What waits is tried after each event.
+// queueAdapters lets a request wait for memory. Waiting requests are tried after each event.
 func (m *Memory) queueAdapters(h *holder, e event) {
 	h.adapters = adapterMemory{pages: e.pages, requests: []Request{e.request}}
 }
 
-// tryAdapters leases memory for adapters if there is enough. If the free pages are too few, KV
-// memory yields first.
+// tryAdapters leases memory for adapters if there is enough. If too few pages are free, KV memory
+// yields some first.
 func (m *Memory) tryAdapters(h *holder, now time.Time) {
 	pages := m.adapterPages(h)
 	if !m.makeRoom(h.lease, pages, &h.adapters.deadline, now) {
@@ -51,8 +51,8 @@ func (m *Memory) tryAdapters(h *holder, now time.Time) {
 	m.follow(event{kind: PagesDenied, lease: h.lease, now: now, refusal: Refusal{Reason: NoMemory, Detail: why}})
 }
 
-// adapterPages returns the number of pages requested. By default it is enough for the adapters of
-// one step, limited to half of the spare memory, and at least for one adapter.
+// adapterPages returns the number of pages requested. The default is enough for the adapters of one
+// step, but at most half of the spare memory and at least enough for one adapter.
 func (m *Memory) adapterPages(h *holder) int {
 	spare, one := int(m.budget().Spare()/hbm.PageBytes), h.size.PagesPerAdapter
 	return cmp.Or(h.adapters.pages, max(one, min(h.size.MaxAdapters*one, spare/2)))
@@ -91,7 +91,7 @@ func (m *Memory) notAllocated(h *holder, e event) {
 
 func (m *Memory) denyAdapters(h *holder, e event) { m.refuseAdapters(h, e.refusal) }
 
-// refuseLeaving refuses the requests for memory of a lease that is freed.
+// refuseLeaving refuses the requests for adapter memory of a lease that is being freed.
 func (m *Memory) refuseLeaving(h *holder, _ event) {
 	m.refuseAdapters(h, Refusal{Reason: NotFound, Detail: "lease " + h.lease + " is no longer held on " + m.cfg.Name})
 }

@@ -4,7 +4,7 @@ import "troupe/core/hbm"
 
 func (m *Memory) freePages() int { return int(m.ledger.Free() / hbm.PageBytes) }
 
-// shortOf returns the shortage of pages; nil if they are free.
+// shortOf returns the shortage if the given number of pages is not free, or nil.
 func (m *Memory) shortOf(pages int) *hbm.Shortage {
 	if pages <= m.freePages() {
 		return nil
@@ -15,7 +15,7 @@ func (m *Memory) shortOf(pages int) *hbm.Shortage {
 // share is a lease's share of the memory for KV blocks, in pages.
 type share struct {
 	guaranteed int // never yielded
-	full       int // guaranteed, and pages that it gets when there is room
+	full       int // guaranteed pages, and those that it gets if memory is left
 }
 
 func (m *Memory) shares() map[string]share {
@@ -29,7 +29,7 @@ func (m *Memory) shares() map[string]share {
 	return shares
 }
 
-// needs returns the leases that count in the budget, sorted, and the memory that each needs.
+// needs returns the leases that count in the budget, sorted, and the memory needs of each.
 func (m *Memory) needs() (leases []string, needs []hbm.Need) {
 	for _, h := range m.sorted() {
 		if h.budgeted() {
@@ -46,8 +46,8 @@ func (m *Memory) budget() hbm.Budget {
 	return m.emptyBudget().With(needs...)
 }
 
-// blocksAlone returns the number of KV blocks that a model would have as the only one on the
-// device.
+// blocksAlone returns the number of KV blocks that a model would have if it were the only one on
+// the device.
 func (m *Memory) blocksAlone(h *holder) int {
 	alone := (m.emptyBudget().Total - h.need().Fixed) / max(1, h.model.BlockBytes)
 	return min(h.size.MaxBlocks, int(alone))

@@ -1,14 +1,15 @@
 // Package device decides what is in the memory of a device: which models are loaded and freed, how
 // they share the memory for KV blocks, and which of them have memory for adapters. core/hbm decides
-// who gets which page.
+// which lease gets which pages.
 //
-// A Memory is fed events with the time and returns Effects, which its caller carries out in order.
-// It never sees a byte: jobs of the caller load, resize and free the memory, and report their end.
+// A Memory takes events with the current time and returns Effects, which the caller carries out in
+// order. It never touches the memory itself: jobs of the caller load, resize and free it, and
+// report when they end.
 //
 // # Leases
 //
 // The memory of one model is a lease. The first row that fits an event applies; an event without a
-// row is ignored. All: the requests that wait for the load, or for the unload.
+// row is ignored. "All" are the requests that wait for the load or the unload.
 //
 //	event           state                 guard             next        effects
 //	load            absent … loading      quarantined       same        refuse
@@ -37,15 +38,16 @@
 //	freed           freeing                                 absent      release the pages; answer all
 //	free failed     freeing                                 resident    refuse all
 //
-// After each event, and every second, the loads that wait are tried, oldest first. Granted: the pages
-// of the model and of its guaranteed share of KV blocks are free. Denied: they are not, and no replica
-// can yield enough, or none has within 5 s. A load waits without a limit while a replica loads that
-// can yield later.
+// After each event, and every second, the waiting loads are tried, oldest first. A load is granted
+// if the pages of the model and of its guaranteed share of KV blocks are free. It is denied if they
+// are not free and replicas cannot yield enough, or have not done so within 5 s. A load waits
+// without a limit while a replica that can yield later is loading.
 //
 // # KV memory
 //
-// A resident model has KV memory, which is resized while it serves. Replicas yield blocks to a load
-// or to adapters; free pages are distributed after a second without other demand.
+// A resident model has KV memory, which is resized while it serves. Replicas yield blocks to loads
+// and to adapters. Free pages are distributed among the replicas after a second without other
+// demand for memory.
 //
 //	event        KV memory          guard                  next      effects
 //	opened       unused                                    steady    —
@@ -74,8 +76,9 @@
 //	             steady … resizing                         same      —
 //	closed       steady … resizing                         unused    —
 //
-// An AskShrink is repeated every 0.5 s, for 5 s. A replica that confirms it runs no step until it
-// learns its number of blocks. Chosen and grown are decided only while no KV memory is being changed.
+// An AskShrink is repeated every 0.5 s, for 5 s. A replica that confirms an AskShrink runs no step
+// until it is notified of its number of blocks. The events chosen and grown occur only while no KV
+// memory is being changed.
 //
 // # Adapters
 //
@@ -96,29 +99,33 @@
 //	               none, allocating, leased                         same        —
 //	closed         none, leased                                     none        —
 //
-// Opened, leaving and closed come from the lease: when it becomes resident, and before and after its
-// memory is freed. Settled goes the other way: no job changes the memory now.
+// The lease raises opened when it becomes resident, and leaving and closed before and after its
+// memory is freed. In turn, KV and adapter memory raise settled for the lease when a change of the
+// memory has ended.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants, with jobs that fail, results that arrive late and in any order,
 // silent replicas, and crashes of the actor:
 //
-//   - no leak: the leased pages of a model are those that it uses, or that a job of it needs; all
-//     other pages are free
-//   - covered: no memory is used that is not leased
-//   - one job: a lease has one job of a kind at a time, and no other beside a load or the freeing
-//   - answered: every request is answered once, with what is true then, unless it is repeated or the
-//     actor restarts meanwhile
-//   - ends: when the jobs end, every wait ends, although no replica answers
+//   - no leak: the leased pages of a model are those that it uses or that one of its jobs needs;
+//     all other pages are free
+//   - covered: only leased memory is used
+//   - one job: a lease has at most one job of each kind at a time, and no other job while it is
+//     loaded or freed
+//   - answered: every request is answered once, with the state at that time, unless it is repeated
+//     or the actor restarts first
+//   - ends: once the jobs have ended, every wait ends, even if no replica answers
 //   - bounded: a load waits for silent replicas no longer than 5 s and one tick, and a shrink no longer
 //     than 5.5 s
-//   - asked first: a replica loses no block before it confirmed that it does not use it
-//   - guaranteed: no replica is asked for blocks of its guaranteed share, or of the minimum that it
-//     reported; no model is loaded with less than its share at that time
-//   - notified: the number of blocks that a replica learns is the one that it has
-//   - last: free pages go to KV memory only while no memory is loaded or freed, on a healthy device
-//   - excluded: no load starts on a quarantined device, and no model on a lost one is adopted
+//   - asked first: a replica loses a block only after it has confirmed that it does not use the
+//     block
+//   - guaranteed: no replica is asked for blocks within its guaranteed share or within its reported
+//     minimum; no model is loaded with less than its guaranteed share at that time
+//   - notified: a replica is notified of the number of blocks that it really has
+//   - last: free pages are given to KV memory only on a healthy device and while no memory is being
+//     loaded or freed
+//   - excluded: no load starts on a quarantined device, and no model is adopted on a lost one
 //   - recovered: after a crash the leases are those of the models in memory
 //   - in step: a lease has KV memory exactly while its model is resident or being freed
 //   - ignored: an ignored event changes nothing

@@ -5,28 +5,28 @@ import "time"
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
-// Jobs. One of a kind runs for a lease at a time.
+// Jobs. At most one job of each kind runs for a lease.
 type (
-	// Inspect reads the sizes of a model; Memory.Inspected or InspectFailed answers.
+	// Inspect reads the sizes of a model. The caller reports Memory.Inspected or InspectFailed.
 	Inspect struct{ Spec Spec }
 
-	// Load fills the leased memory; Memory.Loaded or LoadFailed answers.
+	// Load fills the leased memory. The caller reports Memory.Loaded or LoadFailed.
 	Load struct {
 		Spec   Spec
 		Blocks int // KV blocks
 	}
 
-	// Free frees the memory of a lease; Memory.Freed or FreeFailed answers.
+	// Free frees the memory of a lease. The caller reports Memory.Freed or FreeFailed.
 	Free struct{ Lease string }
 
-	// Resize changes the number of KV blocks; Memory.Resized or NotResized answers.
+	// Resize changes the number of KV blocks. The caller reports Memory.Resized or NotResized.
 	Resize struct {
 		Lease   string
 		Blocks  int
 		Attempt uint64
 	}
 
-	// Allocate allocates memory for adapters; Memory.Allocated or NotAllocated answers.
+	// Allocate allocates memory for adapters. The caller reports Memory.Allocated or NotAllocated.
 	Allocate struct {
 		Lease   string
 		Pages   int
@@ -36,8 +36,8 @@ type (
 
 // Messages to replicas, and to the KV tier in the device's memory.
 type (
-	// AskShrink asks a replica to use no more than so many blocks; Memory.Shrunk or ShrinkRefused
-	// answers, or Memory.Timer after a while.
+	// AskShrink asks a replica to use at most the given number of blocks. The caller reports
+	// Memory.Shrunk or ShrinkRefused, or Memory.Timer if the replica does not answer in time.
 	AskShrink struct {
 		Replica Actor
 		Lease   string
@@ -46,14 +46,14 @@ type (
 		Timeout time.Duration
 	}
 
-	// NotifyReplica reports a lease's number of blocks to its replica.
+	// NotifyReplica reports the number of blocks of a lease to its replica.
 	NotifyReplica struct {
 		Replica Actor
 		Lease   string
 		Blocks  int
 	}
 
-	// NotifyTier reports a lease's new number of blocks to the tier.
+	// NotifyTier reports the new number of blocks of a lease to the tier.
 	NotifyTier struct {
 		Lease  string
 		Blocks int
@@ -69,12 +69,12 @@ type (
 	AnswerLoad struct {
 		To          Request
 		Model       Model
-		BlocksAlone int // KV blocks that it would have as the only model
+		BlocksAlone int // KV blocks that it would have as the only model on the device
 		Adopted     bool
 		Took        time.Duration // 0 if it was adopted
 	}
 
-	// RefuseLoad refuses LoadAsked. Spec is the request's.
+	// RefuseLoad refuses LoadAsked. Spec is that of the request.
 	RefuseLoad struct {
 		To      Request
 		Spec    Spec
@@ -132,14 +132,15 @@ type (
 		Bytes int64
 	}
 
-	// ShortOfMemory reports that a lease needs memory that replicas yield, or cannot yield.
+	// ShortOfMemory reports that a lease needs memory that other replicas yield, or that none can
+	// yield.
 	ShortOfMemory struct {
 		Lease  string
 		Yields bool
 		Why    string
 	}
 
-	// NotYielded reports that a replica yields no memory.
+	// NotYielded reports that a replica did not yield memory.
 	NotYielded struct{ Lease, Why string }
 
 	// ResizeFailed reports that KV memory could not be resized.

@@ -7,10 +7,10 @@ import (
 	"troupe/core/quarantine"
 )
 
-const growInterval = time.Second // without other demand, before free memory is distributed
+const growInterval = time.Second // time without other demand before free memory is distributed
 
-// distribute gives free memory to replicas below their share, and then to those that want more,
-// after growInterval without other demand.
+// distribute gives free memory to the replicas below their share, and then to those that want more.
+// It does so once there was no other demand for growInterval.
 func (m *Memory) distribute(health quarantine.State, now time.Time) {
 	if health != quarantine.Healthy || m.busy() {
 		m.lastDemand = now

@@ -12,12 +12,12 @@ type holder struct {
 	lease string
 	phase Phase
 
-	spec     Spec      // of the load; not of a recovered model
-	size     Size      // from Waiting on
-	model    Model     // in Resident and Freeing
-	requests []Request // wait for the load, or for the unload
-	started  time.Time // of the load
-	deadline time.Time // of the wait for memory; zero: it has not waited yet
+	spec     Spec      // requested by the load; not set for a recovered model
+	size     Size      // set from Waiting on
+	model    Model     // set in Resident and Freeing
+	requests []Request // requests that wait for the load or the unload
+	started  time.Time // start of the load
+	deadline time.Time // end of the wait for memory; zero: it has not waited yet
 
 	kv       kvMemory
 	adapters adapterMemory
@@ -29,11 +29,11 @@ type kvMemory struct {
 
 	replica    Actor
 	report     Report
-	reportedAt time.Time // zero: the replica has not reported, or did not yield since
-	fixed      bool      // it cannot be resized
+	reportedAt time.Time // zero: there is no report since the replica last failed to yield
+	fixed      bool      // the memory cannot be resized
 
 	attempt  uint64 // number of the last change
-	blocks   int    // that it is changed to
+	blocks   int    // number of blocks after that change
 	deadline time.Time
 	requests []Request // load requests that wait for the change
 }
@@ -42,8 +42,8 @@ type kvMemory struct {
 type adapterMemory struct {
 	state Adapters
 
-	pages    int       // requested; 0: as many as are useful
-	deadline time.Time // of the wait for memory; zero: it has not waited yet
+	pages    int       // requested pages; 0: as many as are useful
+	deadline time.Time // end of the wait for memory; zero: it has not waited yet
 	attempt  uint64    // number of the last allocation
 	requests []Request
 }
@@ -51,20 +51,21 @@ type adapterMemory struct {
 // budgeted reports whether the lease counts in the budget of the device.
 func (h *holder) budgeted() bool { return h.phase >= Waiting }
 
-// resident reports whether the memory has a model and keeps it.
+// resident reports whether a model is in the memory and is not being freed.
 func (h *holder) resident() bool { return h.phase == Resident }
 
 // changing reports whether a job changes the memory.
 func (h *holder) changing() bool { return h.kv.state == Resizing || h.adapters.state == Allocating }
 
-// need returns the memory that the model needs, with that for adapters.
+// need returns the memory that the model needs, including that for adapters.
 func (h *holder) need() hbm.Need {
 	n := h.size.Need
 	n.Fixed += int64(h.adapterPages()) * hbm.PageBytes
 	return n
 }
 
-// adapterPages returns the pages that the model has for adapters, or that its load requests.
+// adapterPages returns the number of pages that the model has for adapters, or that its load
+// requests.
 func (h *holder) adapterPages() int {
 	if h.phase < Resident {
 		return h.spec.AdapterPages
@@ -72,13 +73,13 @@ func (h *holder) adapterPages() int {
 	return h.model.AdapterPages
 }
 
-// kvBytes returns the bytes of so many blocks.
+// kvBytes returns the size of the given number of blocks.
 func (h *holder) kvBytes(blocks int) int64 { return int64(blocks) * h.model.BlockBytes }
 
-// kvPages returns the pages of so many blocks.
+// kvPages returns the number of pages that the given number of blocks needs.
 func (h *holder) kvPages(blocks int) int { return hbm.PagesOf(h.kvBytes(blocks)) }
 
-// join adds a request to those that wait. A repeated request replaces the first one.
+// join adds a request to the waiting ones. A repeated request replaces its earlier copy.
 func join(all []Request, r Request) []Request {
 	if r == (Request{}) {
 		return all

@@ -3,16 +3,16 @@ package device
 import "time"
 
 const (
-	yieldTimeout  = 5 * time.Second        // for replicas to yield memory
-	shrinkTimeout = 500 * time.Millisecond // for the answer to one AskShrink
+	yieldTimeout  = 5 * time.Second        // maximum wait for replicas to yield memory
+	shrinkTimeout = 500 * time.Millisecond // maximum wait for the answer to one AskShrink
 )
 
-// keepReport keeps a replica's report.
+// keepReport stores a replica's report.
 func (m *Memory) keepReport(h *holder, e event) {
 	h.kv.replica, h.kv.report, h.kv.reportedAt = e.replica, e.report, e.now
 }
 
-// correct reports the number of blocks to a replica that has a wrong one, as after a lost message.
+// correct notifies a replica that has a wrong number of blocks, for example after a lost message.
 func (m *Memory) correct(h *holder, e event) {
 	m.keepReport(h, e)
 	m.notify(h)
@@ -20,7 +20,7 @@ func (m *Memory) correct(h *holder, e event) {
 
 func (m *Memory) notify(h *holder) { m.emit(NotifyReplica{h.kv.replica, h.lease, h.model.Blocks}) }
 
-// notifySender answers a replica that confirms or refuses something stale.
+// notifySender notifies a replica whose answer is stale.
 func (m *Memory) notifySender(h *holder, e event) {
 	m.emit(NotifyReplica{e.replica, h.lease, h.model.Blocks})
 }
@@ -58,7 +58,7 @@ func (m *Memory) grow(h *holder, e event) {
 	m.emit(Resize{h.lease, e.blocks, h.kv.attempt})
 }
 
-// leaseKV changes the KV lease to hold so many blocks.
+// leaseKV changes the KV lease to the given number of blocks.
 func (m *Memory) leaseKV(h *holder, blocks int) {
 	if _, short := m.ledger.Resize(h.lease, "kv", h.kvBytes(blocks)); short != nil {
 		panic("device: " + m.cfg.Name + " holds more memory than it has: " + short.Error())
@@ -82,20 +82,20 @@ func (m *Memory) endResize(h *holder, e event) {
 	m.settled(h, e)
 }
 
-// notResized keeps the number of blocks.
+// notResized ends a failed resize. The number of blocks is unchanged.
 func (m *Memory) notResized(h *holder, e event) {
 	m.emit(ResizeFailed{h.lease, e.failure.Detail})
 	m.endResize(h, e)
 	m.detectLoss(e.failure)
 }
 
-// fix keeps the number of blocks of memory that cannot be resized.
+// fix marks memory that cannot be resized. The number of blocks is unchanged.
 func (m *Memory) fix(h *holder, e event) {
 	h.kv.fixed = true
 	m.notResized(h, e)
 }
 
-// refuseJoined refuses the loads that wait for a resize of memory that is freed instead.
+// refuseJoined refuses the loads that wait for a resize, because the memory is freed instead.
 func (m *Memory) refuseJoined(h *holder, _ event) {
 	for _, r := range h.kv.requests {
 		m.emit(RefuseLoad{r, Spec{Lease: h.lease}, beingFreed(h)})

@@ -6,7 +6,7 @@ import (
 	"troupe/core/hbm"
 )
 
-// retryFreeing is the retry delay for a lease that is being freed.
+// retryFreeing is the RetryAfter for a lease that is being freed.
 const retryFreeing = 100 * time.Millisecond
 
 // inspect starts a load.
@@ -25,7 +25,7 @@ func (m *Memory) answerLoad(h *holder, r Request, adopted bool, took time.Durati
 	m.emit(AnswerLoad{To: r, Model: h.model, BlocksAlone: m.blocksAlone(h), Adopted: adopted, Took: took})
 }
 
-// admit lets a load that fits the budget wait for memory. What waits is tried after each event.
+// admit lets a load that fits the budget wait for memory. Waiting loads are tried after each event.
 func (m *Memory) admit(h *holder, e event) { h.size = e.size }
 
 // load leases the pages of a model and starts its load.
@@ -34,7 +34,7 @@ func (m *Memory) load(h *holder, e event) {
 	m.emit(Load{h.spec, e.blocks})
 }
 
-// leasePages leases the pages of a model. They must be free.
+// leasePages leases the pages of a model. The pages must be free.
 func (m *Memory) leasePages(lease string, s Size, blocks int, blockBytes int64, adapterPages int) {
 	for _, part := range parts(s, blocks, blockBytes, adapterPages) {
 		if part.bytes == 0 {
@@ -46,7 +46,7 @@ func (m *Memory) leasePages(lease string, s Size, blocks int, blockBytes int64, 
 	}
 }
 
-// part is a part of a model's memory with a lease of its own in the ledger.
+// part is a part of a model's memory that has its own lease in the ledger.
 type part struct {
 	kind  string
 	bytes int64
@@ -59,8 +59,8 @@ func parts(s Size, blocks int, blockBytes int64, adapterPages int) []part {
 	}
 }
 
-// tryLoad loads a model that waits for memory if there is enough, or refuses it if replicas yield
-// none.
+// tryLoad loads a waiting model if there is enough memory, or refuses it if replicas cannot yield
+// enough.
 func (m *Memory) tryLoad(h *holder, now time.Time) {
 	fixed, share := hbm.PagesOf(h.need().Fixed), m.shares()[h.lease]
 	if !m.makeRoom(h.lease, fixed+share.guaranteed, &h.deadline, now) {
@@ -99,7 +99,7 @@ func (m *Memory) loaded(h *holder, e event) {
 	m.follow(event{kind: Opened, lease: h.lease, now: e.now})
 }
 
-// recovered makes a model resident that an earlier incarnation loaded.
+// recovered makes a model resident that an earlier incarnation has loaded.
 func (m *Memory) recovered(h *holder, e event) {
 	h.model, h.size = e.model, e.model.Size
 	m.leasePages(h.lease, h.size, h.model.Blocks, h.model.BlockBytes, h.model.AdapterPages)

@@ -12,8 +12,8 @@ import (
 
 // Config is fixed for the life of a Memory.
 type Config struct {
-	Name  string // of the device
-	Total int64  // bytes of its memory
+	Name  string // name of the device
+	Total int64  // size of its memory in bytes
 	// KVReserve is the share of the memory that is reserved for KV blocks.
 	KVReserve float64
 }
@@ -22,12 +22,12 @@ type Config struct {
 type Memory struct {
 	cfg     Config
 	ledger  *hbm.Ledger
-	holders map[string]*holder // by lease; none is Absent
+	holders map[string]*holder // by lease; a lease without an entry is Absent
 
 	attempt    uint64    // number of the last resize or allocation
-	lastDemand time.Time // when memory was last wanted for anything but growth
+	lastDemand time.Time // last demand for memory other than growth
 
-	queue   []event // follow the current event
+	queue   []event // events that the current event causes
 	effects []Effect
 }
 
@@ -53,8 +53,8 @@ type event struct {
 	why     string
 }
 
-// New returns the memory of a device that has these models in it, which an earlier incarnation left
-// there. attempt is the Attempt of that incarnation.
+// New returns the memory of a device that already holds these models, left by an earlier
+// incarnation. attempt is the Attempt of that incarnation.
 func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
 	m := &Memory{
 		cfg: cfg, ledger: hbm.NewLedger(cfg.Total), holders: make(map[string]*holder), attempt: attempt,
@@ -69,7 +69,7 @@ func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
 	return m
 }
 
-// LoadAsked requests the model of a lease.
+// LoadAsked requests that the model of a lease be loaded.
 func (m *Memory) LoadAsked(r Request, spec Spec, health quarantine.State, now time.Time) []Effect {
 	return m.handle(event{kind: LoadAsked, lease: spec.Lease, request: r, spec: spec, health: health, now: now})
 }
@@ -94,12 +94,12 @@ func (m *Memory) LoadFailed(lease string, f Failure, now time.Time) []Effect {
 	return m.handle(event{kind: LoadFailed, lease: lease, failure: f, now: now})
 }
 
-// UnloadAsked requests that the memory of a lease is freed.
+// UnloadAsked requests that the memory of a lease be freed.
 func (m *Memory) UnloadAsked(r Request, lease string, now time.Time) []Effect {
 	return m.handle(event{kind: UnloadAsked, lease: lease, request: r, now: now})
 }
 
-// UnloadAll frees the memory of all resident models, which a lost device has lost.
+// UnloadAll frees the memory of all resident models, which are lost with the device.
 func (m *Memory) UnloadAll(now time.Time) (all []Effect) {
 	for _, h := range m.sorted() {
 		if h.phase == Resident {
@@ -119,43 +119,44 @@ func (m *Memory) FreeFailed(lease string, f Failure, now time.Time) []Effect {
 	return m.handle(event{kind: FreeFailed, lease: lease, failure: f, now: now})
 }
 
-// Reported is a replica's report on the KV memory of its lease.
+// Reported handles a replica's report on the KV memory of its lease.
 func (m *Memory) Reported(replica Actor, lease string, r Report, now time.Time) []Effect {
 	return m.handle(event{kind: Reported, lease: lease, replica: replica, report: r, now: now})
 }
 
-// Shrunk reports that a replica no longer uses the blocks that an AskShrink asked for, and runs no
-// step until NotifyReplica.
+// Shrunk reports that a replica no longer uses the blocks that an AskShrink named, and that it runs
+// no step until NotifyReplica.
 func (m *Memory) Shrunk(replica Actor, lease string, attempt uint64, now time.Time) []Effect {
 	return m.handle(event{kind: Shrunk, lease: lease, replica: replica, attempt: attempt, now: now})
 }
 
-// ShrinkRefused reports that a replica keeps the blocks that an AskShrink asked for.
+// ShrinkRefused reports that a replica keeps the blocks that an AskShrink named.
 func (m *Memory) ShrinkRefused(replica Actor, lease string, attempt uint64, why string, now time.Time) []Effect {
 	return m.handle(event{kind: Kept, lease: lease, replica: replica, attempt: attempt, why: why, now: now})
 }
 
-// Timer reports that the timeout of an AskShrink is over.
+// Timer reports that the timeout of an AskShrink has expired.
 func (m *Memory) Timer(lease string, attempt uint64, now time.Time) []Effect {
 	return m.handle(event{kind: TimedOut, lease: lease, attempt: attempt, now: now})
 }
 
-// Resized reports that the KV memory of a lease has so many blocks now.
+// Resized reports the new number of blocks in the KV memory of a lease.
 func (m *Memory) Resized(lease string, attempt uint64, blocks int, now time.Time) []Effect {
 	return m.handle(event{kind: Resized, lease: lease, attempt: attempt, blocks: blocks, now: now})
 }
 
-// NotResized reports that changing the KV memory of a lease failed and changed nothing.
+// NotResized reports that the KV memory of a lease could not be resized and is unchanged.
 func (m *Memory) NotResized(lease string, attempt uint64, f Failure, now time.Time) []Effect {
 	return m.handle(event{kind: NotResized, lease: lease, attempt: attempt, failure: f, now: now})
 }
 
-// AdaptersAsked requests memory for adapters: so many pages, or as many as are useful if pages is 0.
+// AdaptersAsked requests memory for adapters: the given number of pages, or as many as are useful
+// if pages is 0.
 func (m *Memory) AdaptersAsked(r Request, lease string, pages int, now time.Time) []Effect {
 	return m.handle(event{kind: AdaptersAsked, lease: lease, request: r, pages: pages, now: now})
 }
 
-// Allocated reports that a lease has so many pages for adapters.
+// Allocated reports the number of pages that a lease has for adapters.
 func (m *Memory) Allocated(lease string, attempt uint64, pages int, now time.Time) []Effect {
 	return m.handle(event{kind: Allocated, lease: lease, attempt: attempt, pages: pages, now: now})
 }
@@ -165,14 +166,15 @@ func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.
 	return m.handle(event{kind: NotAllocated, lease: lease, attempt: attempt, failure: f, now: now})
 }
 
-// Tick arrives every second. It ends waits whose time is over and distributes free memory.
+// Tick must be called every second. It ends expired waits and distributes free memory.
 func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
 	m.tryWaiting(now)
 	m.distribute(health, now)
 	return m.take()
 }
 
-// handle handles an event and those that it causes, and then tries what waits for memory.
+// handle handles an event and the events that it causes, and then tries the requests that wait for
+// memory.
 func (m *Memory) handle(e event) []Effect {
 	m.follow(e)
 	m.drain()
@@ -195,7 +197,7 @@ func (m *Memory) drain() {
 	maps.DeleteFunc(m.holders, func(_ string, h *holder) bool { return h.phase == Absent })
 }
 
-// dispatch applies the table of an event.
+// dispatch applies an event to its table.
 func (m *Memory) dispatch(e event) {
 	h := m.holders[e.lease]
 	if h == nil {

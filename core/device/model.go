@@ -19,27 +19,27 @@ type Request struct {
 type Spec struct {
 	Lease, Path  string
 	BlockTokens  int
-	Blocks       int // KV blocks, if the operator set their number; 0: as memory allows
+	Blocks       int // number of KV blocks set by the operator; 0: as many as memory allows
 	StepTokens   int
 	MaxSequences int
 	MaxAdapters  int
-	MaxRank      int // of an adapter
+	MaxRank      int // maximum rank of an adapter
 	AdapterPages int // 0: none until LeaseAdapters
-	// Revision is the digest that the files must have; empty: any.
+	// Revision is the digest of the files to load; empty: any.
 	Revision string
-	// Deploy is the number of the models.deploy command.
+	// Deploy counts the models.deploy commands that may have changed the files.
 	Deploy uint64
 }
 
 // Size is the device memory that a model needs.
 type Size struct {
-	Need            hbm.Need // without memory for adapters
+	Need            hbm.Need // excluding memory for adapters
 	Weights         int64    // bytes
 	Workspace       int64    // bytes
 	BlockBytes      int64    // of a KV block
-	MaxBlocks       int      // the most KV blocks that it can use
+	MaxBlocks       int      // maximum number of KV blocks that it can use
 	MaxAdapters     int      // in one step
-	PagesPerAdapter int      // of the largest adapter
+	PagesPerAdapter int      // pages of the largest adapter
 }
 
 // Model is a model in the device's memory.
@@ -60,9 +60,9 @@ type Model struct {
 // Report is a replica's report on its KV memory.
 type Report struct {
 	Blocks       int
-	MinBlocks    int // that it never yields
-	WantedBlocks int // that it could use in addition
-	Priority     int // of its model; the lowest yields first
+	MinBlocks    int // blocks that it never yields
+	WantedBlocks int // blocks that it could use in addition
+	Priority     int // of the model; the replica with the lowest priority yields first
 	LastUsed     int64
 }
 
@@ -85,18 +85,18 @@ type Failure struct {
 	Found  string // revision of the files, if it is not the requested one
 }
 
-// Reason is the reason of a refusal.
+// Reason is the reason why a request is refused.
 type Reason uint8
 
 // Reasons.
 const (
 	NotReady Reason = iota
 	InQuarantine
-	Failed        // the job failed; the failure is the detail
+	Failed        // the job failed; Detail is its error
 	DeviceFailed  // the job failed because the device is lost
-	NoMemory      // there is none, and replicas yield none
-	WeightsDiffer // the files have another revision
-	Outdated      // the model was loaded before the last models.deploy
+	NoMemory      // not enough memory is free, and replicas cannot yield enough
+	WeightsDiffer // the files or the loaded model have another revision
+	Outdated      // the model was loaded before the latest models.deploy command
 	NotFound      // the lease is not resident
 	NotFreed      // freeing the memory failed
 	NotSupported
@@ -112,6 +112,6 @@ type Refusal struct {
 	Reason     Reason
 	Detail     string        // for people; empty with InQuarantine and Outdated
 	Found      string        // revision of the files or of the model, if it is not the requested one
-	Overload   *hbm.Overload // the budget that the model does not fit; nil: other reasons
+	Overload   *hbm.Overload // how the model exceeds the budget; nil: refused for another reason
 	RetryAfter time.Duration // 0: not known
 }

@@ -49,7 +49,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// settle lets all jobs end while the replicas are silent. Then nothing waits.
+// settle lets all jobs end while the replicas are silent. Afterwards no request may wait.
 func (w *world) settle() {
 	for range 40 {
 		for len(w.jobs) > 0 {
@@ -94,7 +94,7 @@ func (w *world) check() {
 	}
 }
 
-// checkPages compares the pages that a lease has in the ledger with those in use.
+// checkPages compares the pages that a lease has in the ledger with the pages in use.
 func (w *world) checkPages(lease string, got map[string]int) {
 	want := make(map[string]int)
 	if model, ok := w.models[lease]; ok {
@@ -134,7 +134,7 @@ func addFixed(pages map[string]int, s Size) {
 	pages["weights"], pages["workspace"] = hbm.PagesOf(s.Weights), hbm.PagesOf(s.Workspace)
 }
 
-// checkWaits checks that a wait ends in time, and has the request or the timer that ends it.
+// checkWaits checks that a wait is within its bounds, and that a request or a timer will end it.
 func (w *world) checkWaits(lease string) {
 	h := w.m.holders[lease]
 	if h == nil || h.phase != Waiting || w.m.Has(Loading) {

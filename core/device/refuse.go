@@ -8,8 +8,7 @@ func (model Model) fits(s Spec) bool {
 	return model.Deploy == s.Deploy
 }
 
-// refuseMismatch refuses a load for a lease that holds a model with another revision, or with one
-// that may differ.
+// refuseMismatch refuses a load for a lease whose model has another revision, or may have one.
 func (m *Memory) refuseMismatch(h *holder, e event) {
 	r := Refusal{Reason: WeightsDiffer, Found: h.model.Revision}
 	if e.spec.Revision == "" {
@@ -51,7 +50,7 @@ func (m *Memory) refuseFailed(h *holder, e event) {
 	m.refuseAll(h, Refusal{Reason: e.failure.reason(), Detail: e.failure.Detail, Found: e.failure.Found})
 }
 
-// refuseAll refuses the requests that wait for a load.
+// refuseAll refuses all requests that wait for a load.
 func (m *Memory) refuseAll(h *holder, why Refusal) {
 	m.emit(ModelRefused{h.lease, why})
 	for _, r := range h.requests {
@@ -59,7 +58,7 @@ func (m *Memory) refuseAll(h *holder, why Refusal) {
 	}
 }
 
-// reason returns the reason for refusing what failed.
+// reason returns the reason for the refusals that a failure causes.
 func (f Failure) reason() Reason {
 	switch f.Cause {
 	case OutOfMemory:

@@ -7,9 +7,9 @@ import (
 	"troupe/core/hbm"
 )
 
-const reportMaxAge = 3 * time.Second // a replica without a newer report is not asked to shrink
+const reportMaxAge = 3 * time.Second // a replica whose last report is older is not asked to shrink
 
-// tryWaiting tries the loads that wait for memory, oldest first, then the requests for adapters.
+// tryWaiting tries the waiting loads, oldest first, and then the requests for adapter memory.
 func (m *Memory) tryWaiting(now time.Time) {
 	all := m.sorted()
 	loads := slices.SortedStableFunc(slices.Values(all), func(a, b *holder) int { return a.started.Compare(b.started) })
@@ -27,9 +27,10 @@ func (m *Memory) tryWaiting(now time.Time) {
 	}
 }
 
-// makeRoom tries to free pages for a lease by having replicas yield KV memory. It reports true if
-// the pages are free, if replicas cannot yield enough, or if the deadline has passed; the caller
-// checks the free pages. It reports false while replicas yield, and sets the deadline of the wait.
+// makeRoom tries to free pages for a lease by asking replicas to yield KV memory. It returns true
+// if the pages are free, if replicas cannot yield enough, or if the deadline has passed, so the
+// caller must check the free pages. It returns false while replicas yield, and sets the deadline of
+// the wait.
 func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.Time) bool {
 	free := m.freePages()
 	if need <= free || !deadline.IsZero() && !now.Before(*deadline) {
@@ -70,7 +71,7 @@ func (m *Memory) changing() bool {
 	return false
 }
 
-// pools returns the KV memory that can be resized now, sorted by lease.
+// pools returns the KV memory that can be resized at the moment, sorted by lease.
 func (m *Memory) pools(now time.Time) (all []hbm.Pool) {
 	shares := m.shares()
 	for _, h := range m.sorted() {
@@ -88,9 +89,9 @@ func (m *Memory) pools(now time.Time) (all []hbm.Pool) {
 	return all
 }
 
-// mayYieldLater reports whether the missing pages may become free without a shrink now: memory is
-// being freed, or replicas without a recent report could yield, because they are loading, or about
-// to report. While one of them loads, the wait does not time out.
+// mayYieldLater reports whether the missing pages may become free later without a shrink now:
+// memory is being freed, or replicas that are loading or have not reported recently could yield.
+// While one of them is loading, the wait does not time out.
 func (m *Memory) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Time) bool {
 	shares, beingLoaded := m.shares(), false
 	could := make(map[string]int)

@@ -13,9 +13,9 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt on a device of 16 pages, of which a quarter is reserved for KV
-// blocks. A model needs weights=2 pages and has at most blocks=8 blocks of one page, at least min=2.
-// The events are:
+// TestScripts runs testdata/*.txt on a device of 16 pages, of which a quarter is reserved for KV
+// blocks. A model needs weights=2 pages and has at most blocks=8 blocks of one page, at least
+// min=2. The events are:
 //
 //	load LEASE REQUEST [weights=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
 //	     [quarantined | lost]
@@ -46,16 +46,16 @@ func TestScripts(t *testing.T) {
 
 var scriptConfig = Config{Name: "gpu-0", Total: 16 * hbm.PageBytes, KVReserve: 0.25}
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t      *testing.T
 	m      *Memory
 	now    time.Time
 	words  []string
 	named  map[string]string
-	sizes  map[string]Size   // by lease, of the last load
+	sizes  map[string]Size   // by lease; sizes of the last load
 	loads  map[string]Load   // by lease
-	last   map[string]Effect // by lease and kind of job, with its attempt
+	last   map[string]Effect // last job by lease and kind, with its attempt
 	models map[string]Model  // in memory
 }
 
@@ -84,7 +84,7 @@ func (p *player) play(line []string) []string {
 	return append(out, p.summary())
 }
 
-// note keeps what later events of the script refer to.
+// note records the parts of an effect that later events of the script refer to.
 func (p *player) note(e Effect) {
 	switch e := e.(type) {
 	case Load:
@@ -147,7 +147,7 @@ func (p *player) event(name string) []Effect {
 	return p.attempted(name, lease, failure, failed)
 }
 
-// attempted plays an event that belongs to an attempt.
+// attempted runs an event that belongs to an attempt.
 func (p *player) attempted(name, lease string, failure Failure, failed bool) []Effect {
 	m, now, late := p.m, p.now, uint64(p.number("late"))
 	switch name {
@@ -197,7 +197,7 @@ func (p *player) load(lease string) []Effect {
 	return p.m.LoadAsked(p.request(), spec, p.health(), p.now)
 }
 
-// sizeOf returns a size in pages, with blocks of one page.
+// sizeOf returns a size given in pages, with blocks of one page.
 func sizeOf(weights, workspace, least, most int) Size {
 	page := func(n int) int64 { return int64(n) * hbm.PageBytes }
 	return Size{
@@ -255,7 +255,7 @@ func (p *player) failure() (Failure, bool) {
 	return f, ok
 }
 
-// format returns an effect with its type and the fields that matter.
+// format returns the type of an effect and its relevant fields.
 func format(e Effect) string {
 	switch e := e.(type) {
 	case Inspect:

@@ -1,16 +1,16 @@
 package device
 
-// Phase is the phase of a lease: of the memory of one model.
+// Phase is the phase of a lease, which is the memory of one model.
 type Phase uint8
 
 // Phases.
 const (
-	Absent     Phase = iota // has no memory
+	Absent     Phase = iota // the lease has no memory
 	Inspecting              // the model's sizes are being read
-	Waiting                 // for memory that other replicas yield
-	Loading                 // its memory is leased and being filled
-	Resident                // serves a replica
-	Freeing                 // its memory is being freed
+	Waiting                 // waits for memory that other replicas yield
+	Loading                 // the memory is leased and being filled
+	Resident                // the model serves a replica
+	Freeing                 // the memory is being freed
 )
 
 func (p Phase) String() string {
@@ -23,9 +23,9 @@ type KV uint8
 // States of KV memory.
 const (
 	Unused   KV = iota // the model is not resident
-	Steady             // has a fixed number of blocks
-	Yielding           // its replica was asked to stop using some blocks
-	Resizing           // its memory is being changed
+	Steady             // the number of blocks is not being changed
+	Yielding           // the replica was asked to stop using some blocks
+	Resizing           // the memory is being resized
 )
 
 func (k KV) String() string { return [...]string{"unused", "steady", "yielding", "resizing"}[k] }
@@ -35,10 +35,10 @@ type Adapters uint8
 
 // States of adapter memory.
 const (
-	None       Adapters = iota // has no memory
+	None       Adapters = iota // there is no memory for adapters
 	Queued                     // waits for memory that replicas yield
-	Allocating                 // its memory is leased and being allocated
-	Leased                     // can hold adapters
+	Allocating                 // the memory is leased and being allocated
+	Leased                     // the memory can hold adapters
 )
 
 func (a Adapters) String() string { return [...]string{"none", "queued", "allocating", "leased"}[a] }
@@ -46,39 +46,39 @@ func (a Adapters) String() string { return [...]string{"none", "queued", "alloca
 // Event is a kind of event of one lease.
 type Event uint8
 
-// Events. The machine itself causes those that no method of Memory reports.
+// Events. Those without a method of Memory are raised by the machine itself.
 const (
 	LoadAsked     Event = iota // a replica requests the model
 	Inspected                  // the sizes are known
-	InspectFailed              // they cannot be read
+	InspectFailed              // the sizes cannot be read
 	Granted                    // there is memory for the model
-	Denied                     // there is none, and replicas yield none
+	Denied                     // there is not enough memory, and replicas cannot yield enough
 	Loaded                     // the memory is filled
 	LoadFailed                 // the load failed
 	Recovered                  // an earlier incarnation left the model in memory
 	UnloadAsked                // a replica returns the model, or the device is lost
-	Settled                    // the memory is, for now, not being changed
+	Settled                    // a change of the memory has ended, or none was in progress
 	Freed                      // the memory is free
-	FreeFailed                 // freeing it failed
+	FreeFailed                 // the memory could not be freed
 
 	Reported   // the replica reported on its KV memory
 	Chosen     // the replica is to yield blocks
 	Shrunk     // the replica no longer uses the blocks
-	Kept       // the replica does not yield them
-	TimedOut   // the replica has not answered for a while
+	Kept       // the replica does not yield the blocks
+	TimedOut   // the replica has not answered in time
 	Grown      // there are free pages for more blocks
 	Resized    // the KV memory was changed
-	NotResized // changing it failed
+	NotResized // the KV memory could not be resized
 
 	Opened  // the model became resident
-	Leaving // its memory is about to be freed
-	Closed  // its memory is free
+	Leaving // the memory of the model is about to be freed
+	Closed  // the memory of the model is free
 
 	AdaptersAsked // a replica requests memory for adapters
 	PagesGranted  // there is memory for adapters
-	PagesDenied   // there is none, and replicas yield none
+	PagesDenied   // there is not enough memory, and replicas cannot yield enough
 	Allocated     // the memory for adapters is allocated
-	NotAllocated  // allocating it failed
+	NotAllocated  // the memory for adapters could not be allocated
 )
 
 func (e Event) String() string {

@@ -25,7 +25,7 @@ func (m *Memory) Status(now time.Time) Status {
 	return s
 }
 
-// Empty reports whether no model uses the memory, or is about to.
+// Empty reports whether no model uses the memory or is about to.
 func (m *Memory) Empty() bool { return len(m.holders) == 0 }
 
 // Has reports whether any lease is in one of these phases.

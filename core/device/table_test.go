@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTables checks that doc.go draws the three transition tables as they are.
+// TestDocHasTables checks that the three transition tables in doc.go match the code.
 func TestDocHasTables(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -31,7 +31,7 @@ type state interface {
 	fmt.Stringer
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw[S state](title string, table []row[S], all []S) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
@@ -53,7 +53,7 @@ func draw[S state](title string, table []row[S], all []S) string {
 	return out.String()
 }
 
-// group names a group of states: with three or more in a row, the first and the last.
+// group formats a group of states: three or more consecutive ones by the first and the last.
 func group[S state](states, all []S) string {
 	at := slices.Index(all, states[0])
 	if n := len(states); n > 2 && at+n <= len(all) && slices.Equal(states, all[at:at+n]) {

@@ -6,14 +6,14 @@ func (m *Memory) refuseLoading(h *holder, e event) {
 	m.emit(RefuseUnload{e.request, Refusal{Reason: NotReady, Detail: "lease " + h.lease + " is being loaded"}})
 }
 
-// free starts to free the memory. A request is missing if the device is lost.
+// free starts freeing the memory. There is no request if the device is lost.
 func (m *Memory) free(h *holder, e event) {
 	h.requests = join(nil, e.request)
 	m.follow(event{kind: Leaving, lease: h.lease, now: e.now})
 	m.settled(h, e)
 }
 
-// settled reports that a change of the memory has ended, or that there may be none.
+// settled raises Settled: a change of the memory has ended, or none was in progress.
 func (m *Memory) settled(h *holder, e event) {
 	m.follow(event{kind: Settled, lease: h.lease, now: e.now})
 }
@@ -34,7 +34,7 @@ func (m *Memory) freed(h *holder, e event) {
 	m.follow(event{kind: Closed, lease: h.lease, now: e.now})
 }
 
-// freeFailed keeps a model whose memory could not be freed.
+// freeFailed keeps a model resident whose memory could not be freed.
 func (m *Memory) freeFailed(h *holder, e event) {
 	m.lastDemand = e.now
 	for _, r := range h.requests {

@@ -54,8 +54,8 @@ func (w *world) answered(r Request) {
 	delete(w.wait, r.ID)
 }
 
-// checkAsk checks a request to shrink: at least the guaranteed share and the replica's minimum
-// remain.
+// checkAsk checks that a request to shrink leaves at least the guaranteed share and the replica's
+// minimum.
 func (w *world) checkAsk(e AskShrink) {
 	if _, again := w.askedAt[e.Attempt]; again {
 		return
@@ -84,13 +84,13 @@ func leaseOf(job Effect) (lease, kind string) {
 	return "", ""
 }
 
-// outstanding reports whether the lease has a job, or a result that was not reported.
+// outstanding reports whether the lease has a running job, or a result that was not reported.
 func (w *world) outstanding(lease string) bool {
 	of := func(job Effect) bool { l, _ := leaseOf(job); return l == lease }
 	return slices.ContainsFunc(w.jobs, of) || slices.ContainsFunc(w.notes, func(n note) bool { return of(n.job) })
 }
 
-// alone reports whether a lease has no other job beside one of this kind.
+// alone reports whether a lease has no other job while it has one of this kind.
 func alone(kind string) bool { return kind == "load" || kind == "free" }
 
 func (w *world) startJob(job Effect) {
@@ -113,7 +113,7 @@ func (w *world) startJob(job Effect) {
 	w.jobs = append(w.jobs, job)
 }
 
-// runJob ends one of the jobs.
+// runJob runs one of the jobs to its end.
 func (w *world) runJob() {
 	if len(w.jobs) > 0 {
 		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.T, "job")
@@ -121,14 +121,14 @@ func (w *world) runJob() {
 	}
 }
 
-// work ends a job.
+// work runs a job to its end.
 func (w *world) work(i int, fails bool) {
 	job := w.jobs[i]
 	w.jobs = slices.Delete(w.jobs, i, i+1)
 	w.notes = append(w.notes, note{job, fails, w.result(job, fails)})
 }
 
-// result carries out a job and returns the report of its end.
+// result carries out a job and returns a function that reports its end.
 func (w *world) result(job Effect, fails bool) func() []Effect {
 	failure := Failure{Cause: Cause(rapid.IntRange(0, int(Unsupported)).Draw(w.T, "cause")), Detail: "fault"}
 	switch j := job.(type) {
@@ -173,7 +173,7 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 	panic("not a job")
 }
 
-// deliver reports the result of one of the jobs that ended.
+// deliver reports the result of one of the ended jobs.
 func (w *world) deliver() {
 	if len(w.notes) > 0 {
 		i := rapid.IntRange(0, len(w.notes)-1).Draw(w.T, "note")

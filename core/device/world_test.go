@@ -14,8 +14,8 @@ import (
 
 var worldConfig = Config{Name: "gpu-0", Total: 20 * hbm.PageBytes, KVReserve: 0.3}
 
-// world is a device with its jobs, and the replicas on it, which do anything at any time. It checks
-// the invariants of doc.go by name.
+// world is a device with its jobs, and replicas that behave arbitrarily. It checks the invariants
+// of doc.go by name.
 type world struct {
 	*rapid.T
 	m        *Memory
@@ -23,19 +23,19 @@ type world struct {
 	nextTick time.Time
 	health   quarantine.State
 
-	models map[string]Model // what is in memory
-	sizes  map[string]Size  // by lease, of the last load
-	jobs   []Effect         // that run
-	notes  []note           // results of jobs that were not reported yet
+	models map[string]Model // models in memory
+	sizes  map[string]Size  // by lease; sizes of the last load
+	jobs   []Effect         // running jobs
+	notes  []note           // results that were not reported yet
 	asks   map[string]AskShrink
 	timers []timer
 	wait   map[string]bool // requests without an answer
 	next   int             // number of the next request
 
-	confirmed map[string]uint64    // by lease: the attempt that its replica confirmed
-	askedAt   map[uint64]time.Time // by attempt: when a replica was first asked
-	waiting   map[string]time.Time // by lease: since when its load waits, while no replica loads
-	refused   bool                 // the current event refuses a load, which enlarges the shares of others
+	confirmed map[string]uint64    // by lease: the last attempt that its replica confirmed
+	askedAt   map[uint64]time.Time // by attempt: time of the first request to the replica
+	waiting   map[string]time.Time // by lease: start of the load's wait for memory, while no replica loads
+	refused   bool                 // the current event refuses a load, which enlarges the shares of the other leases
 }
 
 // note is the result of a job.
@@ -117,7 +117,7 @@ func (w *world) report() {
 	w.do(func() []Effect { return w.m.Reported(replicaOf(lease), lease, r, w.now) })
 }
 
-// shrunk lets a replica confirm or refuse what it was asked last, or an earlier attempt.
+// shrunk lets a replica confirm or refuse the last request to shrink, or an earlier one.
 func (w *world) shrunk() {
 	lease := w.lease()
 	ask := w.asks[lease]
@@ -130,7 +130,7 @@ func (w *world) shrunk() {
 	w.do(func() []Effect { return w.m.Shrunk(replicaOf(lease), lease, attempt, w.now) })
 }
 
-// advance lets time pass, with all timers and ticks.
+// advance advances the time, with all timers and ticks.
 func (w *world) advance(d time.Duration) {
 	for end := w.now.Add(d); ; {
 		i := -1
@@ -193,7 +193,7 @@ func (w *world) do(event func() []Effect) []Effect {
 	return effects
 }
 
-// picture describes the state of the machine.
+// picture formats the state of the machine.
 func (w *world) picture() (text string) {
 	for _, h := range w.m.sorted() {
 		text += fmt.Sprintf("%+v\n", *h)

@@ -1,9 +1,10 @@
-// Package export decides which blocks a holder sends to replicas of other nodes, and how long it
-// keeps them for that: LeaseBlocks and ReleaseBlocks. Tiers below HBM and replicas are holders.
+// Package export decides which blocks a holder sends to replicas on other nodes, and how long it
+// keeps the blocks for them. It handles LeaseBlocks and ReleaseBlocks. Holders are replicas and the
+// tiers below HBM.
 //
-// A Machine is fed one event at a time and returns Effects, which its caller carries out in order.
-// The machine has exports by request id, and knows blocks by their number at the holder. It sees no
-// bytes, and has no use for the time: the caller ends a Send after its Within.
+// A Machine takes one event at a time and returns Effects, which the caller carries out in order.
+// It identifies exports by request id and blocks by their number at the holder. It never sees the
+// content of a block and never reads a clock: the caller enforces the time limit Within of a Send.
 //
 // # Transitions
 //
@@ -23,17 +24,17 @@
 //	ended    sending, ending  failed        none     drop, unlock, refuse
 //	         sending, ending                none     unlock, answer
 //
-// The caller reports locked while it carries out lock, before any other event.
+// While it carries out lock, the caller reports locked, before any other event.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
 //   - answered: each lease is answered once: at once if it is refused, otherwise when it ends. A
-//     repeated request changes who is answered
+//     repeated request replaces the requester that is answered
 //   - locked: blocks are locked exactly while their export is locking, sending or ending
-//   - bounded: at most 8 exports at a time, and none is kept longer than 10 s
-//   - own: a holder with blocks of its own sends no others
+//   - bounded: at most 8 exports run at a time, and none lasts longer than 10 s
+//   - own: a holder with Config.Own sends only the blocks that it describes
 //   - damaged: a damaged block is dropped before it is unlocked, and is not counted as sent
 //   - ignored: an ignored event changes nothing
 package export

@@ -13,31 +13,31 @@ type Effect interface{ isEffect() }
 // numbers with Locked.
 type Lock struct{ Request Request }
 
-// Send sends the locked blocks: the leading ones of the request that this event carries. When the
-// sending has ended, after Within at the latest, the caller reports Ended.
+// Send sends the locked blocks, which are the first ones of the request in this event. The caller
+// ends the transfer after Within at the latest and then reports Ended.
 type Send struct {
 	ID     string
 	Blocks []int32
 	Within time.Duration
 }
 
-// Cancel ends the sending of blocks.
+// Cancel cancels a Send in progress.
 type Cancel struct{ ID string }
 
-// Drop discards damaged blocks. Hashes are those of the report.
+// Drop discards damaged blocks. Hashes are those that Ended reported.
 type Drop struct{ Hashes []kv.Hash }
 
 // Unlock unlocks the blocks of an export.
 type Unlock struct{ Blocks []int32 }
 
-// Answer reports to the requester how many blocks it received.
+// Answer reports to the requester the number of blocks that were sent.
 type Answer struct {
 	To     Actor
 	ID     string
 	Blocks int
 }
 
-// Refuse reports to the requester that it received no usable answer.
+// Refuse answers a lease with an error: it was refused, or its blocks could not be sent.
 type Refuse struct {
 	To         Actor
 	ID         string

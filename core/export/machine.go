@@ -14,29 +14,29 @@ const (
 
 // Config describes the holder. It is fixed for the life of a machine.
 type Config struct {
-	Name        string // of the holder, for details: "tier dram"
+	Name        string // name of the holder in error details: "tier dram"
 	NotReady    bool   // the holder has no blocks yet
 	Unsupported string // why the holder cannot send blocks; empty if it can
-	Own         *Own   // nil: the holder has blocks of all spaces, and knows them by namespaced hash
-	MaxBytes    int    // of a block, if Own is nil
+	Own         *Own   // nil: the holder has blocks of all spaces and finds them by namespaced hash
+	MaxBytes    int    // largest block that fits, if Own is nil
 	RetryAfter  time.Duration
 }
 
-// Own describes the only blocks that a holder has.
+// Own describes the blocks of a holder that has blocks of one space and layout only.
 type Own struct {
 	Space  kv.Hash
-	Bytes  int // of a block
+	Bytes  int // size of a block
 	Layout string
 }
 
 // Actor is the address of an actor; the zero value is none.
 type Actor struct{ Address, ID string }
 
-// Request is a LeaseBlocks.
+// Request is a LeaseBlocks request.
 type Request struct {
 	ID         string
 	From       Actor
-	Hashes     []kv.Hash // in the order of the prompt, not namespaced
+	Hashes     []kv.Hash // in prompt order, not namespaced
 	Space      kv.Hash   // zero: missing or malformed
 	BlockBytes uint64
 	Within     time.Duration
@@ -80,7 +80,7 @@ func (m *Machine) State(id string) State {
 	return None
 }
 
-// Sent returns how many blocks were sent in total.
+// Sent returns the total number of blocks sent.
 func (m *Machine) Sent() uint64 { return m.sent }
 
 // Lease requests blocks.
@@ -91,11 +91,11 @@ func (m *Machine) Locked(id string, blocks []int32) []Effect {
 	return m.on(event{kind: Locked, id: id, blocks: blocks})
 }
 
-// Release reports that the requester no longer waits.
+// Release reports that the requester has stopped waiting.
 func (m *Machine) Release(id string) []Effect { return m.on(event{kind: Release, id: id}) }
 
-// Ended reports the end of a Send: the blocks that turned out to be damaged, and what failed, or ""
-// if all blocks were sent.
+// Ended reports the end of a Send: the blocks that were found damaged, and the error, or "" if all
+// blocks were sent.
 func (m *Machine) Ended(id string, damaged []kv.Hash, fault string) []Effect {
 	return m.on(event{kind: Ended, id: id, damaged: damaged, fault: fault})
 }

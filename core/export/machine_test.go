@@ -13,16 +13,16 @@ import (
 	"troupe/core/kv"
 )
 
-// world is a holder and replicas that request its blocks in any order. It checks the invariants of
+// world is a holder, and replicas that request its blocks in any order. It checks the invariants of
 // doc.go by name.
 type world struct {
 	*rapid.T
 	m       *Machine
 	cfg     Config
 	locked  map[string][]int32 // by export
-	asker   map[string]Actor   // who is answered, by export
+	asker   map[string]Actor   // by export; the requester to be answered
 	sent    uint64
-	damaged []kv.Hash // of the event in progress
+	damaged []kv.Hash // damaged blocks of the current event
 	numbers int32
 }
 
@@ -43,7 +43,7 @@ func TestInvariants(t *testing.T) {
 				w.apply(id, func() []Effect { return w.m.Release(id) })
 			},
 			"ended": func(*rapid.T) { w.end() },
-			"locked": func(*rapid.T) { // out of turn
+			"locked": func(*rapid.T) { // without a Lock
 				id := w.id()
 				if _, ignored := w.apply(id, func() []Effect { return w.m.Locked(id, nil) })[0].(Ignored); !ignored {
 					t.Fatal("ignored: Locked without Lock had an effect")

@@ -11,8 +11,8 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. The word have=2 sets how many of the requested blocks
-// the holder locks. It numbers them from 10 on.
+// TestScripts runs the scripts in testdata. The word have=2 sets how many of the requested blocks
+// the holder locks. The holder numbers them from 10.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -20,7 +20,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t     *testing.T
 	m     *Machine
@@ -105,7 +105,7 @@ func (p *player) number(word string) int {
 	return n
 }
 
-// text describes an effect.
+// text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
 	case Lock:

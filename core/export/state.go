@@ -8,7 +8,7 @@ const (
 	None    State = iota // no such export
 	Locking              // the holder locks the blocks that it has
 	Sending              // the blocks are being sent
-	Ending               // likewise, but the requester no longer waits
+	Ending               // the blocks are being sent, but the requester has stopped waiting
 )
 
 // String returns the name of the state.
@@ -20,9 +20,9 @@ type Event uint8
 // Events.
 const (
 	Lease   Event = iota // a replica requests blocks
-	Locked               // the holder has locked those that it has
-	Release              // the requester no longer waits
-	Ended                // the blocks were sent, or could not be
+	Locked               // the holder has locked the requested blocks that it has
+	Release              // the requester has stopped waiting
+	Ended                // the transfer ended, successfully or not
 )
 
 // String returns the name of the event.

@@ -15,7 +15,8 @@ type Load struct {
 	Keep    bool // keep data read from disk in host memory
 }
 
-// Evict tells the caller to end all reads of an adapter's pages and to report with Evicted.
+// Evict tells the caller to wait until nothing reads an adapter's pages and then to report with
+// Evicted.
 type Evict struct{ Adapter string }
 
 // Drop tells the caller to free an adapter's host memory.

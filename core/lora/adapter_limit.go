@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// adapterLimit tracks the adapters in a batch, of which MaxAdapters limits the number.
+// adapterLimit tracks the adapters in a batch, whose number MaxAdapters limits.
 type adapterLimit struct {
 	admitted map[string]bool // of the batch, and of requests that later ones may not overtake
 	running  map[string]int  // sequences in the batch by adapter
 	// closed is the adapter that admits no further requests, so that its place becomes free for a
-	// request that is too old to be passed.
+	// request that may no longer be passed.
 	closed string
 }
 

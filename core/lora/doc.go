@@ -2,19 +2,19 @@
 // requests enter a batch with them.
 //
 // A Layout maps an adapter's matrices into an address space of its own. Pages allocates pages of 2
-// MiB for it, in any order, and a Table locates each matrix in them. A Pool decides which adapters
-// are on the device, in host memory or only on disk. It answers requests at once and returns
-// Actions for its caller to carry out. An Admission admits waiting requests to a batch, those with
-// a resident adapter first, as the Policy says. No request starves. A PinClient is the view of a
-// replica, whose pool is another actor.
+// MiB for a Layout, in any order, and a Table locates each matrix in these pages. A Pool decides
+// which adapters are on the device, in host memory or only on disk. It answers requests at once and
+// returns Actions for its caller to carry out. An Admission admits waiting requests to a batch,
+// those with a resident adapter first, as the Policy says. No request starves. A PinClient
+// represents the pool in a replica, since the pool is another actor.
 //
 // The package never reads a clock: the caller passes the time.
 //
 // # Adapters of a Pool
 //
 // The first row that fits an event applies. An event without a row changes nothing and is counted
-// by Ignored. Of a load that has to wait for pages, the victims are chosen at once, and it starts
-// when they are evicted: loads wait in line. "Drop" frees host memory.
+// by Ignored. If a load has to wait for pages, its victims are chosen at once, and the load starts
+// when they are evicted. Loads wait in line. "Drop" frees host memory.
 //
 //	event           state                     guard                 next          effects
 //	register        unregistered              larger than the pool  same          refuse: too large
@@ -64,15 +64,16 @@
 //	                idle                                            evicting      refuse new requests; evict
 //	                registered                                      same          refuse new requests
 //
-// A load fits if the free pages, those being evicted, and those of idle adapters suffice, less those
-// that others in line wait for. The least popular adapters are evicted first. For a prefetch no
-// adapter is evicted that was requested within the window, or is more popular.
+// A load fits if the free pages, the pages being evicted and the pages of idle adapters suffice,
+// less the pages that earlier loads in line wait for. The least popular adapters are evicted first.
+// A prefetch does not evict adapters that were requested within the window or that are more
+// popular.
 //
 // # Pins of a PinClient
 //
-// A request that asks again after a refusal, or for another adapter after its end, has a new pin. An
-// event without a row changes nothing. Commands are queued until Drain; unpins also until no step
-// runs. "Hold" returns the pin as one that is in effect from the start.
+// A request gets a new pin if it asks again after a refusal, or for another adapter after its pin
+// has ended. An event without a row changes nothing. Commands are queued until Drain. Unpins stay
+// queued while a step runs. "Hold" makes the pin hold from the start of the pool's new incarnation.
 //
 //	event         state                guard     next       effects
 //	asked         unpinned                       requested  queue pin
@@ -95,15 +96,15 @@
 // Checked by name in TestInvariants:
 //
 //   - exclusive: a page belongs to one adapter or is free
-//   - conservation: the free pages and those of adapters are all pages, and those that are free or
+//   - conservation: every page is free or belongs to an adapter, and the pages that are free or
 //     being evicted suffice for all loads in line
 //   - in place: a request that is Ready has its adapter on the device, with all pages, until it
 //     unpins
 //   - kept: an adapter with a request is neither evicted nor forgotten
-//   - answered: a request that waits gets Ready or Lost, exactly once
+//   - answered: a waiting request gets either Ready or Lost, exactly once
 //   - in line: the first load in line lacks pages
 //   - refused: a refused request holds nothing, and has a reason
-//   - host: the adapters in host memory fit it
+//   - host: the adapters in host memory do not exceed its size
 //   - ignored: an ignored event changes nothing
 //   - nothing left: with no request and no action in flight, no adapter is in use
 //

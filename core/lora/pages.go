@@ -40,8 +40,8 @@ func (p *Pages) Reserve(pages []uint32) bool {
 	return ok
 }
 
-// without returns the free pages without some of them. It returns false if one of those is not free
-// or listed twice.
+// without returns the free pages except the given ones. It returns false if one of those is not
+// free or is listed twice.
 func (p *Pages) without(pages []uint32) ([]uint32, bool) {
 	taken := make(map[uint32]bool, len(pages))
 	for _, page := range pages {

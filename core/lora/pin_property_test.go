@@ -8,17 +8,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pinWorld is a PinClient with its pool, of which only the pins matter, and a replica that runs steps.
+// pinWorld is a PinClient, a pool reduced to its pins, and a replica that runs steps.
 type pinWorld struct {
 	*rapid.T
 	d        *PinClient
-	wants    map[string]string // by request, the adapter that it wants
-	pool     map[string]string // by name, the pins at the pool -> adapter
+	wants    map[string]string // by request; the adapter that it wants
+	pool     map[string]string // pins at the pool; by name: the adapter
 	answers  []string          // names of pins that the pool has not answered
-	granted  map[string]bool   // names of pins that were granted, and not unpinned at the pool
+	granted  map[string]bool   // names of pins that were granted and are not unpinned at the pool
 	stepping bool
 	reading  map[string]bool // names of pins that the step in flight reads
-	sent     map[string]bool // names of all pins that were ever sent to this incarnation of the pool
+	sent     map[string]bool // names of all pins sent to this incarnation of the pool
 }
 
 // TestPinInvariants checks the invariants of pins in doc.go with random events.
@@ -109,7 +109,7 @@ func (w *pinWorld) answer(i int) {
 	}
 }
 
-// step begins a step that reads the adapters of all granted pins, or ends it.
+// step starts a step that reads the adapters of all granted pins, or ends the step.
 func (w *pinWorld) step() {
 	w.stepping = !w.stepping
 	clear(w.reading)
@@ -156,7 +156,7 @@ func (w *pinWorld) check() {
 	}
 }
 
-// finish checks that the pool has exactly the pins of the requests once all commands are sent.
+// finish checks that, once all commands are sent, the pool has exactly the pins of the requests.
 func (w *pinWorld) finish() {
 	w.stepping = false
 	clear(w.reading)

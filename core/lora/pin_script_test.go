@@ -8,7 +8,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestPinScripts plays testdata/pins/*.txt on a PinClient. The events are:
+// TestPinScripts runs testdata/pins/*.txt on a PinClient. The events are:
 //
 //	pin REQUEST A, unpin REQUEST
 //	drain, drain stepping              prints the commands for the pool

@@ -9,10 +9,10 @@ const (
 	unpinned  pinState = iota // no pin
 	requested                 // the pool has not answered
 	granted                   // the adapter is on the device
-	refused                   // for good
-	noRoom                    // refused; the request may pin again when something is released
-	cancelled                 // its request has ended, and its unpin is queued
-	released                  // likewise, after it was granted: a step may still read the adapter
+	refused                   // the pool refused the pin for good
+	noRoom                    // the pool refused the pin; the request may pin again when something is released
+	cancelled                 // the request has ended before the answer; the unpin is queued
+	released                  // the request has ended; the unpin is queued, and a step may still read the adapter
 )
 
 func (s pinState) String() string {
@@ -24,8 +24,8 @@ type pinKind uint8
 
 const (
 	pinAsked       pinKind = iota // a request wants the adapter
-	pinAnswered                   // the pool granted or refused it
-	pinEnded                      // the request wants it no longer
+	pinAnswered                   // the pool granted or refused the pin
+	pinEnded                      // the request no longer wants the adapter
 	pinUnpinSent                  // the queued unpin was sent
 	pinRoom                       // something was released
 	pinPoolRestart                // the pool restarted, without pins

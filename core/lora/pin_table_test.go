@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasPinTable checks that doc.go draws the transition table of pins as it is.
+// TestDocHasPinTable checks that the transition table of pins in doc.go matches the code.
 func TestDocHasPinTable(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -20,7 +20,7 @@ func TestDocHasPinTable(t *testing.T) {
 	}
 }
 
-// drawPins returns the table of pins as a comment.
+// drawPins formats the table of pins as a comment.
 func drawPins() string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)

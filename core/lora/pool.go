@@ -47,8 +47,8 @@ type Pool struct {
 	cfg           Config
 	pages         *Pages
 	adapters      map[string]*adapter
-	requests      map[string]*adapter // by request; those that hold an adapter
-	pending       []*adapter          // loading and waiting for pages, in order
+	requests      map[string]*adapter // requests that hold an adapter
+	pending       []*adapter          // adapters to load that wait for pages, in order
 	evictingPages int                 // pages being evicted
 	pendingPages  int                 // pages that pending adapters wait for
 	hostBytes     int64               // host memory in use
@@ -63,9 +63,9 @@ type adapter struct {
 	layout  *Layout // nil in Inspecting
 	state   State
 	pages   []uint32        // in Loading, Idle, Active and Evicting
-	inHost  bool            // host memory has it, or is about to
+	inHost  bool            // host memory has the adapter, or is about to have it
 	users   map[string]bool // requests that pin it
-	deleted bool            // it is unregistered after its last request
+	deleted bool            // the adapter is to be unregistered after its last request
 	popularity
 }
 
@@ -107,7 +107,8 @@ func (p *Pool) Inspected(id string, layout *Layout) *Refusal {
 	return p.handle(&event{kind: onInspected, a: p.find(id), layout: layout})
 }
 
-// InspectFailed ends an inspection and the requests that wait for it. It returns their refusal.
+// InspectFailed ends an inspection and refuses the requests that wait for it. It returns their
+// refusal.
 func (p *Pool) InspectFailed(id string, err error) *Refusal {
 	return p.handle(&event{kind: onInspectFailed, a: p.find(id), err: err})
 }
@@ -178,8 +179,8 @@ func (p *Pool) Loaded(id string, err error) {
 // Evicted reports that nothing reads an adapter's pages any longer.
 func (p *Pool) Evicted(id string) { p.handle(&event{kind: onEvicted, a: p.find(id)}) }
 
-// handle applies an event. Then it evicts what the event needs, and starts the loads that have to
-// wait no longer.
+// handle applies an event. It then evicts the victims of the event and starts the loads whose pages
+// are free.
 func (p *Pool) handle(e *event) *Refusal {
 	p.fire(e)
 	for _, v := range e.victims {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestInvariants checks the invariants of doc.go whatever fails, and that no page or reference
+// TestInvariants checks the invariants of doc.go under random faults, and that no page or reference
 // leaks.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

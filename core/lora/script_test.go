@@ -13,7 +13,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt on a pool. The events are:
+// TestScripts runs testdata/*.txt on a pool. The events are:
 //
 //	pool PAGES [host=PAGES]        a new pool
 //	register A [PAGES], delete A
@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t      *testing.T
 	p      *Pool

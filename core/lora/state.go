@@ -38,17 +38,17 @@ type eventKind uint8
 // Events.
 const (
 	onRegister      eventKind = iota // the caller registers it
-	onInspect                        // it is wanted, and may be unknown
+	onInspect                        // it is requested, and may be unknown
 	onInspected                      // its size is known
 	onInspectFailed                  // its folder could not be read
 	onRecover                        // an earlier incarnation has filled pages with it
 	onPin                            // a request pins it
 	onUnpin                          // a request unpins it
 	onPrefetch                       // it is popular, and not on the device
-	onPages                          // it is the first that waits for pages, and they are free
+	onPages                          // it is the first in line, and its pages are free
 	onLoaded                         // its pages were copied
 	onLoadFailed                     // its pages could not be copied
-	onChosen                         // its pages are needed for another one
+	onChosen                         // its pages are needed for another adapter
 	onEvicted                        // nothing reads its pages any longer
 	onDelete                         // the caller deletes it
 )

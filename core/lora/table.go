@@ -13,7 +13,7 @@ type row struct {
 	when guard
 	to   State
 	do   func(*Pool, *event) // nil: ignore the event
-	does string              // do, in the table of doc.go
+	does string              // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.

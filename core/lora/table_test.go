@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTable checks that doc.go draws the transition table as it is.
+// TestDocHasTable checks that the transition table in doc.go matches the code.
 func TestDocHasTable(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -20,7 +20,7 @@ func TestDocHasTable(t *testing.T) {
 	}
 }
 
-// draw returns the table as a comment.
+// draw formats the table as a comment.
 func draw() string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
@@ -42,7 +42,7 @@ func draw() string {
 	return out.String()
 }
 
-// group names a group of states.
+// group formats a group of states.
 func group(states []State) string {
 	if slices.Equal(states, registered) {
 		return "registered"

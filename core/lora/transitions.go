@@ -25,8 +25,8 @@ func (p *Pool) canRecover(e *event) bool {
 	return len(e.pages) == e.a.layout.Pages() && p.pages.Reservable(e.pages)
 }
 
-// lacksRoom reports whether there are too few pages for an adapter, even if all others that may be
-// evicted for it are. Otherwise it sets those to evict.
+// lacksRoom reports whether an adapter would lack pages even if all adapters that may be evicted
+// for it were. If not, it selects the adapters to evict.
 func (p *Pool) lacksRoom(e *event) bool {
 	need := e.pageCount() - (p.pages.Available() + p.evictingPages - p.pendingPages)
 	if need <= 0 {
@@ -70,7 +70,7 @@ func (p *Pool) startInspect(e *event) { p.emit(Inspect{e.a.id}) }
 
 func (p *Pool) setLayout(e *event) { e.a.layout = e.layout }
 
-// waitInspected lines an inspected adapter up for pages. Its requests wait on.
+// waitInspected puts an inspected adapter in line for pages. Its requests continue to wait.
 func (p *Pool) waitInspected(e *event) {
 	p.setLayout(e)
 	p.wait(e)
@@ -113,7 +113,7 @@ func (p *Pool) hold(e *event) {
 	e.a.users[e.request] = true
 }
 
-// wait lines the adapter up for pages.
+// wait puts the adapter in line for pages.
 func (p *Pool) wait(e *event) {
 	p.pending = append(p.pending, e.a)
 	p.pendingPages += e.a.layout.Pages()

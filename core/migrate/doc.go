@@ -1,22 +1,23 @@
 // Package migrate decides how running sequences migrate between replicas of a model: a Source on
-// the replica that a sequence leaves, and a Target on the one that it reaches.
+// the replica that a sequence leaves, and a Target on the replica that it moves to.
 //
-// Both are fed events with the time and return Effects, which their caller carries out in order. An
-// effect that asks for an answer at once (StartNext, Reserve, Adopt, AnswerOffers) leads to another
-// event before the next effect. The machines never see a message, a byte of a block or a clock. They
-// own neither batch nor blocks: a Source gets the progress of a sequence with each event, and a
-// Target asks for reservations by effects.
+// Both take events with the current time and return Effects, which the caller carries out in order.
+// For an effect that needs an immediate answer (StartNext, Reserve, Adopt, AnswerOffers), the
+// caller reports another event before it carries out the next effect. The machines never see a
+// message, the content of a block or a clock. They own neither the batch nor the blocks: each event
+// carries the progress of its sequence to the Source, and the Target requests reservations with
+// effects.
 //
-// A sequence keeps decoding at the source while its full blocks are sent. It is held between two
-// steps, and only for the last blocks. It belongs to the source until the target has answered
-// SendResume, and continues there after any failure. The bytes are sent and received elsewhere
-// (SendBlocks, OpenSink); a crash there is PlaneLost.
+// A sequence keeps decoding at the source while its full blocks are sent. It is held, from the end
+// of a step, only while the last blocks are sent. It belongs to the source until the target has
+// answered SendResume, and after any earlier failure it continues at the source. Another actor, the
+// data plane, sends and receives the blocks (SendBlocks, OpenSink); PlaneLost reports its crash.
 //
 // # Source
 //
-// The first row that fits an event applies; an event without a row is ignored. To abort is to
-// resume the sequence here, to tell the target, to cancel a send in progress, to log the outcome
-// and to start the next migration. Blocks that are sent are referenced until Sent or SendFailed.
+// The first row that fits an event applies; an event without a row is ignored. "Abort" resumes the
+// sequence here, notifies the target, cancels a send in progress, logs the outcome and starts the
+// next migration. Blocks that are sent are referenced until Sent or SendFailed.
 //
 //	event          state                guard                             next       effects
 //	started        waiting              not on this replica               ended      report
@@ -61,13 +62,14 @@
 //	plane-lost     copying, finishing                                     ended      abort
 //	stopped        offering … resuming                                    ended      abandon; unwatch
 //
-// A command is in progress until all of its sequences have a report, and then answered. A repeated
-// command gets the same answer.
+// A command is in progress until each of its sequences has a report. Then it is answered. A
+// repeated command gets the same answer.
 //
 // # Target
 //
-// An attempt without reservation or answer is gone; so is every unknown one. An offer ends an
-// earlier attempt of the same source as abandoned does, unless the sequence runs here.
+// An attempt that has neither a reservation nor an answer is gone, and so is an unknown attempt. An
+// offer ends an earlier attempt of the same source, as the event abandoned does, unless the
+// sequence runs here.
 //
 //	event         state                        guard                   next       effects
 //	offer         new                          must wait, queue full   gone       —
@@ -128,10 +130,10 @@
 //	              without a transfer                                   same       —
 //	stopped       postponed … releasing                                gone       unwatch
 //
-// An offer must wait during a step, and until the blocks of an earlier attempt are free. It waits
-// for its adapter for at most 1.5 s. It is refused if the replica does not serve or has other
-// blocks, if the sequence is here or too long, or if 8 sequences arrive already. Reserve checks the
-// rest.
+// An offer waits while a step is in flight, and until the blocks of an earlier attempt are free. It
+// waits at most 1.5 s for its adapter. It is refused if the replica is not serving or its blocks
+// have another shape, if the sequence is already here or is too long, or if 8 sequences are already
+// arriving. Reserve checks everything else.
 //
 // # Invariants
 //
@@ -141,20 +143,22 @@
 //   - owned: a sequence that has not ended is on the source or on the target at any time
 //   - sole: once its session has contacted the target, it is on the target alone; no attempt starts
 //     it twice
-//   - continues: after an attempt that failed, and only then, it is no longer held
-//   - frozen: it is held from the pause on, no step fills a block that is being sent, and the target
-//     resumes it with exactly the tokens that it has
-//   - complete: the target starts it only if all of its blocks have arrived with their last content
+//   - continues: after a failed attempt, and only then, it is no longer held
+//   - frozen: it stays held from the pause on, no step fills a block that is being sent, and the
+//     target resumes it with exactly the tokens that it had at the source
+//   - complete: the target starts it only if all of its blocks have arrived with their final
+//     content
 //   - closed: blocks are freed or used only after the transfer into them is closed
 //   - retained: exactly the blocks that sends read are referenced
-//   - kept: Reserve has its offer, and no step of the target is in flight
+//   - kept: when Reserve is carried out, the offer is still kept and no step of the target is in
+//     flight
 //   - released: at the end no reservation, transfer, adapter pin, reference or message is left, and
 //     no two reservations of a sequence exist at a time
-//   - ends: every attempt ends, once, within 2 min and 250 ms; a pause lasts less than 5 s
-//   - answered: every command is answered once for each time it was sent, with a report for each
-//     sequence; no message of an attempt is repeated after its end
+//   - ends: every attempt ends exactly once, within 2 min and 250 ms; a pause takes less than 5 s
+//   - answered: every command is answered once for each time it is sent, with a report for each
+//     sequence; no message of an attempt is repeated after the attempt has ended
 //   - repeated: a repeated SendResume gets the same answer until the target has forgotten it
-//   - watched: the other replica is watched while it takes part in a migration, and no longer
+//   - watched: the other replica is watched exactly while it takes part in a migration
 //   - bounded: at most 4 sequences leave, 8 arrive and 16 offers wait
 //   - ignored: an ignored event changes nothing
 package migrate

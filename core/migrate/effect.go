@@ -11,9 +11,9 @@ type Effect interface{ isEffect() }
 
 // Effects of both machines.
 type (
-	// Watch begins the watch of another replica.
+	// Watch starts watching another replica.
 	Watch struct{ Peer Actor }
-	// Unwatch ends it, unless Uses of either machine reports true.
+	// Unwatch stops watching a replica, unless Uses of the other machine reports true for it.
 	Unwatch struct{ Peer Actor }
 	// DropSequence removes a sequence from this replica.
 	DropSequence struct{ ID string }
@@ -28,14 +28,14 @@ type (
 
 // Effects of the source.
 type (
-	// SendOffer offers a sequence with these tokens and hashes to the target.
+	// SendOffer offers a sequence, with its tokens and block hashes, to the target.
 	SendOffer struct {
 		Key
 		To     Actor
 		Tokens int
 		Hashes []kv.Hash
 	}
-	// SendResume asks the target to continue the sequence from these tokens.
+	// SendResume asks the target to continue the sequence after these tokens.
 	SendResume struct {
 		Key
 		To     Actor
@@ -47,7 +47,7 @@ type (
 		Key
 		To Actor
 	}
-	// SendAbandon tells the target that the sequence stays here.
+	// SendAbandon notifies the target that the sequence stays here.
 	SendAbandon struct {
 		Key
 		To Actor
@@ -57,14 +57,14 @@ type (
 		Key
 		After time.Duration
 	}
-	// HoldSequence excludes a sequence from steps; ResumeSequence ends that.
+	// HoldSequence excludes a sequence from steps until ResumeSequence.
 	HoldSequence   struct{ ID string }
 	ResumeSequence struct{ ID string }
-	// RetainBlocks references blocks while a send reads them; ReleaseBlocks ends that.
+	// RetainBlocks holds references to blocks while a send reads them, until ReleaseBlocks.
 	RetainBlocks  struct{ Blocks []int32 }
 	ReleaseBlocks struct{ Blocks []int32 }
-	// SendBlocks sends blocks over the data plane. Indices[i] is the place of Blocks[i] in the
-	// sequence. The caller reports Sent or SendFailed, also after CancelSend.
+	// SendBlocks sends blocks over the data plane. Indices[i] is the position of Blocks[i] in the
+	// sequence. The caller reports Sent or SendFailed, even after CancelSend.
 	SendBlocks struct {
 		Key
 		Indices []uint32
@@ -72,7 +72,7 @@ type (
 	}
 	// CancelSend cancels the send in progress of an attempt, if there is one.
 	CancelSend struct{ Key }
-	// Redirect tells the session that the sequence runs at the target.
+	// Redirect notifies the session that the sequence runs at the target.
 	Redirect struct {
 		ID          string
 		Target      string
@@ -99,33 +99,34 @@ type (
 		RequestID string
 		Refusal   Refusal
 	}
-	// StartNext asks for Start with the sequences of Waiting.
+	// StartNext asks the caller to call Start with the sequences of Waiting.
 	StartNext struct{}
 )
 
 // Effects of the target.
 type (
-	// KeepOffer and KeepResume keep the message of this event for Reserve, Adopt and AnswerOffer.
+	// KeepOffer and KeepResume keep the message of this event, for Reserve, Adopt and AnswerOffer
+	// to use.
 	KeepOffer  struct{ Key }
 	KeepResume struct{ Key }
-	// Forget forgets the messages of an attempt.
+	// Forget discards the messages kept for an attempt.
 	Forget struct{ Key }
 	// Reserve reserves the blocks of the kept offer and pins its adapter. The caller reports
 	// Reserved or NotReserved at once.
 	Reserve struct{ Key }
 	// Unreserve releases the reservation of an attempt.
 	Unreserve struct{ Key }
-	// ReleaseAdapter releases the adapter that a failed Reserve may have pinned.
+	// ReleaseAdapter releases the adapter that a failed Reserve may have left pinned.
 	ReleaseAdapter struct{ Key }
 	// OpenSink opens a transfer into the reserved blocks. The caller reports Opened or OpenFailed.
 	OpenSink struct{ Key }
-	// CloseSink rejects further blocks. The caller reports Closed once no write is in progress, and
-	// whether the first Blocks blocks have arrived.
+	// CloseSink rejects further blocks. Once no write is in progress, the caller reports Closed,
+	// with whether the first Blocks blocks have arrived.
 	CloseSink struct {
 		Key
 		Blocks int
 	}
-	// AskSink asks when the last block arrived. The caller reports Heard.
+	// AskSink asks for the time at which the last block arrived. The caller reports Heard.
 	AskSink struct{ Key }
 	// SetExpiry sets the timer of an attempt. When it fires, the caller reports Expire.
 	SetExpiry struct {
@@ -147,7 +148,7 @@ type (
 	// Adopt starts the sequence of the kept messages in its reservation. The caller reports Adopted
 	// or NotAdopted at once. It consumes the reservation.
 	Adopt struct{ Key }
-	// AnswerResume tells the source that the sequence runs here, or why it does not.
+	// AnswerResume reports to the source that the sequence runs here, or why not.
 	AnswerResume struct {
 		Key
 		To      Actor
@@ -158,7 +159,7 @@ type (
 		ID  string
 		Why string
 	}
-	// AnswerOffers asks for StepEnded if no step is in flight.
+	// AnswerOffers asks the caller to report StepEnded if no step is in flight.
 	AnswerOffers struct{}
 )
 

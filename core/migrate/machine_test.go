@@ -51,7 +51,7 @@ func (w *world) submit() {
 	w.sequences[s.id] = s
 }
 
-// command migrates some sequences, of which some may be unknown, or all.
+// command migrates some sequences, possibly unknown ones, or all.
 func (w *world) command() {
 	var ids, here []string
 	for _, id := range w.ids() {
@@ -83,7 +83,7 @@ func (w *world) repeatCommand() {
 	}
 }
 
-// deliver delivers one of the messages in flight, loses it or repeats it.
+// deliver delivers, loses or repeats one of the messages in flight.
 func (w *world) deliver() {
 	if len(w.network) == 0 {
 		return
@@ -99,7 +99,7 @@ func (w *world) deliver() {
 	}
 }
 
-// quickly lets everything but time make progress for some rounds, without faults. Copies of some
+// quickly lets everything except time make progress for some rounds, without faults. Copies of some
 // messages stay in flight.
 func (w *world) quickly() {
 	for range rapid.IntRange(1, 8).Draw(w.T, "rounds") {
@@ -153,7 +153,7 @@ func (w *world) runChild() {
 	}
 }
 
-// advance lets time pass, and timers fire when they are due.
+// advance advances the time and fires the timers that are due.
 func (w *world) advance(ms int) {
 	until := w.now.Add(time.Duration(ms) * time.Millisecond)
 	for {
@@ -189,8 +189,8 @@ func (w *world) cancelMigration() {
 	}
 }
 
-// fail crashes a data plane, which starts again once its sends have ended and its transfers are
-// closed, or reports one replica as lost to the other, as a partition does.
+// fail crashes a data plane, which restarts once its sends have ended and its transfers are closed,
+// or reports one replica as lost to the other, as in a partition.
 func (w *world) fail() {
 	switch rapid.IntRange(0, 15).Draw(w.T, "fault") {
 	case 0:
@@ -255,7 +255,7 @@ func (w *world) checkState() {
 	}
 }
 
-// settle lets all faults end and time pass until every migration has ended, and checks that
+// settle ends all faults and advances the time until every migration has ended. It checks that
 // nothing is left.
 func (w *world) settle() {
 	w.mode = Serving

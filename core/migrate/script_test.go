@@ -13,8 +13,8 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. Those of the source begin with source, those of the
-// target with target. The word t=1.5s sets the clock.
+// TestScripts runs the scripts in testdata. The names of those for the source begin with source,
+// and those for the target with target. The word t=1.5s sets the clock.
 func TestScripts(t *testing.T) {
 	for _, side := range []string{"source", "target"} {
 		script.Run(t, "testdata/"+side+"-*.txt", func(t *testing.T) script.Handler {
@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t      *testing.T
 	source *Source
@@ -37,7 +37,7 @@ type player struct {
 	words  map[string]string
 }
 
-// read reads the words of an event and sets the clock.
+// read parses the words of an event and sets the clock.
 func (p *player) read(line []string) {
 	p.words = make(map[string]string)
 	for _, word := range line[1:] {
@@ -56,7 +56,7 @@ func (p *player) read(line []string) {
 	}
 }
 
-// config starts again with machines that serve.
+// config replaces both machines with new ones that serve.
 func (p *player) config() {
 	p.now = epoch
 	p.source = NewSource(SourceConfig{Name: "a", Self: atA, BlockTokens: testBlockTokens, StepTokens: 8,
@@ -74,7 +74,7 @@ func (p *player) config() {
 	}
 }
 
-// onSource plays an event of the source.
+// onSource runs an event of the source.
 func (p *player) onSource(line []string) []string {
 	if p.read(line); line[0] == "config" {
 		return nil
@@ -151,7 +151,7 @@ func (p *player) sequence(id string) Sequence {
 	return s
 }
 
-// onTarget plays an event of the target.
+// onTarget runs an event of the target.
 func (p *player) onTarget(line []string) []string {
 	if p.read(line); line[0] == "config" {
 		return nil
@@ -247,7 +247,7 @@ func (p *player) number(word string) int {
 	return n
 }
 
-// texts describes effects: their names and the fields that are set.
+// texts formats effects: their names and the fields that are set.
 func texts(effects []Effect) (all []string) {
 	for _, e := range effects {
 		v := reflect.ValueOf(e)

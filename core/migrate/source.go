@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	maxOutgoing    = 4                      // sequences that migrate at once; the others of a command wait
+	maxOutgoing    = 4                      // sequences that migrate at once; the other sequences of a command wait
 	resendEvery    = 250 * time.Millisecond // between two sends of an unanswered message to the target
 	maxResends     = 8                      // then the target counts as lost
-	migrateTimeout = 2 * time.Minute        // from the offer; then the sequence continues here
-	pauseTimeout   = 2 * time.Second        // from the pause; likewise
-	maxHandedOver  = 64                     // attempts that moved and are remembered
+	migrateTimeout = 2 * time.Minute        // maximum time since the offer; then the sequence continues here
+	pauseTimeout   = 2 * time.Second        // maximum time since the pause; then the sequence continues here
+	maxHandedOver  = 64                     // attempts that moved their sequence and are remembered
 )
 
 // SourceConfig is fixed for the life of a Source.
@@ -22,7 +22,7 @@ type SourceConfig struct {
 	Self        Actor
 	BlockTokens int
 	StepTokens  int
-	// FirstAttempt is larger than the attempts of all earlier incarnations.
+	// FirstAttempt is larger than the number of any attempt of an earlier incarnation.
 	FirstAttempt uint64
 }
 
@@ -32,28 +32,28 @@ type Source struct {
 	plane      Plane
 	blockBytes int
 
-	term     uint64 // highest of a command
-	attempt  uint64 // last
+	term     uint64 // highest term of any command
+	attempt  uint64 // number of the last attempt
 	commands []*command
 	outgoing map[string]*outgoing // by request id: offered sequences
 
-	// sends are the blocks that are being read, by attempt. A cancelled send reads until it has
-	// ended, so the attempt may be over.
+	// sends holds the blocks that are being read, by attempt. A cancelled send reads its blocks
+	// until it ends, so it may outlive the attempt.
 	sends      map[Key][]int32
-	handedOver []uint64 // attempts that moved, the last ones
+	handedOver []uint64 // the last attempts that moved their sequence
 	effects    []Effect
-	slotFreed  bool // a migration has ended, so that the next one may start
+	slotFreed  bool // a migration has ended, so the next one may start
 }
 
-// outgoing is a sequence that migrates from here. After any failure it continues here.
+// outgoing is a sequence that migrates from here. After any failure the sequence continues here.
 type outgoing struct {
 	Key
 	command   *command
 	state     SourceState
-	sent      int      // times that the last message to the target was sent
-	unsent    []uint32 // blocks that the target lacks and that are not being sent
-	accounted int      // leading blocks that are sent, unsent, or resident at the target
-	capacity  int      // blocks of the transfer
+	sent      int      // number of times that the last message to the target was sent
+	unsent    []uint32 // blocks that the target lacks and that are not being sent yet
+	accounted int      // number of leading blocks that are sent, unsent, or resident at the target
+	capacity  int      // number of blocks that the transfer has room for
 	report    Report
 	startedAt time.Time
 	pausedAt  time.Time
@@ -65,7 +65,7 @@ func NewSource(cfg SourceConfig) *Source {
 		sends: make(map[Key][]int32)}
 }
 
-// Open allows migrations, with blocks of a size. With size 0 there is no data plane.
+// Open allows migrations of blocks of the given size. Size 0 means that there is no data plane.
 func (m *Source) Open(blockBytes int) {
 	if m.plane, m.blockBytes = PlaneUp, blockBytes; blockBytes == 0 {
 		m.plane = NoPlane
@@ -85,7 +85,7 @@ func (m *Source) Uses(peer Actor) bool {
 	return false
 }
 
-// Pausing returns the sequences that wait for the end of a step, in order.
+// Pausing returns, in order, the sequences that wait for the end of a step before they can be sent.
 func (m *Source) Pausing() (ids []string) {
 	for _, o := range m.outgoing {
 		if o.state == Pausing {
@@ -118,7 +118,7 @@ func (m *Source) SendFailed(k Key, detail string, now time.Time) []Effect {
 	return m.event(k, event{kind: SendFailed, detail: detail, now: now})
 }
 
-// StepEnded reports the end of a step, with the sequences of Pausing.
+// StepEnded reports the end of a step. all has the state of the sequences of Pausing.
 func (m *Source) StepEnded(all []Sequence, now time.Time) []Effect {
 	for _, s := range all {
 		if o := m.outgoing[s.ID]; o != nil {
@@ -128,7 +128,7 @@ func (m *Source) StepEnded(all []Sequence, now time.Time) []Effect {
 	return m.take()
 }
 
-// Resumed reports that the sequence runs at an incarnation of the target.
+// Resumed reports that the sequence now runs at the given incarnation of the target.
 func (m *Source) Resumed(k Key, incarnation uint64, node string, now time.Time) []Effect {
 	return m.event(k, event{kind: Resumed, incarnation: incarnation, node: node, now: now})
 }
@@ -190,7 +190,7 @@ func (m *Source) ordered() (all []*outgoing) {
 	return all
 }
 
-// event applies an event to an attempt, or to the end of one that is over.
+// event applies an event to an attempt. The attempt may have ended already.
 func (m *Source) event(k Key, e event) []Effect {
 	o := m.outgoing[k.ID]
 	if o == nil || o.Attempt != k.Attempt {

@@ -12,20 +12,20 @@ const maxCommands = 16 // commands whose results are kept
 // Command is a MigrateSequences command.
 type Command struct {
 	RequestID string
-	From      Actor    // gets the answer; zero: none
-	Target    string   // name of the replica To
-	To        Actor    // zero: unknown
+	From      Actor    // receives the answer; zero: no answer is sent
+	Target    string   // name of the target replica
+	To        Actor    // address of the target replica; zero: unknown
 	IDs       []string // empty: all sequences of the replica
 	Term      uint64   // 0: an operator's command
 	Cause     string
 }
 
-// command is a command, in progress or answered.
+// command is a command in progress, or one that was answered.
 type command struct {
 	Command
 	state   CommandState
-	waiting []string // sequences that have not started to migrate
-	active  int      // sequences that migrate
+	waiting []string // sequences whose migration has not started
+	active  int      // number of sequences that are migrating
 	reports []Report
 }
 
@@ -40,8 +40,8 @@ const (
 
 func (s CommandState) String() string { return [...]string{"in progress", "answered"}[s] }
 
-// Command handles a command; all are the sequences of the replica. A repeated command gets the
-// answer of the first.
+// Command handles a command. all are the sequences of the replica. A repeated command gets the same
+// answer as the first.
 func (m *Source) Command(c Command, all []string) []Effect {
 	for _, known := range m.commands {
 		if known.RequestID == c.RequestID {
@@ -99,8 +99,8 @@ func (m *Source) Waiting() (ids []string) {
 	return ids
 }
 
-// Start starts as many migrations as the limit allows, and answers the commands that are done. all
-// are the sequences of Waiting.
+// Start starts as many migrations as the limit allows and answers the commands that have ended. all
+// has the state of the sequences of Waiting.
 func (m *Source) Start(all []Sequence, now time.Time) []Effect {
 	for _, c := range m.commands {
 		c.waiting = slices.DeleteFunc(c.waiting, func(id string) bool {
@@ -132,19 +132,19 @@ func (m *Source) full(*outgoing, event) bool { return len(m.outgoing) >= maxOutg
 
 func (m *Source) queued(_ *outgoing, e event) bool { return e.sequence.Queued }
 
-// unready reports whether a step with the sequence must be done before it can migrate.
+// unready reports whether the sequence can only migrate after its next step has ended.
 func (m *Source) unready(_ *outgoing, e event) bool {
 	return e.sequence.Tokens == 0 || e.sequence.Restoring
 }
 
-// wait lets the sequence wait for the end of the next step.
+// wait leaves the sequence waiting until the next step has ended.
 func (m *Source) wait(*outgoing, event) {}
 
 func (m *Source) reportGone(o *outgoing, _ event) { o.reject("not on this replica, or finished") }
 
 func (m *Source) reportMigrating(o *outgoing, _ event) { o.reject("already migrating") }
 
-// reject reports that a sequence does not start to migrate.
+// reject reports that the migration of a sequence does not start.
 func (o *outgoing) reject(why string) {
 	o.report.Detail = why
 	o.command.reports = append(o.command.reports, o.report)

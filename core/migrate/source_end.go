@@ -15,8 +15,8 @@ func (m *Source) moved(o *outgoing, e event) {
 	m.end(o, e)
 }
 
-// hasMoved reports whether the target owns the sequence since this attempt. A late answer to its
-// offer must not take the sequence away there.
+// hasMoved reports whether this attempt moved the sequence to the target. A late answer to its
+// offer must not release the sequence there.
 func (m *Source) hasMoved(o *outgoing, _ event) bool { return slices.Contains(m.handedOver, o.Attempt) }
 
 // abort ends a migration. The sequence continues here if it still exists.
@@ -48,7 +48,7 @@ func (m *Source) forget(o *outgoing) {
 	}
 }
 
-// abandonLate releases a reservation for an attempt that has ended.
+// abandonLate releases the reservation that the target made for an attempt that has ended.
 func (m *Source) abandonLate(o *outgoing, e event) {
 	if e.from != (Actor{}) {
 		m.emit(SendAbandon{o.Key, e.from})

@@ -14,7 +14,8 @@ func (m *Source) offer(o *outgoing, e event) {
 	m.setTimer(o, e)
 }
 
-// offerQueued offers a sequence that has no blocks and must not get any here.
+// offerQueued offers a waiting sequence. It has no blocks, and being held keeps it from getting
+// any.
 func (m *Source) offerQueued(o *outgoing, e event) {
 	m.emit(HoldSequence{o.ID})
 	m.offer(o, e)
@@ -30,7 +31,7 @@ func (m *Source) repeat(o *outgoing, e event) {
 	m.setTimer(o, e)
 }
 
-// unanswered reports whether the target did not answer any of the repeated messages.
+// unanswered reports whether the target has left all repeated messages unanswered.
 func (m *Source) unanswered(o *outgoing, _ event) bool { return o.sent > maxResends }
 
 func (m *Source) pausedLong(o *outgoing, e event) bool { return e.now.Sub(o.pausedAt) > pauseTimeout }
@@ -39,7 +40,8 @@ func (m *Source) startedLong(o *outgoing, e event) bool {
 	return e.now.Sub(o.startedAt) > migrateTimeout
 }
 
-// toSend returns the blocks that the target lacks: the full ones, and at the end the partial one.
+// toSend returns the blocks that the target lacks: the full ones and, with partial, also the last
+// one.
 func (m *Source) toSend(o *outgoing, e event, partial bool) []uint32 {
 	blocks := slices.Clone(o.unsent)
 	if e.kind == Offered {
@@ -80,7 +82,7 @@ func (m *Source) lastGrown(o *outgoing, e event) bool {
 	return len(blocks) > 0 && m.grown(o, e, blocks)
 }
 
-// grown reports whether the last of the blocks is beyond those of the transfer.
+// grown reports whether the last of the blocks lies beyond the capacity of the transfer.
 func (m *Source) grown(o *outgoing, e event, blocks []uint32) bool {
 	capacity := o.capacity
 	if e.kind == Offered {
@@ -89,7 +91,7 @@ func (m *Source) grown(o *outgoing, e event, blocks []uint32) bool {
 	return int(blocks[len(blocks)-1]) >= capacity
 }
 
-// accept records what the target has.
+// accept records which blocks the target has.
 func (m *Source) accept(o *outgoing, e event) {
 	o.unsent, o.capacity = slices.Clone(e.missing), e.capacity
 	o.report.Reused = o.accounted - len(o.unsent)
@@ -142,7 +144,8 @@ func (m *Source) paused(o *outgoing, e event) {
 	o.report.Blocks = (e.sequence.Tokens + m.cfg.BlockTokens - 1) / m.cfg.BlockTokens
 }
 
-// send sends blocks. They are referenced until the send has ended, even if the sequence ends first.
+// send sends blocks. They stay referenced until the send has ended, even if the sequence ends
+// earlier.
 func (m *Source) send(o *outgoing, e event, indices []uint32) {
 	blocks := make([]int32, len(indices))
 	for i, at := range indices {
@@ -165,7 +168,7 @@ func (m *Source) commitPaused(o *outgoing, e event) {
 	m.commitSent(o, e)
 }
 
-// commitSent asks the target to resume the sequence, which may run there from now on.
+// commitSent asks the target to resume the sequence. From now on it may run there.
 func (m *Source) commitSent(o *outgoing, e event) {
 	o.sent = 1
 	m.emit(SendResume{o.Key, o.command.To, e.sequence.Tokens, e.sequence.Hashes})

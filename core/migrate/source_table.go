@@ -8,10 +8,10 @@ const (
 	Waiting   SourceState = iota // named by a command, not offered yet
 	Offering                     // the target reserves blocks
 	Copying                      // full blocks are being sent while the sequence continues
-	Pausing                      // held, and a step in flight still computes the sequence
-	Finishing                    // held, and the last blocks are being sent
-	Resuming                     // held, and the target was asked to resume it
-	Ended                        // moved, or continues here
+	Pausing                      // held; a step in flight still computes the sequence
+	Finishing                    // held; the last blocks are being sent
+	Resuming                     // held; the target was asked to resume the sequence
+	Ended                        // the sequence moved, or continues here
 )
 
 func (s SourceState) String() string {

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTables checks that doc.go draws the transition tables as they are.
+// TestDocHasTables checks that the transition tables in doc.go match the code.
 func TestDocHasTables(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -27,7 +27,7 @@ type state interface {
 	String() string
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw[S state, M, A any](table []row[S, M, A]) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
@@ -49,7 +49,7 @@ func draw[S state, M, A any](table []row[S, M, A]) string {
 	return out.String()
 }
 
-// group names a group of states, consecutive ones by the first and the last.
+// group formats a group of states: consecutive ones by the first and the last.
 func group[S state](states []S) string {
 	if n := len(states); n > 3 && int(states[n-1])-int(states[0]) == n-1 {
 		return states[0].String() + " … " + states[n-1].String()

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	maxIncoming     = 8               // sequences that arrive at once; further offers are refused
-	maxPostponed    = 2 * maxIncoming // offers that wait; the source repeats further ones
-	incomingTimeout = 5 * time.Second // of a reservation, after the last message or block
+	maxIncoming     = 8               // sequences that may arrive at once; further offers are refused
+	maxPostponed    = 2 * maxIncoming // offers that may wait; the source repeats those that were dropped
+	incomingTimeout = 5 * time.Second // of a reservation, since the last message or block
 	// adapterTimeout is the maximum time that an offer waits for its adapter. It is shorter than
 	// the time after which the source gives up.
 	adapterTimeout = 1500 * time.Millisecond
@@ -21,10 +21,10 @@ type Target struct {
 	plane Plane
 	shape Shape // of its blocks
 
-	incoming  map[string]*incoming // by request id: reservations, or answers to be repeated
+	incoming  map[string]*incoming // reservations, or answers that may be repeated, by request id
 	postponed []*incoming          // oldest first, at most one for each sequence and source
 	effects   []Effect
-	freed     bool // blocks were freed, for which an offer may wait
+	freed     bool // blocks were freed that a waiting offer may need
 }
 
 // OfferedSequence describes a sequence that a source offers.
@@ -32,26 +32,26 @@ type OfferedSequence struct {
 	Key
 	Source  Actor
 	Shape   Shape
-	Tokens  int // computed; 0: the sequence has no blocks
-	Hashes  int // full blocks
+	Tokens  int // tokens computed so far; 0: the sequence has no blocks
+	Hashes  int // hashes of the full blocks
 	Longest int // prompt and maximum output, in tokens
 }
 
-// Own is the state of the target replica that changes over its life.
+// Own is the state of the target replica at the time of an event.
 type Own struct {
 	Mode    Mode
-	Context int // limit in tokens
+	Context int // context limit in tokens
 }
 
 // incoming is an attempt to migrate a sequence here.
 type incoming struct {
 	OfferedSequence
 	state   TargetState
-	missing []uint32  // full blocks that are not here
-	since   time.Time // of the first offer while it waits
-	heard   time.Time // last message or block from the source
+	missing []uint32  // full blocks that the target lacks
+	since   time.Time // time of the first offer, while it waits
+	heard   time.Time // time of the last message or block from the source
 	refusal *Refusal  // answer to ResumeSequence in state Refused
-	tokens  int       // computed, of a sequence to be resumed
+	tokens  int       // tokens computed, of a sequence that is to be resumed
 }
 
 // NewTarget returns a target that refuses all offers until Open.
@@ -59,8 +59,8 @@ func NewTarget(name string) *Target {
 	return &Target{name: name, incoming: make(map[string]*incoming)}
 }
 
-// Open allows migrations to a replica with blocks of a shape. With blocks of 0 bytes there is no
-// data plane.
+// Open allows migrations to a replica whose blocks have the given shape. Blocks of 0 bytes mean
+// that there is no data plane.
 func (m *Target) Open(shape Shape) {
 	if m.plane, m.shape = PlaneUp, shape; shape.BlockBytes == 0 {
 		m.plane = NoPlane
@@ -85,8 +85,8 @@ func (m *Target) Postponed() (ids []string) {
 	return ids
 }
 
-// Offer handles an offer. A repeated one gets the same answer. here reports whether the sequence is
-// on this replica, between whether no step is in flight.
+// Offer handles an offer. A repeated offer gets the same answer. here reports whether the sequence
+// is on this replica, and between whether no step is in flight.
 func (m *Target) Offer(o OfferedSequence, own Own, here, between bool, now time.Time) []Effect {
 	e := event{kind: OfferArrived, own: own, here: here, between: between, now: now}
 	if in := m.incoming[o.ID]; in != nil {
@@ -121,8 +121,8 @@ func (m *Target) replace(in *incoming, o OfferedSequence) {
 	m.emit(KeepOffer{in.Key})
 }
 
-// StepEnded answers the offers that wait. No step may be in flight. here are those of Postponed
-// that are on this replica.
+// StepEnded answers the offers that wait. No step may be in flight. here lists the sequences of
+// Postponed that are on this replica.
 func (m *Target) StepEnded(own Own, here []string, now time.Time) []Effect {
 	for _, in := range slices.Clone(m.postponed) {
 		m.on(in, event{kind: StepEnded, own: own, here: slices.Contains(here, in.ID), now: now})
@@ -130,7 +130,7 @@ func (m *Target) StepEnded(own Own, here []string, now time.Time) []Effect {
 	return m.take()
 }
 
-// Reserved reports that the blocks of an offer are reserved. The first resident ones already have
+// Reserved reports that the blocks of an offer are reserved. The first resident blocks already have
 // the right content.
 func (m *Target) Reserved(k Key, resident int, now time.Time) []Effect {
 	return m.event(k, event{kind: Reserved, resident: resident, now: now})
@@ -152,8 +152,8 @@ func (m *Target) OpenFailed(k Key, detail string, now time.Time) []Effect {
 	return m.event(k, event{kind: OpenFailed, detail: detail, now: now})
 }
 
-// Resume handles the request to continue a sequence of which this many tokens are computed. A
-// repeated one gets the same answer.
+// Resume handles the request to continue a sequence, of which the given number of tokens is
+// computed. A repeated request gets the same answer.
 func (m *Target) Resume(k Key, from Actor, tokens int, own Own, now time.Time) []Effect {
 	e := event{kind: ResumeArrived, from: from, tokens: tokens, own: own, now: now}
 	if in := m.incoming[k.ID]; in != nil && in.Source != from {
@@ -178,14 +178,14 @@ func (m *Target) NotAdopted(k Key, why Refusal, now time.Time) []Effect {
 	return m.event(k, event{kind: NotAdopted, refusal: why, now: now})
 }
 
-// Abandoned reports that the source keeps the sequence, or no longer has it. here reports whether
-// it is on this replica.
+// Abandoned reports that the source keeps the sequence, or that the sequence has ended. here
+// reports whether the sequence is on this replica.
 func (m *Target) Abandoned(k Key, here bool, now time.Time) []Effect {
 	return m.event(k, event{kind: Abandoned, here: here, now: now})
 }
 
-// Claim reports that the session of a sequence has contacted this replica. The source can then no
-// longer abandon the sequence.
+// Claim reports that the session of a sequence has contacted this replica. From then on the source
+// cannot abandon the migration.
 func (m *Target) Claim(id string, now time.Time) {
 	if in := m.incoming[id]; in != nil && in.state == Running {
 		m.on(in, event{kind: Claim, now: now})
@@ -197,7 +197,7 @@ func (m *Target) Expire(k Key, now time.Time) []Effect {
 	return m.event(k, event{kind: Timer, now: now})
 }
 
-// Heard reports when the last block of an attempt arrived; zero: none has.
+// Heard reports when the last block of an attempt arrived; zero means that none has.
 func (m *Target) Heard(k Key, at, now time.Time) []Effect {
 	return m.event(k, event{kind: Heard, heard: at, now: now})
 }
@@ -220,8 +220,8 @@ func (m *Target) PlaneLost(now time.Time) []Effect {
 	return m.take()
 }
 
-// Stop forgets all attempts before the replica stops or restarts. The transfers are closed before
-// their blocks are used by its next incarnation.
+// Stop forgets all attempts before the replica stops or restarts. Their transfers are closed before
+// the next incarnation uses the blocks.
 func (m *Target) Stop(now time.Time) []Effect {
 	m.plane = PlaneOff
 	for _, in := range m.all() {
@@ -230,7 +230,7 @@ func (m *Target) Stop(now time.Time) []Effect {
 	return m.take()
 }
 
-// all returns the attempts, those that wait last.
+// all returns the attempts; those that are postponed come last.
 func (m *Target) all() (all []*incoming) {
 	for _, id := range slices.Sorted(maps.Keys(m.incoming)) {
 		all = append(all, m.incoming[id])
@@ -238,7 +238,7 @@ func (m *Target) all() (all []*incoming) {
 	return append(all, m.postponed...)
 }
 
-// event applies an event to an attempt. An unknown one is Gone.
+// event applies an event to an attempt. An unknown attempt is in state Gone.
 func (m *Target) event(k Key, e event) []Effect {
 	in := m.incoming[k.ID]
 	if in == nil || in.Attempt != k.Attempt {

@@ -2,7 +2,8 @@ package migrate
 
 import "slices"
 
-// check returns why an offer cannot be accepted, or nil. Reserve checks what depends on the batch.
+// check returns why an offer cannot be accepted, or nil. Reserve checks the conditions that depend
+// on the batch.
 func (m *Target) check(in *incoming, e event) *Refusal {
 	name := "replica " + m.name
 	switch {
@@ -24,7 +25,7 @@ func (m *Target) check(in *incoming, e event) *Refusal {
 	return nil
 }
 
-// arriving returns the number of sequences that have not been resumed or refused yet.
+// arriving returns the number of sequences that are neither resumed nor refused yet.
 func (m *Target) arriving() (n int) {
 	for _, in := range m.incoming {
 		if in.state < Running {
@@ -36,8 +37,8 @@ func (m *Target) arriving() (n int) {
 
 func (m *Target) unacceptable(in *incoming, e event) bool { return m.check(in, e) != nil }
 
-// mustWait reports whether blocks cannot be reserved now: that is possible only between two steps,
-// and once the blocks of an earlier attempt are free.
+// mustWait reports whether blocks cannot be reserved now. They can be reserved only between two
+// steps, and only once the blocks of an earlier attempt are free.
 func (m *Target) mustWait(in *incoming, e event) bool { return !e.between || m.releasingID(in, e) }
 
 func (m *Target) releasingID(in *incoming, _ event) bool {
@@ -49,7 +50,7 @@ func (m *Target) queueFull(in *incoming, e event) bool {
 	return m.mustWait(in, e) && len(m.postponed) >= maxPostponed
 }
 
-// patient reports whether an offer waits for its adapter.
+// patient reports whether an offer may still wait for its adapter.
 func (m *Target) patient(in *incoming, e event) bool {
 	return e.loading && e.now.Sub(in.since) < adapterTimeout && len(m.postponed) < maxPostponed
 }
@@ -61,13 +62,13 @@ func (m *Target) postpone(in *incoming, _ event) {
 	m.postponed = append(m.postponed, in)
 }
 
-// postponeAgain waits for the adapter. The offer stays kept.
+// postponeAgain lets the offer wait for its adapter. The message of the offer stays kept.
 func (m *Target) postponeAgain(in *incoming, _ event) {
 	delete(m.incoming, in.ID)
 	m.postponed = append(m.postponed, in)
 }
 
-// overflow drops an offer, which the source repeats.
+// overflow drops an offer. The source repeats it.
 func (m *Target) overflow(*incoming, event) {}
 
 func (m *Target) stay(*incoming, event) {}
@@ -83,7 +84,7 @@ func (m *Target) reserve(in *incoming, _ event) {
 	m.emit(Reserve{in.Key})
 }
 
-// unqueue removes an offer from those that wait.
+// unqueue removes an offer from the waiting ones.
 func (m *Target) unqueue(in *incoming) {
 	m.postponed = slices.DeleteFunc(m.postponed, func(p *incoming) bool { return p == in })
 }
@@ -117,8 +118,8 @@ func (m *Target) refusePostponed(in *incoming, e event) {
 	m.emit(RefuseOffer{in.Key, in.Source, *why})
 }
 
-// withdraw removes an offer that waits, or that needs no blocks. An earlier offer of the sequence
-// may have pinned its adapter.
+// withdraw removes an offer that waits, or that needs no blocks. An earlier offer of the same
+// sequence may have left its adapter pinned.
 func (m *Target) withdraw(in *incoming, e event) {
 	m.emit(ReleaseAdapter{in.Key})
 	m.forget(in, e)

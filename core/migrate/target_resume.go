@@ -24,7 +24,7 @@ func (m *Target) notServing(_ *incoming, e event) bool { return e.own.Mode != Se
 
 func (m *Target) incomplete(_ *incoming, e event) bool { return !e.complete }
 
-// answer answers ResumeSequence. An answer is never changed.
+// answer answers ResumeSequence. Once given, an answer does not change.
 func (m *Target) answer(in *incoming, e event) {
 	if e.kind == NotAdopted {
 		in.refusal = &e.refusal
@@ -74,7 +74,7 @@ func (m *Target) audible(in *incoming, e event) bool { return in.silence(e) < in
 
 func (m *Target) silent(in *incoming, e event) bool { return !m.audible(in, e) }
 
-// ask asks for blocks that arrived since the last message.
+// ask asks whether blocks have arrived since the last message.
 func (m *Target) ask(in *incoming, _ event) { m.emit(AskSink{in.Key}) }
 
 func (m *Target) heardBlock(in *incoming, e event) {
@@ -84,7 +84,7 @@ func (m *Target) heardBlock(in *incoming, e event) {
 	m.setExpiry(in, e)
 }
 
-// setExpiry sets the timer to when the attempt ends if the source stays silent.
+// setExpiry sets the timer to the time at which the attempt ends unless the source sends something.
 func (m *Target) setExpiry(in *incoming, e event) {
 	left := incomingTimeout - in.silence(e)
 	if left <= 0 {
@@ -99,7 +99,7 @@ func (m *Target) release(in *incoming, e event) {
 	m.unwatch(in, e)
 }
 
-// free frees the blocks of an attempt, which is over.
+// free frees the blocks of an attempt that has ended.
 func (m *Target) free(in *incoming, e event) {
 	m.emit(Unreserve{in.Key})
 	m.forget(in, e)
@@ -115,7 +115,7 @@ func (m *Target) giveBack(in *incoming, e event) {
 	m.forget(in, e)
 }
 
-// forget removes an attempt that holds nothing.
+// forget removes an attempt that has no reservation.
 func (m *Target) forget(in *incoming, e event) {
 	m.unqueue(in)
 	if m.incoming[in.ID] == in {
@@ -125,7 +125,7 @@ func (m *Target) forget(in *incoming, e event) {
 	m.unwatch(in, e)
 }
 
-// unwatch stops watching a source from which nothing else arrives.
+// unwatch stops watching a source that has no other attempt here.
 func (m *Target) unwatch(in *incoming, _ event) {
 	if !m.Uses(in.Source) {
 		m.emit(Unwatch{in.Source})

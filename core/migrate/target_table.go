@@ -11,13 +11,13 @@ const (
 	Opening                      // its blocks are reserved, and the transfer is being opened
 	Receiving                    // its blocks arrive; the offer was accepted
 	Expecting                    // the offer of a sequence without blocks was accepted
-	Closing                      // to be resumed; the transfer is being closed
+	Closing                      // the source asked to resume it; the transfer is being closed
 	Adopting                     // it is being added to the batch
-	Running                      // it runs here, and the source can still take it back
-	Claimed                      // it runs here, and its session has contacted this replica
+	Running                      // it runs here; the source can still take it back
+	Claimed                      // it runs here; its session has contacted this replica
 	Refused                      // it was not resumed; its blocks are free
-	Releasing                    // it is over, and the transfer is being closed before its blocks are freed
-	Gone                         // it is over, or was never known
+	Releasing                    // it has ended; the transfer is being closed before its blocks are freed
+	Gone                         // it has ended, or is unknown
 )
 
 func (s TargetState) String() string {

@@ -11,7 +11,7 @@ type Actor struct{ Address, ID string }
 
 // Key identifies one attempt to migrate a sequence.
 type Key struct {
-	ID      string // of the sequence's request
+	ID      string // request id of the sequence
 	Attempt uint64
 }
 
@@ -21,14 +21,14 @@ type Plane uint8
 // States of the data plane.
 const (
 	NotOpen  Plane = iota // the replica has no KV memory yet
-	NoPlane               // the node has none: sequences do not migrate
+	NoPlane               // the node has no data plane, so sequences do not migrate
 	PlaneUp               // blocks can be sent and received
 	PlaneOff              // the replica is stopping
 )
 
 func (p Plane) String() string { return [...]string{"not open", "none", "up", "off"}[p] }
 
-// Mode is whether a replica accepts sequences.
+// Mode tells whether a replica accepts sequences.
 type Mode uint8
 
 // Modes.
@@ -43,16 +43,16 @@ func (m Mode) String() string { return [...]string{"not serving", "serving", "dr
 // Sequence is the state of a sequence at the source.
 type Sequence struct {
 	ID       string
-	Here     bool // on this replica; the other fields are zero otherwise
-	Queued   bool // it waits and has no blocks
-	InFlight bool // a step computes it
+	Here     bool // the sequence is on this replica; if not, the other fields are zero
+	Queued   bool // the sequence waits and has no blocks
+	InFlight bool // a step computes the sequence
 	batch.Progress
 }
 
-// Shape is what two replicas must have in common to exchange blocks.
+// Shape is what two replicas must share in order to exchange blocks.
 type Shape struct {
 	Model       string
-	Layout      string // of a block's bytes
+	Layout      string // layout of the bytes of a block
 	BlockTokens int
 	BlockBytes  int
 }
@@ -61,15 +61,15 @@ type Shape struct {
 type Report struct {
 	ID      string
 	Moved   bool
-	Detail  string // why it stayed
-	Bytes   uint64 // sent over the data plane
+	Detail  string // why the sequence stayed
+	Bytes   uint64 // bytes sent over the data plane
 	Blocks  int
 	Reused  int           // blocks that the target already had
-	Pause   time.Duration // from the source's last step to the target's acceptance
-	Elapsed time.Duration // from the offer on
+	Pause   time.Duration // from the source's last step until the target took the sequence over
+	Elapsed time.Duration // since the offer
 }
 
-// Reason is why something was refused.
+// Reason is the reason for a refusal.
 type Reason uint8
 
 // Reasons.
@@ -93,7 +93,8 @@ func (r Reason) String() string {
 		"already-exists", "too-long", "conflict", "weights-differ", "no-memory"}[r]
 }
 
-// Refusal says why and when to try again. RetryAfter is 0 if it names no delay.
+// Refusal says why something was refused and after what time to try again. RetryAfter is 0 if no
+// delay is known.
 type Refusal struct {
 	Reason     Reason
 	Detail     string
@@ -101,7 +102,7 @@ type Refusal struct {
 }
 
 const (
-	retrySoon      = 20 * time.Millisecond // RetryAfter of refusals that end soon
+	retrySoon      = 20 * time.Millisecond // RetryAfter of refusals that are expected to end soon
 	retryQueueFull = time.Second           // RetryAfter of refusals because of a limit
 )
 
@@ -111,9 +112,9 @@ type event struct {
 	now  time.Time
 	from Actor // sender
 
-	sequence    Sequence // at the source
+	sequence    Sequence // state of the sequence at the source
 	missing     []uint32 // full blocks that the target lacks
-	capacity    int      // blocks of the transfer
+	capacity    int      // number of blocks that the transfer has room for
 	detail      string   // of a refusal or an error
 	incarnation uint64   // of the target
 	node        string   // of the target
@@ -123,7 +124,7 @@ type event struct {
 	here     bool // the sequence is on this replica
 	loading  bool // the adapter of an offer is not on the device yet
 	refusal  Refusal
-	tokens   int // computed, of a sequence to be resumed
+	tokens   int // tokens computed, of a sequence that is to be resumed
 	resident int // reserved blocks that already have the right content
 	complete bool
 	heard    time.Time // when the last block arrived
@@ -145,15 +146,15 @@ const (
 	Timer                      // the timer fired
 	Lost                       // the other replica stopped or cannot be reached
 	Cancelled                  // the sequence ended, or lost its blocks
-	PlaneLost                  // the data plane's transfers ended in a crash
+	PlaneLost                  // a crash of the data plane ended its transfers
 	Stopped                    // the replica stops or restarts
 	OfferArrived               // the source offers a sequence
 	Reserved                   // blocks are reserved
 	NotReserved                // blocks are not reserved
-	Opened                     // the transfer is open for receiving
+	Opened                     // the transfer can receive blocks
 	OpenFailed                 // the transfer is not open
 	ResumeArrived              // the source sent all blocks
-	Closed                     // the transfer is closed, and no write to its blocks is in progress
+	Closed                     // the transfer is closed; no write to its blocks is in progress
 	Adopted                    // the sequence runs here
 	NotAdopted                 // the sequence does not run here
 	Abandoned                  // the source keeps the sequence

@@ -110,7 +110,7 @@ func (w *world) startSend(e SendBlocks) {
 	w.sends[e.Key] = send
 }
 
-// finishSend ends a send, and stores its blocks at the target if it succeeds.
+// finishSend ends a send. If the send succeeds, the blocks are stored at the target.
 func (w *world) finishSend(k Key, fails bool) {
 	send, sink := w.sends[k], w.sinks[k]
 	delete(w.sends, k)
@@ -152,7 +152,7 @@ func (w *world) answered(e AnswerCommand) {
 	}
 }
 
-// stepSource ends the step in flight or begins one with all sequences that may run.
+// stepSource ends the step in flight, or starts one with all sequences that may run.
 func (w *world) stepSource() {
 	w.stepping = !w.stepping
 	for _, id := range w.ids() {

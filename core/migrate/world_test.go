@@ -26,13 +26,13 @@ var (
 	testContext = 1000
 )
 
-// world is a source and a target with a network between them that loses, repeats and reorders
-// messages, a data plane on each side that fails and crashes, and sessions. It checks the
-// invariants of doc.go by name.
+// world is a source and a target, a network between them that loses, repeats and reorders messages,
+// a data plane on each side that fails and crashes, and sessions. It checks the invariants of
+// doc.go by name.
 type world struct {
 	*rapid.T
 	now    time.Time
-	depth  int // of events that are effects of others
+	depth  int // nesting of events caused by effects
 	source *Source
 	target *Target
 
@@ -40,10 +40,10 @@ type world struct {
 	network   []testMessage
 	late      []testMessage // copies of messages that were delivered
 	timers    []testTimer
-	watched   map[string]bool // by machine: whether it watches the other replica
+	watched   map[string]bool // by machine: it watches the other replica
 
 	stepping bool // a step of the source is in flight
-	retained int  // blocks that are referenced
+	retained int  // number of referenced blocks
 	offers   map[Key]SendOffer
 	asked    map[Key]SendResume
 	between  bool // no step of the target is in flight
@@ -51,7 +51,7 @@ type world struct {
 	sends    map[Key]*testSend
 	ended    map[Key]bool // attempts that the source has ended
 	commands map[string]*testCommand
-	order    Command // the last one
+	order    Command // last command
 
 	sinks        map[Key]*testSink
 	child        []func() // commands of the target that its data plane has not handled
@@ -60,21 +60,21 @@ type world struct {
 	capacity     map[Key]int     // reserved blocks
 	resident     map[Key]int
 	outcomes     map[Key]bool // whether ResumeSequence was answered with success
-	arriving     testOffer    // of the message being handled
-	tokens       int          // likewise
+	arriving     testOffer    // offer in the message being handled
+	tokens       int          // tokens in the message being handled
 	kept         map[Key]testOffer
-	resumes      map[Key]int // tokens of the kept ResumeSequence
+	resumes      map[Key]int // tokens of the kept ResumeSequence messages
 }
 
-// testSequence is a sequence, and where it is.
+// testSequence is a sequence and its location.
 type testSequence struct {
 	id                 string
 	tokens             int
-	queued             bool // at the source
+	queued             bool // queued at the source
 	atSource, atTarget bool
-	held, inStep       bool // at the source
+	held, inStep       bool // held at the source, or in a step there
 	redirected         bool // its session uses the target
-	claimed            bool // its session has contacted the target since
+	claimed            bool // its session has contacted the target after that
 	over               bool // it has finished or was cancelled
 }
 
@@ -95,8 +95,8 @@ type testSend struct {
 }
 
 type testSink struct {
-	opened   int  // times
-	crashed  bool // the data plane
+	opened   int  // number of times it was opened
+	crashed  bool // the data plane has crashed
 	blocks   int
 	resident int
 	filled   map[int]int // tokens in each block that has arrived
@@ -152,7 +152,7 @@ func (w *world) describeAll(ids []string) (all []Sequence) {
 	return all
 }
 
-// filled returns how many tokens a block of a sequence holds.
+// filled returns the number of tokens in a block of a sequence.
 func filled(tokens, block int) int { return min(testBlockTokens, tokens-block*testBlockTokens) }
 
 // do carries out an event of one machine and checks its effects.
@@ -236,7 +236,7 @@ func (w *world) drop(machine, id string) {
 	s.atTarget = false
 }
 
-// checkWatched checks that the other replica is watched while it takes part in a migration.
+// checkWatched checks that the other replica is watched exactly while it takes part in a migration.
 func (w *world) checkWatched() {
 	if w.watched["source"] != w.source.Uses(atB) {
 		w.Fatalf("watched: the source watches the target: %v", w.watched["source"])
@@ -251,7 +251,8 @@ func (w *world) checkWatched() {
 	}
 }
 
-// checkOwner checks that each sequence has an owner, and only one once its session uses the target.
+// checkOwner checks that each sequence has an owner, and only one owner once its session uses the
+// target.
 func (w *world) checkOwner() {
 	for _, s := range w.sequences {
 		if !s.over && !s.atSource && !s.atTarget {
@@ -263,7 +264,7 @@ func (w *world) checkOwner() {
 	}
 }
 
-// finish ends a sequence everywhere: its last token was sent, or its session closed.
+// finish ends a sequence on both replicas: its last token was sent, or its session was closed.
 func (w *world) finish(s *testSequence) {
 	s.over = true
 	s.atTarget = false
@@ -273,7 +274,7 @@ func (w *world) finish(s *testSequence) {
 	}
 }
 
-// pick returns one of the keys of a map, in a fixed order.
+// pick draws one of the keys of a map from a sorted list.
 func pick[V any](w *world, m map[string]V) (string, bool) {
 	if len(m) == 0 {
 		return "", false

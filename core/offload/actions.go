@@ -2,7 +2,8 @@ package offload
 
 // The actions of the table. Each runs before the machine enters the next state.
 
-// observe records the steps and allocations so far, and reports the steps if that is due.
+// observe records the number of steps and allocations so far, and reports the steps if a report is
+// due.
 func (m *Machine) observe(e event) {
 	m.burst.Observe(e.tick.Steps, e.tick.Allocations)
 	m.limit = max(1, e.tick.AllBlocks/burstShare)
@@ -34,8 +35,8 @@ func (m *Machine) copy(e event) {
 	m.emit(Copy{m.copies, e.blocks})
 }
 
-// finish ends a copy and returns how many blocks the tier has now. The pool evicts the block that
-// is finished last first.
+// finish ends a copy and records the number of blocks that the tier has now. The pool evicts first
+// the block that is finished last.
 func (m *Machine) finish(e event) {
 	all, stored := make([]Finished, 0, len(m.copying)), 0
 	for i := len(m.copying) - 1; i >= 0; i-- {
@@ -69,7 +70,7 @@ func (m *Machine) pause(e event) {
 
 func (m *Machine) advance(event) { m.emit(Advance{}) }
 
-// answerCommand answers the OffloadBlocks in progress, if there is one.
+// answerCommand answers the OffloadBlocks command in progress, if there is one.
 func (m *Machine) answerCommand(e event) {
 	if m.command == nil {
 		return

@@ -1,10 +1,10 @@
-// Package offload decides which KV blocks of a replica are copied to the first tier below HBM and
-// when, and carries out what operators request for blocks: OffloadBlocks, RestoreBlocks,
+// Package offload decides which KV blocks of a replica are copied to the first tier below HBM, and
+// when. It also handles the operator's commands for blocks: OffloadBlocks, RestoreBlocks,
 // FlushBlocks and pins.
 //
-// A Machine is fed one event at a time and returns Effects, which its caller carries out in order.
-// It does not see the pool: Select asks the caller which blocks the pool selects, and the caller
-// reports Selected before any other event. Select is the last effect of its event.
+// A Machine takes one event at a time and returns Effects, which the caller carries out in order.
+// The machine has no access to the pool: Select asks the caller which blocks the pool selects, and
+// the caller reports Selected before any other event. Select is the last effect of its event.
 //
 // # Transitions
 //
@@ -32,20 +32,21 @@
 //	flush     any                     not ready   same          refuse: not ready
 //	          any                                 same          flush HBM
 //
-// The blocks above the watermark are selected first, then those that are unused for long, if a step
-// report is due, and then all blocks, for a command: first those without readers.
+// A tick first selects the blocks above the watermark. If a step report is due, it then selects the
+// idle blocks. For a command it finally selects all blocks, those without readers first.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
-//   - one copy: at most one copy is in flight, and each is finished once, with all its blocks
-//   - bounded: no selection is larger than the burst of its tick
+//   - one copy: at most one copy is in flight, and each copy is finished once, with all its blocks
+//   - bounded: no selection is larger than the burst limit of its tick
 //   - order: of a copy's blocks, the one to be evicted first is finished last
-//   - paused: after a copy of which nothing was stored, none starts before the retry
-//   - answered: each command is answered once, or repeated with the requester replaced
-//   - counted: an offload command is answered with the number of blocks stored since the first one
+//   - paused: after a copy that stored no block, no copy starts before the retry
+//   - answered: each command is answered once; a repeated command replaces the requester
+//   - counted: an offload command is answered with the number of blocks stored since the command
+//     first arrived
 //   - steps: the steps reported to the tiers are those that were run, at least 32 at a time
-//   - pins: the tiers get the pins that were loaded last, and none before
+//   - pins: the tiers receive the pins that were loaded last, and none before the first load
 //   - ignored: an ignored event changes nothing
 package offload

@@ -9,17 +9,17 @@ import (
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
-// Select asks which blocks the pool selects. The caller reports Selected at once.
+// Select asks which blocks the pool selects. The caller reports Selected before any other event.
 type Select struct {
-	Idle      bool    // those without readers for IdleSteps; otherwise those above the watermark
+	Idle      bool    // select blocks that had no readers for IdleSteps steps; otherwise blocks above the watermark
 	IdleSteps uint64  // with Idle
 	Watermark float64 // without Idle: share of the pool
-	Burst     int     // limit of the blocks
+	Burst     int     // maximum number of blocks
 }
 
 // Copy copies blocks to the first tier below HBM. The caller reports Copied.
 type Copy struct {
-	Number uint64 // of the copy; unique for a machine
+	Number uint64 // of the copy; unique within a machine
 	Blocks []kv.Committed
 }
 
@@ -29,25 +29,25 @@ type Finish struct{ Blocks []Finished }
 // Finished is a block whose copy has ended.
 type Finished struct {
 	Block  int32
-	Stored bool // the tier has it now
+	Stored bool // the tier has the block now
 }
 
-// RetryAfter reports Retry after a while.
+// RetryAfter asks the caller to report Retry after a delay.
 type RetryAfter struct{ After time.Duration }
 
-// ReportSteps reports to the tiers how many steps were run since the last report.
+// ReportSteps reports to the tiers the number of steps run since the last report.
 type ReportSteps struct{ Steps int }
 
-// Advance lets the replica do what it can do now.
+// Advance lets the replica start whatever can run now.
 type Advance struct{}
 
-// Answer answers an OffloadBlocks.
+// Answer answers an OffloadBlocks command.
 type Answer struct {
 	To     Actor
 	ID     string
-	Blocks int // that were stored
+	Blocks int // number of blocks stored
 	Took   time.Duration
-	Detail string // why not all blocks were; empty if they were
+	Detail string // why some blocks were not stored; empty if all were
 }
 
 // Refuse refuses a command.
@@ -56,24 +56,24 @@ type Refuse struct {
 	ID         string
 	Reason     Reason
 	Detail     string
-	RetryAfter time.Duration // 0: none
+	RetryAfter time.Duration // 0: do not retry
 }
 
-// Prefetch restores a prefix for which no sequence waits. For a RestoreBlocks these are the blocks
-// of the command that this event carries, and the restore answers it.
+// Prefetch restores a prefix that no sequence is waiting for. For a RestoreBlocks command the
+// prefix is that of the command in this event, and the restore answers the command.
 type Prefetch struct {
-	To     Actor // zero: no command
+	To     Actor // requester of the command; zero: there is none
 	ID     string
-	Hashes []kv.Hash // nil: those of the command
+	Hashes []kv.Hash // nil: the hashes of the command
 }
 
-// Flush drops the blocks in HBM without readers and pins, and answers the command.
+// Flush drops the blocks in HBM that have neither readers nor pins, and answers the command.
 type Flush struct {
 	To Actor
 	ID string
 }
 
-// LoadPins asks for the pinned prefixes. The caller reports PinsLoaded at once.
+// LoadPins asks for the pinned prefixes. The caller reports PinsLoaded before any other event.
 type LoadPins struct{}
 
 // SetPins replaces the pins of the pool.
@@ -88,7 +88,7 @@ type Ignored struct {
 	Event Event
 }
 
-// Reason is why a command is refused.
+// Reason is the reason why a command is refused.
 type Reason uint8
 
 // Reasons.

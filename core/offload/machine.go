@@ -9,9 +9,9 @@ import (
 
 const (
 	defaultIdleSteps = 100
-	burstShare       = 16          // the HBM blocks divided by it are the maximum of one copy
+	burstShare       = 16          // one copy has at most the number of HBM blocks divided by burstShare
 	stepsPerReport   = 32          // steps between two step reports
-	retryDelay       = time.Second // pause after a copy of which nothing was stored
+	retryDelay       = time.Second // pause after a copy that stored no block
 	notReadyRetry    = 20 * time.Millisecond
 )
 
@@ -22,14 +22,14 @@ type Actor struct{ Address, ID string }
 type Config struct {
 	Replica string
 	Node    string
-	Tier    string // name of the first tier below HBM; empty: none fits
-	Remote  bool   // there are tiers, or holders elsewhere, to restore blocks from
-	Digest  bool   // the model's files have a digest; without it no block may leave or come
-	Number  uint64 // the numbers of copies are higher
-	// Watermark is the share of the pool above which blocks are copied ahead of need; default
+	Tier    string // name of the first tier below HBM; empty: there is none that fits
+	Remote  bool   // there are tiers or remote holders to restore blocks from
+	Digest  bool   // the model's files have a digest; without one, no block is copied out or in
+	Number  uint64 // copies get numbers above this one
+	// Watermark is the share of the pool above which blocks are offloaded ahead of need; default
 	// kv.DefaultWatermark.
 	Watermark float64
-	IdleSteps uint64 // steps after which a block without readers is copied; default 100
+	IdleSteps uint64 // number of steps after which a block without readers is offloaded; default 100
 }
 
 // Machine decides what a replica offloads. It is not safe for concurrent use.
@@ -37,15 +37,15 @@ type Machine struct {
 	cfg   Config
 	state State
 
-	burst    kv.BurstEstimator // of allocations
-	limit    int               // of the blocks of one copy, since the last Tick
+	burst    kv.BurstEstimator // estimated from allocations
+	limit    int               // maximum number of blocks in one copy, set by the last Tick
 	steps    uint64            // so far
-	reported uint64            // steps
-	idleDue  bool              // the tick in progress selects idle blocks too
-	copies   uint64            // so far
+	reported uint64            // steps reported to the tiers
+	idleDue  bool              // the current tick also selects idle blocks
+	copies   uint64            // number of copies so far
 	copying  []kv.Committed    // in state Copying
-	stored   uint64            // blocks so far
-	command  *command          // nil: no OffloadBlocks
+	stored   uint64            // number of blocks stored so far
+	command  *command          // nil: no OffloadBlocks command is in progress
 
 	pinVersion uint64
 	pinned     []kv.Hash
@@ -53,11 +53,12 @@ type Machine struct {
 	effects []Effect
 }
 
-// command is the OffloadBlocks in progress: one or more requests to copy all blocks.
+// command is the OffloadBlocks command in progress. It answers one or more requests to copy all
+// blocks.
 type command struct {
 	requests []request
 	began    time.Time
-	blocks   int // stored so far
+	blocks   int // number of blocks stored so far
 }
 
 type request struct {
@@ -67,10 +68,10 @@ type request struct {
 
 // Tick describes a replica between two steps.
 type Tick struct {
-	Steps       uint64 // run so far
-	Allocations uint64 // of blocks, so far
-	Blocks      int    // in the pool
-	AllBlocks   int    // in the pool when it is not shrunk
+	Steps       uint64 // steps run so far
+	Allocations uint64 // blocks allocated so far
+	Blocks      int    // blocks in the pool
+	AllBlocks   int    // blocks in the pool when it is not shrunk
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -85,7 +86,7 @@ type event struct {
 	request
 }
 
-// New returns a machine that has not seen a step.
+// New returns a machine that has seen no step.
 func New(cfg Config) *Machine {
 	cfg.Watermark, cfg.IdleSteps = cmp.Or(cfg.Watermark, kv.DefaultWatermark), cmp.Or(cfg.IdleSteps, defaultIdleSteps)
 	m := &Machine{cfg: cfg, copies: cfg.Number}
@@ -98,7 +99,7 @@ func New(cfg Config) *Machine {
 // State returns the current state.
 func (m *Machine) State() State { return m.state }
 
-// Stored returns how many blocks were stored in total.
+// Stored returns the total number of blocks stored.
 func (m *Machine) Stored() uint64 { return m.stored }
 
 // Tick reports that no step is in flight.
@@ -109,8 +110,8 @@ func (m *Machine) Selected(blocks []kv.Committed, now time.Time) []Effect {
 	return m.on(event{kind: SelectedEvent, blocks: blocks, now: now})
 }
 
-// Copied reports the end of a copy: which of its blocks the tier has now, and what failed; "" if
-// nothing did.
+// Copied reports the end of a copy: which of its blocks the tier has now, and the error, or "" if
+// none occurred.
 func (m *Machine) Copied(number uint64, stored []bool, fault string, now time.Time) []Effect {
 	if number != m.copies {
 		return []Effect{Ignored{m.state, CopiedEvent}}
@@ -126,10 +127,10 @@ func (m *Machine) CopyLost(now time.Time) []Effect {
 	return m.Copied(m.copies, nil, "the copy was interrupted", now)
 }
 
-// Retry reports the end of a pause.
+// Retry reports that the pause is over.
 func (m *Machine) Retry() []Effect { return m.on(event{kind: RetryEvent}) }
 
-// Offload requests to copy all blocks. ready says that the replica serves.
+// Offload requests to copy all blocks. ready reports whether the replica is serving.
 func (m *Machine) Offload(id string, from Actor, ready bool, now time.Time) []Effect {
 	return m.on(event{kind: OffloadEvent, request: request{id, from}, ready: ready, now: now})
 }
@@ -144,7 +145,7 @@ func (m *Machine) Flush(id string, from Actor, ready bool) []Effect {
 	return m.on(event{kind: FlushEvent, request: request{id, from}, ready: ready})
 }
 
-// SyncPins repeats the pins to the tiers, and loads them first if there is another version.
+// SyncPins sends the pins to the tiers again. It loads them first if the version has changed.
 func (m *Machine) SyncPins(version uint64) []Effect {
 	switch {
 	case !m.cfg.Digest && m.cfg.Remote:
@@ -158,8 +159,8 @@ func (m *Machine) SyncPins(version uint64) []Effect {
 	return m.end()
 }
 
-// PinsLoaded reports the blocks of the pinned prefixes. They are pinned in HBM, and those that are
-// missing there are restored.
+// PinsLoaded reports the blocks of the pinned prefixes. Those in HBM are pinned, and missing ones
+// are restored.
 func (m *Machine) PinsLoaded(prefixes [][]kv.Hash) []Effect {
 	m.pinned = nil
 	set := make(map[kv.Hash]bool)

@@ -12,8 +12,8 @@ import (
 	"troupe/core/kv"
 )
 
-// world is a replica with a pool that selects anything, a tier that stores anything, and operators.
-// It checks the invariants of doc.go by name.
+// world is a replica whose pool selects arbitrary blocks, a tier that stores an arbitrary part of
+// them, and operators. It checks the invariants of doc.go by name.
 type world struct {
 	*rapid.T
 	m     *Machine
@@ -21,14 +21,14 @@ type world struct {
 	steps uint64
 
 	next     int32
-	copying  []kv.Committed // nil: none
-	outcome  []bool         // of the copy that ends
+	copying  []kv.Committed // copy in flight; nil: none
+	outcome  []bool         // outcome of the copy that ends
 	paused   bool
-	reported uint64           // steps
-	asked    map[string]Actor // offload commands that are not answered
-	began    time.Time        // of the first of them
-	stored   int              // since then
-	pins     []kv.Hash        // loaded last
+	reported uint64           // reported steps
+	asked    map[string]Actor // offload commands without an answer
+	began    time.Time        // arrival of the first of them
+	stored   int              // blocks stored since then
+	pins     []kv.Hash        // pins that were loaded last
 	loaded   bool
 }
 
@@ -112,7 +112,7 @@ func (w *world) offload() {
 	w.do(func() []Effect { return w.m.Offload(id, from, ready, w.now) })
 }
 
-// command gives a command that is answered at once.
+// command sends a command that must be answered at once.
 func (w *world) command(give func(string, Actor, bool) []Effect) {
 	ready := rapid.Bool().Draw(w.T, "ready")
 	effects := w.do(func() []Effect { return give("c", Actor{ID: "op"}, ready) })
@@ -217,8 +217,8 @@ func (w *world) check() {
 	}
 }
 
-// TestNumbers checks that the numbers of copies begin above those of earlier machines, whose results
-// may still arrive.
+// TestNumbers checks that the numbers of copies start above those of earlier machines, whose
+// results may still arrive.
 func TestNumbers(t *testing.T) {
 	m := New(Config{Tier: "dram", Remote: true, Digest: true, Number: 7 << 32})
 	m.Tick(Tick{Steps: 1, Blocks: 64, AllBlocks: 64})

@@ -13,9 +13,10 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. They start at second 0; the word t=1.5s sets the
-// clock. Each Select is answered with the next list of the words select=1,2;;3: here blocks 1 and
-// 2, then none, then block 3, then none. The pool has 64 blocks, so at most 4 are copied at once.
+// TestScripts runs the scripts in testdata. They start at second 0; the word t=1.5s sets the clock.
+// Each Select is answered with the next list in the word select. For example, select=1,2;;3 selects
+// blocks 1 and 2, then none, then block 3, then none. The pool has 64 blocks, so at most 4 are
+// copied at once.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t, now: epoch}
@@ -23,7 +24,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t        *testing.T
 	m        *Machine
@@ -59,7 +60,7 @@ func (p *player) event(line []string) []string {
 	return append(out, fmt.Sprintf("%s, %d stored", p.m.State(), p.m.Stored()))
 }
 
-// carryOut describes effects, with those that follow a Select.
+// carryOut formats effects, including those that follow a Select.
 func (p *player) carryOut(effects []Effect) (out []string) {
 	for _, e := range effects {
 		switch out = append(out, text(e)); e.(type) {
@@ -135,7 +136,7 @@ func committed(list string) (blocks []kv.Committed) {
 	return blocks
 }
 
-// text describes an effect.
+// text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
 	case Select:

@@ -5,14 +5,14 @@ type State uint8
 
 // States.
 const (
-	Off          State = iota // there is no tier below HBM, or no block may leave
+	Off          State = iota // there is no tier below HBM, or blocks may not leave HBM
 	Idle                      // nothing is being copied
 	SelectDue                 // the pool selects the blocks above the watermark
-	SelectIdle                // the pool selects the blocks that are unused for long
+	SelectIdle                // the pool selects idle blocks
 	SelectUnused              // the pool selects blocks without readers, for a command
 	SelectUsed                // the pool selects blocks with readers, for a command
 	Copying                   // blocks are being copied
-	Paused                    // after a copy of which nothing was stored
+	Paused                    // waiting for the retry after a copy that stored no block
 )
 
 // String returns the name of the state.
@@ -27,13 +27,13 @@ type Event uint8
 
 // Events.
 const (
-	TickEvent     Event = iota // between two steps
+	TickEvent     Event = iota // no step is in flight
 	SelectedEvent              // the pool selected blocks
 	CopiedEvent                // a copy has ended
 	RetryEvent                 // the pause is over
-	OffloadEvent               // an OffloadBlocks
-	RestoreEvent               // a RestoreBlocks
-	FlushEvent                 // a FlushBlocks
+	OffloadEvent               // an OffloadBlocks command
+	RestoreEvent               // a RestoreBlocks command
+	FlushEvent                 // a FlushBlocks command
 )
 
 // String returns the name of the event.

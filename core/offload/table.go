@@ -10,7 +10,7 @@ type row struct {
 	when guard
 	to   State
 	do   func(*Machine, event)
-	does string // do, in the table of doc.go
+	does string // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
@@ -69,7 +69,7 @@ var table = []row{
 	{all, FlushEvent, always, same, (*Machine).flush, "flush HBM"},
 }
 
-// stores reports whether a copy stored blocks, and did not fail.
+// stores reports whether a copy stored blocks and did not fail.
 func stores(_ *Machine, e event) bool { return e.fault == "" && slices.Contains(e.stored, true) }
 
 // on applies the first row that fits an event and returns its effects.

@@ -1,8 +1,8 @@
-// Package planner decides what the planner of a node does: acquire the lease of the leader, observe
-// the deployments, or store a new number of replicas. core/schedule decides the numbers.
+// Package planner decides when the planner of a node acquires the leader's lease, observes the
+// deployments, or stores a new number of replicas. core/schedule decides the numbers.
 //
-// A Machine is fed events with the time and returns Effects, which its caller carries out in order.
-// With each tick and view the caller reports whether this node leads.
+// A Machine takes events with the current time and returns Effects, which the caller carries out in
+// order. With each tick and view the caller reports whether this node leads.
 //
 // # Transitions
 //
@@ -18,19 +18,19 @@
 //	decided    idle                                      storing    scale
 //	write end  acquiring, storing                        idle       —
 //
-// A view yields at most one change, that of the first deployment that needs one; the next view is for
-// the others. A change that cannot be stored, because the deployment has another revision by now, is
-// decided again with a later view.
+// A view leads to at most one change, for the first deployment that needs one. The other
+// deployments wait for the next view. A change that cannot be stored, because the deployment has
+// another revision by now, is decided again from a later view.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
-//   - leader: only a leader observes and scales, and only others acquire the lease
+//   - leader: only the leader observes and scales, and only other planners acquire the lease
 //   - one write: nothing is acquired or stored while a write is in flight
-//   - range: a change leads from a number to another one between the minimum and the maximum
+//   - range: a change sets a different number of replicas, between the minimum and the maximum
 //   - stopped: a deployment without replicas is left alone
-//   - fixed: so is a deployment whose minimum is its maximum
+//   - fixed: a deployment whose minimum equals its maximum is left alone
 //   - observed: a change carries the revision and the number of replicas that were observed
 //   - explained: a change has a reason
 //   - fresh: a new leader remembers no load from before

@@ -6,14 +6,14 @@ import (
 	"troupe/core/schedule"
 )
 
-// Deployment is a deployment as it was observed.
+// Deployment is the observed state of a deployment.
 type Deployment struct {
 	Name                     string
-	Revision                 uint64 // of its spec in the store
-	Replicas                 int    // requested
+	Revision                 uint64 // revision of its spec in the store
+	Replicas                 int    // requested number of replicas
 	MinReplicas, MaxReplicas int
 	Ready                    bool          // all requested replicas serve
-	Load                     schedule.Load // without Want, Changing and TokenRate
+	Load                     schedule.Load // observed load; Want, Changing and TokenRate are not set
 	Tokens                   uint64        // computed by the serving replicas since they started
 }
 
@@ -21,14 +21,15 @@ type Deployment struct {
 type Effect interface{ isEffect() }
 
 type (
-	// Acquire acquires the lease of the leader if it is free; Machine.WriteEnd answers.
+	// Acquire acquires the leader's lease if the lease is free. The caller reports
+	// Machine.WriteEnd.
 	Acquire struct{}
 
-	// Observe requests the deployments; Machine.View answers.
+	// Observe requests the deployments. The caller reports Machine.View.
 	Observe struct{}
 
-	// Scale stores a number of replicas if the deployment still has the revision; Machine.WriteEnd
-	// answers.
+	// Scale stores a number of replicas if the deployment still has the given revision. The caller
+	// reports Machine.WriteEnd.
 	Scale struct {
 		Name     string
 		Revision uint64
@@ -52,15 +53,15 @@ func (Ignored) isEffect() {}
 // Machine decides what a planner does. It is not safe for concurrent use.
 type Machine struct {
 	state   State
-	loads   map[string]*load // by deployment; of this term of leadership
+	loads   map[string]*load // by deployment; observed in this term of leadership
 	effects []Effect
-	decided *Scale // by the current view; nil: none
+	decided *Scale // decision of the current view; nil: none
 }
 
 // load is the observed load of a deployment.
 type load struct {
 	scaler   *schedule.Scaler
-	tokens   uint64 // at the last observation
+	tokens   uint64 // tokens computed up to the last observation
 	observed time.Time
 }
 
@@ -72,13 +73,13 @@ type event struct {
 	deployments []Deployment
 }
 
-// New returns the machine of a planner that has nothing in flight.
+// New returns the machine of a planner that has no write in flight.
 func New() *Machine { return &Machine{loads: make(map[string]*load)} }
 
 // State returns the current state.
 func (m *Machine) State() State { return m.state }
 
-// Tick arrives every second.
+// Tick must be called every second.
 func (m *Machine) Tick(leads bool, now time.Time) []Effect {
 	return m.handle(event{kind: Tick, leads: leads, now: now})
 }
@@ -91,7 +92,7 @@ func (m *Machine) View(all []Deployment, leads bool, now time.Time) []Effect {
 // WriteEnd reports that an Acquire or a Scale has ended, with or without success.
 func (m *Machine) WriteEnd(now time.Time) []Effect { return m.handle(event{kind: WriteEnd, now: now}) }
 
-// handle handles an event, and the decision that a view leads to.
+// handle handles an event, and then the decision that a view leads to.
 func (m *Machine) handle(e event) []Effect {
 	m.apply(e)
 	if m.decided != nil {
@@ -106,7 +107,7 @@ func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }
 
 func (m *Machine) observe(event) { m.emit(Observe{}) }
 
-// acquire forgets the loads, which this node does not observe while another one leads.
+// acquire forgets the loads, which this node does not observe while another planner leads.
 func (m *Machine) acquire(event) {
 	clear(m.loads)
 	m.emit(Acquire{})
@@ -133,7 +134,8 @@ func (m *Machine) store(event) {
 	m.decided = nil
 }
 
-// loadOf returns the load of a deployment; a new one if its range has changed.
+// loadOf returns the load of a deployment. It starts a new one if the deployment's range has
+// changed.
 func (m *Machine) loadOf(d Deployment) *load {
 	l := m.loads[d.Name]
 	s := schedule.NewScaler(schedule.Scaling{MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas})
@@ -148,7 +150,7 @@ func (m *Machine) loadOf(d Deployment) *load {
 func (l *load) decide(d Deployment, now time.Time) (want int, why string) {
 	seen := d.Load
 	seen.Want, seen.Changing = d.Replicas, !d.Ready
-	if d.Tokens > l.tokens && !l.observed.IsZero() { // otherwise a replica has stopped
+	if d.Tokens > l.tokens && !l.observed.IsZero() { // otherwise a replica has stopped, and its tokens are missing
 		seen.TokenRate = float64(d.Tokens-l.tokens) / now.Sub(l.observed).Seconds()
 	}
 	l.tokens, l.observed = d.Tokens, now

@@ -10,7 +10,7 @@ import (
 	"troupe/core/schedule"
 )
 
-// world is a store, a router and the other planners. It checks the invariants of doc.go by name.
+// world is a store, a router and other planners. It checks the invariants of doc.go by name.
 type world struct {
 	*rapid.T
 	m       *Machine
@@ -19,7 +19,7 @@ type world struct {
 	writes  int // in flight
 	since   time.Time
 	by      map[string]*Deployment
-	started bool // the loads are those of the current leadership
+	started bool // the loads were observed in the current term of leadership
 }
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -140,7 +140,7 @@ func (w *world) checkScale(e Scale) {
 	}
 }
 
-// picture describes the state of the machine.
+// picture formats the state of the machine.
 func (w *world) picture() string {
 	text := w.m.State().String()
 	for _, name := range []string{"m0", "m1", "m2"} {

@@ -11,7 +11,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt. The events are:
+// TestScripts runs testdata/*.txt. The events are:
 //
 //	tick                        a second later
 //	view NAME:REPLICAS/MIN-MAX:RUNNING[:not-ready][:waiting=N][:tokens=N] ...
@@ -73,7 +73,7 @@ func (p *player) event(name string, args []string) []Effect {
 	return nil
 }
 
-// passed is the time before the effects of pass.
+// passed is the time that passes before the effects of the event pass.
 type passed time.Duration
 
 func (passed) isEffect() {}

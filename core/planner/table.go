@@ -9,8 +9,8 @@ type row struct {
 	on   Event
 	when guard
 	to   State
-	do   func(*Machine, event) // nil: ignore the event, with the guard as the reason
-	does string                // do, in the table of doc.go
+	do   func(*Machine, event) // nil: ignore the event and report the guard as the reason
+	does string                // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.

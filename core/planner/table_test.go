@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTable checks that doc.go draws the transition table as it is.
+// TestDocHasTable checks that the transition table in doc.go matches the code.
 func TestDocHasTable(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -35,7 +35,7 @@ func tableRows() []string {
 	return lines
 }
 
-// group names a group of states.
+// group formats a group of states.
 func group(states []State) string {
 	names := make([]string, len(states))
 	for i, s := range states {
@@ -44,7 +44,7 @@ func group(states []State) string {
 	return strings.Join(names, ", ")
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw(rows []string) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)

@@ -1,13 +1,14 @@
 // Package quarantine decides when a device is excluded from use because it failed, when it is tested,
 // and when its quarantine ends. core/health judges the observations.
 //
-// A Machine is fed events with the time and returns Effects, which its caller carries out in order.
-// It survives restarts of the actor that uses it: Start drops only what was in flight.
+// A Machine takes events with the current time and returns Effects, which the caller carries out in
+// order. It survives restarts of the actor that uses it: Start drops only the self-test in flight
+// and the requests that wait for it.
 //
 // # Transitions
 //
 // The first row that fits an event applies; an event without a row is ignored. A device is in use
-// while a model uses its memory. All: the requests that wait for a self-test.
+// while a model uses its memory. "All" are the requests that wait for a self-test.
 //
 //	event     state              guard                         next         effects
 //	fault     healthy            device lost                   lost         begin
@@ -29,8 +30,8 @@
 //	          lost               test due                      same         self-test
 //	          any                                              same         —
 //
-// The self-test has a state of its own, since it goes on when a quarantine ends without it, or when
-// another one begins:
+// The self-test has its own state, since it continues when a quarantine is released without it, or
+// when another quarantine begins:
 //
 //	self-test  event   next
 //	idle       wanted  running
@@ -43,16 +44,17 @@
 //
 //   - explained: a device that is not healthy has a quarantine with a cause, a text and a time; a
 //     healthy one has none
-//   - announced: every begin and end of a quarantine is reported, and nothing else begins or ends one
-//   - first cause: the cause changes only when the device turns out to be lost
+//   - announced: every start and end of a quarantine is reported, and nothing else is reported as
+//     one
+//   - first cause: the cause changes only when the device is found to be lost
 //   - newer: a self-test ends only the quarantine in which it started
-//   - answered: every request is answered once, unless it is repeated or the actor restarts meanwhile
+//   - answered: every request is answered once, unless it is repeated or the actor restarts first
 //   - waiting: a request waits only for a running self-test, or until a lost device is empty
 //   - one test: at most one self-test runs
 //   - empty: a self-test of a lost device starts only if the device is empty
-//   - patient: a self-test without a request is one of a lost device that responds, at least 30 s
-//     after the last one and after the begin of the quarantine
-//   - observed: one observation at a time is requested, and each is followed by the next
-//   - emptied: the models on a lost device are unloaded when it is observed
+//   - patient: a self-test starts without a request only on a lost device that responds, and at
+//     least 30 s after the last self-test and after the start of the quarantine
+//   - observed: one observation is requested at a time, and each is followed by another request
+//   - emptied: the models on a lost device are unloaded when the device is observed
 //   - survives: a restart of the actor changes neither the quarantine nor the observation
 package quarantine

@@ -10,10 +10,11 @@ import (
 type Effect interface{ isEffect() }
 
 type (
-	// Observe requests an observation of the device after a delay; Observed or NotObserved answers.
+	// Observe requests an observation of the device after a delay. The caller reports Observed or
+	// NotObserved.
 	Observe struct{ After time.Duration }
 
-	// RunTest starts the self-test; Tested answers.
+	// RunTest starts the self-test. The caller reports Tested.
 	RunTest struct{}
 
 	// UnloadAll frees the memory of the models on the device.
@@ -22,13 +23,13 @@ type (
 
 // Answers, one for each request.
 type (
-	// AnswerQuarantine answers Quarantine.
+	// AnswerQuarantine answers a Quarantine request.
 	AnswerQuarantine struct{ To Request }
 
-	// AnswerRelease reports that the device is not quarantined.
+	// AnswerRelease reports to the requester that the device is not quarantined.
 	AnswerRelease struct{ To Request }
 
-	// RefuseRelease reports that it still is.
+	// RefuseRelease reports to the requester that the device is still quarantined.
 	RefuseRelease struct {
 		To  Request
 		Why string
@@ -37,7 +38,7 @@ type (
 
 // Notices, for logs and events.
 type (
-	// Began reports the begin of a quarantine.
+	// Began reports the start of a quarantine.
 	Began struct {
 		Cause  health.Cause
 		Detail string
@@ -46,7 +47,7 @@ type (
 	// Ended reports the end of a quarantine.
 	Ended struct{ Why string }
 
-	// Noted reports something remarkable that is no fault.
+	// Noted reports an unusual observation that is not a fault.
 	Noted struct{ Detail string }
 
 	// TestFailed reports a failed self-test.

@@ -9,8 +9,8 @@ import (
 
 const (
 	observeInterval = time.Second
-	// testInterval is the time between self-tests of a lost device. Other faults wait for the
-	// operator: a self-test says nothing about them.
+	// testInterval is the time between self-tests of a lost device. Devices with other faults wait
+	// for the operator: a self-test cannot tell whether such a fault is gone.
 	testInterval = 30 * time.Second
 	maxNotes     = 16
 )
@@ -20,15 +20,15 @@ type Machine struct {
 	state State
 	test  Test
 
-	current Quarantine // while not Healthy
-	number  uint64     // of the current quarantine
+	current Quarantine // unset in Healthy
+	number  uint64     // number of the current or last quarantine
 	last    *health.Observation
-	lastAt  time.Time // time of last
+	lastAt  time.Time // time of the last observation
 	notes   []Note
 
 	tested   uint64    // number of the quarantine in which the last self-test started
 	lastTest time.Time // start of the last self-test, or of the quarantine
-	waiting  []Request // to be released
+	waiting  []Request // release requests that wait
 
 	effects []Effect // of the current event
 }
@@ -41,16 +41,18 @@ type event struct {
 	detail   string
 	request  Request
 	untested bool
-	empty    bool // no model uses the device's memory
+	empty    bool // no model uses the memory of the device
 }
 
 func (e event) isLoss() bool { return e.cause == health.Lost }
 
-// New returns the machine of a healthy device that was never observed. Its first event is Start.
+// New returns the machine of a healthy device that was never observed. Its first event must be
+// Start.
 func New() *Machine { return &Machine{} }
 
-// Start begins an incarnation of the actor. What the one before had in flight is lost: the
-// self-test, and the requests that wait for it. observed is set if the device can be observed.
+// Start begins an incarnation of the actor. The self-test that its predecessor had in flight is
+// lost, and so are the requests that wait for it. observed reports whether the device can be
+// observed.
 func (m *Machine) Start(observed bool) []Effect {
 	m.test, m.lastTest, m.waiting, m.effects = Idle, time.Time{}, nil, nil
 	if observed {
@@ -83,7 +85,7 @@ func (m *Machine) DeviceLost(detail string, now time.Time) []Effect {
 	return m.take()
 }
 
-// Quarantine quarantines the device by command.
+// Quarantine quarantines the device at the request of an operator.
 func (m *Machine) Quarantine(r Request, detail string, now time.Time) []Effect {
 	why := "by operator request"
 	if detail != "" {
@@ -94,7 +96,7 @@ func (m *Machine) Quarantine(r Request, detail string, now time.Time) []Effect {
 	return m.take()
 }
 
-// Release ends the quarantine: at once if untested is set, or else when the device has passed a
+// Release ends the quarantine: at once if untested is set, otherwise once the device has passed a
 // self-test.
 func (m *Machine) Release(r Request, untested, empty bool, now time.Time) []Effect {
 	m.fire(event{kind: Release, request: r, untested: untested, empty: empty, now: now})
@@ -134,7 +136,7 @@ func (m *Machine) Observation() (o health.Observation, at time.Time, ok bool) {
 	return *m.last, m.lastAt, true
 }
 
-// Notes returns the last remarkable observations, oldest first.
+// Notes returns the last unusual observations, oldest first.
 func (m *Machine) Notes() []Note { return slices.Clone(m.notes) }
 
 func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }

@@ -12,20 +12,20 @@ import (
 	"troupe/core/health"
 )
 
-// world is a device, its operators and the actor, which do anything at any time. It checks the
+// world is a device, its operators and its actor, which behave arbitrarily. It checks the
 // invariants of doc.go by name.
 type world struct {
 	*rapid.T
 	m       *Machine
 	now     time.Time
 	inUse   bool
-	running bool            // a self-test
-	started int             // begins of quarantines when it started
-	begins  int             // of quarantines
+	running bool            // a self-test is running
+	started int             // value of begins when the self-test started
+	begins  int             // number of quarantines that began
 	wait    map[string]bool // requests without an answer
 	next    int             // number of the next request
-	looks   int             // requested observations without an answer
-	due     time.Time       // earliest time of the next self-test without a request; zero: any
+	looks   int             // number of requested observations without an answer
+	due     time.Time       // earliest time of the next self-test without a request; zero: at any time
 }
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -95,7 +95,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// request returns a new request, whose answer is awaited.
+// request returns a new request and expects an answer to it.
 func (w *world) request() Request {
 	w.next++
 	r := Request{ID: fmt.Sprint(w.next)}

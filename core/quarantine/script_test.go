@@ -10,7 +10,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt. The events are:
+// TestScripts runs testdata/*.txt. The events are:
 //
 //	start [unobserved]                the actor starts or restarts
 //	observed [in-use] [lost=WHY] [xid=N] [errors=N]
@@ -61,7 +61,7 @@ func (p *player) play(words []string) []string {
 	return append(lines, summary)
 }
 
-// format returns an effect with its type and fields; requests by their IDs.
+// format formats an effect: its type and fields. Requests are shown by their IDs.
 func format(e Effect) string {
 	text := strings.TrimPrefix(fmt.Sprintf("%T%+v", e, e), "quarantine.")
 	return strings.NewReplacer("{ID:", "", " From:{Address: ID:}}", "").Replace(text)

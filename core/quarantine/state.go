@@ -11,9 +11,9 @@ type State uint8
 
 // States.
 const (
-	Healthy     State = iota // may take models
-	Quarantined              // takes no new model; those on it work
-	Lost                     // as Quarantined, and the models on it are lost
+	Healthy     State = iota // the device may take models
+	Quarantined              // the device takes no new model; those on it continue to work
+	Lost                     // like Quarantined, but the models on the device are lost
 )
 
 func (s State) String() string { return [...]string{"healthy", "quarantined", "lost"}[s] }
@@ -38,7 +38,7 @@ const (
 	Release               // an operator releases it
 	Passed                // the self-test passed
 	Failed                // the self-test failed
-	Observed              // the device was observed, after the faults that this showed
+	Observed              // the device was observed; faults in the observation were handled before
 )
 
 func (e Event) String() string {
@@ -54,7 +54,7 @@ type Request struct {
 	From Actor
 }
 
-// Quarantine is why and since when a device is excluded from use.
+// Quarantine says why a device is excluded from use, and since when.
 type Quarantine struct {
 	Cause    health.Cause
 	Detail   string // for people
@@ -62,7 +62,7 @@ type Quarantine struct {
 	SelfTest string // result of the last self-test; empty: none yet
 }
 
-// Note is something remarkable that was observed.
+// Note is an unusual observation.
 type Note struct {
 	Time   time.Time
 	Detail string

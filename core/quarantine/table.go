@@ -10,7 +10,7 @@ type row struct {
 	when guard
 	to   State
 	do   func(*Machine, event)
-	does string // do, in the table of doc.go
+	does string // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
@@ -87,7 +87,7 @@ func (m *Machine) find(e event) *row {
 	return nil
 }
 
-// tests maps the state of the self-test and what happens to it to the next state. What has no entry
+// tests maps the state of the self-test and an event to the next state. An event without an entry
 // has no effect.
 var tests = map[Test]map[testEvent]Test{
 	Idle:    {wanted: Running},

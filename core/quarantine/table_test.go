@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTables checks that doc.go draws both tables as they are.
+// TestDocHasTables checks that both tables in doc.go match the code.
 func TestDocHasTables(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -37,7 +37,7 @@ func deviceTable() []string {
 	return lines
 }
 
-// group names a group of states.
+// group formats a group of states.
 func group(states []State) string {
 	if slices.Equal(states, all) {
 		return "any"
@@ -61,7 +61,7 @@ func testTable() []string {
 	return lines
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw(rows []string) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)

@@ -17,7 +17,8 @@ func (m *Machine) keep(event) {}
 
 func (m *Machine) answer(e event) { m.emit(AnswerRelease{e.request}) }
 
-// wait adds a request that waits for the self-test. It replaces an earlier attempt of the request.
+// wait adds a request that waits for the self-test. It replaces an earlier copy of the same
+// request.
 func (m *Machine) wait(e event) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(r Request) bool { return r.ID == e.request.ID })
 	m.waiting = append(m.waiting, e.request)
@@ -28,7 +29,7 @@ func (m *Machine) waitAndTest(e event) {
 	m.startTest(e)
 }
 
-// startTest starts the self-test, unless it runs.
+// startTest starts the self-test unless it is already running.
 func (m *Machine) startTest(e event) {
 	was := m.test
 	if m.shiftTest(wanted); was == Running {
@@ -38,7 +39,8 @@ func (m *Machine) startTest(e event) {
 	m.emit(RunTest{})
 }
 
-// shiftTest changes the state of the self-test. It returns false if the event has no effect.
+// shiftTest applies an event to the state of the self-test. It returns false if the event has no
+// effect.
 func (m *Machine) shiftTest(e testEvent) bool {
 	to, ok := tests[m.test][e]
 	if ok {
@@ -47,14 +49,14 @@ func (m *Machine) shiftTest(e testEvent) bool {
 	return ok
 }
 
-// testDue reports whether a lost and empty device is tested now: by request, or at intervals once it
-// responds.
+// testDue reports whether a lost and empty device is to be tested now: because of a request, or at
+// intervals once it responds.
 func (m *Machine) testDue(e event) bool {
 	return len(m.waiting) > 0 || m.last.Lost == "" && e.now.Sub(m.lastTest) >= testInterval
 }
 
-// testsEarlier reports whether the self-test that ended started before the current quarantine, so
-// that it may have missed the new fault.
+// testsEarlier reports whether the self-test that ended had started before the current quarantine,
+// and so may have missed the new fault.
 func (m *Machine) testsEarlier(event) bool { return m.tested != m.number }
 
 func (m *Machine) releaseUntested(e event) {
@@ -94,7 +96,7 @@ func (m *Machine) refuseAll(why string) {
 	m.waiting = nil
 }
 
-// note keeps a remarkable observation.
+// note records an unusual observation.
 func (m *Machine) note(detail string, now time.Time) {
 	notes := append(slices.Clone(m.notes), Note{now, detail})
 	m.notes = notes[max(0, len(notes)-maxNotes):]

@@ -1,15 +1,15 @@
 // Package remote decides how a node's remote tier looks up blocks that other nodes hold, and when
-// it fetches them. core/kv's RemoteFetcher measures the paths and says which fetches fit the
-// capacity.
+// it fetches them. The RemoteFetcher of core/kv measures the paths to the holders and decides which
+// fetches fit the capacity.
 //
-// A Machine is fed one event at a time, with the time, and returns Effects, which its caller
-// carries out in order. It never sees a hash, a ticket or a byte: the caller keeps the command of a
-// fetch from Keep to Forget.
+// A Machine takes one event at a time, with the current time, and returns Effects, which the caller
+// carries out in order. It never sees a hash, a ticket or the content of a block: the caller keeps
+// the command of a fetch from Keep to Forget.
 //
 // # Transitions
 //
-// Lookups and fetches are identified by their request id; one in state none is not known. Any other
-// trigger is ignored.
+// Lookups and fetches are identified by their request id. A lookup or fetch in state none is
+// unknown. A trigger without a row is ignored.
 //
 //	object  state      trigger    next       effects
 //	lookup  none       asked      asked      ask the router
@@ -38,21 +38,21 @@
 //	fetch   abandoned  failed     none       forget
 //	fetch   abandoned  stopped    none       release; forget
 //
-// A fetch starts at once if it fits the capacity, so most are waiting for no time.
+// A fetch starts at once if it fits the capacity, so most fetches spend no time in waiting.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
-//   - answered: a lookup is answered at most once, and a fetch once unless it is released; a repeated
-//     request changes who is answered
+//   - answered: a lookup is answered at most once, and a fetch once unless it is released; a
+//     repeated request replaces the requester that is answered
 //   - bounded: at most 256 lookups are open and at most 64 fetches wait; the bytes in flight stay
-//     within the capacity, but for a single fetch
+//     within the capacity, unless a single fetch exceeds it
 //   - ordered: fetches start in the order of their requests
 //   - deadline: a lease ends with the deadline of its fetch; a fetch that waits is refused by the first
 //     sweep after its deadline
-//   - kept: a command is kept exactly while its fetch is not in state none
-//   - leased: a holder is asked once for a fetch, and released only if it was asked
-//   - stopped: after Stop nothing is known
+//   - kept: the command of a fetch is kept exactly while the fetch is not in state none
+//   - leased: a holder is asked at most once for each fetch, and released only if it was asked
+//   - stopped: after Stop no lookup or fetch is left
 //   - ignored: an ignored event changes nothing
 package remote

@@ -9,24 +9,24 @@ import (
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
-// AskRouter forwards the lookup that this event carries to the router.
+// AskRouter forwards the lookup of this event to the router.
 type AskRouter struct{}
 
-// AnswerFind answers a lookup with the holders that this event carries, and with the path to each.
-// Without paths there are no holders.
+// AnswerFind answers a lookup with the holders of this event and the path to each of them. Without
+// paths, the answer has no holders.
 type AnswerFind struct {
 	To    Actor
 	ID    string
 	Paths []kv.Path
 }
 
-// Keep keeps the command of a fetch, which this event carries, until Forget.
+// Keep keeps the command of the fetch in this event until Forget.
 type Keep struct{ ID string }
 
 // Forget drops the command of a fetch.
 type Forget struct{ ID string }
 
-// Lease asks a holder for the blocks of a fetch. Sent, Refused or Failed reports the end, after
+// Lease asks a holder for the blocks of a fetch. The caller reports Sent, Refused or Failed, after
 // Within at the latest.
 type Lease struct {
 	ID     string
@@ -34,20 +34,20 @@ type Lease struct {
 	Within time.Duration
 }
 
-// Release tells a holder that nothing waits for the blocks of a fetch.
+// Release tells a holder that the requester no longer waits for the blocks of a fetch.
 type Release struct {
 	ID     string
 	Holder Actor
 }
 
-// AnswerFetch reports to the requester how many blocks were sent.
+// AnswerFetch reports to the requester the number of blocks that were sent.
 type AnswerFetch struct {
 	To     Actor
 	ID     string
 	Blocks int
 }
 
-// Relay refuses a fetch with the holder's refusal, which this event carries.
+// Relay refuses a fetch with the refusal that the holder sent, which is in this event.
 type Relay struct {
 	To Actor
 	ID string
@@ -59,13 +59,13 @@ type Refuse struct {
 	ID         string
 	Reason     Reason
 	Detail     string
-	RetryAfter time.Duration // 0: none
+	RetryAfter time.Duration // 0: not known
 }
 
-// SweepAfter reports Sweep after a while.
+// SweepAfter asks the caller to report Sweep after a delay.
 type SweepAfter struct{ After time.Duration }
 
-// Ignored reports an event without a row in the table. It changed nothing.
+// Ignored reports an event that has no row in the table and changed nothing.
 type Ignored struct {
 	Object  Object
 	ID      string
@@ -73,7 +73,7 @@ type Ignored struct {
 	Trigger Trigger
 }
 
-// Reason is why a fetch is refused.
+// Reason is the reason why a fetch is refused.
 type Reason uint8
 
 // Reasons.

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	maxLookups    = 256 // unanswered ones
+	maxLookups    = 256 // unanswered lookups
 	maxWaiting    = 64  // fetches that wait for capacity
 	sweepInterval = time.Second
-	retryDelay    = 100 * time.Millisecond // of refusals that end soon
+	retryDelay    = 100 * time.Millisecond // RetryAfter of refusals that are expected to end soon
 )
 
 // Actor is the address of an actor; the zero value is none.
@@ -26,17 +26,17 @@ type Machine struct {
 	effects []Effect
 }
 
-// lookup is a FindBlocks that the router has not answered.
+// lookup is a FindBlocks request that the router has not answered.
 type lookup struct {
 	from   Actor
-	blocks []uint64 // as known to tiers
+	blocks []uint64 // fingerprints, as tiers announce them
 	asked  time.Time
 }
 
-// fetch is a FetchBlocks that is not answered yet.
+// fetch is a FetchBlocks request that has not been answered.
 type fetch struct {
 	state    State
-	from     Actor // the requester; it no longer waits in state Abandoned
+	from     Actor // requester; in state Abandoned it no longer waits
 	holder   Actor
 	deadline time.Time
 }
@@ -53,25 +53,25 @@ type event struct {
 	detail  string
 }
 
-// Request is a FetchBlocks.
+// Request is a FetchBlocks request.
 type Request struct {
 	ID        string
 	From      Actor
 	Holder    Actor
-	Name      string   // of the holder
+	Name      string   // name of the holder
 	Blocks    []uint64 // as known to tiers
-	Bytes     int64    // of all blocks
+	Bytes     int64    // total size of the blocks
 	Within    time.Duration
 	Malformed string // why the request is invalid; empty if it is valid
 }
 
-// Run is a run of blocks that one holder has.
+// Run is a run of consecutive blocks that one holder has.
 type Run struct {
 	First, Blocks int    // of the blocks that were looked up
-	Name          string // of the holder
+	Name          string // name of the holder
 }
 
-// New returns a machine that knows no holder. capacity limits the bytes in flight.
+// New returns a machine that knows no holders. capacity limits the bytes in flight.
 func New(capacity int64) *Machine {
 	return &Machine{
 		fetcher: kv.NewRemoteFetcher(capacity, maxWaiting), lookups: make(map[string]lookup),
@@ -123,7 +123,7 @@ func (m *Machine) Fetch(r Request, now time.Time) []Effect {
 	return m.end()
 }
 
-// begin leases the blocks of the fetches that may start.
+// begin leases the blocks of fetches that may start.
 func (m *Machine) begin(all []kv.Fetch, now time.Time) {
 	for len(all) > 0 {
 		id := all[0].ID
@@ -146,7 +146,7 @@ func (m *Machine) Refused(id string, now time.Time) []Effect {
 	return m.ended(refused, event{id: id, now: now})
 }
 
-// Failed reports that the holder could not be asked.
+// Failed reports that the holder could not be reached.
 func (m *Machine) Failed(id, detail string, now time.Time) []Effect {
 	return m.ended(failed, event{id: id, detail: detail, now: now})
 }
@@ -158,8 +158,8 @@ func (m *Machine) ended(how Trigger, e event) []Effect {
 	return m.end()
 }
 
-// Release cancels a fetch whose requester no longer waits. A fetch that was sent to its holder ends
-// with the holder's answer.
+// Release cancels a fetch whose requester no longer waits. A fetch that was already sent to its
+// holder ends with the answer of the holder.
 func (m *Machine) Release(id string, now time.Time) []Effect {
 	if m.on(Fetch, released, event{id: id, now: now}) && m.State(Fetch, id) == None {
 		m.begin(m.fetcher.Finish(id, 0), now)
@@ -167,12 +167,12 @@ func (m *Machine) Release(id string, now time.Time) []Effect {
 	return m.end()
 }
 
-// Fetched reports the measurement of a fetch of wanted blocks from a holder.
+// Fetched reports the measurement of a fetch from a holder, of which wanted blocks were requested.
 func (m *Machine) Fetched(name, node string, wanted int, f kv.FetchSample, now time.Time) {
 	m.fetcher.Record(name, node, wanted, f, now)
 }
 
-// Sweep drops unanswered lookups and fetches that waited too long.
+// Sweep drops lookups that were not answered and fetches that waited too long.
 func (m *Machine) Sweep(now time.Time) []Effect {
 	m.emit(SweepAfter{sweepInterval})
 	for _, id := range slices.Sorted(maps.Keys(m.lookups)) {
@@ -189,7 +189,7 @@ func (m *Machine) Sweep(now time.Time) []Effect {
 	return m.end()
 }
 
-// Stop ends all fetches, since no actor would handle their results, and drops the lookups.
+// Stop ends all fetches, since no actor will handle their results, and drops all lookups.
 func (m *Machine) Stop() []Effect {
 	clear(m.lookups)
 	for _, id := range slices.Sorted(maps.Keys(m.fetches)) {

@@ -13,17 +13,17 @@ import (
 
 const capacity = 300
 
-// world is replicas, a router and holders, which do anything at any time. It checks the invariants
-// of doc.go by name.
+// world is replicas, a router and holders, which behave arbitrarily. It checks the invariants of
+// doc.go by name.
 type world struct {
 	*rapid.T
 	m       *Machine
 	now     time.Time
-	lookups map[string]Actor    // who asked last
-	fetches map[string]*tracked // accepted ones
-	order   []string            // ids in order of their requests; those that started are removed
-	id      string              // of the event in progress
-	from    Actor               // likewise
+	lookups map[string]Actor    // last requester by lookup
+	fetches map[string]*tracked // accepted fetches
+	order   []string            // ids of waiting fetches in the order of their requests
+	id      string              // id in the current event
+	from    Actor               // sender of the current event
 }
 
 // tracked is a fetch that was accepted.
@@ -104,7 +104,7 @@ func (w *world) fetch() {
 func (w *world) ended() {
 	id := w.request("f")
 	if f := w.fetches[id]; f != nil && !f.leased {
-		return // only a holder that was asked answers
+		return // only a holder that was asked can answer
 	}
 	w.do(id, Actor{}, func() []Effect {
 		switch rapid.IntRange(0, 2).Draw(w.T, "how") {
@@ -155,7 +155,7 @@ func (w *world) do(id string, from Actor, event func() []Effect) {
 	}
 }
 
-// snapshot returns what an ignored event must not change.
+// snapshot returns the state that an ignored event must not change.
 func (w *world) snapshot() any {
 	fetches := make(map[string]fetch)
 	for id, f := range w.m.fetches {

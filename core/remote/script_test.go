@@ -11,8 +11,8 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. They start at second 0, with a capacity of 200 bytes
-// in flight; each block has 100. The word t=1.5s sets the clock.
+// TestScripts runs the scripts in testdata. They start at second 0, with a capacity of 200 bytes in
+// flight; each block has 100 bytes. The word t=1.5s sets the clock.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t, m: New(200), now: epoch}
@@ -20,7 +20,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t     *testing.T
 	m     *Machine
@@ -142,7 +142,7 @@ func (p *player) runs() (all []Run) {
 	return all
 }
 
-// text describes an effect.
+// text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
 	case AskRouter:

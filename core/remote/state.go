@@ -1,12 +1,12 @@
 package remote
 
-// Object is a kind of thing that has a state.
+// Object is a kind of object that has a state.
 type Object uint8
 
 // Objects.
 const (
-	Lookup Object = iota // a FindBlocks
-	Fetch                // a FetchBlocks
+	Lookup Object = iota // a FindBlocks request
+	Fetch                // a FetchBlocks request
 )
 
 // String returns the name of the object.
@@ -17,11 +17,11 @@ type State uint8
 
 // States.
 const (
-	None      State = iota // not known
+	None      State = iota // unknown
 	Asked                  // a lookup: the router was asked
-	Waiting                // a fetch: for capacity
+	Waiting                // a fetch waits for capacity
 	Leased                 // a fetch: the holder was asked to send the blocks
-	Abandoned              // likewise, but the requester no longer waits
+	Abandoned              // the holder was asked, but the requester no longer waits
 )
 
 // String returns the name of the state.
@@ -42,11 +42,11 @@ const (
 	queued                   // the fetch is accepted
 	repeated                 // the command was sent again
 	started                  // the capacity allows the fetch
-	late                     // its deadline passed before that
+	late                     // the deadline passed before the capacity allowed the fetch
 	released                 // the requester no longer waits
 	sent                     // the holder has sent its blocks
 	refused                  // the holder refused, or did not answer
-	failed                   // the holder could not be asked
+	failed                   // the holder could not be reached
 	stopped                  // the actor stops or restarts
 )
 
@@ -65,7 +65,7 @@ type transition struct {
 	on   Trigger
 	to   State
 	do   func(*Machine, event)
-	does string // do, in the table of doc.go
+	does string // describes do in the table of doc.go
 }
 
 // table lists all transitions; see doc.go.
@@ -97,8 +97,8 @@ var table = []transition{
 	{Fetch, Abandoned, stopped, None, (*Machine).releaseAbandoned, "release; forget"},
 }
 
-// on applies the transition of an object for a trigger. It reports false, with the effect Ignored,
-// if the table has none.
+// on applies the transition of an object for a trigger. If the table has none, it emits Ignored and
+// returns false.
 func (m *Machine) on(of Object, trigger Trigger, e event) bool {
 	state := m.State(of, e.id)
 	for _, t := range table {

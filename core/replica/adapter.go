@@ -25,20 +25,20 @@ func adapterMaxWait(class int) time.Duration {
 	return 2 * time.Minute
 }
 
-// Want reports that a sequence which may arrive here needs an adapter.
+// Want reports that a sequence that may arrive here needs an adapter.
 func (m *Machine) Want() []Effect {
 	m.want()
 	return m.settle()
 }
 
-// want leases pages for the first adapter.
+// want leases pages for adapters when the first adapter is needed.
 func (m *Machine) want() {
 	if m.lease == Unleased {
 		m.raise(event{kind: evWanted})
 	}
 }
 
-// Leased reports that there are pages for adapters.
+// Leased reports that pages are leased for adapters.
 func (m *Machine) Leased() []Effect { return m.on(event{kind: evLeased}) }
 
 // LeaseRefused reports that the device refused pages for adapters.
@@ -62,7 +62,7 @@ func (m *Machine) leaseRefused(*event) {
 	m.add(Advance{})
 }
 
-// poolReady sends the pins in effect first, so that no adapter that a step reads is evicted.
+// poolReady sends the pins in effect first, so that the pool evicts no adapter that a step reads.
 func (m *Machine) poolReady(*event) {
 	held := AdoptPins{}
 	for _, p := range m.pins.OnPoolRestart() {
@@ -71,8 +71,8 @@ func (m *Machine) poolReady(*event) {
 	m.add(held, Advance{})
 }
 
-// SyncPins sends the pool the pending pins and, between two steps, the pending unpins. offers is
-// the number of migrations that wait for an adapter.
+// SyncPins sends the pool the pending pins and, if no step is in flight, the pending unpins. offers
+// is the number of migrations that wait for an adapter.
 func (m *Machine) SyncPins(offers int) []Effect {
 	m.syncPins(offers)
 	return m.take()
@@ -104,7 +104,7 @@ func (m *Machine) adapterTimer(offers int) {
 	}
 }
 
-// pinsChanged continues what waits for an adapter.
+// pinsChanged lets the sequences and migrations continue that wait for an adapter.
 func (m *Machine) pinsChanged() {
 	if !m.Stepping() {
 		m.add(AnswerOffers{})
@@ -122,7 +122,7 @@ func (m *Machine) PinResult(name string, why *lora.Refusal) []Effect {
 	return m.take()
 }
 
-// AdaptersChanged reports the new locations of adapters, by key.
+// AdaptersChanged reports the new locations of adapters, by adapter key.
 func (m *Machine) AdaptersChanged(at map[string]lora.Location) []Effect {
 	if m.lease == NoAdapters {
 		return nil
@@ -136,9 +136,10 @@ func (m *Machine) AdaptersChanged(at map[string]lora.Location) []Effect {
 	return m.take()
 }
 
-// operatorPin returns the request that pins an adapter for the operator: one for each name, for all
-// revisions. It belongs to no sequence. The replica does not persist such pins: the router repeats
-// the command until the adapter is pinned, also after a restart.
+// operatorPin returns the request id under which an adapter is pinned for the operator: one for
+// each name, shared by all its revisions. It belongs to no sequence. The replica does not persist
+// these pins: the router repeats the command until the adapter is pinned, including after a
+// restart.
 func operatorPin(name string) string { return "operator:" + name }
 
 // Apply pins or unpins an adapter for the operator.
@@ -165,7 +166,7 @@ func (m *Machine) Apply(a Adapter, pinned bool) []Effect {
 	return m.settle()
 }
 
-// pinFailed reports a failure once, until its reason changes.
+// pinFailed reports that a pin failed, once for each reason.
 func (m *Machine) pinFailed(key, why string) {
 	if m.failedPins[key] != why {
 		m.failedPins[key] = why

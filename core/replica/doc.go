@@ -1,14 +1,14 @@
 // Package replica decides what a replica of a model does: how it starts, which sequences it
-// accepts, when it runs a step and what becomes of a step that crashes, how its KV memory shrinks
-// and grows, which adapters it pins, and what it reports.
+// accepts, when it runs a step and how it handles one that crashes, how its KV memory shrinks and
+// grows, which adapters it pins, and what it reports.
 //
-// A Machine owns the batch.Scheduler, which plans the steps, and the kv.Pool under it. It is fed
-// events with the time and returns Effects, which its caller carries out in order. It never sees a
-// message, a clock or an engine.
+// A Machine owns the batch.Scheduler, which plans the steps, and the kv.Pool under it. It takes
+// events with the current time and returns Effects, which the caller carries out in order. It never
+// sees a message, a clock or an engine.
 //
 // The path of a sequence: Submit queues it (sequence.go), Plan puts it into a step, StepDone takes
-// its token (step.go), and Emit sends the token to its session. core/migrate, core/restore and
-// core/offload decide what else happens to the sequence and its blocks, between steps.
+// its token (step.go), and Emit sends the token to its session. Between steps, core/migrate,
+// core/restore and core/offload decide what else happens to the sequence and its blocks.
 //
 // # Life cycle
 //
@@ -41,7 +41,8 @@
 // # Steps
 //
 // One step is in flight at a time. A step that crashes the engine runs again. If it crashes once
-// more, its entries run alone, and a sequence on which the engine crashes alone is dropped.
+// more, its entries run alone, and a sequence that crashes the engine when it runs alone is
+// dropped.
 //
 //	event         state                      guard            next       effects
 //	engine-up     halted                                      idle       —
@@ -66,8 +67,8 @@
 //
 // # KV memory
 //
-// The device takes memory back by Shrink and gives it by Grow. In between no step may run, since
-// the memory moves.
+// The device takes memory back with Shrink and gives memory with Grow. Once the replica has
+// confirmed a shrink, it runs no step until Grow, since the memory is being changed.
 //
 //	event      state                     guard             next       effects
 //	mapped     unmapped                                    whole      report KV; set the timer
@@ -86,8 +87,8 @@
 //
 // # Adapters
 //
-// An adapter pool beside the replica decides which adapters are on the device. The replica pins
-// those of its sequences, and the operator's.
+// An adapter pool beside the replica decides which adapters are on the device. The replica pins the
+// adapters of its sequences and those that the operator pins.
 //
 //	event          state              guard            next         effects
 //	mapped         no adapters        pages leased     starting     start the pool
@@ -105,14 +106,15 @@
 //
 //   - one step: a step starts only when none is in flight, the engine is ready and the memory is
 //     not shrunk; an engine that is ready and has a step in flight was sent that step
-//   - contiguous: the tokens of a sequence have the indices after those that its session has
+//   - contiguous: the tokens of a sequence follow those that its session has, without a gap
 //   - one end: a sequence ends once, by a finish, an interruption, a drop or a migration, and has
 //     no token afterwards
 //   - isolated: a sequence is dropped as poison only after the engine crashed three times on it,
 //     the last time alone
-//   - reported first: the HBM tier knows of each block that a step may overwrite
+//   - reported first: before a step starts that may overwrite blocks, the HBM tier has received the
+//     changes of these blocks
 //   - serving: sequences are accepted only in serving, with a confirmed revision
-//   - published: each state that others see is published when it is entered
+//   - published: each state that other actors can see is published when it is entered
 //   - shrunk: memory is given back only when no block of it is in use
 //   - drained: a drain is answered only when no sequence is left
 //   - pinned: a pin ends only between two steps

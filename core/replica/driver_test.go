@@ -13,20 +13,21 @@ const (
 	testBlock = 4 // tokens per block
 )
 
-// driver carries out what a shell carries out: it advances, and holds one restore.
+// driver carries out effects as the replica's actor does: it advances the machine. It also holds
+// one restore.
 type driver struct {
 	m    *Machine
 	now  time.Time
-	out  []Effect     // of the last event, with those that followed from it
-	see  func(Effect) // nil: no checks
+	out  []Effect     // effects of the last event, including those that followed from it
+	see  func(Effect) // called for each effect; may be nil
 	held restore
 	// restoring starts the next sequence that waits on blocks that are still being filled.
 	restoring bool
-	// ending ends the restore between two steps, complete or not.
+	// ending ends the restore between two steps; complete tells whether all blocks were restored.
 	ending, complete bool
 }
 
-// restore is a restore of the first blocks of a sequence, which has started on them.
+// restore is a restore of the first blocks of a sequence that has started on them.
 type restore struct {
 	id     string
 	blocks []int32
@@ -68,7 +69,7 @@ func (d *driver) advance() {
 	d.do(d.m.Plan(d.now))
 }
 
-// startup carries out the events up to Serving.
+// startup reports the events that lead to Serving.
 func (d *driver) startup(model Model) {
 	d.do(d.m.Start(d.now))
 	d.do(d.m.Loaded(model, d.now))
@@ -76,7 +77,8 @@ func (d *driver) startup(model Model) {
 	d.do(d.m.EngineReady(d.now))
 }
 
-// submission returns a sequence whose prompt is 0, 1, …; its output continues the prompt.
+// submission returns a sequence whose prompt is 0, 1, and so on. Its output continues these
+// numbers.
 func submission(id string, prompt, output, most int, adapter string) *Submission {
 	tokens := make([]uint32, prompt+output)
 	for i := range tokens {
@@ -91,7 +93,7 @@ func submission(id string, prompt, output, most int, adapter string) *Submission
 	return s
 }
 
-// tokens returns the tokens of the step in flight: each is its position.
+// tokens returns the tokens of the step in flight. Each token equals its position.
 func (d *driver) tokens() (all []uint32) {
 	for _, e := range d.m.current.entries {
 		if e.Sample {
@@ -105,8 +107,8 @@ func (d *driver) stepDone(notFinite ...int) {
 	d.do(d.m.StepDone(d.m.current.step, d.tokens(), notFinite, d.now))
 }
 
-// startRestore starts the first waiting sequence on blocks that are still being filled, and reports
-// whether it could.
+// startRestore starts the first waiting sequence on blocks that are still being filled. It reports
+// whether there was one.
 func (d *driver) startRestore() bool {
 	if d.held.id != "" {
 		return false
@@ -130,7 +132,7 @@ func (d *driver) startRestore() bool {
 	return true
 }
 
-// endRestore ends the restore. Call it between two steps.
+// endRestore ends the restore. It must be called between two steps.
 func (d *driver) endRestore(complete bool) {
 	if d.ending = false; d.held.id == "" {
 		return

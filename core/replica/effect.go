@@ -13,39 +13,40 @@ type Effect interface{ isEffect() }
 
 // Life cycle.
 type (
-	// StateChanged reports a state that others see.
+	// StateChanged reports a change of the state that other actors see.
 	StateChanged struct{ State State }
-	// Publish sends the deployment the status.
+	// Publish sends the status to the deployment.
 	Publish struct{}
-	// Announce sends the router the status and the changes of the blocks.
+	// Announce sends the status and the changes of the blocks to the router.
 	Announce struct{ kv.Announcement }
-	// SetTimer starts a timer. When it fires, the caller reports Fired.
+	// SetTimer starts a timer. When it expires, the caller reports Fired.
 	SetTimer struct {
 		Timer Timer
 		After time.Duration
 	}
 	LoadModel   struct{}
 	AdoptBlocks struct{}
-	// KeepModel keeps the model of this event. Fresh means that it was loaded, not adopted.
+	// KeepModel keeps the model of this event. Fresh means that the model was loaded rather than
+	// adopted.
 	KeepModel struct{ Fresh bool }
-	// KeepFailure keeps the refusal of this event for the reports.
+	// KeepFailure keeps the refusal of this event for later reports.
 	KeepFailure struct{}
-	// KeepRevision keeps a confirmed revision over a restart of the actor.
+	// KeepRevision keeps a confirmed revision across restarts of the actor.
 	KeepRevision struct{ Digest string }
-	// Open opens the copies of blocks, and starts the engine.
+	// Open opens the copiers of blocks and starts the engine.
 	Open struct{}
-	// Close ends all copies and migrations. When it is carried out, nothing writes to the blocks.
+	// Close ends all copies and migrations. After Close, nothing writes to the blocks.
 	Close       struct{}
 	CheckFolder struct{ Revision string }
-	// FolderChanged reports another fault of the model folder.
+	// FolderChanged reports that the fault of the model folder has changed.
 	FolderChanged struct{ Fault string }
-	// Drained answers the drain.
+	// Drained answers the drain command.
 	Drained struct{}
 )
 
 // Sequences.
 type (
-	// Accept answers the submission with the number of sequences before it in the queue.
+	// Accept answers the submission with the number of sequences ahead of it in the queue.
 	Accept struct {
 		ID    string
 		Ahead int
@@ -54,14 +55,14 @@ type (
 		ID string
 		Refusal
 	}
-	// Attach records the session and the spec of the submission. The first Base tokens of the output
-	// are the session's.
+	// Attach records the session and the spec of the submission. The session already has the first
+	// Base tokens of the output.
 	Attach struct {
 		ID   string
 		Base int
 	}
-	// Reattach records the session of a sequence that is here already, and sends it the tokens from
-	// First on that it lacks, if there are any.
+	// Reattach records the new session of a sequence that is already here, and sends it the tokens
+	// from First on that it lacks, if any.
 	Reattach struct {
 		ID     string
 		First  int
@@ -70,36 +71,38 @@ type (
 	}
 	// Claimed reports that the session of a sequence has contacted the replica.
 	Claimed struct{ ID string }
-	// Finish tells the session that its output was complete when it submitted the sequence.
+	// Finish reports to the session that its output was already complete when it submitted the
+	// sequence.
 	Finish struct {
 		ID    string
 		First int
 	}
-	// Queued reports a sequence that waits, again or for the first time. Its blocks may be looked
-	// up; Early means at once, since a step is in flight.
+	// Queued reports a sequence that waits, for the first time or again. Its blocks may be looked
+	// up, and with Early at once, since a step is in flight.
 	Queued struct {
 		ID    string
 		Early bool
 	}
-	// Interrupt tells a session that its sequence is no longer here.
+	// Interrupt reports to a session that its sequence is no longer here.
 	Interrupt struct {
 		ID string
 		Refusal
 	}
 	// Drop forgets a sequence.
 	Drop struct{ ID, Why string }
-	// Preempted reports a running sequence that waits again.
+	// Preempted reports a running sequence that was returned to the queue.
 	Preempted struct{ ID, Why string }
-	// Rejected, Poisoned, and Nonfinite report why a sequence is dropped next.
+	// Rejected, Poisoned and Nonfinite report why a sequence is about to be dropped.
 	Rejected struct{ ID, Adapter, Why string }
 	Poisoned struct{ ID string }
-	// Nonfinite also has the adapter, if there is one.
+	// Nonfinite also names the adapter, if the sequence has one.
 	Nonfinite struct{ ID, Adapter string }
 )
 
 // Steps.
 type (
-	// BlocksChanged reports blocks whose content changed, before a step overwrites them.
+	// BlocksChanged reports the blocks whose content is about to change, before a step overwrites
+	// them.
 	BlocksChanged struct {
 		Evicted   []int32
 		Committed []kv.Committed
@@ -115,19 +118,19 @@ type (
 		Tokens int
 		Took   time.Duration
 	}
-	// RestoreRead reports a sequence whose first step is done, so that its restored blocks have
-	// arrived.
+	// RestoreRead reports that the first step of a sequence is done, so all its restored blocks
+	// have arrived.
 	RestoreRead struct{ ID string }
 	// StepAborted reports a step that is planned again, without the sequence whose gate failed.
 	StepAborted struct{ ID, Why string }
-	// Emit sends tokens to their sessions. Entries are those of the step.
+	// Emit sends tokens to their sessions. Entries are the entries of the step.
 	Emit struct {
 		Entries []batch.Entry
 		Tokens  []batch.Emission
 	}
-	// StepEnded does what waited for the end of the step, and then advances.
+	// StepEnded runs the work that waited for the end of the step, and then advances.
 	StepEnded struct{}
-	// AnswerOffers answers the migrations that waited for an adapter.
+	// AnswerOffers answers the migration offers that waited for an adapter.
 	AnswerOffers struct{}
 	// Advance starts the next step; see Machine.Advance.
 	Advance struct{}
@@ -135,12 +138,13 @@ type (
 
 // KV memory.
 type (
-	// ReportKV reports the number of blocks that the replica has, needs at least, and could use.
+	// ReportKV reports the number of blocks that the replica has, needs at least, and could use in
+	// addition.
 	ReportKV struct {
 		Blocks, Least, Wanted int
 		LastUsed              time.Time // zero: never
 	}
-	// KVShrunk answers the device.
+	// KVShrunk answers a shrink command of the device.
 	KVShrunk struct {
 		Attempt uint64
 		Refusal *Refusal // nil: the memory is unused
@@ -155,11 +159,11 @@ type (
 type (
 	LeasePages struct{}
 	StartPool  struct{}
-	// AdoptPins tells a pool that has started which pins are in effect.
+	// AdoptPins reports to a newly started pool which pins are in effect.
 	AdoptPins struct{ Pins []Pin }
 	SendPin   struct{ Pin }
 	SendUnpin struct{ Name string }
-	// AdapterRequested tells the pool about a request, for its popularity.
+	// AdapterRequested reports a request to the pool, which counts it in the adapter's popularity.
 	AdapterRequested struct{ Adapter string }
 	ForgetAdapter    struct{}
 	// PinFailed reports that the operator's pin of an adapter is not in effect.
@@ -171,7 +175,7 @@ type Pin struct{ Name, Adapter string }
 
 // Ignored reports an event that changed nothing.
 type Ignored struct {
-	State fmt.Stringer // of the table that ignores it
+	State fmt.Stringer // state of the table that ignored the event
 	Event Event
 	Why   string
 }

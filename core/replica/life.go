@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	retryRequestAfter = time.Second            // after an unanswered request of the startup
+	retryRequestAfter = time.Second            // delay before an unanswered request of the startup is repeated
 	reportEvery       = 100 * time.Millisecond // minimum time between two load reports
 	checkFolderEvery  = 5 * time.Second        // between two checks of the model folder
 )
@@ -20,13 +20,13 @@ const (
 // Start starts the replica.
 func (m *Machine) Start(now time.Time) []Effect { return m.on(event{kind: evStart, now: now}) }
 
-// Loaded reports that the device has the weights.
+// Loaded reports that the device has the weights in memory.
 func (m *Machine) Loaded(model Model, now time.Time) []Effect {
 	return m.on(event{kind: evLoaded, model: &model, now: now})
 }
 
-// LoadRefused reports that the device refused the weights, for now or for good, and the revision
-// that it found instead of the requested one.
+// LoadRefused reports that the device refused to load the weights, temporarily or permanently.
+// found is the revision that it found instead of the requested one.
 func (m *Machine) LoadRefused(why Refusal, found string, now time.Time) []Effect {
 	return m.on(event{kind: evLoadRefused, refusal: why, id: found, now: now})
 }
@@ -37,8 +37,8 @@ func (m *Machine) Adopted(resident []kv.Committed, now time.Time) []Effect {
 }
 
 // EngineReady reports that the engine started, or restarted after a crash that lost the step in
-// flight. A step writes only its own KV slots and samples as a function of seed and position, so it
-// can be run again.
+// flight. A step can run again, because it writes only to its own KV slots and samples as a
+// function of seed and position.
 func (m *Machine) EngineReady(now time.Time) []Effect {
 	return m.on(event{kind: evEngineReady, now: now})
 }
@@ -48,13 +48,14 @@ func (m *Machine) ConfirmRevision(digest string, now time.Time) []Effect {
 	return m.on(event{kind: evConfirmed, id: digest, now: now})
 }
 
-// Drain reports that the replica is to finish its sequences and accept no more.
+// Drain tells the replica to finish its sequences and to accept no more.
 func (m *Machine) Drain(now time.Time) []Effect { return m.on(event{kind: evDrain, now: now}) }
 
 // Stop reports that the actor stops or restarts.
 func (m *Machine) Stop() []Effect { return m.on(event{kind: evStop}) }
 
-// FolderChecked reports a fault of the model folder; empty: none.
+// FolderChecked reports the result of a check of the model folder; an empty fault means that it is
+// intact.
 func (m *Machine) FolderChecked(fault string, now time.Time) []Effect {
 	return m.on(event{kind: evFolderChecked, id: fault, now: now})
 }
@@ -89,7 +90,7 @@ func (m *Machine) start(e *event) {
 	m.load(e)
 }
 
-// enter reports the state, which has changed for others.
+// enter reports a change of the state that other actors see.
 func (m *Machine) enter(now time.Time) {
 	m.add(StateChanged{m.state})
 	m.publish(now)
@@ -119,7 +120,7 @@ func (m *Machine) loadRefused(e *event) {
 	m.enter(e.now)
 }
 
-// adopted creates the pool over the adopted blocks, and the scheduler.
+// adopted creates the pool with the adopted blocks, and the scheduler.
 func (m *Machine) adopted(e *event) {
 	m.pool = kv.NewPool(m.model.Blocks, m.cfg.BlockTokens)
 	m.announcer = kv.NewAnnouncer(announceBytes, m.model.Blocks*fingerprintBytes)
@@ -159,13 +160,14 @@ func (m *Machine) serve(e *event) {
 // were requested by digest, the deployment has confirmed them, or they have no digest.
 func (m *Machine) revisionConfirmed() bool { return m.confirms(m.confirmed) }
 
-// confirms reports whether the replica may serve if the deployment confirmed a digest.
+// confirms reports whether a confirmation of the digest allows the replica to serve.
 func (m *Machine) confirms(digest string) bool {
 	own := m.model.RevisionDigest
 	return own == "" || own == m.cfg.Revision || own == digest
 }
 
-// confirm records a revision. It also holds for later incarnations, which adopt the loaded weights.
+// confirm records a confirmed revision. It remains valid for later incarnations, which adopt the
+// loaded weights.
 func (m *Machine) confirm(e *event) {
 	m.confirmed = e.id
 	m.add(KeepRevision{e.id})
@@ -190,7 +192,7 @@ func (m *Machine) checkFolder(*event) { m.add(CheckFolder{m.model.RevisionDigest
 
 func (m *Machine) folderChecked(*event) { m.add(SetTimer{FolderTimer, checkFolderEvery}) }
 
-// folderChanged reports a replica whose files are damaged or missing, or in order again. It
+// folderChanged reports that the model's files are damaged or missing, or intact again. The replica
 // continues to serve.
 func (m *Machine) folderChanged(e *event) {
 	m.folderChecked(e)
@@ -199,7 +201,7 @@ func (m *Machine) folderChanged(e *event) {
 	m.reportSoon()
 }
 
-// stop interrupts all sequences. Requests that arrive while the engine stops are refused.
+// stop interrupts all sequences. Submissions that arrive while the engine stops are refused.
 func (m *Machine) stop(*event) {
 	m.add(Close{})
 	for _, id := range slices.Sorted(maps.Keys(m.sequences)) {

@@ -12,9 +12,9 @@ import (
 // Config is fixed for the life of a machine.
 type Config struct {
 	Name, Model  string
-	Incarnation  uint64 // of the actor; names its pins
+	Incarnation  uint64 // of the actor; part of the names of its pins
 	BlockTokens  int
-	LeastBlocks  int // that the operator wants; 0: as many as the device gives
+	LeastBlocks  int // minimum number set by the operator; 0: as many as the device gives
 	MaxSequences int
 	MaxWaiting   int
 	StepTokens   int
@@ -27,30 +27,30 @@ type Config struct {
 
 // Model is what the device loaded.
 type Model struct {
-	Adopted        bool // an earlier incarnation had loaded it
+	Adopted        bool // an earlier incarnation loaded the model
 	Lease          string
-	Blocks         int    // of KV memory
-	BlockBytes     uint64 // of one of them
+	Blocks         int    // number of KV blocks
+	BlockBytes     uint64 // size of one KV block
 	ContextTokens  int
 	RevisionDigest string // empty: unknown
 	WeightsDigest  string
 	AdapterPages   int
 }
 
-// Adapter is the adapter that a sequence or the operator wants. The zero value means none.
+// Adapter is the adapter that a sequence or the operator requests. The zero value means none.
 type Adapter struct {
-	Requested string // name in the request
-	Name, Key string // of the spec
-	Base      string // digest of the weights that it was registered for; empty: unknown
+	Requested string // name as requested
+	Name, Key string // name and key in the spec
+	Base      string // digest of the weights that the adapter was registered for; empty: unknown
 	HasPath   bool
-	Given     bool // there is a spec
+	Given     bool // the request has a spec
 }
 
 // Submission is a sequence that a session submits.
 type Submission struct {
 	batch.Request
 	Adapter  Adapter
-	Revision string // that computed the output
+	Revision string // revision that computed the output
 }
 
 // Machine decides what a replica does. It is not safe for concurrent use.
@@ -63,9 +63,9 @@ type Machine struct {
 
 	model         Model
 	confirmed     string // revision that the deployment confirmed
-	foundRevision string // in Failed: the revision in the folder, if it is not the requested one
+	foundRevision string // in Failed: the revision found in the folder, if it is not the requested one
 	folderFault   string // empty: none
-	drain         bool   // Drained is awaited
+	drain         bool   // a drain command has not been answered
 	reporting     bool   // the report timer is set
 
 	batch     *batch.Scheduler // nil until the blocks are adopted
@@ -74,30 +74,30 @@ type Machine struct {
 	context   int                  // context limit in tokens
 
 	current  inflight
-	isolated []batch.Entry // entries of a step that crashed twice, to be run alone
+	isolated []batch.Entry // entries of a step that crashed twice; each is run alone
 	steps    uint64
 	lastStep time.Time // start of the last step
 	shrink   shrink
 
 	announcer     *kv.Announcer // block changes that routers have not received
-	announced     time.Time     // last announcement
-	lastNotFinite string        // model or adapter, and when
+	announced     time.Time     // time of the last announcement
+	lastNotFinite string        // model or adapter of the last sequence with non-finite logits, and the time
 
 	pins        *lora.PinClient // nil: the replica takes no adapters
 	failedPins  map[string]string
-	offers      int  // migrations that wait for a step to end or for an adapter
+	offers      int  // number of migrations that wait for the end of a step or for an adapter
 	adapterTick bool // the adapter timer is set
 
 	totals  Totals
 	effects []Effect
-	spare   [][]Effect // recycled lists
+	spare   [][]Effect // recycled effect lists
 	raised  []event
 }
 
-// sequence is a sequence that a session has here.
+// sequence is a sequence that a session has on this replica.
 type sequence struct {
-	base    int // tokens of output that the session submitted
-	cached  int // prompt tokens found in KV blocks
+	base    int // number of output tokens that the session submitted
+	cached  int // number of prompt tokens found in KV blocks
 	adapter string
 }
 
@@ -109,13 +109,13 @@ type inflight struct {
 	began   time.Time
 }
 
-// shrink is the last shrink of the KV memory.
+// shrink is the last command to shrink the KV memory.
 type shrink struct {
 	blocks  int
 	attempt uint64
 }
 
-// Totals counts what an incarnation did.
+// Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
 }
@@ -124,9 +124,9 @@ type Totals struct {
 type event struct {
 	kind       Event
 	now        time.Time
-	id         string // of a request, or a digest, a lease, a fault
+	id         string // a request id, a digest, a lease or a fault
 	n          int
-	number     uint64 // of a step, or an attempt
+	number     uint64 // of a step or an attempt
 	model      *Model
 	resident   []kv.Committed
 	refusal    Refusal
@@ -145,9 +145,8 @@ func New(cfg Config) *Machine {
 // State returns the state of the life cycle.
 func (m *Machine) State() State { return m.state }
 
-// Batch returns the scheduler, and Pool its blocks; nil until the blocks are adopted. Migrations,
-// restores, and offloads use them between events. Blocks are allocated only while Stepping is
-// false.
+// Batch returns the scheduler; nil until the blocks are adopted. Migrations, restores and offloads
+// use the scheduler and its pool between events. They allocate blocks only while Stepping is false.
 func (m *Machine) Batch() *batch.Scheduler { return m.batch }
 
 // Pool returns the KV blocks; see Batch.
@@ -159,19 +158,20 @@ func (m *Machine) Model() Model { return m.model }
 // Context returns the context limit in tokens.
 func (m *Machine) Context() int { return m.context }
 
-// Steps returns the number of steps that were started.
+// Steps returns the number of steps started.
 func (m *Machine) Steps() uint64 { return m.steps }
 
 // Ready reports whether the engine is ready.
 func (m *Machine) Ready() bool { return m.step != Halted }
 
-// Stepping reports whether a step is in flight, or isolated entries are still to run.
+// Stepping reports whether a step is in flight or isolated entries have yet to run.
 func (m *Machine) Stepping() bool { return m.step > Idle }
 
 // InFlight reports whether a step is in flight.
 func (m *Machine) InFlight() bool { return m.step > Idle && m.step != Isolating }
 
-// InStep reports whether a sequence is in the step in flight or in an isolated one to come.
+// InStep reports whether a sequence is part of the step in flight or of an isolated entry that has
+// yet to run.
 func (m *Machine) InStep(id string) bool {
 	holds := func(entries []batch.Entry) bool {
 		return slices.ContainsFunc(entries, func(e batch.Entry) bool { return e.ID == id })
@@ -182,7 +182,7 @@ func (m *Machine) InStep(id string) bool {
 // MayPlan reports whether the next step may be planned.
 func (m *Machine) MayPlan() bool { return m.step == Idle && m.memory != Shrunk }
 
-// Has reports whether a session has a sequence here.
+// Has reports whether a session has the sequence on this replica.
 func (m *Machine) Has(id string) bool { return m.sequences[id] != nil }
 
 func (m *Machine) add(effects ...Effect) {
@@ -193,7 +193,7 @@ func (m *Machine) add(effects ...Effect) {
 }
 
 // Recycle takes back a list of effects that was carried out. A machine whose lists are recycled
-// allocates none per step.
+// allocates no list per step.
 func (m *Machine) Recycle(effects []Effect) {
 	if cap(effects) > 0 {
 		clear(effects)
@@ -201,7 +201,7 @@ func (m *Machine) Recycle(effects []Effect) {
 	}
 }
 
-// raise hands a table an event that follows from the current one.
+// raise queues an event that the current event causes.
 func (m *Machine) raise(e event) { m.raised = append(m.raised, e) }
 
 // take returns the effects so far.
@@ -211,5 +211,5 @@ func (m *Machine) take() []Effect {
 	return effects
 }
 
-// MaxAdapters returns the number of adapters that the replica takes.
+// MaxAdapters returns the maximum number of adapters in a batch.
 func (m *Machine) MaxAdapters() int { return m.cfg.MaxAdapters }

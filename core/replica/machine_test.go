@@ -39,7 +39,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// startup leads to Serving, or almost.
+// startup leads to Serving, or to a state shortly before it.
 func (w *world) startup() {
 	w.event(func() []Effect { return w.m.Start(w.now) })
 	w.load()
@@ -71,7 +71,7 @@ func (w *world) resident() (all []kv.Committed) {
 	return all
 }
 
-// lifeCycle feeds an event of the life cycle, expected or not.
+// lifeCycle reports an event of the life cycle, whether expected or not.
 func (w *world) lifeCycle() {
 	switch rapid.IntRange(0, 30).Draw(w.T, "event") {
 	case 0:
@@ -124,7 +124,7 @@ func (w *world) submit() {
 	w.submitted = nil
 }
 
-// leave ends a sequence by its session or a migration, or asks for it.
+// leave ends a sequence because of its session or a migration, or queries it.
 func (w *world) leave() {
 	id := w.id()
 	switch rapid.IntRange(0, 4).Draw(w.T, "how") {
@@ -150,7 +150,7 @@ func (w *world) leave() {
 	}
 }
 
-// arrive migrates a waiting sequence here.
+// arrive lets a sequence migrate to this replica, where it waits.
 func (w *world) arrive() {
 	if w.m.State() != Serving {
 		return
@@ -163,7 +163,7 @@ func (w *world) arrive() {
 	}
 }
 
-// done ends the step in flight, or an earlier one again.
+// done ends the step in flight, or reports the end of an earlier one again.
 func (w *world) done() {
 	if !w.m.InFlight() {
 		w.event(func() []Effect { return w.m.StepDone(w.m.Steps(), nil, nil, w.now) })
@@ -201,7 +201,7 @@ func (w *world) crash() {
 	}
 }
 
-// gate starts or ends a restore, or lets a gate fail.
+// gate starts or ends a restore, or makes a gate fail.
 func (w *world) gate() {
 	switch rapid.IntRange(0, 2).Draw(w.T, "gate") {
 	case 0:
@@ -244,7 +244,7 @@ func (w *world) fire() {
 	w.event(func() []Effect { return w.m.Fired(timer, 0, w.now) })
 }
 
-// adapters feeds an event of the adapter pool.
+// adapters reports an event of the adapter pool.
 func (w *world) adapters() {
 	if w.m.cfg.MaxAdapters == 0 {
 		return

@@ -3,10 +3,10 @@ package replica
 import "time"
 
 // kvReportEvery is the time between two reports to the device. Unchanged values are repeated, since
-// the gpu actor may have lost them in a crash.
+// the GPU actor may have lost them in a crash.
 const kvReportEvery = time.Second
 
-// Shrink reports that the device takes KV memory back, so that a number of blocks is left.
+// Shrink handles a command of the device to keep only the given number of blocks.
 func (m *Machine) Shrink(lease string, blocks int, attempt uint64) []Effect {
 	return m.on(event{kind: evShrink, id: lease, n: blocks, number: attempt})
 }
@@ -19,7 +19,7 @@ func (m *Machine) Release() []Effect {
 	return m.on(event{kind: evRelease})
 }
 
-// Grow reports the new number of blocks, and ends a shrink.
+// Grow reports the new number of blocks and ends a shrink.
 func (m *Machine) Grow(lease string, blocks int) []Effect {
 	return m.on(event{kind: evGrow, id: lease, n: blocks})
 }
@@ -34,7 +34,8 @@ func (m *Machine) startShrink(e *event) {
 	m.add(Advance{})
 }
 
-// release preempts the sequences in blocks that the device takes back. Others may still read them.
+// release preempts the sequences whose blocks the device takes back. Copies and migrations may
+// still read these blocks.
 func (m *Machine) release(*event) {
 	m.preempted(m.batch.PreemptBeyond(m.shrink.blocks))
 	if reading, _ := m.pool.Draining(); reading == 0 {
@@ -83,8 +84,8 @@ func (m *Machine) contextLimit(blocks int) int {
 	return min(m.model.ContextTokens, blocks*m.cfg.BlockTokens)
 }
 
-// wantedBlocks returns the number of blocks that waiting sequences could use at full length, if
-// they wait for blocks rather than for a place in the batch.
+// wantedBlocks returns the number of blocks that the waiting sequences could use at full length, if
+// they wait for blocks rather than for room in the batch.
 func (m *Machine) wantedBlocks() int {
 	one := m.minBlocks()
 	if m.cfg.LeastBlocks > 0 || m.pool.Free() >= one {

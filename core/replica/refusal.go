@@ -7,7 +7,7 @@ import (
 	"troupe/core/lora"
 )
 
-// Reason is the reason of a refusal, or for which a sequence is interrupted.
+// Reason is the reason why something is refused or a sequence is interrupted.
 type Reason uint8
 
 // Reasons.
@@ -26,7 +26,7 @@ const (
 	TooLong
 	NoMemory
 	LoadFailed
-	Relayed // the refusal of the message that caused it
+	Relayed // refused for the reason in the message that caused it
 )
 
 func (r Reason) String() string {
@@ -35,7 +35,7 @@ func (r Reason) String() string {
 		"relayed"}[r]
 }
 
-// Refusal says why something cannot be done here, and after what time it may be tried again.
+// Refusal says why something was refused, and after what time it may be tried again.
 type Refusal struct {
 	Reason     Reason
 	Detail     string
@@ -44,7 +44,7 @@ type Refusal struct {
 
 // RetryAfter of refusals.
 const (
-	RetryAfter     = 20 * time.Millisecond // of those that end soon
+	RetryAfter     = 20 * time.Millisecond // of refusals that are expected to end soon
 	RetryQueueFull = time.Second           // of a full queue
 )
 
@@ -68,7 +68,7 @@ var poolReasons = map[lora.Reason]Reason{
 	lora.Duplicate: Conflict,
 }
 
-// Accepting returns why no sequence is accepted now, or nil.
+// Accepting returns why no sequence is accepted at the moment, or nil.
 func (m *Machine) Accepting() *Refusal {
 	switch m.state {
 	case Serving:
@@ -79,8 +79,8 @@ func (m *Machine) Accepting() *Refusal {
 	return &Refusal{NotReady, m.title() + " is not serving yet", RetryAfter}
 }
 
-// CheckRevision returns why output that another revision computed cannot be continued here, or nil.
-// Revisions without a digest are not compared.
+// CheckRevision returns why output computed by another revision cannot be continued here, or nil.
+// Without a digest, revisions are not compared.
 func (m *Machine) CheckRevision(computed string) *Refusal {
 	own := m.model.RevisionDigest
 	if computed == "" || own == "" || computed == own {
@@ -104,8 +104,8 @@ func (m *Machine) CheckAdapter(a Adapter) *Refusal {
 	return m.checkBase(a)
 }
 
-// checkBase returns why an adapter that was registered for certain weights does not fit those that
-// are loaded, or nil.
+// checkBase returns why an adapter that was registered for certain weights does not fit the loaded
+// ones, or nil.
 func (m *Machine) checkBase(a Adapter) *Refusal {
 	own := m.model.WeightsDigest
 	if a.Base == "" || own == "" || a.Base == own {
@@ -117,5 +117,5 @@ func (m *Machine) checkBase(a Adapter) *Refusal {
 
 func (m *Machine) title() string { return "replica " + m.cfg.Name }
 
-// short returns the part of a digest that people compare.
+// short returns the first characters of a digest, as error details show it.
 func short(digest string) string { return digest[:min(len(digest), 12)] }

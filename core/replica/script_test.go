@@ -12,11 +12,11 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. They start at second 0; the word t=1.5s sets the clock.
-// A prompt is 0, 1, …, the token of a position is the position, and a block holds 4 tokens. After
-// "Advance" and "StepEnded" the next step is started, as the shell does. The lines below an event
-// are the states of the life cycle, the step, the memory and the adapter pool, and the effects; for
-// startup, which is start.txt in short, the states alone.
+// TestScripts runs the scripts in testdata. They start at second 0; the word t=1.5s sets the clock.
+// A prompt is 0, 1, and so on: each token equals its position. A block holds 4 tokens. After
+// "Advance" and "StepEnded" the next step is started, as the actor does. The lines below an event
+// are the states of the life cycle, the step, the memory and the adapter pool, and the effects. The
+// event startup, which stands for the events of start.txt, shows only the states.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -24,12 +24,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t *testing.T
 	*driver
 	words map[string]string
-	arg   string // first word without a value
+	arg   string // first word that has no value
 }
 
 func (p *player) event(line []string) []string {
@@ -65,7 +65,7 @@ func (p *player) event(line []string) []string {
 	return out
 }
 
-// states names the states, without those that are as usual.
+// states formats the states. It omits the memory unless it shrinks, and the pool if there is none.
 func (p *player) states() string {
 	s := p.m.state.String() + " " + p.m.step.String()
 	if p.m.memory > Whole {
@@ -144,7 +144,7 @@ func (p *player) play(name string) {
 	}
 }
 
-// playDevice plays events of the KV memory and the adapters.
+// playDevice runs the events of the KV memory and the adapters.
 func (p *player) playDevice(name string) {
 	m := p.m
 	switch name {
@@ -202,7 +202,7 @@ func (p *player) model() Model {
 		RevisionDigest: p.words["digest"], WeightsDigest: p.words["weights"], AdapterPages: p.number("pages", 0)}
 }
 
-// resident returns blocks with the first prefixes of a prompt.
+// resident returns blocks that contain the first prefixes of a prompt.
 func (p *player) resident() (all []kv.Committed) {
 	for i, h := range submissionHashes(p.number("blocks", 0)) {
 		all = append(all, kv.Committed{Block: int32(i), Hash: h})
@@ -229,7 +229,7 @@ func (p *player) number(word string, otherwise int) int {
 
 func (Known) isEffect() {}
 
-// text describes an effect.
+// text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
 	case StateChanged:

@@ -6,7 +6,7 @@ import (
 	"troupe/core/batch"
 )
 
-// Submit reports a sequence that a session submits, new or again.
+// Submit handles a sequence that a session submits, for the first time or again.
 func (m *Machine) Submit(s *Submission, now time.Time) []Effect {
 	return m.on(event{kind: evSubmit, submission: s, now: now})
 }
@@ -30,14 +30,14 @@ func (m *Machine) submit(e *event) {
 	switch {
 	case refused == nil:
 		m.begin(s, ahead)
-	case refused.Reason == batch.Finished: // the message with its Finish was lost
+	case refused.Reason == batch.Finished: // the message of an earlier Finish was lost
 		m.add(Accept{ID: s.ID}, Finish{s.ID, len(s.Output)})
 	default:
 		m.add(Refuse{s.ID, *FromBatch(refused)})
 	}
 }
 
-// begin keeps a sequence that the scheduler has accepted.
+// begin records a sequence that the scheduler has accepted.
 func (m *Machine) begin(s *Submission, ahead int) {
 	m.sequences[s.ID] = &sequence{base: len(s.Output), adapter: s.Adapter.Key}
 	m.add(Attach{s.ID, len(s.Output)}, Accept{s.ID, ahead})
@@ -51,8 +51,8 @@ func (m *Machine) begin(s *Submission, ahead int) {
 	m.add(Queued{s.ID, m.InFlight()}, Advance{})
 }
 
-// enqueue queues a request. If the queue is full, the client with the most requests in it loses its
-// newest one to a client with fewer.
+// enqueue queues a request. If the queue is full, the newest request of the client with the most
+// queued requests is dropped, provided that the new request is from a client with fewer.
 func (m *Machine) enqueue(q batch.Request) (ahead int, refused *batch.Refusal) {
 	ahead, refused = m.batch.Submit(q)
 	if refused == nil || refused.Reason != batch.QueueFull {
@@ -68,9 +68,9 @@ func (m *Machine) enqueue(q batch.Request) (ahead int, refused *batch.Refusal) {
 	return m.batch.Submit(q)
 }
 
-// reattach assigns a sequence to the sender and repeats the tokens that the client has not seen. If
-// the session has more output than the replica, or less than it submitted at first, reattach drops
-// the sequence and reports false.
+// reattach assigns a sequence to the sender and repeats the tokens that the sender lacks. If the
+// session has more output than the replica, or less than it first submitted, reattach drops the
+// sequence and returns false.
 func (m *Machine) reattach(s *Submission, q *sequence) bool {
 	_, output, _ := m.batch.Sequence(s.ID)
 	seen := len(s.Output)
@@ -82,7 +82,8 @@ func (m *Machine) reattach(s *Submission, q *sequence) bool {
 	return true
 }
 
-// Cancel drops a sequence. Its blocks are free at once, or at the end of the step that it is in.
+// Cancel drops a sequence. Its blocks are freed at once, or at the end of the step in flight if
+// that computes it.
 func (m *Machine) Cancel(id string) []Effect {
 	if !m.Has(id) {
 		return nil
@@ -101,10 +102,10 @@ func (m *Machine) Lost(id string) []Effect {
 	return m.take()
 }
 
-// Known is what the replica answers about a sequence.
+// Known is the answer to a query about a sequence.
 type Known struct {
 	State  string // empty: the sequence is not here
-	Output int    // tokens
+	Output int    // number of output tokens
 }
 
 // Query answers a session about its sequence.
@@ -118,23 +119,23 @@ func (m *Machine) Query(id string) (Known, []Effect) {
 	return Known{state.String(), len(output)}, m.take()
 }
 
-// Arrived reports a sequence that migrated here; the scheduler has it. The first base tokens of its
-// output are the session's.
+// Arrived records a sequence that has migrated here and is in the scheduler. Its session already
+// has the first base tokens of the output.
 func (m *Machine) Arrived(id, adapter string, base int) {
 	m.sequences[id] = &sequence{base: base, adapter: adapter}
 	m.totals.MigratedIn++
 }
 
-// CountMoved counts a sequence that runs on another replica now. Remove removes it.
+// CountMoved counts a sequence that has migrated to another replica. Remove removes the sequence.
 func (m *Machine) CountMoved() { m.totals.MigratedOut++ }
 
-// Remove removes a sequence that runs on another replica.
+// Remove removes a sequence that has migrated to another replica.
 func (m *Machine) Remove(id string) {
 	m.batch.Drop(id)
 	delete(m.sequences, id)
 }
 
-// interrupt ends a sequence here. Its session may continue it elsewhere.
+// interrupt ends a sequence on this replica. Its session may continue it elsewhere.
 func (m *Machine) interrupt(id string, why Refusal) {
 	if m.Has(id) {
 		m.add(Interrupt{id, why})

@@ -7,11 +7,11 @@ type State uint8
 const (
 	Created    State = iota // before Start
 	Loading                 // the device loads the weights
-	Adopting                // the blocks that an earlier incarnation left are looked up
-	Starting                // the engine starts
-	Confirming              // the engine is ready; the deployment has not confirmed the revision
+	Adopting                // the blocks that an earlier incarnation left are being looked up
+	Starting                // the engine is starting
+	Confirming              // the engine is ready, but the deployment has not confirmed the revision
 	Serving                 // sequences are accepted
-	Draining                // no sequence is accepted; those that are here finish
+	Draining                // no sequence is accepted; the present ones finish
 	Failed                  // the weights cannot be loaded
 	Stopping                // the actor stops or restarts
 )
@@ -30,8 +30,8 @@ const (
 	Idle                       // no step is in flight
 	Running                    // a step is in flight
 	Repeating                  // a step that crashed once runs again
-	Isolating                  // a step crashed twice; its entries run alone, and none is in flight
-	Alone                      // one of these entries is in flight
+	Isolating                  // a step crashed twice; its entries run alone, and none of them is in flight
+	Alone                      // an isolated entry is in flight
 )
 
 func (s StepState) String() string {
@@ -45,8 +45,8 @@ type MemoryState uint8
 const (
 	Unmapped  MemoryState = iota // the blocks are not adopted, or the replica stops
 	Whole                        // all blocks may be used
-	Shrinking                    // blocks that the device takes back are still read
-	Shrunk                       // they are unused, and no step runs until the memory has its new size
+	Shrinking                    // blocks that the device takes back are still in use
+	Shrunk                       // these blocks are unused; no step runs until the memory has its new size
 )
 
 func (s MemoryState) String() string {
@@ -69,10 +69,10 @@ func (s PoolState) String() string {
 	return [...]string{"no adapters", "unleased", "leasing", "starting", "ready"}[s]
 }
 
-// Event is a kind of event. Each has its table.
+// Event is a kind of event. Each belongs to one or more of the tables.
 type Event uint8
 
-// Events. A table causes those that are marked with an arrow itself.
+// Events. Those marked with an arrow are raised by the tables themselves.
 const (
 	evStart         Event = iota // the actor started
 	evRetry                      // the timer of the startup fired
@@ -81,7 +81,7 @@ const (
 	evAdopted                    // the blocks were looked up
 	evEngineReady                // the engine started, or restarted after a crash
 	evConfirmed                  // the deployment confirmed a revision
-	evDrain                      // the replica is to drain
+	evDrain                      // the deployment or the operator drains the replica
 	evStop                       // the actor stops or restarts
 	evSubmit                     // a session submits a sequence
 	evCheckFolder                // the timer of the folder check fired
@@ -109,8 +109,8 @@ const (
 	evLeaseRefused // the device refused pages
 	evPoolReady    // the pool started or restarted
 
-	evMapped // → the blocks are adopted; of memory and adapters
-	evHalt   // → the actor stops; of steps, memory, and adapters
+	evMapped // → the blocks are adopted; handled by memory and adapters
+	evHalt   // → the actor stops; handled by steps, memory and adapters
 )
 
 func (e Event) String() string {
@@ -120,18 +120,18 @@ func (e Event) String() string {
 		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }
 
-// Timer names a timer. It fires once, after it was set.
+// Timer names a timer. It fires once after each SetTimer.
 type Timer uint8
 
 // Timers.
 const (
-	RetryTimer    Timer = iota // of an unanswered request of the startup
-	AnnounceTimer              // of the next announcement to the router
-	ReportTimer                // of the next report to the deployment
-	FolderTimer                // of the next check of the model folder
-	KVTimer                    // of the next report to the device
-	LeaseTimer                 // of an unanswered lease of pages
-	AdapterTimer               // of the next check for sequences that wait for adapters
+	RetryTimer    Timer = iota // repeats an unanswered request of the startup
+	AnnounceTimer              // sends the next announcement to the router
+	ReportTimer                // sends the next report to the deployment
+	FolderTimer                // starts the next check of the model folder
+	KVTimer                    // sends the next report to the device
+	LeaseTimer                 // repeats an unanswered lease of pages
+	AdapterTimer               // checks for sequences that wait for adapters
 )
 
 func (t Timer) String() string {

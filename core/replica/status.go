@@ -21,12 +21,12 @@ type Status struct {
 	State         State
 	Steps         uint64
 	Totals        Totals
-	LastNotFinite string // model or adapter of the last sequence with non-finite logits, and when
+	LastNotFinite string // model or adapter of the last sequence with non-finite logits, and the time
 	FoundRevision string
 	FolderFault   string
 
 	Running, Waiting int
-	Mapped           bool // the blocks are adopted, so that Blocks is set
+	Mapped           bool // the blocks are adopted, so Blocks is set
 	Blocks           kv.Stats
 	PinnedBlocks     int
 
@@ -39,8 +39,8 @@ type Status struct {
 type AdapterStatus struct {
 	Key string
 	lora.Location
-	Sequences int  // that use it or wait for it
-	Pinned    bool // by the operator
+	Sequences int  // number of sequences that use the adapter or wait for it
+	Pinned    bool // pinned by the operator
 }
 
 // Status returns the replica's status.
@@ -73,7 +73,7 @@ func (m *Machine) adapters() (all []AdapterStatus) {
 	return all
 }
 
-// nameOf returns the name in the key of an adapter, which ends with its revision.
+// nameOf returns the name in an adapter's key, which is followed by '@' and the revision.
 func nameOf(key string) string { return key[:max(0, strings.LastIndexByte(key, '@'))] }
 
 // publish reports the status to the deployment and to the router.
@@ -95,7 +95,7 @@ func (m *Machine) reportSoon() {
 	}
 }
 
-// AnnounceAll tells the router the status and all blocks.
+// AnnounceAll sends the status and all blocks to the router.
 func (m *Machine) AnnounceAll(now time.Time) []Effect {
 	m.announce(true, now)
 	return m.take()
@@ -108,7 +108,7 @@ func (m *Machine) announceIfDue(now time.Time) {
 	m.add(SetTimer{AnnounceTimer, announceEvery})
 }
 
-// announce tells the router either the changes of the blocks or all of them.
+// announce sends the router either the changes of the blocks or, with everything, all blocks.
 func (m *Machine) announce(everything bool, now time.Time) {
 	if !m.cfg.Router {
 		return

@@ -7,10 +7,10 @@ import (
 	"troupe/core/batch"
 )
 
-// Advance reports that something changed that the next step may use, and the number of migrations
-// that wait for a step to end. It runs the next isolated entry, if there is one. The caller then
-// continues with Release and Plan while MayPlan is true, so that restored blocks are applied before
-// memory is released, and both before the next step is planned.
+// Advance reports that something changed that the next step may depend on, and the number of
+// migrations that wait for a step to end. It runs the next isolated entry, if there is one. The
+// caller then calls Release and Plan while MayPlan returns true. In this order, restored blocks are
+// applied before memory is released, and both happen before the next step is planned.
 func (m *Machine) Advance(offers int, now time.Time) []Effect {
 	m.syncPins(offers)
 	if m.step == Isolating {
@@ -19,8 +19,8 @@ func (m *Machine) Advance(offers int, now time.Time) []Effect {
 	return m.take()
 }
 
-// pick looks for an isolated entry to run. An entry that reads restored blocks needs its sequence,
-// which may be gone, and with it the restore.
+// pick selects an isolated entry to run. An entry that reads restored blocks is skipped if its
+// sequence, and with it the restore, is gone.
 func (m *Machine) pick(e *event) {
 	for len(m.isolated) > 0 {
 		next := m.isolated[0]
@@ -33,7 +33,7 @@ func (m *Machine) pick(e *event) {
 	m.raise(event{kind: evExhausted})
 }
 
-// Plan plans the next step. It starts the step, or reports that nothing is to be done.
+// Plan plans the next step. It starts the step, or reports that there is nothing to compute.
 func (m *Machine) Plan(now time.Time) []Effect { return m.on(event{kind: evPlan, now: now}) }
 
 func (m *Machine) plan(e *event) {
@@ -65,7 +65,7 @@ func (m *Machine) runPlan(e *event) {
 	m.runStep(e)
 }
 
-// preempted reports sequences that the scheduler has preempted.
+// preempted reports the sequences that the scheduler has preempted.
 func (m *Machine) preempted(all []batch.Preemption) {
 	for _, p := range all {
 		m.totals.Preemptions++
@@ -73,7 +73,7 @@ func (m *Machine) preempted(all []batch.Preemption) {
 	}
 }
 
-// runStep starts a step, after it has reported the block changes: the step overwrites evicted
+// runStep starts a step. It first reports the block changes, because the step overwrites evicted
 // blocks.
 func (m *Machine) runStep(e *event) {
 	m.publishBlocks()
@@ -85,7 +85,8 @@ func (m *Machine) runStep(e *event) {
 	m.add(RunStep{m.steps, e.entries})
 }
 
-// promptTokens returns how many tokens of a step belong to prompts; the others were generated.
+// promptTokens returns the number of tokens in a step that belong to prompts. The others were
+// generated.
 func (m *Machine) promptTokens(entries []batch.Entry) (n uint64) {
 	for _, e := range entries {
 		prompt, _, _ := m.batch.Sequence(e.ID)
@@ -109,8 +110,8 @@ func (m *Machine) PublishBlocks() []Effect {
 	return m.take()
 }
 
-// StepDone reports the tokens of a step: one for each entry that samples, in order. notFinite are
-// the indices of those whose logits are NaN or infinite, so that no token can be chosen.
+// StepDone reports the tokens of a step: one for each entry that samples, in order. notFinite has
+// the indices of the entries whose logits are NaN or infinite, for which no token can be sampled.
 func (m *Machine) StepDone(step uint64, sampled []uint32, notFinite []int, now time.Time) []Effect {
 	return m.on(event{kind: evStepDone, number: step, sampled: sampled, notFinite: notFinite, now: now})
 }
@@ -150,9 +151,9 @@ func (m *Machine) emit(entries []batch.Entry, all []batch.Emission) {
 	}
 }
 
-// dropNotFinite ends the sequences without finite logits. The other sequences of the step are
-// unaffected, because no sequence's computation depends on another's. The blocks of such a sequence
-// are discarded, also those that it shared: they may be the source of the NaN.
+// dropNotFinite drops the sequences without finite logits. The other sequences of the step are
+// unaffected, because no sequence's computation depends on another's. All blocks of a dropped
+// sequence are discarded, including shared ones: they may be the source of the NaN.
 func (m *Machine) dropNotFinite(entries []batch.Entry, e *event) {
 	i := 0
 	for _, entry := range entries {
@@ -201,13 +202,13 @@ func (m *Machine) measurePrefill(now time.Time) {
 	}
 }
 
-// StepAborted reports a step in which the gate of an entry failed.
+// StepAborted reports that a step was aborted because the gate of an entry failed.
 func (m *Machine) StepAborted(step uint64, entry int, why string) []Effect {
 	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why})
 }
 
-// stepAborted leads to a plan without the sequence of the gate, which waits for the end of its
-// restore.
+// stepAborted plans the next step without the sequence of the failed gate. That sequence waits for
+// its restore to end.
 func (m *Machine) stepAborted(e *event) {
 	id := m.current.entries[e.n].ID
 	m.totals.TokensIn -= m.current.prompt
@@ -217,13 +218,14 @@ func (m *Machine) stepAborted(e *event) {
 
 func (m *Machine) repeat(*event) { m.add(RepeatStep{}) }
 
-// isolate runs the entries of a step that crashes one by one, to find the one that crashes it.
+// isolate makes the entries of a crashing step run one by one, to find the one that causes the
+// crash.
 func (m *Machine) isolate(*event) {
 	m.isolated = m.current.entries
 	m.add(Advance{})
 }
 
-// dropPoison drops a sequence on which the engine crashes.
+// dropPoison drops a sequence that crashes the engine when it runs alone.
 func (m *Machine) dropPoison(*event) {
 	id := m.current.entries[0].ID
 	m.add(Poisoned{id})

@@ -18,8 +18,8 @@ type row[S state] struct {
 	on   Event
 	when guard
 	to   S
-	do   func(*Machine, *event) // nil: ignore the event, with the guard as the reason
-	does string                 // do, in the table of doc.go
+	do   func(*Machine, *event) // nil: ignore the event and report the guard as the reason
+	does string                 // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
@@ -28,7 +28,7 @@ type guard struct {
 	holds func(*Machine, *event) bool
 }
 
-// As the next state of a row, these leave the state unchanged.
+// The same constants, as the next state of a row, leave the state unchanged.
 const (
 	sameState  State       = 255
 	sameStep   StepState   = 255
@@ -148,13 +148,13 @@ var leaseTable = []row[PoolState]{
 	{anyLease, evHalt, always, NoAdapters, nothing, "—"},
 }
 
-// on carries out an event and those that it causes, and returns the effects.
+// on applies an event and the events that it raises, and returns the effects.
 func (m *Machine) on(e event) []Effect {
 	m.raise(e)
 	return m.settle()
 }
 
-// settle carries out the raised events, and returns the effects.
+// settle applies the raised events and returns the effects.
 func (m *Machine) settle() []Effect {
 	for i := 0; i < len(m.raised); i++ {
 		m.dispatch(&m.raised[i])
@@ -163,7 +163,7 @@ func (m *Machine) settle() []Effect {
 	return m.take()
 }
 
-// dispatch hands an event to its tables.
+// dispatch applies an event to the tables that it belongs to.
 func (m *Machine) dispatch(e *event) {
 	switch k := e.kind; {
 	case k <= evFolderChecked:
@@ -206,5 +206,5 @@ func apply[S state](m *Machine, table []row[S], state *S, same S, e *event) {
 	m.add(Ignored{*state, e.kind, "unexpected"})
 }
 
-// nothing is what a row does that only changes the state.
+// nothing is the action of a row that only changes the state.
 func nothing(*Machine, *event) {}

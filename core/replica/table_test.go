@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTables checks that doc.go draws the transition tables as they are.
+// TestDocHasTables checks that the transition tables in doc.go match the code.
 func TestDocHasTables(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestDocHasTables(t *testing.T) {
 	}
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw[S state](table []row[S], all []S, same S) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
@@ -47,7 +47,7 @@ func draw[S state](table []row[S], all []S, same S) string {
 	return out.String()
 }
 
-// group names a group of states.
+// group formats a group of states.
 func group[S state](states, all []S) string {
 	if slices.Equal(states, all) {
 		return "any"

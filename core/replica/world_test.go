@@ -8,28 +8,28 @@ import (
 	"troupe/core/kv"
 )
 
-// world is everything around a replica, which does anything at any time. It checks the invariants
-// of doc.go by name.
+// world is the environment of a replica, which behaves arbitrarily. It checks the invariants of
+// doc.go by name.
 type world struct {
 	*rapid.T
 	*driver
 	model     Model
-	confirmed map[string]bool // by the deployment, also earlier
+	confirmed map[string]bool // revisions that the deployment has confirmed so far
 	submitted *Submission
 
-	next    map[string]*progress // by request: sequences that have not ended
+	next    map[string]*progress // sequences that have not ended, by request
 	running bool                 // the engine has a step
-	crashes map[string]int       // by request: crashes of a step with it
+	crashes map[string]int       // by request: crashes of steps that computed it
 	alone   bool                 // the last crash was of a step with one entry
 	hbm     map[int32]kv.Hash    // blocks as the HBM tier knows them
-	pins    []string             // that the pool has not answered
+	pins    []string             // pins without an answer from the pool
 	drained bool                 // Drained was sent since the last Drain
 	shown   State                // last state that was published
-	told    bool                 // it was published
-	held2   string               // held as by a migration
+	told    bool                 // that state was published
+	held2   string               // sequence that is held, as during a migration
 }
 
-// progress is what a session has of a sequence.
+// progress is the progress of a sequence at its session.
 type progress struct{ next int } // index of its next token
 
 func newWorld(t *rapid.T) *world {
@@ -49,7 +49,7 @@ func (w *world) digestOf(label string) string {
 	return rapid.SampledFrom([]string{"", "r-1", "r-2"}).Draw(w.T, label)
 }
 
-// snapshot is what an ignored event must not change.
+// snapshot is the state that an ignored event must not change.
 type snapshot struct {
 	state                 State
 	step                  StepState
@@ -76,7 +76,7 @@ func (w *world) snapshot() snapshot {
 	return s
 }
 
-// event carries out one event and what follows from it.
+// event carries out an event and everything that follows from it.
 func (w *world) event(event func() []Effect) {
 	before, shown := w.snapshot(), visible(w.m.State())
 	w.out = nil
@@ -95,7 +95,7 @@ func (w *world) event(event func() []Effect) {
 	}
 }
 
-// visible returns the state that others see.
+// visible returns the state that other actors see.
 func visible(s State) State {
 	switch s {
 	case Serving, Draining, Failed, Created:
@@ -104,7 +104,7 @@ func visible(s State) State {
 	return Loading
 }
 
-// check checks one effect, as it is carried out.
+// check checks an effect while it is carried out.
 func (w *world) check(e Effect) {
 	switch e := e.(type) {
 	case StateChanged:
@@ -197,8 +197,8 @@ func (w *world) checkStep() {
 	w.running = true
 }
 
-// checkReported checks that the HBM tier knows what is in the blocks. A step that is repeated has
-// its blocks already.
+// checkReported checks that the HBM tier knows the content of the blocks. A repeated step has its
+// blocks already.
 func (w *world) checkReported() {
 	if evicted, committed := w.m.pool.Changes(); len(evicted)+len(committed) > 0 {
 		w.Fatalf("reported first: %v and %v are not reported", evicted, committed)

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// Window is the time within which failures of an actor count.
+	// Window is the time for which a failure of an actor counts.
 	Window = 30 * time.Second
 
-	maxRestarts  = 3                     // within Window
-	firstBackoff = 50 * time.Millisecond // before the second restart; four times as long before the third
+	maxRestarts  = 3                     // maximum number of restarts within Window
+	firstBackoff = 50 * time.Millisecond // delay of the second restart; the third is delayed four times as long
 )
 
-// Action is what happens to an actor that failed.
+// Action is the action taken on a failed actor.
 type Action uint8
 
 // Actions.
 const (
-	Restart Action = iota // after the delay of the decision
-	Stop                  // its parent learns of its end
+	Restart Action = iota // start the next incarnation after the delay of the decision
+	Stop                  // stop the actor and notify its parent
 )
 
 func (a Action) String() string { return [...]string{"restart", "stop"}[a] }
@@ -30,14 +30,14 @@ type Decision struct {
 	Delay  time.Duration // before a restart; zero: at once
 }
 
-// History is the recent failures of one actor. The zero value has none. It is not safe for
+// History records the recent failures of one actor. The zero value has none. It is not safe for
 // concurrent use.
 type History struct {
-	failures []time.Time // within Window of the last one, in order
+	failures []time.Time // failures within Window of the last one, in order
 }
 
-// Fail records a failure and decides what happens to the actor. A permanent failure would recur
-// after a restart.
+// Fail records a failure and decides what happens to the actor. permanent means that the failure
+// would recur after a restart.
 func (h *History) Fail(now time.Time, permanent bool) Decision {
 	h.failures = append(h.recent(now), now)
 	if n := len(h.failures); !permanent && n <= maxRestarts {

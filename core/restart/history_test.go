@@ -9,10 +9,10 @@ import (
 
 var epoch = time.Unix(1e9, 0)
 
-// TestFail checks the decisions of doc.go, failure by failure.
+// TestFail checks the decisions listed in doc.go, failure by failure.
 func TestFail(t *testing.T) {
 	type failure struct {
-		after     time.Duration // since the one before
+		after     time.Duration // time since the previous failure
 		permanent bool
 		want      Decision
 	}

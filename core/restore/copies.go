@@ -15,7 +15,8 @@ func (m *Machine) reserve(e *entry, v event) {
 	m.emit(Reserve{e.number, e.hashes[:e.have], v.decision.Blocks})
 }
 
-// copyBlocks starts the copies. Those for a sequence have a gate if they have several parts.
+// copyBlocks starts the copies. Copies for a sequence have a gate if the blocks are copied in
+// several parts.
 func (m *Machine) copyBlocks(e *entry, v event) {
 	e.begin, e.blocks = v.begin, v.blocks
 	c := Copy{Number: e.number, ID: e.id, Blocks: e.blocks, Within: e.within, Parts: 1, Why: e.why}
@@ -27,7 +28,7 @@ func (m *Machine) copyBlocks(e *entry, v event) {
 	m.emit(c)
 }
 
-// arrive records that a further part has arrived, and decides whether the sequence may start.
+// arrive records that another part has arrived, and decides whether the sequence may start.
 func (e *entry) arrive(arrived, parts int, elapsed time.Duration) kv.OverlapDecision {
 	e.estimate.Arrived, e.estimate.Parts, e.estimate.Elapsed = arrived, parts, elapsed
 	if arrived == 1 {
@@ -76,7 +77,8 @@ func (m *Machine) endCommand(e *entry, _ event) {
 	m.emit(Report{})
 }
 
-// endHeld ends the copies of a held sequence, which is admitted with the blocks that arrived.
+// endHeld ends the copies for a held sequence. The sequence is then admitted with the blocks that
+// arrived.
 func (m *Machine) endHeld(e *entry, v event) {
 	m.closeCopies(e)
 	m.endUnstarted(e, v)
@@ -96,14 +98,15 @@ func (m *Machine) endUnstarted(e *entry, v event) {
 	m.wake(e, v)
 }
 
-// endPreempted is endHeld for a sequence that is looked up again before its next admission.
+// endPreempted does the same as endHeld for a sequence that is looked up again before it is next
+// admitted.
 func (m *Machine) endPreempted(e *entry, v event) {
 	m.endHeld(e, v)
 	*e = entry{id: e.id, state: e.state}
 }
 
-// endStarted ends the copies of a running sequence whose first step is not done. It commits the
-// full blocks itself, since it may write to the last one.
+// endStarted ends the copies for a running sequence whose first step is not done. The sequence
+// commits its full blocks itself, since it may be writing to the last one.
 func (m *Machine) endStarted(e *entry, v event) {
 	m.closeCopies(e)
 	m.emit(FinishStart{e.id})
@@ -112,7 +115,7 @@ func (m *Machine) endStarted(e *entry, v event) {
 	m.wake(e, v)
 }
 
-// endTaken is endStarted for a sequence whose first step is done.
+// endTaken does the same as endStarted for a sequence whose first step is done.
 func (m *Machine) endTaken(e *entry, v event) {
 	m.closeCopies(e)
 	m.settle(e)
@@ -143,7 +146,7 @@ func (m *Machine) commit(e *entry) {
 	}
 }
 
-// settle records what the copies brought and releases their blocks.
+// settle records the results of the copies and releases their blocks.
 func (m *Machine) settle(e *entry) {
 	var backed MarkBacked
 	for i, b := range e.blocks[:e.result.Blocks] {

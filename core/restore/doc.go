@@ -3,20 +3,20 @@
 //
 // A sequence that is about to be admitted is held while its first blocks are looked up and, if that
 // is faster than recomputing them, copied. Other sequences with the same first missing block wait
-// for it. Blocks that are copied in parts let the sequence start before the last part: its first
-// step passes a gate at each part.
+// for it. If blocks are copied in parts, the sequence can start before the last part has arrived:
+// its first step waits at a gate for each part.
 //
-// A Machine is fed events and returns Effects, which its caller carries out in order. Reserve and
-// StartSequence are answered at once, by Reserved and Started. The machine holds neither the
-// scheduler nor the pool, and copies nothing: a copier does that.
+// A Machine takes events and returns Effects, which the caller carries out in order. The caller
+// answers Reserve and StartSequence before any other event, with Reserved and Started. The machine
+// owns neither the scheduler nor the pool. Another actor, the copier, copies the blocks.
 //
 // # Transitions
 //
 // An entry is a sequence, a command that restores a prefix, or the copies that either left behind.
 // The first row that fits an event applies; an event without a row is ignored. "(copying)" are
-// restoring, ready, overlapped, failed, preempted, taken and abandoned. "Wake" is the event woken
-// for the entries that wait for this one. A held sequence that is queued again was resumed and ran
-// meanwhile: it is first dropped.
+// restoring, ready, overlapped, failed, preempted, taken and abandoned. "Wake" raises the event
+// woken for each entry that waits for this one. If a held sequence is queued again, it was resumed
+// and has run in the meantime, so its entry is dropped first.
 //
 //	event         state                     guard                     next        effects
 //	queued        gone                                                pending     —
@@ -60,26 +60,27 @@
 //	              orphaned                                            gone        wake
 //	              (copying)                 not ended                 same        —
 //
-// Commit offers the blocks that were copied for sharing. It is left out once the sequence has
-// started with all of them: it offers full blocks itself, and may be writing to the last one.
+// "Commit" offers the copied blocks for sharing. It is omitted once the sequence has started with
+// all of them, because the sequence then commits its full blocks itself and may be writing to the
+// last one.
 //
 // # Invariants
 //
-// Checked by name in TestInvariants, over a real scheduler and pool:
+// Checked by name in TestInvariants, with a real scheduler and pool:
 //
 //   - once: of the sequences whose blocks are looked up or copied, no two have the same first
 //     missing block
 //   - limit: at most 8 sequences are looked up and restored at once
-//   - locks: each lookup is ended exactly once, by Unlock or Copy, unless the copier restarted
+//   - locks: each lookup ends exactly once, by Unlock or Copy, unless the copier restarts
 //   - references: the blocks of Reserve are released exactly once, and not before the copies end
 //   - alone: until the first step of a started sequence is done or its copies have ended, no other
-//     sequence has its copied blocks
-//   - content: no step reads a block whose content is not certain, unless it passes a gate
-//   - gate: a gate is open from Copy to CloseGate, and whenever a step has to pass it
+//     sequence uses its copied blocks
+//   - content: no step reads a block that may not have arrived, unless it waits at a gate first
+//   - gate: a gate exists from Copy to CloseGate, and whenever a step has to pass it
 //   - failed: a sequence whose start was undone runs again only after its copies have ended
 //   - steps: while a step is in flight, no block is reserved, committed or released, and no
-//     sequence started
-//   - released: every held sequence runs in the end
+//     sequence is started
+//   - released: every held sequence eventually runs
 //   - answered: each command is answered exactly once
 //   - counted: a lookup counts at most once, as restored or as avoided, and not at all if its
 //     sequence no longer waits

@@ -6,31 +6,31 @@ import (
 	"troupe/core/kv"
 )
 
-// Effect is an action for the caller to carry out. Effects are carried out in order. The number of
-// an entry is also that of its lookup, its copies and its gate.
+// Effect is an action for the caller to carry out. Effects are carried out in order. An entry, its
+// lookup, its copies and its gate all have the same number.
 type Effect interface{ isEffect() }
 
-// Hold keeps a waiting sequence from being admitted.
+// Hold excludes a waiting sequence from admission.
 type Hold struct{ ID string }
 
-// Resume lets a held sequence be admitted. It does nothing to one that does not exist.
+// Resume makes a held sequence admissible again. It does nothing if the sequence no longer exists.
 type Resume struct{ ID string }
 
-// LookUp locks the leading blocks of Hashes in the tiers, and with Remote also finds remote holders
-// of the blocks after them. The caller reports LookedUp.
+// LookUp locks the leading blocks of Hashes in the tiers. With Remote it also finds remote holders
+// of the blocks that follow. The caller reports LookedUp.
 type LookUp struct {
 	Number uint64
-	Hashes []kv.Hash // the blocks that HBM lacks
+	Hashes []kv.Hash // blocks that are not in HBM
 	Remote bool
-	Within time.Duration // limit of each tier's answer
+	Within time.Duration // time limit for the answer of each tier
 }
 
-// Unlock ends a lookup without copies. It does nothing if the copier restarted meanwhile.
+// Unlock ends a lookup without copies. It does nothing if the copier has restarted since.
 type Unlock struct{ Number uint64 }
 
-// Reserve references the blocks in HBM with the hashes Have, so that they are not evicted, and
-// allocates Blocks blocks, or as many as are free. It allocates none if a block of Have is gone. The
-// caller reports Reserved.
+// Reserve references the blocks in HBM with the hashes Have, which protects them from eviction, and
+// allocates up to Blocks blocks, as many as are free. If a block of Have is gone, it allocates
+// none. The caller reports Reserved.
 type Reserve struct {
 	Number uint64
 	Have   []kv.Hash
@@ -42,7 +42,7 @@ type Reserve struct {
 // Copied.
 type Copy struct {
 	Number uint64
-	ID     string // of the sequence; empty: for a command
+	ID     string // of the sequence; empty: the copies are for a command
 	Blocks []int32
 	Within time.Duration
 	Parts  int
@@ -50,11 +50,11 @@ type Copy struct {
 	Why    string
 }
 
-// CanStart reports that a sequence need not wait for the rest of its blocks.
+// CanStart reports that a sequence does not have to wait for its remaining blocks.
 type CanStart struct{ ID, Why string }
 
-// StartSequence starts a held sequence on a table whose first Resident blocks are filled, if there
-// is a place for it. The caller reports Started if it did.
+// StartSequence starts a held sequence on a block table whose first Resident blocks are filled, if
+// the batch has room for it. If so, the caller reports Started.
 type StartSequence struct {
 	Number   uint64
 	ID       string
@@ -71,7 +71,7 @@ type UndoStart struct{ ID string }
 // CloseGate removes the gate of copies.
 type CloseGate struct{ Number uint64 }
 
-// Incomplete reports that copies did not bring all blocks.
+// Incomplete reports that not all blocks were copied.
 type Incomplete struct{ ID, Why string }
 
 // Commit offers copied blocks for sharing.
@@ -80,23 +80,23 @@ type Commit struct {
 	Hashes []kv.Hash
 }
 
-// MarkBacked records that a tier has blocks too.
+// MarkBacked records that a tier also has these blocks.
 type MarkBacked struct {
 	Blocks []int32
 	Hashes []kv.Hash
 }
 
-// Release drops the references of Reserve.
+// Release drops the references taken by Reserve.
 type Release struct{ Blocks []int32 }
 
 // Answer answers a command with the number of restored blocks.
 type Answer struct {
 	Command uint64
 	Blocks  int
-	Why     string // why no block was restored; empty otherwise
+	Why     string // why no block was restored; empty if some were
 }
 
-// Report publishes the replica's status soon.
+// Report asks the caller to publish the replica's status soon.
 type Report struct{}
 
 // Ignored reports an event that changed nothing.

@@ -11,8 +11,8 @@ import (
 // Prefilled records the duration of a step with a prefill.
 func (m *Machine) Prefilled(tokens int, took time.Duration) { m.prefill.Add(float64(tokens), took) }
 
-// Queued reports a sequence that was submitted or preempted. If it was held, it was resumed and ran
-// meanwhile; then it is first dropped.
+// Queued reports a sequence that was submitted or preempted. If the machine holds it, the sequence
+// was resumed and has run in the meantime, and its old entry is dropped first.
 func (m *Machine) Queued(id string) []Effect {
 	e := m.byID[id]
 	if e != nil && slices.Contains(held, e.state) {
@@ -26,23 +26,24 @@ func (m *Machine) Queued(id string) []Effect {
 	return m.done(e, event{kind: Queued})
 }
 
-// Admissible reports the sequence that is admitted next. Unless it is held now, it may be admitted.
+// Admissible reports the sequence that is next in line for admission. It may be admitted unless it
+// is held now.
 func (m *Machine) Admissible(c Candidate) []Effect {
 	return m.done(m.byID[c.ID], event{kind: Admissible, candidate: c})
 }
 
-// Prefetch restores a prefix for a command, of whose hashes the first ones are in HBM.
+// Prefetch restores a prefix for a command. The first Have blocks of the candidate are in HBM.
 func (m *Machine) Prefetch(command uint64, c Candidate) []Effect {
 	return m.done(&entry{command: command}, event{kind: Prefetch, candidate: c})
 }
 
-// LookedUp reports where the leading blocks of a lookup are: for each the index of its tier, or the
-// number of tiers plus the index of its holder.
+// LookedUp reports where the leading blocks of a lookup are. For each block, sources has the index
+// of its tier, or the number of tiers plus the index of its holder.
 func (m *Machine) LookedUp(number uint64, sources []int, holders []kv.Path) []Effect {
 	return m.done(m.entries[number], event{kind: LookedUp, sources: sources, holders: holders})
 }
 
-// NextFound returns the next lookup to be judged and the sequence that it is for.
+// NextFound returns the next lookup to be judged, and its sequence.
 func (m *Machine) NextFound() (number uint64, id string, ok bool) {
 	for len(m.found) > 0 {
 		if e := m.entries[m.found[0]]; e != nil && e.state == Found {
@@ -53,7 +54,7 @@ func (m *Machine) NextFound() (number uint64, id string, ok bool) {
 	return 0, "", false
 }
 
-// Judged decides between two steps what a lookup leads to.
+// Judged decides, between two steps, whether the blocks of a lookup are restored.
 func (m *Machine) Judged(number uint64, s Sequence) []Effect {
 	e := m.entries[number]
 	v := event{kind: Judged, sequence: s}
@@ -68,8 +69,8 @@ func (m *Machine) Reserved(number uint64, begin, blocks []int32) []Effect {
 	return m.done(m.entries[number], event{kind: Reserved, begin: begin, blocks: blocks})
 }
 
-// Arrived reports that a further part of all blocks has arrived: how many of the parts have, and
-// the time since the copies began.
+// Arrived reports that another part of all blocks has arrived: the number of parts so far, and the
+// time since the copies began.
 func (m *Machine) Arrived(number uint64, arrived, parts int, elapsed time.Duration) []Effect {
 	e := m.entries[number]
 	v := event{kind: Arrived}
@@ -79,8 +80,8 @@ func (m *Machine) Arrived(number uint64, arrived, parts int, elapsed time.Durati
 	return m.done(e, v)
 }
 
-// StartReady starts between two steps the sequences whose remaining blocks will arrive before they
-// are read.
+// StartReady starts, between two steps, the sequences whose remaining blocks will arrive before
+// they are read.
 func (m *Machine) StartReady() []Effect {
 	m.ready = slices.DeleteFunc(m.ready, func(n uint64) bool {
 		e := m.entries[n]
@@ -97,7 +98,7 @@ func (m *Machine) Started(number uint64) []Effect {
 	return m.done(m.entries[number], event{kind: Started})
 }
 
-// StepDone reports that the first step of a started sequence is done, so that all its blocks have
+// StepDone reports that the first step of a started sequence is done, so all its blocks have
 // arrived.
 func (m *Machine) StepDone(id string) []Effect { return m.done(m.byID[id], event{kind: StepDone}) }
 
@@ -130,8 +131,8 @@ func (m *Machine) Dropped(id string) []Effect {
 	return m.done(m.byID[id], event{kind: Dropped})
 }
 
-// CopierLost reports that the copier has restarted: it unlocked what was looked up and ended all
-// copies.
+// CopierLost reports that the copier has restarted. The restart unlocked all blocks that were
+// looked up, and ended all copies.
 func (m *Machine) CopierLost() []Effect {
 	for _, n := range slices.Sorted(maps.Keys(m.entries)) {
 		if e := m.entries[n]; e != nil && slices.Contains(atCopier, e.state) && e.result == nil {

@@ -22,7 +22,7 @@ func (m *Machine) sameBlock(_ *entry, v event) bool {
 	return m.byBlock[v.candidate.Hashes[v.candidate.Have]] != nil
 }
 
-// wait holds a sequence until the entry that restores its first missing block ends.
+// wait holds a sequence until the entry that restores its first missing block has ended.
 func (m *Machine) wait(e *entry, v event) {
 	m.emit(Hold{e.id})
 	e.waitsOn = m.byBlock[v.candidate.Hashes[v.candidate.Have]]
@@ -62,7 +62,7 @@ func (m *Machine) notWaiting(e *entry, v event) bool { return e.command == 0 && 
 
 func (m *Machine) recompute(_ *entry, v event) bool { return v.decision.Blocks == 0 }
 
-// decide decides how many of the found blocks to restore: all of them for a command.
+// decide decides how many of the found blocks to restore. For a command it restores all of them.
 func (m *Machine) decide(e *entry, s Sequence) kv.RestoreDecision {
 	if e.command != 0 || m.cfg.Policy == kv.RestoreAlways {
 		return kv.RestoreDecision{Blocks: len(e.sources), Recompute: tierTimeout,
@@ -91,8 +91,8 @@ func (m *Machine) giveUp(e *entry, v event) {
 	m.wake(e, v)
 }
 
-// avoid gives up the found blocks of a sequence, since recomputing them is faster. The rates of
-// their tiers decay, so that they are tried again.
+// avoid leaves the found blocks of a sequence in their tiers, since recomputing them is faster. The
+// measured rates of these tiers decay, so that the tiers are tried again later.
 func (m *Machine) avoid(e *entry, v event) {
 	if len(e.sources) > 0 {
 		m.counts.Avoided++
@@ -117,7 +117,7 @@ func (m *Machine) resume(e *entry, _ event) {
 	m.emit(Resume{e.id})
 }
 
-// wake lets the sequences be looked up again that waited for the end of an entry.
+// wake allows the sequences that wait for an entry to be looked up again.
 func (m *Machine) wake(e *entry, _ event) {
 	waiters := e.waiters
 	e.waiters = nil
@@ -127,7 +127,7 @@ func (m *Machine) wake(e *entry, _ event) {
 	m.woken = append(m.woken, waiters...)
 }
 
-// leave separates an entry from its sequence, which no longer exists.
+// leave detaches an entry from its sequence, which no longer exists.
 func (m *Machine) leave(e *entry, _ event) {
 	e.id = ""
 	if e.waitsOn != nil {

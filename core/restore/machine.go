@@ -8,8 +8,8 @@ import (
 
 const (
 	maxLookups        = 8                      // maximum number of concurrent lookups and restores for sequences
-	tierTimeout       = 2 * time.Second        // of a tier's answer, and of a restore that is not limited otherwise
-	lookupTimeout     = 100 * time.Millisecond // of a tier's answer while a sequence is held for it
+	tierTimeout       = 2 * time.Second        // of a tier's answer, and of a restore without another limit
+	lookupTimeout     = 100 * time.Millisecond // of a tier's answer to a lookup while a sequence is held
 	minRestoreTimeout = 20 * time.Millisecond  // minimum timeout of a restore, however fast recomputing is
 )
 
@@ -20,9 +20,9 @@ type Config struct {
 	BlockBytes  int64
 	BlockTokens int
 	StepTokens  int // in one step; 0: no limit
-	Parts       int // in which blocks are copied
-	// Number is below all numbers of entries. It must be higher than those that an earlier machine
-	// used at the same copier.
+	Parts       int // number of parts in which each block is copied
+	// Number is the number after which entries are numbered. It must be higher than any number that
+	// an earlier machine used with the same copier.
 	Number uint64
 }
 
@@ -30,28 +30,28 @@ type Config struct {
 // use.
 type Machine struct {
 	cfg     Config
-	entries map[uint64]*entry  // with a lookup or copies, by number
-	byID    map[string]*entry  // sequences, by request id
+	entries map[uint64]*entry  // entries with a lookup or copies, by number
+	byID    map[string]*entry  // entries of sequences, by request id
 	byBlock map[kv.Hash]*entry // lookups and copies for sequences, by first missing block
-	last    uint64             // last number
-	active  int                // entries that count against maxLookups
+	last    uint64             // number of the last entry
+	active  int                // number of entries that count against maxLookups
 
-	found []uint64 // to be judged, in order of arrival
-	ready []uint64 // may start, in order of their lookups
-	ended []uint64 // to be applied, in order of arrival
+	found []uint64 // lookups to be judged, in order of arrival
+	ready []uint64 // entries whose sequence may start, in order of their lookups
+	ended []uint64 // entries whose copies have ended, in order of arrival
 
 	prefill kv.Rate   // tokens per second
 	rates   []kv.Rate // bytes per second, by tier
 	counts  Counts
 
-	woken   []*entry // by the current event
+	woken   []*entry // entries woken by the current event
 	effects []Effect
 }
 
 // entry is a sequence, a command, or the copies that either left behind.
 type entry struct {
 	number  uint64 // of the lookup and its copies; 0 before the lookup
-	id      string // of the sequence; empty: none
+	id      string // request id of the sequence; empty: none
 	command uint64 // 0: not for a command
 	state   State
 
@@ -59,14 +59,14 @@ type entry struct {
 	waitsOn *entry   // in state Waiting
 
 	hashes  []kv.Hash // of the blocks that the sequence can start with
-	have    int       // leading ones in HBM
+	have    int       // number of leading blocks in HBM
 	sources []int     // by found block: index of its tier, or number of tiers plus index of its holder
 	holders []kv.Path // of remote holders
 	within  time.Duration
-	why     string // of the decision to restore
-	tokens  int    // of the sequence
+	why     string // reason for the decision to restore
+	tokens  int    // number of tokens of the sequence
 
-	begin    []int32 // referenced blocks before the copied ones
+	begin    []int32 // referenced HBM blocks that precede the copied ones
 	blocks   []int32 // destinations of the copies
 	gate     bool    // the sequence may start before the last part arrives
 	estimate kv.OverlapEstimate
@@ -104,7 +104,7 @@ func (m *Machine) State(id string) State {
 // Counts returns the totals.
 func (m *Machine) Counts() Counts { return m.counts }
 
-// CanLookUp reports whether a further sequence can be looked up.
+// CanLookUp reports whether another sequence can be looked up.
 func (m *Machine) CanLookUp() bool { return m.active < maxLookups }
 
 // Gate returns the gate that the first step of a started sequence has to pass; 0: none.

@@ -101,7 +101,7 @@ func (w *world) lookedUp(t *rapid.T) {
 	w.do(func() []Effect { return w.m.LookedUp(n, sources, []kv.Path{{Name: "b"}}) })
 }
 
-// part lets the next part of copies arrive.
+// part reports that the next part of copies has arrived.
 func (w *world) part(t *rapid.T) {
 	c := w.copyInProgress(t)
 	if c == nil || !c.Gate || c.arrived == c.Parts {
@@ -128,7 +128,7 @@ func (w *world) copyInProgress(t *rapid.T) *copies {
 	return w.copies[rapid.SampledFrom(all).Draw(t, "copy")]
 }
 
-// copied ends copies, with the blocks that arrived.
+// copied ends copies, of which some blocks have arrived.
 func (w *world) copied(t *rapid.T) {
 	c := w.copyInProgress(t)
 	if c == nil {
@@ -150,7 +150,7 @@ func (w *world) copied(t *rapid.T) {
 	w.do(func() []Effect { return w.m.Copied(c.Number, r) })
 }
 
-// endStep ends the step in flight: a gate fails, or all sequences compute their tokens.
+// endStep ends the step in flight: either a gate fails, or all sequences compute their tokens.
 func (w *world) endStep(t *rapid.T) {
 	entries := w.step
 	if entries == nil {
@@ -236,7 +236,7 @@ func (w *world) crash(t *rapid.T) {
 	w.do(w.m.CopierLost)
 }
 
-// drain lets everything end, and checks that nothing is left.
+// drain lets everything end and checks that nothing is left.
 func (w *world) drain() {
 	for range 2000 {
 		w.lookedUp(w.T)

@@ -11,10 +11,10 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. Blocks have one letter each; those of a sequence are in
-// the word blocks=abcd, of which the first have=1 are in HBM. A source is the index of a tier; 2 is
-// a remote holder. In a config, diskless means no tiers. Reserve and StartSequence are answered at
-// once: room=2 limits the free blocks, and the word busy refuses the start.
+// TestScripts runs the scripts in testdata. Each block is a letter. The word blocks=abcd lists
+// those of a sequence, of which the first have=1 are in HBM. A source is the index of a tier; 2 is
+// a remote holder. In a config, diskless means that there are no tiers. Reserve and StartSequence
+// are answered at once: room=2 limits the free blocks, and with the word busy the start is refused.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{t: t}
@@ -22,12 +22,12 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t     *testing.T
 	m     *Machine
 	words map[string]string
-	next  int32 // block to be reserved
+	next  int32 // next block to be reserved
 }
 
 func (p *player) event(line []string) []string {
@@ -53,7 +53,7 @@ func (p *player) event(line []string) []string {
 	return out
 }
 
-// play returns the effects as text, those that follow from their answers included.
+// play formats effects, including those that follow from their answers.
 func (p *player) play(effects []Effect) (out []string) {
 	for _, effect := range effects {
 		out = append(out, text(effect))
@@ -175,7 +175,7 @@ func letters(all []kv.Hash) (s string) {
 	return s
 }
 
-// text describes an effect.
+// text formats an effect.
 func text(effect Effect) string {
 	switch e := effect.(type) {
 	case Hold:

@@ -9,8 +9,8 @@ type row struct {
 	on   Event
 	when guard
 	to   State
-	do   func(*Machine, *entry, event) // nil: ignore the event, with the guard as the reason
-	does string                        // do, in the table of doc.go
+	do   func(*Machine, *entry, event) // nil: ignore the event and report the guard as the reason
+	does string                        // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
@@ -24,11 +24,11 @@ const same State = 255
 
 var (
 	copying = []State{Restoring, Ready, Overlapped, Failed, Preempted, Taken, Abandoned}
-	// held are the states of a sequence that is held.
+	// held lists the states of a held sequence.
 	held = []State{Waiting, LookingUp, Found, Reserving, Restoring, Ready, Failed, Preempted}
-	// atCopier are the states in which the copier has a lookup or copies.
+	// atCopier lists the states in which the copier has a lookup or copies.
 	atCopier = []State{LookingUp, Found, Restoring, Ready, Overlapped, Failed, Preempted, Taken, Orphaned, Abandoned}
-	// counted are the states that count against maxLookups.
+	// counted lists the states that count against maxLookups.
 	counted = []State{LookingUp, Found, Reserving, Restoring, Ready, Overlapped, Failed, Preempted, Orphaned}
 )
 

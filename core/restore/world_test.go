@@ -18,7 +18,7 @@ const (
 	poolBlocks  = 20
 )
 
-// world is a scheduler and a pool, an engine, and a copier, which do anything at any time. It checks
+// world is a scheduler with its pool, an engine, and a copier, which behave arbitrarily. It checks
 // the invariants of doc.go by name.
 type world struct {
 	*rapid.T
@@ -34,14 +34,14 @@ type world struct {
 
 	planned map[string][]uint32  // tokens of the sequences in the step
 	slots   []uint64             // by position in the pool: digest of the tokens that its content depends on
-	content map[kv.Hash][]uint64 // of the block's positions
+	content map[kv.Hash][]uint64 // content of the positions of a block
 
 	lookups map[uint64]LookUp // at the copier
-	locked  map[uint64]bool   // found, neither copied nor released
-	lost    map[uint64]bool   // by a crash of the copier
+	locked  map[uint64]bool   // lookups that are done, and neither copied nor released
+	lost    map[uint64]bool   // lost in a crash of the copier
 	copies  map[uint64]*copies
 	sought  map[kv.Hash]uint64 // first missing blocks that are looked up or copied for sequences
-	first   map[uint64]kv.Hash // of the lookups for sequences
+	first   map[uint64]kv.Hash // first missing block, of lookups for sequences
 	refs    map[uint64][]int32
 	gates   map[uint64]bool
 	undone  map[string]uint64 // held sequences whose start was undone
@@ -51,7 +51,7 @@ type world struct {
 type copies struct {
 	Copy
 	hashes  []kv.Hash
-	arrived int // parts
+	arrived int // number of parts that have arrived
 	ended   bool
 	all     bool // all blocks were copied
 }
@@ -262,7 +262,7 @@ func (w *world) learn(tokens []uint32, hashes []kv.Hash) {
 	}
 }
 
-// advance does what a replica does between two steps, and starts a step.
+// advance does the work of a replica between two steps, and starts a step.
 func (w *world) advance() {
 	if w.step != nil {
 		return
@@ -284,7 +284,7 @@ func (w *world) advance() {
 	w.do(w.m.StartReady)
 	w.lookUp()
 	if rapid.IntRange(0, 5).Draw(w.T, "pause") == 0 {
-		return // as if other sequences used up the tokens of the step
+		return // as if other sequences had used up the tokens of the step
 	}
 	plan, ok := w.batch.Plan(w.now)
 	w.requeue(plan.Preempted)
@@ -307,7 +307,7 @@ func (w *world) requeue(all []batch.Preemption) {
 	}
 }
 
-// lookUp starts lookups for the sequences that are admitted next.
+// lookUp starts lookups for the sequences that are next in line for admission.
 func (w *world) lookUp() {
 	for {
 		id, hashes, ok := w.batch.PeekWaiting()

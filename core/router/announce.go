@@ -2,7 +2,7 @@ package router
 
 import "time"
 
-// Start handles the start of the actor.
+// Start handles the start of the actor with the current members.
 func (m *Machine) Start(members []Member, now time.Time) []Effect {
 	return append(m.Members(members, now), m.Tick(now)...)
 }
@@ -34,8 +34,8 @@ func (m *Machine) share() {
 	m.emit(Share{})
 }
 
-// Snapshot is the state of this node as of the last announcement. The next announcement repeats
-// changes that are already in it, which is harmless.
+// Snapshot is the state of this node as of the last announcement. The next announcement may repeat
+// changes that are already in the snapshot, which is harmless.
 type Snapshot struct {
 	Sequence uint64
 	Replicas []ReplicaBlocks // whose reports the caller keeps

@@ -8,9 +8,9 @@ import (
 	"troupe/core/route"
 )
 
-// BenchmarkRoute routes prompts of 128 blocks (2,048 tokens) with 100 replicas on ten nodes, of
-// which each holds one prompt. With nodes=silent, half of the nodes are avoided. Most of the time is
-// spent on the hashes of the prompt.
+// BenchmarkRoute routes prompts of 128 blocks (2,048 tokens) with 100 replicas on ten nodes. Each
+// replica holds one of the prompts. With nodes=silent, half of the nodes are avoided. Most of the
+// time is spent on hashing the prompt.
 func BenchmarkRoute(b *testing.B) {
 	for _, nodes := range []string{"heard", "silent"} {
 		b.Run("nodes="+nodes, func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"troupe/core/route"
 )
 
-// TestBlockSizeIsKnown checks that a replica that is loading, and does not know its block size yet,
-// does not hide the blocks of others.
+// TestBlockSizeIsKnown checks that a loading replica, whose block size is not known yet, does not
+// hide the blocks of other replicas.
 func TestBlockSizeIsKnown(t *testing.T) {
 	m, prompt := New("a", []Stored{{Name: "m"}}), []uint32{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	report := func(name string, state route.State, blockTokens int, blocks []uint64) {

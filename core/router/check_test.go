@@ -58,7 +58,7 @@ func (n *node) silent(peer string) bool {
 	return c != nil && (!c.heard || n.w.now.Sub(c.heardAt) >= time.Second)
 }
 
-// checkSilence checks which nodes are avoided, after an event that looks at them.
+// checkSilence checks which nodes are avoided after an event that updates them.
 func (n *node) checkSilence() {
 	for _, name := range append(n.members, n.name) {
 		want := n.silent(name) || n.leavers[name]

@@ -1,6 +1,6 @@
 package router
 
-// StatusReported handles the status of a deployment whose leader is this node.
+// StatusReported handles the status of a deployment that this node leads.
 func (m *Machine) StatusReported(s Status) []Effect {
 	m.keepStatus(s, 0)
 	m.withdrawn = remove(m.withdrawn, s.Deployment)
@@ -16,13 +16,13 @@ func (m *Machine) Withdrawn(deployment string) []Effect {
 	return m.take()
 }
 
-// keepStatus keeps status number at of the event.
+// keepStatus keeps the status number at of the event.
 func (m *Machine) keepStatus(s Status, at int) {
 	m.statuses[s.Deployment] = s
 	m.emit(KeepStatus{s.Deployment, at})
 }
 
-// dropStatus drops the status of a deployment, and reports true, if it came from the node.
+// dropStatus drops the status of a deployment if it came from the node, and reports whether it did.
 func (m *Machine) dropStatus(node, deployment string) bool {
 	s, ok := m.statuses[deployment]
 	if !ok || s.Node != node {
@@ -46,7 +46,8 @@ func (m *Machine) Deleted(name string) []Effect {
 	return m.take()
 }
 
-// StoreRead handles the end of the stored deployments: there are no others.
+// StoreRead handles the end of the initial read of the store: there are no stored deployments but
+// these.
 func (m *Machine) StoreRead(names []string) []Effect {
 	exist := make(map[string]bool, len(names))
 	for _, name := range names {

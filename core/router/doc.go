@@ -1,21 +1,22 @@
-// Package router decides what the router of a node knows, what it tells the other routers, and how
-// it answers: which replica a request gets, who has KV blocks, and why a request was routed as it
-// was. core/route is its policy: it chooses the replica.
+// Package router decides what the router of a node knows, what it announces to other routers, and
+// how it answers queries: which replica serves a request, which holders have KV blocks, and why a
+// request was routed as it was. Its policy, which selects the replica, is core/route.
 //
-// A Machine is fed events with the time and returns Effects, which its caller carries out in order.
-// Queries return their answers directly. The caller keeps the reports of replicas and the statuses
-// of deployments for queries and snapshots, as KeepReplica and its kin say; the machine keeps what
-// it decides by.
+// A Machine takes events with the current time and returns Effects, which the caller carries out in
+// order. Queries return their answers directly. The caller stores the reports of replicas and the
+// statuses of deployments, which queries and snapshots contain, as instructed by KeepReplica,
+// DropReplica, KeepStatus and DropStatus. The machine stores only what its decisions depend on.
 //
-// Each router announces what changed on its node, in numbered announcements. The first one that a
-// peer applies is a snapshot, and each later one must have the next number. An incarnation of a
-// router has a higher number than those before it.
+// Each router announces the changes on its node in numbered announcements. The first announcement
+// that a peer applies is a snapshot, and each later one must have the next number. Incarnations of
+// a router are numbered in ascending order.
 //
 // # Peers
 //
-// A node is followed from the time at which it joins the cluster. The first row that fits an event
-// applies. A snapshot is requested at most every 0.5 s; the next announcement, at most 0.5 s later,
-// repeats the request. "Forget its node" drops the replicas, statuses and tiers that came from it.
+// A router follows a node from the time at which the node joins the cluster. The first row that
+// fits an event applies. A snapshot is requested at most every 0.5 s. If it is lost, the next
+// announcement, which follows within 0.5 s, causes another request. "Forget its node" drops the
+// replicas, statuses and tiers that came from it.
 //
 //	event      state            guard                      next     effects
 //	joined     absent                                      syncing  send and request a snapshot
@@ -31,11 +32,11 @@
 //	           synced, lagging                             lagging  request a snapshot
 //	           syncing                                     same     request a snapshot
 //
-// Announcements of the same incarnation are numbered. "Applied before" is one whose number is not
-// above that of the last applied one.
+// Announcements of the same incarnation are numbered. An announcement was "applied before" if its
+// number is not above that of the last applied one.
 //
-// Whether a peer is heard from is independent of that. The replicas and tiers of a peer that is not
-// heard are avoided: a request goes there only if no other replica serves.
+// Independently of this, the router tracks whether it hears from a peer. If it does not, it avoids
+// the peer's replicas and tiers: a request is routed there only if no other replica serves.
 //
 //	event      state          guard                     next     effects
 //	joined     any            another process           unheard  —
@@ -60,21 +61,21 @@
 //	changed     catching-up         no peer is syncing  ready        report that it is synced
 //	            any                                     same         —
 //
-// In starting, requests are routed to any known replica, because it is not known yet what is
-// deployed. Otherwise only stored deployments are served. A request without a replica is refused for
-// the first of these reasons that fits: the output was computed by files that are neither served nor
-// deployed; the node is starting; the model is not deployed; it is stopped; it failed; it is
-// starting.
+// In starting, the router does not know yet what is deployed, so it routes requests to any known
+// replica. In the other states it serves only stored deployments. If no replica can serve a
+// request, the router refuses it for the first of these reasons that applies: the output was
+// computed by files that are neither served nor deployed; the node is starting; the model is not
+// deployed; it is stopped; it failed; it is starting.
 //
 // # Invariants
 //
 // Checked by name in TestInvariants:
 //
-//   - applied: what is known of a peer's node is the state of that node as of the last announcement
-//     that was applied
+//   - applied: the router's view of a peer's node is the state of that node as of the last
+//     announcement that was applied
 //   - forward: the applied announcements of a peer never go back in incarnation or number
-//   - retry: a peer is asked for a snapshot at most every 0.5 s, and whenever an announcement cannot
-//     be applied and it was not asked in that time
+//   - retry: a peer is asked for a snapshot at most every 0.5 s, and asked whenever an announcement
+//     cannot be applied and the peer was not asked within that time
 //   - numbered: announcements have consecutive numbers and go to all peers, in the order of their
 //     names, at least every 0.5 s
 //   - shared: each change on this node is in the next announcement, and in no other
@@ -88,11 +89,11 @@
 //   - once: the router reports at most once that it is synced, and only when the store was read and
 //     every peer has sent a snapshot
 //   - routed: a request goes to a known replica, and to an avoided one only if no other one serves
-//   - decided: each request is routed or refused, never both, and the last decision in the log is it
-//   - bounded: the log has at most 1,024 requests with 8 entries each, a snapshot 8,192 blocks of
-//     each replica and tier, and an answer about blocks 8 runs
+//   - decided: each request is either routed or refused, and that is the last decision in the log
+//   - bounded: the log has at most 1,024 requests with 8 entries each, a snapshot at most 8,192
+//     blocks of each replica and tier, and an answer about blocks at most 8 runs
 //   - runs: the runs of an answer are consecutive and their holders have the blocks; none of them is
 //     the requesting replica, a tier of this node, or on a node that is not heard
-//   - ignored: an ignored event changes nothing but when the peer was heard
+//   - ignored: an ignored event changes nothing except the time at which the peer was last heard
 //   - converges: once messages arrive again, all routers know the same
 package router

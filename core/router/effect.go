@@ -9,11 +9,11 @@ type AskSnapshot struct{ Peer Actor }
 // SendSnapshot sends a peer's router the Snapshot of this node.
 type SendSnapshot struct{ Peer Actor }
 
-// Watch begins the watch of a replica of this node, or of a peer's router.
+// Watch starts watching a replica of this node or a peer's router.
 type Watch struct{ Actor Actor }
 
-// KeepReplica keeps the report of a replica for queries and snapshots, instead of an earlier one of
-// this model and name. It is report number At of the event.
+// KeepReplica stores a replica's report for queries and snapshots, in place of an earlier report
+// with this model and name. The report is number At in the event.
 type KeepReplica struct {
 	Model, Name string
 	At          int
@@ -22,8 +22,8 @@ type KeepReplica struct {
 // DropReplica drops the report of a replica.
 type DropReplica struct{ Model, Name string }
 
-// KeepStatus keeps the status of a deployment for queries and snapshots, instead of an earlier one.
-// It is status number At of the event.
+// KeepStatus stores the status of a deployment for queries and snapshots, in place of an earlier
+// one. The status is number At in the event.
 type KeepStatus struct {
 	Deployment string
 	At         int
@@ -35,8 +35,8 @@ type DropStatus struct{ Deployment string }
 // Share adds the report or status of the event to the next announcement.
 type Share struct{}
 
-// Announce sends the next announcement to the peers' routers: what was shared since the last one,
-// and the names of replicas that have ended and of deployments that were withdrawn.
+// Announce sends the next announcement to the peers' routers: the reports and statuses shared since
+// the last one, and the names of replicas that have ended and of deployments that were withdrawn.
 type Announce struct {
 	To              []Actor
 	Sequence        uint64
@@ -44,7 +44,7 @@ type Announce struct {
 }
 
 // CorrectAdapters sends a replica of this node the differences between its adapters and the
-// catalogue.
+// adapters in the catalogue.
 type CorrectAdapters struct{ Replica Actor }
 
 // Store adds the deployment of the event to the cache of stored deployments.
@@ -53,7 +53,8 @@ type Store struct{}
 // DropStored removes a deployment from the cache of stored deployments.
 type DropStored struct{ Deployment string }
 
-// ReportSynced reports, once, that the router knows everything that the others knew before it.
+// ReportSynced reports, once, that the router knows everything that the other routers knew when it
+// started.
 type ReportSynced struct{}
 
 // Ignored reports an event that changed nothing.

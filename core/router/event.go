@@ -11,20 +11,20 @@ type Actor struct{ Address, ID string }
 
 // Member is a member of the cluster.
 type Member struct {
-	Name, ID string // ID is that of its process
+	Name, ID string // ID is that of the member's process
 	Router   Actor  // unused for this node
 	Leaving  bool   // the node is shutting down
 }
 
 // Report is a replica's report about itself, and the changes in its blocks since its last one.
 type Report struct {
-	route.Replica // Node is set by the machine
+	route.Replica // the machine sets Node
 	Model         string
 	Actor         Actor
 	Incarnation   uint64
-	Evicted       []uint64 // applied first
+	Evicted       []uint64 // applied before Committed
 	Committed     []uint64
-	Snapshot      bool // Committed is complete
+	Snapshot      bool // Committed lists all blocks
 }
 
 // TierReport lists the changes in the blocks of a KV tier.
@@ -32,36 +32,36 @@ type TierReport struct {
 	Name               string
 	Actor              Actor
 	Evicted, Committed []uint64
-	Snapshot           bool // Committed is complete
+	Snapshot           bool // Committed lists all blocks
 }
 
 // Status is the status of a deployment, as its leader announces it.
 type Status struct {
 	Deployment string
-	Node       string // that runs the deployment
+	Node       string // node that runs the deployment's actor
 	Term       uint64
-	Failure    Refusal // of a failed deployment; zero: none
+	Failure    Refusal // why the deployment failed; zero: it did not
 }
 
 // Announcement is the message of a peer about the changes on its node.
 type Announcement struct {
 	Node        string
-	Incarnation uint64 // of its router
-	Sequence    uint64 // one more than that of the last announcement
-	Snapshot    bool   // the announcement is complete
+	Incarnation uint64 // incarnation of the peer's router
+	Sequence    uint64 // number; one more than that of the previous announcement
+	Snapshot    bool   // the announcement describes the entire node
 	Sessions    int    // open calls of the node's gateway
 	Replicas    []Report
 	Tiers       []TierReport
 	Gone        []string // replicas that have ended
 	Statuses    []Status
-	Withdrawn   []string // deployments whose actors no longer run there
+	Withdrawn   []string // deployments whose actors no longer run on the node
 }
 
 // Stored is a stored deployment.
 type Stored struct {
 	Name     string
-	Stopped  bool   // it has 0 replicas
-	Revision string // digest of its files; empty: unknown
+	Stopped  bool   // the deployment has 0 replicas
+	Revision string // digest of the deployment's files; empty: unknown
 }
 
 // event is one event of the tables. Only the fields of its kind are set.
@@ -73,7 +73,7 @@ type event struct {
 	news   *Announcement
 }
 
-// node returns the node that an event is about; empty: this one.
+// node returns the node that an event is about; empty means this node.
 func (e event) node() string {
 	if e.peer == nil {
 		return ""

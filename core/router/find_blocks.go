@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// maxRuns limits the runs in a result: blocks spread over more holders are not worth fetching.
+// maxRuns limits the runs in an answer: blocks spread over more holders are not worth fetching.
 const maxRuns = 8
 
 // tierName identifies a tier in the cluster.
@@ -60,14 +60,14 @@ func (m *Machine) localTiers() (all []TierReport) {
 	return all
 }
 
-// Query asks for the holders of KV blocks that a replica lacks.
+// Query asks for holders of the KV blocks that a replica lacks.
 type Query struct {
 	ID, Model, Replica string
 	Blocks             []uint64 // in prompt order, as replicas announce them
 	InTiers            []uint64 // the same blocks, as tiers announce them
 }
 
-// Run is consecutive blocks of a Query and their holder.
+// Run is a run of consecutive blocks of a Query, and their holder.
 type Run struct {
 	First, Blocks int
 	Name, Node    string // "replica kjv-0 on b", "dram on b"
@@ -75,9 +75,9 @@ type Run struct {
 }
 
 // Find returns holders for the leading blocks of a prompt, up to the first block without a holder.
-// Each run names the holder with the most of the following blocks. On a tie a replica comes before
-// a tier, because HBM is faster. Tiers of this node are left out, because the replica asks them
-// itself, and so are nodes that are not heard from.
+// Each run names the holder that has the most of the blocks that follow. If a replica and a tier
+// have equally many, Find names the replica, because HBM is faster. It ignores the tiers of this
+// node, which the replica asks itself, and nodes that are not heard from.
 func (m *Machine) Find(q Query, now time.Time) (runs []Run) {
 	m.age(now)
 	remote := m.remoteTiers()

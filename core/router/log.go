@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	loggedRequests      = 1024 // in the decision log
-	decisionsPerRequest = 8    // in the decision log, the newest ones
+	loggedRequests      = 1024 // maximum number of requests in the decision log
+	decisionsPerRequest = 8    // maximum number of entries per request; the newest are kept
 )
 
 // Entry is one entry of the decision log: a decision, or a migration.
 type Entry struct {
 	Time     time.Time
 	Decision route.Decision
-	Refusal  Refusal // zero: none
-	Cause    string  // as stated by the session
-	Move     *Move   // not a decision: the sequence migrated; nil: a decision
+	Refusal  Refusal // zero: the request was routed
+	Cause    string  // why it was routed, as stated by the session
+	Move     *Move   // migration of the sequence; nil: the entry is a decision
 }
 
 // Move is the migration of a running sequence.
 type Move struct {
-	Replica, Node string // the new ones
-	From          string // replica
+	Replica, Node string // the new replica and its node
+	From          string // the old replica
 	Cause         string
-	Blocks        int // of KV
-	Reused        int // of them, that the new replica already had
+	Blocks        int // number of KV blocks
+	Reused        int // number of them that the new replica already had
 	Bytes         uint64
 	Pause         time.Duration
 }
@@ -42,7 +42,7 @@ func (m *Machine) Explain(request string) []Entry { return m.log.byRequest[reque
 // decisionLog keeps the last decisions by request, for a bounded number of requests.
 type decisionLog struct {
 	byRequest map[string][]Entry
-	order     []string // requests by arrival; a ring
+	order     []string // requests in order of arrival; a ring
 	next      int
 }
 

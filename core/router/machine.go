@@ -12,11 +12,11 @@ import (
 const FlushInterval = 100 * time.Millisecond
 
 const (
-	heartbeatFlushes      = 5                      // flushes without changes between two announcements
-	silenceTimeout        = time.Second            // two heartbeats; then the node is avoided
-	snapshotRetryInterval = 500 * time.Millisecond // per peer
-	routeRetryAfter       = 50 * time.Millisecond  // in refusals of a route
-	snapshotBlocks        = 8192                   // per replica and tier: 64 KiB
+	heartbeatFlushes      = 5                      // flushes between two announcements if nothing changes
+	silenceTimeout        = time.Second            // without messages; then the node is avoided; two heartbeats
+	snapshotRetryInterval = 500 * time.Millisecond // between two requests to the same peer
+	routeRetryAfter       = 50 * time.Millisecond  // RetryAfter of a refused route
+	snapshotBlocks        = 8192                   // maximum per replica and tier in a snapshot: 64 KiB
 )
 
 // Machine decides what a router knows, announces and answers. It is not safe for concurrent use.
@@ -27,7 +27,7 @@ type Machine struct {
 
 	leaving  map[string]bool // nodes that are shutting down
 	avoid    map[string]bool // nodes that are leaving or not heard from
-	silentAt time.Time       // no peer that is heard from becomes silent earlier
+	silentAt time.Time       // no peer that is heard from becomes silent before this time
 
 	models   map[string]*model
 	statuses map[string]Status // of deployments, by name
@@ -35,19 +35,19 @@ type Machine struct {
 	tiers    map[tierName]Actor
 	blocks   *route.BlockIndex // of tiers, by tierName.String
 
-	sequence  uint64    // of the last announcement
-	shared    int       // reports and statuses since the last announcement
+	sequence  uint64    // number of the last announcement
+	shared    int       // reports and statuses shared since the last announcement
 	gone      []string  // replicas of this node that ended since then
 	withdrawn []string  // deployments that were withdrawn since then
-	idle      int       // flushes since the last announcement
+	idle      int       // number of flushes since the last announcement
 	flushDue  time.Time // zero: before the first flush
 
 	log     decisionLog
 	effects []Effect
 }
 
-// New returns the machine of a node's router. It knows the stored deployments that an earlier
-// incarnation of the router has kept.
+// New returns the machine of a node's router. stored are the deployments that an earlier
+// incarnation of the router kept.
 func New(node string, stored []Stored) *Machine {
 	m := &Machine{
 		node: node, peers: make(map[string]*peer), leaving: make(map[string]bool), avoid: make(map[string]bool),
@@ -72,7 +72,7 @@ func (m *Machine) take() []Effect {
 	return effects
 }
 
-// advance enters the next phase if everything for it is known.
+// advance enters the next phase if its condition is met.
 func (m *Machine) advance(on Event) {
 	fire(m, phaseTable, &m.phase, event{kind: on})
 }

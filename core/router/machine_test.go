@@ -52,7 +52,7 @@ func (w *world) late() time.Duration {
 	return time.Duration(rapid.SampledFrom([]int{0, 0, 20, 700, 3000}).Draw(w.T, "late")) * time.Millisecond
 }
 
-// tick lets a node's timer fire late, because the router stalled.
+// tick fires a node's timer, possibly late, because the router stalled.
 func (w *world) tick(n *node, late time.Duration) {
 	if n.due.After(w.now) {
 		w.now = n.due
@@ -161,14 +161,14 @@ func (n *node) hear(p packet) {
 	}
 }
 
-// see hands all nodes the current members.
+// see reports the current members to all nodes.
 func (w *world) see() {
 	for _, name := range sorted(w.nodes) {
 		w.nodes[name].see()
 	}
 }
 
-// changeNode lets a node leave or join, or its router crash.
+// changeNode makes a node leave or join, or crashes its router.
 func (w *world) changeNode() {
 	name := rapid.SampledFrom(names).Draw(w.T, "node")
 	n := w.nodes[name]
@@ -184,7 +184,7 @@ func (w *world) changeNode() {
 	}
 }
 
-// converge checks that all routers know the same after some time without faults.
+// converge checks that all routers have the same view after some time without faults.
 func (w *world) converge() {
 	w.see()
 	for range 15 {

@@ -10,7 +10,7 @@ import (
 	"troupe/core/route"
 )
 
-// start starts a node, or its router again after a crash.
+// start starts a node, or restarts its router after a crash.
 func (w *world) start(name string, crashed *node) {
 	w.starts++
 	n := &node{
@@ -29,7 +29,7 @@ func (w *world) start(name string, crashed *node) {
 	n.m, n.recovering = New(name, stored), true
 	n.do(nil, func() []Effect { return n.m.Start(n.observe(), w.now) })
 	n.due = w.now.Add(FlushInterval)
-	for _, name := range sorted(n.truth.replicas) { // they are asked for their reports
+	for _, name := range sorted(n.truth.replicas) { // they are asked for reports
 		n.report(name, n.truth.replicas[name].state, true, nil, sortedBlocks(n.truth.replicas[name].blocks))
 	}
 	for _, name := range sorted(n.truth.tiers) {
@@ -44,7 +44,7 @@ func (w *world) start(name string, crashed *node) {
 
 func sortedBlocks(blocks map[uint64]bool) []uint64 { return slices.Sorted(maps.Keys(blocks)) }
 
-// report reports a replica of this node.
+// report reports the state of a replica of this node.
 func (n *node) report(name string, state route.State, snapshot bool, evicted, committed []uint64) {
 	had := n.truth.replicas[name].blocks
 	n.truth.replicas[name] = replicaTruth{state, changed(had, snapshot, evicted, committed)}
@@ -95,7 +95,7 @@ func (n *node) reportStatus(name string, term uint64) {
 	n.local(Announcement{Statuses: []Status{s}}, func() []Effect { return n.m.StatusReported(s) })
 }
 
-// local carries out a change on this node.
+// local carries out a change on this node. news describes the change.
 func (n *node) local(news Announcement, event func() []Effect) []Effect {
 	n.changes++
 	return n.do(&news, event)
@@ -115,7 +115,7 @@ func (n *node) changeTier() {
 	n.reportTier(name, !exists || rapid.Bool().Draw(n.w.T, "snapshot"), n.blocks(10), n.blocks(10))
 }
 
-// blocks returns some blocks. Replicas and tiers have different names for the same blocks.
+// blocks returns some blocks. Replicas and tiers use different fingerprints for the same blocks.
 func (n *node) blocks(from uint64) []uint64 {
 	return rapid.SliceOfNDistinct(rapid.Uint64Range(from+1, from+4), 0, 4, rapid.ID).Draw(n.w.T, "blocks")
 }
@@ -182,7 +182,7 @@ func (n *node) readStore(names []string) {
 	}
 }
 
-// see hands a node the current members.
+// see reports the current members to a node.
 func (n *node) see() {
 	n.do(nil, func() []Effect { return n.m.Members(n.observe(), n.w.now) })
 }

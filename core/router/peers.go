@@ -5,16 +5,16 @@ import "time"
 // peer is the router of another node.
 type peer struct {
 	name    string
-	id      string // of its process
+	id      string // id of the peer's process
 	router  Actor
 	sync    Sync
 	contact Contact
 
-	incarnation uint64    // of its router; the newest one heard of
-	sequence    uint64    // of the last announcement that was applied; unused in Syncing
-	asked       time.Time // when a snapshot was last requested; zero: never
-	heardAt     time.Time // in Heard and Silent; time in which this router stalled does not count
-	sessions    int       // open calls of its gateway
+	incarnation uint64    // newest known incarnation of the peer's router
+	sequence    uint64    // number of the last announcement that was applied; unused in Syncing
+	asked       time.Time // time of the last request for a snapshot; zero: never
+	heardAt     time.Time // in Heard and Silent: when the peer was last heard; stalls of this router do not count
+	sessions    int       // open calls of the peer's gateway
 }
 
 // Members handles the current members of the cluster.
@@ -63,7 +63,7 @@ func (m *Machine) Announced(a Announcement, now time.Time) []Effect {
 	return m.take()
 }
 
-// Lost handles the end of a replica of this node, or of the connection to another node.
+// Lost handles the end of a replica of this node, or the loss of the connection to another node.
 func (m *Machine) Lost(who Actor, now time.Time) []Effect {
 	for _, name := range sorted(m.peers) {
 		if p := m.peers[name]; p.router == who {
@@ -99,7 +99,7 @@ func (m *Machine) applied(e event) bool { return e.news.Sequence <= e.peer.seque
 
 func (m *Machine) nextDelta(e event) bool { return e.news.Sequence == e.peer.sequence+1 }
 
-// greet begins to follow a process of a node.
+// greet starts following a process of a node.
 func (m *Machine) greet(e event) {
 	*e.peer = peer{
 		name: e.peer.name, id: e.member.ID, router: e.member.Router, sync: e.peer.sync, contact: e.peer.contact,
@@ -108,7 +108,7 @@ func (m *Machine) greet(e event) {
 	m.requestSnapshot(e)
 }
 
-// replace begins to follow another process of a node.
+// replace starts following another process of a node.
 func (m *Machine) replace(e event) {
 	m.forgetNode(e.peer.name)
 	m.greet(e)
@@ -124,19 +124,19 @@ func (m *Machine) requestSnapshot(e event) {
 	}
 }
 
-// restart waits for the snapshot of a peer's router that restarted.
+// restart waits for a snapshot, since a peer's router has restarted.
 func (m *Machine) restart(e event) {
 	e.peer.incarnation = e.news.Incarnation
 	m.requestSnapshot(e)
 }
 
-// adopt replaces what is known of a node by a snapshot.
+// adopt replaces the view of a node with a snapshot.
 func (m *Machine) adopt(e event) {
 	m.forgetNode(e.peer.name)
 	m.follow(e)
 }
 
-// follow applies an announcement.
+// follow applies an announcement that is not a snapshot.
 func (m *Machine) follow(e event) {
 	a := e.news
 	e.peer.incarnation, e.peer.sequence, e.peer.sessions = a.Incarnation, a.Sequence, a.Sessions

@@ -7,7 +7,7 @@ import (
 )
 
 // Reason is the reason for a refusal. Its values are those of the reasons in messages. The machine
-// knows only the constants below, and passes on other values.
+// uses only the constants below, and passes on other values unchanged.
 type Reason int32
 
 // Reasons.
@@ -19,22 +19,22 @@ const (
 	Stopped       Reason = 32
 )
 
-// Refusal is the reason why no replica serves a request. The zero value is none.
+// Refusal says why no replica serves a request. The zero value means that there is no refusal.
 type Refusal struct {
 	Reason     Reason
 	Detail     string
 	RetryAfter time.Duration // 0: not known
-	Memory     Memory        // of a deployment that failed for lack of memory
+	Memory     Memory        // missing memory, of a deployment that failed for lack of it
 }
 
 // Memory describes a lack of memory, in bytes.
 type Memory struct {
-	Model                       string // the model's folder; empty: the sizes are not set
+	Model                       string // folder of the model; empty: the sizes are not set
 	Bytes, Used, Total, Reserve uint64
 }
 
-// Deployment reports whether a deployment is stored, or its status is known. If not, it returns the
-// refusal of a query.
+// Deployment reports whether a deployment is stored or its status is known. If neither, it also
+// returns the refusal for a query.
 func (m *Machine) Deployment(name string) (Refusal, bool) {
 	_, stored := m.stored[name]
 	_, reported := m.statuses[name]
@@ -44,8 +44,8 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 	return m.refusal(name), false
 }
 
-// refusal returns the refusal of a request that no replica serves. NotReady is temporary, all others
-// are final as far as is known.
+// refusal returns the refusal of a request that no replica serves. NotReady is temporary. All other
+// reasons are final, as far as the router knows.
 func (m *Machine) refusal(model string) Refusal {
 	stored, ok := m.stored[model]
 	switch failure := m.statuses[model].Failure; {

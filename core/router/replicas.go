@@ -10,10 +10,10 @@ import (
 type model struct {
 	routes      *route.Routes
 	replicas    map[string]replica // by name
-	blockTokens int                // of all replicas of the model; 0: not reported yet
+	blockTokens int                // block size of all replicas of the model; 0: not reported yet
 }
 
-// replica is what a route to a replica needs, as last reported.
+// replica is the part of a replica's last report that routing needs.
 type replica struct {
 	node        string
 	actor       Actor
@@ -53,8 +53,8 @@ func (m *Machine) replicaEnded(who Actor) {
 	}
 }
 
-// applyReplica applies report number at of the event. If two nodes have a replica of this name,
-// because it was reused while one of them was away, the serving one counts.
+// applyReplica applies the report number at of the event. If two nodes report a replica of this
+// name, because the name was reused while one of the nodes was away, the serving replica counts.
 func (m *Machine) applyReplica(node string, r Report, at int) {
 	t := m.models[r.Model]
 	if t == nil {
@@ -81,7 +81,7 @@ func (m *Machine) applyReplica(node string, r Report, at int) {
 	m.emit(KeepReplica{r.Model, r.Name, at})
 }
 
-// removeReplica drops a replica of a node that has ended.
+// removeReplica drops a replica that has ended on a node.
 func (m *Machine) removeReplica(node, name string) {
 	for _, model := range sorted(m.models) {
 		if r, ok := m.models[model].replicas[name]; ok && r.node == node {
@@ -97,7 +97,7 @@ func (m *Machine) drop(model, name string) {
 	m.emit(DropReplica{model, name})
 }
 
-// remove returns the names without one of them.
+// remove returns names without the given name.
 func remove(names []string, name string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return n == name })
 }

@@ -13,11 +13,11 @@ type Request struct {
 	ID       string
 	Model    string
 	Adapter  string   // name and revision; empty: none
-	Prompt   []uint32 // and the output so far
-	Salt     []byte   // of the client's KV blocks
-	Avoid    []string // replicas that its session lost
-	Revision string   // digest of the files that computed its output; empty: any
-	Cause    string   // why it is routed again
+	Prompt   []uint32 // tokens of the prompt and of the output so far
+	Salt     []byte   // salt of the client's KV blocks
+	Avoid    []string // replicas that the session has lost
+	Revision string   // digest of the files that computed the output so far; empty: any
+	Cause    string   // why the request is routed again
 }
 
 // Routed is the replica for a request.
@@ -28,7 +28,8 @@ type Routed struct {
 	Incarnation uint64
 }
 
-// Route returns the replica that serves a request soonest, or a refusal, and logs the decision.
+// Route returns the replica that is expected to serve a request soonest, or a refusal. It logs the
+// decision.
 func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
 	m.age(now)
 	t := m.models[r.Model]
@@ -52,8 +53,8 @@ func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
 	return Routed{d.Name, to.node, to.actor, to.incarnation}, Refusal{}
 }
 
-// avoided returns the replicas that a request goes to only if no other one serves: those that its
-// session lost, and those on nodes to avoid.
+// avoided returns the replicas that serve a request only if no other can: those that its session
+// lost, and those on avoided nodes.
 func (m *Machine) avoided(t *model, lost []string) []string {
 	if len(m.avoid) == 0 {
 		return lost
@@ -76,8 +77,8 @@ func (t *model) fingerprints(r Request) []uint64 {
 	return kv.Fingerprints(kv.Hashes(kv.Root(r.Model, r.Adapter, r.Salt), r.Prompt, t.blockTokens))
 }
 
-// weightsReplaced reports whether the files that computed a request's output are neither served nor
-// deployed any longer.
+// weightsReplaced reports whether the files that computed a request's output are no longer served
+// or deployed.
 func (m *Machine) weightsReplaced(r Request, t *model) bool {
 	deployed := m.stored[r.Model].Revision
 	return r.Revision != "" && deployed != "" && deployed != r.Revision && !t.routes.HasRevision(r.Revision)

@@ -11,7 +11,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays testdata/*.txt on the router of node a. Scripts start at second 0; the word
+// TestScripts runs testdata/*.txt on the router of node a. Scripts start at second 0; the word
 // t=1.5s sets the clock before an event. The events are:
 //
 //	start NODE..., members NODE...     b#2 is a new process of b, and b! is leaving
@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 
 var epoch = time.Unix(1e9, 0)
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t     *testing.T
 	m     *Machine
@@ -199,7 +199,7 @@ func explanation(e Entry) string {
 	return fmt.Sprintf("%s %s", at, e.Decision.Why())
 }
 
-// summary describes the state of the router, its peers and the nodes that it avoids.
+// summary formats the state of the router, its peers and the nodes that it avoids.
 func (p *player) summary() string {
 	out := []string{p.m.phase.String()}
 	for _, name := range sorted(p.m.peers) {
@@ -221,7 +221,8 @@ func membersOf(words []string) (all []Member) {
 	return all
 }
 
-// announcementOf reads an announcement. A report may occur several times, so it reads the words.
+// announcementOf parses an announcement. It takes the words themselves, because a report may occur
+// several times.
 func announcementOf(words []string, l line) Announcement {
 	a := Announcement{
 		Node: l.word(0), Incarnation: l.number("life"), Sequence: l.number("seq"), Snapshot: l.has("snapshot"),
@@ -290,7 +291,7 @@ func statusOf(l line, node string) Status {
 	return s
 }
 
-// text describes an effect.
+// text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
 	case AskSnapshot:

@@ -2,7 +2,7 @@ package router
 
 import "time"
 
-// fireContact applies an event to whether a peer is heard from.
+// fireContact applies an event to the contact state of a peer.
 func (m *Machine) fireContact(e event) {
 	was := e.peer.contact
 	fire(m, contactTable, &e.peer.contact, e)
@@ -11,7 +11,7 @@ func (m *Machine) fireContact(e event) {
 	}
 }
 
-// meet hears from a peer whose connection is new.
+// meet records the first message from a peer on a new connection.
 func (m *Machine) meet(e event) {
 	m.emit(Watch{e.peer.router})
 	m.hear(e)
@@ -28,7 +28,7 @@ func (m *Machine) longSilent(e event) bool { return e.now.Sub(e.peer.heardAt) >=
 
 func (m *Machine) lateOnly(e event) bool { return !m.longSilent(e) }
 
-// age finds the peers that have become silent. Most calls look at none.
+// age finds the peers that have become silent. Most calls return before looking at any peer.
 func (m *Machine) age(now time.Time) {
 	if m.silentAt.IsZero() || now.Before(m.silentAt) {
 		return
@@ -43,19 +43,19 @@ func (m *Machine) age(now time.Time) {
 	}
 }
 
-// credit excludes a stall of this router from the silence of its peers: it could not have received
-// their messages.
+// credit deducts a stall of this router from the silence of its peers, because the router could not
+// have received their messages.
 func (m *Machine) credit(stall time.Duration, now time.Time) {
 	for _, name := range sorted(m.peers) {
 		p := m.peers[name]
 		p.heardAt = p.heardAt.Add(stall)
 		m.fireContact(event{kind: Credited, now: now, peer: p})
 	}
-	m.silentAt = now // the next call of age finds the next time
+	m.silentAt = now // the next call of age computes the next time
 }
 
-// updateAvoided lists the nodes whose replicas serve only if no others do: those that are leaving,
-// and those that are not heard from. A silent replica on a live node is busy; rerouting its
+// updateAvoided updates the set of nodes whose replicas serve only if no others can: nodes that are
+// leaving and nodes that are not heard from. A silent replica on a live node is busy; rerouting its
 // sequences would only add load.
 func (m *Machine) updateAvoided() {
 	clear(m.avoid)
@@ -71,7 +71,7 @@ func (m *Machine) updateAvoided() {
 	}
 }
 
-// silent reports whether a node is not heard from. This node is never silent.
+// silent reports whether a node is not heard from. This node itself is never silent.
 func (m *Machine) silent(node string) bool {
 	p := m.peers[node]
 	return p != nil && p.contact != Heard

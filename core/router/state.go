@@ -1,9 +1,9 @@
 package router
 
-// Sync is how much this router knows of a peer's node.
+// Sync tells how complete this router's view of a peer's node is.
 type Sync uint8
 
-// Syncs.
+// States of a peer.
 const (
 	Absent  Sync = iota // the node is not a member
 	Syncing             // no snapshot of the peer's incarnation has arrived
@@ -13,10 +13,10 @@ const (
 
 func (s Sync) String() string { return [...]string{"absent", "syncing", "synced", "lagging"}[s] }
 
-// Contact is whether a peer is heard from.
+// Contact tells whether a peer is heard from.
 type Contact uint8
 
-// Contacts.
+// States of the contact with a peer.
 const (
 	Unheard Contact = iota // nothing has arrived since the connection broke, or ever
 	Heard
@@ -25,19 +25,19 @@ const (
 
 func (c Contact) String() string { return [...]string{"unheard", "heard", "silent"}[c] }
 
-// Phase is the router's own state.
+// Phase is the state of the router itself.
 type Phase uint8
 
 // Phases.
 const (
 	Starting   Phase = iota // not all stored deployments are known
-	CatchingUp              // no snapshot of some peer has arrived
-	Ready                   // the router knows what the others knew before it
+	CatchingUp              // a snapshot of some peer is missing
+	Ready                   // the router knows everything that the others knew when it started
 )
 
 func (p Phase) String() string { return [...]string{"starting", "catching-up", "ready"}[p] }
 
-// Event is a kind of event that the tables name.
+// Event is a kind of event in the tables.
 type Event uint8
 
 // Events.
@@ -47,7 +47,7 @@ const (
 	Announced              // an announcement of the peer arrived
 	Lost                   // the connection to the peer broke
 	Aged                   // time has passed
-	Credited               // this router stalled; its peers are credited with the time
+	Credited               // this router stalled; its peers' silence is reduced by that time
 	StoreRead              // all stored deployments have been read
 	Changed                // members or announcements were applied
 )

@@ -9,8 +9,8 @@ type row[S ~uint8] struct {
 	on   Event
 	when guard
 	to   S
-	do   func(*Machine, event) // nil: ignore the event, with the guard as the reason
-	does string                // do, in the table of doc.go
+	do   func(*Machine, event) // nil: ignore the event and report the guard as the reason
+	does string                // describes do in the table of doc.go
 }
 
 // guard is a condition of a transition. The zero value always holds.
@@ -44,8 +44,7 @@ var (
 	everySynced    = guard{"no peer is syncing", (*Machine).everySynced}
 )
 
-// syncTable is the table of doc.go for what is known of a peer's node. The first row that fits
-// applies.
+// syncTable is the table of doc.go for the view of a peer's node. The first row that fits applies.
 var syncTable = []row[Sync]{
 	{notMembers, Joined, always, Syncing, (*Machine).greet, "send and request a snapshot"},
 	{members, Joined, anotherProcess, Syncing, (*Machine).replace, "forget its node; send and request a snapshot"},
@@ -62,7 +61,7 @@ var syncTable = []row[Sync]{
 	{[]Sync{Syncing}, Announced, always, same, (*Machine).requestSnapshot, "request a snapshot"},
 }
 
-// contactTable is the table of doc.go for whether a peer is heard from.
+// contactTable is the table of doc.go for the contact with a peer.
 var contactTable = []row[Contact]{
 	{contacts, Joined, anotherProcess, Unheard, (*Machine).nothing, "—"},
 	{contacts, Joined, always, same, (*Machine).nothing, "—"},

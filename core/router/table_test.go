@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 )
 
-// TestDocHasTables checks that doc.go draws the transition tables as they are.
+// TestDocHasTables checks that the transition tables in doc.go match the code.
 func TestDocHasTables(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestDocHasTables(t *testing.T) {
 	}
 }
 
-// draw returns a table as a comment.
+// draw formats a table as a comment.
 func draw[S state](table []row[S]) string {
 	var lines, out strings.Builder
 	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
@@ -49,7 +49,7 @@ type state interface {
 	fmt.Stringer
 }
 
-// group names a group of states.
+// group formats a group of states.
 func group[S state](states []S) string {
 	names := make([]string, len(states))
 	for i, s := range states {

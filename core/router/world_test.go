@@ -12,13 +12,13 @@ import (
 	"troupe/core/route"
 )
 
-// world is a cluster of machines with a network that loses, repeats and reorders announcements. It
+// world is a cluster of machines, with a network that loses, repeats and reorders announcements. It
 // checks the invariants of doc.go by name.
 type world struct {
 	*rapid.T
 	now     time.Time
-	nodes   map[string]*node // by name; those that are up
-	starts  int              // of processes and routers so far
+	nodes   map[string]*node // running nodes by name
+	starts  int              // number of processes and routers started so far
 	network []packet
 	terms   map[string]uint64 // by deployment that one node reports
 }
@@ -30,31 +30,31 @@ type node struct {
 	process     string
 	incarnation uint64
 	leaving     bool
-	recovering  bool // the router crashed and its node has not reported everything again
+	recovering  bool // the router crashed, and the node has not reported everything to it again
 	m           *Machine
 	truth       truth
 	due         time.Time // of the next tick
 
-	members  []string // as the machine knows them, without this node
+	members  []string // as the machine knows them; without this node
 	contacts map[string]*contact
 	leavers  map[string]bool   // nodes that are shutting down, as the machine knows
 	watched  map[string]bool   // replicas of this node
 	kept     map[string]Status // by "model/replica" or deployment; zero for replicas
 	stored   map[string]bool
 	read     bool // the store was read
-	synced   int  // calls of ReportSynced
+	synced   int  // number of ReportSynced effects
 	sequence uint64
 	ticks    int // since the last announcement
 	delta    Announcement
-	changes  int // on this node since the last announcement
+	changes  int // number of changes on this node since the last announcement
 }
 
-// contact is what a node's caller knows of a peer.
+// contact is the view of a peer by a node's caller.
 type contact struct {
 	process string
 	asked   time.Time
 	heardAt time.Time
-	heard   bool // since the connection is up
+	heard   bool // since the connection was established
 	newest  uint64
 	adopted bool // a snapshot of the newest incarnation was delivered
 	applied [2]uint64
@@ -72,11 +72,11 @@ type replicaTruth struct {
 	blocks map[uint64]bool
 }
 
-// packet is a message between routers. Only an announcement has a view: what the
-// sender knew of its node.
+// packet is a message between routers. Only announcements have a view, which is the sender's view
+// of its own node.
 type packet struct {
 	from, to string
-	ask      bool // for a snapshot
+	ask      bool // requests a snapshot
 	news     Announcement
 	view     string
 }
@@ -100,7 +100,7 @@ func (t truth) String() string {
 	return strings.Join(out, " ")
 }
 
-// view returns what a machine knows of a node, in the form of truth.String.
+// view returns a machine's view of a node, in the form of truth.String.
 func view(m *Machine, of string) string {
 	t := newTruth()
 	for _, model := range m.models {
@@ -131,7 +131,7 @@ func set(blocks []uint64) map[uint64]bool {
 	return all
 }
 
-// dump returns everything that an ignored event must not change.
+// dump returns the state that an ignored event must not change.
 func dump(m *Machine) string {
 	var out strings.Builder
 	for _, name := range append(sorted(m.peers), m.node) {
@@ -149,7 +149,7 @@ const contested = "z"
 
 func routerOf(node string) Actor { return Actor{node, "router"} }
 
-// observe returns the members as of now, and notes them.
+// observe returns the current members and records them.
 func (n *node) observe() (all []Member) {
 	n.members, n.leavers = nil, map[string]bool{}
 	for _, name := range sorted(n.w.nodes) {
@@ -184,8 +184,8 @@ func (n *node) do(news *Announcement, event func() []Effect) []Effect {
 	return effects
 }
 
-// carryOut carries out an effect. news is the announcement that is being handled, or the change on
-// this node.
+// carryOut carries out an effect. news is the announcement being handled, or the change on this
+// node.
 func (n *node) carryOut(e Effect, news *Announcement) {
 	w := n.w
 	switch e := e.(type) {

@@ -17,12 +17,12 @@ type Outcome uint8
 
 // Outcomes.
 const (
-	NotCopied     Outcome = iota // it could not be copied now
+	NotCopied     Outcome = iota // it could not be copied this time
 	Stored                       // the lower tier has it
 	DamagedSource                // its content is damaged
 )
 
-// shift changes the state of the demotion.
+// shift applies a trigger to the state of the demotion.
 func (m *Machine) shift(on Trigger) bool {
 	if !m.move(Demotion, "", &m.demotion, on) {
 		return false
@@ -31,11 +31,11 @@ func (m *Machine) shift(on Trigger) bool {
 	return true
 }
 
-// lowerAvailable reports whether the tier below counts as available.
+// lowerAvailable reports whether blocks can currently be demoted to the tier below.
 func (m *Machine) lowerAvailable() bool { return m.demotion == Idle || m.demotion == Copying }
 
-// demote starts the next copy to the tier below, if none is in flight and blocks are due. Blocks
-// whose slab is being reassigned come first.
+// demote starts the next copy to the tier below if none is in flight and blocks are due. The blocks
+// of a slab that is being reassigned come first.
 func (m *Machine) demote() {
 	if m.demotion != Idle {
 		return
@@ -53,7 +53,7 @@ func (m *Machine) demote() {
 	m.emit(Copy{m.copies, m.copying})
 }
 
-// nextBatch takes the blocks to copy together: the first ones that are due and of one size.
+// nextBatch returns the blocks to copy together: the first due blocks that have the same size.
 func (m *Machine) nextBatch() (blocks []kv.Demotion) {
 	n := 1
 	for n < min(maxBatch, len(m.due)) && m.due[n].Size == m.due[0].Size {
@@ -63,8 +63,8 @@ func (m *Machine) nextBatch() (blocks []kv.Demotion) {
 	return blocks
 }
 
-// CopyEnded ends a copy with the outcome of each block; missing ones are NotCopied. After a failure
-// demotion pauses.
+// CopyEnded ends a copy with the outcome of each block. Blocks without an outcome are NotCopied.
+// After a failure, demotion pauses.
 func (m *Machine) CopyEnded(outcomes []Outcome, fault bool) []Effect {
 	how := copied
 	if fault {

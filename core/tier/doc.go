@@ -1,15 +1,16 @@
-// Package tier decides how a KV tier below HBM serves those who copy blocks to and from its slots:
-// who may write or read a slot, who waits, what is demoted when, and which pins hold. core/kv's
-// Tier selects the slots and the blocks that leave; core/export the blocks that other nodes get.
+// Package tier decides how a KV tier below HBM serves requests to copy blocks to and from its
+// slots: which request may write or read a slot, which one waits, when blocks are demoted, and
+// which pins are in effect. The Tier of core/kv selects the slots and the blocks to evict.
+// core/export selects the blocks that are sent to other nodes.
 //
-// A Machine is fed one event at a time and returns Effects, which its caller carries out in order.
-// It has no use for the time: its clock is the number of steps, and timers are effects whose end is
-// an event.
+// A Machine takes one event at a time and returns Effects, which the caller carries out in order.
+// It never reads a clock: it measures time in steps, and it sets timers with effects, whose expiry
+// the caller reports as an event.
 //
 // # Transitions
 //
-// A request is identified by its id, and pins by their replica. A request in state none is not
-// known. Any other trigger is ignored.
+// A request is identified by its id, and pins by their replica. A request in state none is unknown.
+// A trigger without a row is ignored.
 //
 //	object       state            trigger    next     effects
 //	reservation  none             refused    none     refuse: the blocks are too large
@@ -38,9 +39,10 @@
 //	demotion     copying,stalled  failed     paused   set the timer
 //	demotion     paused           retried    idle     -
 //
-// A reservation is queued if its blocks need a slab that blocks of another size must leave first;
-// core/kv calls that reassigning. It is served as soon as no slab is being reassigned to its size.
-// A timeout of a reservation while a demotion is copying makes the demotion stalled.
+// A reservation is queued if its blocks need a slab that still has blocks of another size; emptying
+// such a slab is called reassigning it (core/kv). The reservation is served as soon as no slab is
+// being reassigned to its size. If a reservation times out while a demotion is copying, the
+// demotion becomes stalled.
 //
 // The demotion is off if there is no tier below.
 //
@@ -48,16 +50,17 @@
 //
 // Checked by name in TestInvariants:
 //
-//   - answered: a reservation, a lock and a flush is answered once, at once or when it stops waiting;
-//     a repeated one is answered again, or changes who is answered
-//   - writer: a slot is written by one request at a time, and read by none meanwhile
+//   - answered: a reservation, a lock and a flush are answered once, either at once or when they
+//     stop waiting; a repeated request is answered again, or replaces the requester that is
+//     answered
+//   - writer: a slot is written by one request at a time, and read by none while it is written
 //   - reader: a locked or exported slot keeps its block until the last reader is done
 //   - waits: a reservation waits only while a slab is being reassigned to its size
 //   - bounded: at most 64 reservations wait
 //   - one copy: at most one demotion is in flight, of at most 128 blocks of one size
 //   - paused: no demotion starts in states paused and off
 //   - lower: the tier below counts as available in states idle and copying only
-//   - pinned: a block is pinned as often as there are replicas that list it
+//   - pinned: the pin count of a block is the number of replicas that list it
 //   - released: when all requests have ended, all slots are free or resident
 //   - ignored: an ignored event changes nothing
 package tier

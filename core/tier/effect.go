@@ -16,8 +16,8 @@ type (
 	AnswerReserve struct {
 		To    Actor
 		ID    string
-		Slots []Slot    // to be written
-		Held  []kv.Hash // the tier already has these
+		Slots []Slot    // slots to write
+		Held  []kv.Hash // blocks that the tier already has
 	}
 
 	// RefuseReserve refuses a reservation whose blocks are too large.
@@ -34,8 +34,8 @@ type (
 		Slots []Slot
 	}
 
-	// AnswerFlush answers a flush that dropped blocks. Fault is why some were not erased; empty if
-	// all were.
+	// AnswerFlush answers a flush that dropped blocks. Fault is the reason why some were not
+	// erased; empty if all were.
 	AnswerFlush struct {
 		To     Actor
 		ID     string
@@ -46,47 +46,47 @@ type (
 
 // Work.
 type (
-	// Copy copies blocks to the tier below. CopyEnded answers.
+	// Copy copies blocks to the tier below. The caller reports CopyEnded.
 	Copy struct {
-		Number uint64 // of the copy; unique for a machine
+		Number uint64 // of the copy; unique within a machine
 		Blocks []kv.Demotion
 	}
 
-	// Erase erases slots. Erased answers.
+	// Erase erases slots. The caller reports Erased.
 	Erase struct {
 		ID    string
 		Slots []int32
 	}
 
-	// Export is an effect of the machine of exports; never Lock, Unlock or Drop.
+	// Export is an effect of the export machine, other than Lock, Unlock and Drop.
 	Export struct{ export.Effect }
 
-	// Announce sends the router what changed.
+	// Announce sends the changes of the blocks to the router.
 	Announce struct{ kv.Announcement }
 )
 
 // Timers.
 type (
-	// ExpireReservation reports ReservationTimeout after a while.
+	// ExpireReservation asks the caller to report ReservationTimeout after a delay.
 	ExpireReservation struct {
 		ID    string
 		After time.Duration
 	}
 
-	// ExpirePins reports PinsTimeout after a while.
+	// ExpirePins asks the caller to report PinsTimeout after a delay.
 	ExpirePins struct {
 		Replica string
 		Version uint64
 		After   time.Duration
 	}
 
-	// Pause reports a failed copy, and Retry after a while.
+	// Pause reports a failed copy and asks the caller to report Retry after a delay.
 	Pause struct{ After time.Duration }
 )
 
 // Notices, for logs.
 type (
-	// Dropped reports blocks that were dropped for others.
+	// Dropped reports blocks that were dropped to make room.
 	Dropped struct {
 		Blocks int
 		Why    string
@@ -95,10 +95,11 @@ type (
 	// Damaged reports a block that was dropped because its content is damaged.
 	Damaged struct{ Hash kv.Hash }
 
-	// TimedOut reports a reservation that waited too long. Blocks of another size are dropped for it.
+	// TimedOut reports a reservation that waited too long. Blocks of another size are dropped to
+	// serve it.
 	TimedOut struct{ Waited time.Duration }
 
-	// Ignored reports an event without a row in the table. It changed nothing.
+	// Ignored reports an event that has no row in the table and changed nothing.
 	Ignored struct {
 		Object  Object
 		ID      string // of the request, or the name of the replica; empty for the demotion

@@ -5,13 +5,13 @@ import (
 	"troupe/core/kv"
 )
 
-// Lease requests blocks for a replica of another node.
+// Lease requests blocks for a replica on another node.
 func (m *Machine) Lease(r export.Request) []Effect {
 	m.export(m.exports.Lease(r))
 	return m.end()
 }
 
-// Release reports that a replica no longer waits for blocks.
+// Release reports that a replica no longer waits for its blocks.
 func (m *Machine) Release(id string) []Effect {
 	m.export(m.exports.Release(id))
 	return m.end()
@@ -27,7 +27,7 @@ func (m *Machine) ExportEnded(id string, damaged []kv.Hash, fault string) []Effe
 	return m.end()
 }
 
-// export carries out the effects of exports that concern slots, and passes on the others.
+// export carries out the export effects that concern slots, and passes on the others.
 func (m *Machine) export(effects []export.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
@@ -47,7 +47,7 @@ func (m *Machine) export(effects []export.Effect) {
 	}
 }
 
-// readLeading starts copies of the leading blocks of a request that the tier has.
+// readLeading starts reads of the leading blocks of a request that the tier has.
 func (m *Machine) readLeading(r export.Request) (slots []int32) {
 	for _, h := range r.Hashes {
 		slot, ok := m.read(h.Namespaced(r.Space))

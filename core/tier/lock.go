@@ -6,7 +6,7 @@ import (
 	"troupe/core/kv"
 )
 
-// lock is a LockBlocks that got slots to read.
+// lock is a LockBlocks request that was granted slots to read.
 type lock struct {
 	state State
 	slots []Slot
@@ -21,7 +21,7 @@ func (m *Machine) Lock(id string, from Actor, hashes []kv.Hash) []Effect {
 		return m.end()
 	}
 	l := &lock{}
-	for _, h := range slices.Backward(hashes) { // last block first, as policies expect
+	for _, h := range slices.Backward(hashes) { // last block first, as eviction policies expect
 		if slot, ok := m.read(h); ok {
 			l.slots = append(l.slots, Slot{slot, h})
 		}
@@ -36,13 +36,13 @@ func (m *Machine) Lock(id string, from Actor, hashes []kv.Hash) []Effect {
 	return m.end()
 }
 
-// read looks a block up and starts a copy out of its slot.
+// read looks up a block and starts a read of its slot.
 func (m *Machine) read(h kv.Hash) (int32, bool) {
 	m.tier.Lookup([]kv.Hash{h})
 	return m.tier.Read(h)
 }
 
-// Unlock ends a lock. It names the blocks that turned out to be damaged.
+// Unlock ends a lock. damaged lists the blocks that were found damaged.
 func (m *Machine) Unlock(id string, damaged []kv.Hash) []Effect {
 	l := m.locks[id]
 	if l == nil {
@@ -61,8 +61,8 @@ func (m *Machine) Unlock(id string, damaged []kv.Hash) []Effect {
 	return m.end()
 }
 
-// flush is a FlushBlocks whose slots are being erased, so that a later incarnation does not find
-// their blocks. The slots are not reused before that.
+// flush is a FlushBlocks request whose slots are being erased, so that a later incarnation does not
+// find the blocks in them. The slots are not reused before they are erased.
 type flush struct {
 	state State
 	from  Actor
@@ -85,7 +85,7 @@ func (m *Machine) Flush(id string, from Actor) []Effect {
 	return m.end()
 }
 
-// Erased ends a flush. fault is why some slots were not erased; "" if all were.
+// Erased ends a flush. fault is the reason why some slots were not erased; "" if all were.
 func (m *Machine) Erased(id, fault string) []Effect {
 	f := m.flushes[id]
 	if f == nil {

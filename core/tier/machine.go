@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	announceBytes = 4 << 10   // size of one announcement
-	knownBytes    = 512 << 10 // blocks of one tier that routers know: the newest 65,536
-	maxSteps      = 10_000    // of one StepsDone, to limit its cost
+	announceBytes = 4 << 10   // maximum size of one announcement
+	knownBytes    = 512 << 10 // memory for the blocks of one tier that routers know: the newest 65,536 blocks
+	maxSteps      = 10_000    // maximum that one StepsDone counts, to limit its cost
 )
 
 // Actor is the address of an actor; the zero value is none.
@@ -25,8 +25,8 @@ type Config struct {
 	Name   string // "dram"
 	Limits kv.TierLimits
 	Policy string // eviction policy
-	Lower  bool   // there is a tier below; otherwise blocks that leave are dropped
-	Router bool   // there is a router that gets announcements
+	Lower  bool   // there is a tier below; without one, evicted blocks are dropped
+	Router bool   // there is a router that receives announcements
 	Export export.Config
 }
 
@@ -43,9 +43,9 @@ type Machine struct {
 	pins         map[string]*pins        // by replica
 
 	demotion State
-	copies   uint64        // so far
+	copies   uint64        // number of copies so far
 	copying  []kv.Demotion // in states Copying and Stalled
-	due      []kv.Demotion // Leaving, but not being copied yet
+	due      []kv.Demotion // blocks in state Leaving that are not being copied yet
 
 	damaged uint64
 	effects []Effect
@@ -54,8 +54,8 @@ type Machine struct {
 // Stats describe a tier.
 type Stats struct {
 	kv.TierStats
-	Damaged  uint64 // blocks
-	Exported uint64 // blocks
+	Damaged  uint64 // damaged blocks
+	Exported uint64 // exported blocks
 	Slabs    int
 }
 
@@ -77,7 +77,7 @@ func New(cfg Config) *Machine {
 	return m
 }
 
-// Recover adopts a block that an earlier incarnation left in its slot.
+// Recover adopts a block that an earlier incarnation left in a slot.
 func (m *Machine) Recover(slot int32, h kv.Hash, bytes int) { m.tier.Recover(slot, h, bytes) }
 
 // StepsDone advances the clock for idle blocks.
@@ -89,7 +89,7 @@ func (m *Machine) StepsDone(steps int) []Effect {
 	return m.end()
 }
 
-// Announce announces the changes since the last call, or everything.
+// Announce announces the changes since the last call or, with everything, all blocks.
 func (m *Machine) Announce(everything bool) []Effect {
 	m.announcer.Apply(m.tier.Changes())
 	if m.cfg.Router {

@@ -6,14 +6,14 @@ import (
 	"troupe/core/kv"
 )
 
-// pinTTL is how long pins last unless their replica repeats them.
+// pinTTL is the lifetime of a replica's pins unless the replica repeats them.
 const pinTTL = 10 * time.Second
 
 // pins are the pins of one replica.
 type pins struct {
 	state   State
 	hashes  map[kv.Hash]bool
-	version uint64 // number of PinBlocks received
+	version uint64 // number of PinBlocks requests received
 }
 
 // Pin replaces the blocks that a replica pins.
@@ -44,7 +44,7 @@ func (m *Machine) Pin(replica string, hashes []kv.Hash) []Effect {
 	return m.end()
 }
 
-// PinsTimeout drops a replica's pins, unless the replica has sent others since that version.
+// PinsTimeout drops a replica's pins, unless the replica has sent pins since that version.
 func (m *Machine) PinsTimeout(replica string, version uint64) []Effect {
 	p, on := m.pins[replica], expired
 	if p == nil {

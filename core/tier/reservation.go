@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// reservationTimeout is how long a reservation waits for a slab; less than its requester waits
-	// for the answer.
+	// reservationTimeout is how long a reservation waits for a slab. It is shorter than the time
+	// that the requester waits for the answer.
 	reservationTimeout = time.Second
-	maxReservations    = 64 // that wait; further ones get no slots
+	maxReservations    = 64 // maximum number that wait; further reservations get no slots
 )
 
-// reservation is a ReserveSlots.
+// reservation is a ReserveSlots request.
 type reservation struct {
 	id     string
 	state  State
 	from   Actor
 	hashes []kv.Hash
-	bytes  int // of a block
+	bytes  int // size of a block
 	slots  []Slot
 	held   []kv.Hash
 }
 
-// Reserve requests slots for blocks of a size in bytes, in reverse order of their prompt.
+// Reserve requests slots for blocks of the given size, listed in reverse prompt order.
 func (m *Machine) Reserve(id string, from Actor, hashes []kv.Hash, bytes int) []Effect {
 	if r := m.reservations[id]; r != nil {
 		m.reserveAgain(r, from)
@@ -60,8 +60,8 @@ func (m *Machine) reserveAgain(r *reservation, from Actor) {
 	}
 }
 
-// reserve takes slots for the blocks that the tier lacks, as far as possible. waits reports that it
-// got none yet, and that the tier has none of the blocks.
+// reserve takes slots for as many of the missing blocks as possible. waits reports whether it got
+// no slot yet and the tier has none of the blocks.
 func (m *Machine) reserve(r *reservation) (waits bool) {
 	r.slots, r.held = nil, nil
 	for _, h := range r.hashes {
@@ -77,7 +77,7 @@ func (m *Machine) reserve(r *reservation) (waits bool) {
 				waits = m.tier.Reassigning(r.bytes)
 			}
 		case kv.Resident, kv.Leaving:
-			m.tier.Touch([]kv.Hash{h}) // the requester relies on it
+			m.tier.Touch([]kv.Hash{h}) // the requester relies on the tier's copy
 			r.held = append(r.held, h)
 		}
 	}
@@ -93,7 +93,7 @@ func (m *Machine) enqueue(r *reservation) {
 	}
 }
 
-// answerReserve answers a reservation with the slots that it got.
+// answerReserve answers a reservation with the slots that it was granted.
 func (m *Machine) answerReserve(r *reservation) {
 	how := answered
 	if len(r.slots) > 0 {
@@ -125,7 +125,7 @@ func (m *Machine) serveWaiting() {
 	m.demote()
 }
 
-// Commit ends a reservation: these blocks were written, and the others were not.
+// Commit ends a reservation. The blocks in written were written; the others were not.
 func (m *Machine) Commit(id string, written []kv.Hash) []Effect {
 	r := m.reservations[id]
 	if r == nil {
@@ -147,8 +147,9 @@ func (m *Machine) Commit(id string, written []kv.Hash) []Effect {
 	return m.end()
 }
 
-// ReservationTimeout reports that a reservation has waited for its whole time: the demotion is too
-// slow, or blocks are read for too long. It is answered as if there were no tier below.
+// ReservationTimeout reports that a reservation has waited for reservationTimeout: the demotion is
+// too slow, or blocks are being read for too long. The reservation is answered as if there were no
+// tier below.
 func (m *Machine) ReservationTimeout(id string) []Effect {
 	r := m.reservations[id]
 	if r == nil {

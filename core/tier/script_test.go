@@ -12,7 +12,7 @@ import (
 	"troupe/testkit/script"
 )
 
-// TestScripts plays the scripts in testdata. The tier has slabs for four small blocks or one large
+// TestScripts runs the scripts in testdata. The tier has slabs for four small blocks or one large
 // block. Blocks are numbers; those from 100 on are large.
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
@@ -21,7 +21,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// player plays the events of a script.
+// player runs the events of a script.
 type player struct {
 	t     *testing.T
 	m     *Machine
@@ -127,8 +127,8 @@ func (p *player) number(word string) int {
 
 var space = kv.Root("space", "", nil)
 
-// hashes returns the blocks that a word lists. A block n. is block n as replicas know it, without
-// the space of the tier.
+// hashes returns the blocks listed in a word. A block written as "n." is block n as replicas know
+// it, outside the namespace of the tier.
 func (p *player) hashes(word string) (all []kv.Hash) {
 	for name := range strings.SplitSeq(p.words[word], ",") {
 		if name == "" {
@@ -183,7 +183,7 @@ func (p *player) blocks(all []kv.Hash) string {
 	return "[" + strings.Join(out, " ") + "]"
 }
 
-// text describes an effect.
+// text formats an effect.
 func (p *player) text(e Effect) string {
 	switch e := e.(type) {
 	case AnswerReserve:

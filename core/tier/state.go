@@ -1,15 +1,15 @@
 package tier
 
-// Object is a kind of thing that has a state.
+// Object is a kind of object that has a state.
 type Object uint8
 
 // Objects.
 const (
-	Reservation Object = iota // a ReserveSlots
-	Lock                      // a LockBlocks
-	Flush                     // a FlushBlocks
-	Pins                      // what one replica pins
-	Demotion                  // copies to the tier below
+	Reservation Object = iota // a ReserveSlots request
+	Lock                      // a LockBlocks request
+	Flush                     // a FlushBlocks request
+	Pins                      // the pins of one replica
+	Demotion                  // the copies to the tier below
 )
 
 // String returns the name of the object.
@@ -20,19 +20,19 @@ func (o Object) String() string {
 // State is the state of an object.
 type State uint8
 
-// States. None is that of unknown requests and replicas.
+// States. None is the state of unknown requests and replicas.
 const (
 	None    State = iota
-	Waiting       // a reservation: for a slab
-	Granted       // a reservation: its slots are being written
-	Locked        // a lock: its slots are being read
-	Erasing       // a flush: its slots are being erased
-	Pinned        // pins: they hold
+	Waiting       // a reservation waits for a slab
+	Granted       // the slots of a reservation are being written
+	Locked        // the slots of a lock are being read
+	Erasing       // the slots of a flush are being erased
+	Pinned        // pins are in effect
 
 	Idle    // demotion: nothing is being copied
 	Copying // demotion: blocks are being copied to the tier below
-	Stalled // likewise, and too slow for a reservation
-	Paused  // demotion: after a failed copy
+	Stalled // demotion: the copy in flight is too slow for a reservation
+	Paused  // demotion: waiting for the retry after a failed copy
 	Off     // demotion: there is no tier below
 )
 
@@ -48,20 +48,20 @@ type Trigger uint8
 
 const (
 	refused   Trigger = iota // its blocks are too large
-	granted                  // it got slots
-	answered                 // it gets no slots
+	granted                  // the reservation got slots
+	answered                 // the reservation gets no slots
 	queued                   // it has to wait for a slab
 	repeated                 // the request was sent again
 	timedOut                 // a reservation has waited too long
-	committed                // the requester has written the slots, or gave up
+	committed                // the requester has written the slots, or stopped waiting
 	locked                   // the tier has some of the blocks
 	missed                   // the tier has none of the blocks
 	unlocked                 // the requester has read the slots
-	flushed                  // blocks were dropped, and their slots are to be erased
+	flushed                  // blocks were dropped; their slots are to be erased
 	erased                   // the slots are erased
 	pinned                   // the replica sent its pins
 	expired                  // the replica has not repeated its pins
-	stale                    // the timer is that of earlier pins
+	stale                    // the timer was set for earlier pins
 	selected                 // blocks are due
 	copied                   // the blocks were copied
 	failed                   // some blocks could not be copied
@@ -82,7 +82,7 @@ type transition struct {
 	from []State
 	on   Trigger
 	to   State
-	does string // its effects, in the table of doc.go
+	does string // describes its effects in the table of doc.go
 }
 
 // table lists all transitions; see doc.go.
@@ -126,8 +126,8 @@ func next(of Object, from State, on Trigger) (State, bool) {
 	return from, false
 }
 
-// move changes the state of an object along the table. It reports false, with the effect Ignored,
-// if the table has no transition.
+// move applies a trigger to the state of an object. If the table has no transition for it, move
+// emits Ignored and returns false.
 func (m *Machine) move(of Object, id string, state *State, on Trigger) bool {
 	to, ok := next(of, *state, on)
 	if !ok {

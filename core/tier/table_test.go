@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestDocHasTable checks that doc.go draws the transition table as it is.
+// TestDocHasTable checks that the transition table in doc.go matches the code.
 func TestDocHasTable(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	if err != nil {

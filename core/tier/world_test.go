@@ -22,7 +22,7 @@ type use struct {
 	hash  kv.Hash
 }
 
-// world is a tier's requesters, which do anything at any time. It checks the invariants of doc.go
+// world is the requesters of a tier, which behave arbitrarily. It checks the invariants of doc.go
 // by name.
 type world struct {
 	*rapid.T
@@ -30,16 +30,16 @@ type world struct {
 	lower    bool
 	writers  map[string][]use // by reservation or flush
 	readers  map[string][]use // by lock, export or copy
-	content  map[int32]use    // what the slots hold
-	asker    map[string]Actor // of reservations that wait and of flushes
+	content  map[int32]use    // content of the slots
+	asker    map[string]Actor // requesters of waiting reservations and of flushes
 	locks    map[string]Actor
 	sizes    map[kv.Hash]int
 	pins     map[string][]kv.Hash // by replica
 	versions map[string]uint64
 	copying  []kv.Demotion
-	written  []kv.Hash // of the event in progress
-	from     Actor     // likewise
-	id       string    // likewise
+	written  []kv.Hash // blocks written in the current event
+	from     Actor     // sender of the current event
+	id       string    // id in the current event
 }
 
 func newWorld(t *rapid.T) *world {
@@ -105,7 +105,7 @@ func (w *world) do(id string, event func() []Effect) []Effect {
 	return effects
 }
 
-// snapshot returns what an ignored event must not change.
+// snapshot returns the state that an ignored event must not change.
 func (w *world) snapshot() any {
 	states := make(map[string]State)
 	for id, r := range w.m.reservations {
@@ -155,7 +155,7 @@ func (w *world) carryOut(effect Effect) {
 	}
 }
 
-// checkAsker checks who is answered for a request that was not answered at once.
+// checkAsker checks which requester gets the answer to a request that was not answered at once.
 func (w *world) checkAsker(id string, to Actor) {
 	if want, ok := w.asker[id]; !ok || want != to {
 		w.Fatalf("answered: %s to %v, want %v (%v)", id, to, want, ok)

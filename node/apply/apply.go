@@ -21,7 +21,7 @@ import (
 
 // Models stores deployments.
 type Models interface {
-	// Update and Revise: see control.DeploymentBackend.
+	// Update and Revise are described in control.DeploymentBackend.
 	Update(ctx context.Context, name string, ifRevision uint64, change control.Change) (control.Updated, error)
 	Revise(spec, stored *messages.DeploymentSpec)
 }
@@ -30,7 +30,7 @@ type Models interface {
 type Registry interface {
 	// Check checks an adapter and fills in the fields that come from its files.
 	Check(ctx context.Context, req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error)
-	// Register stores an adapter, with the digest of its entry in the configuration.
+	// Register stores an adapter and the digest of its entry in the configuration.
 	Register(ctx context.Context, req *messages.RegisterAdapterRequest, applied string) (*messages.AdapterSpec, error)
 }
 
@@ -39,7 +39,7 @@ type Store interface {
 	Adapter(ctx context.Context, model, name string) (*messages.AdapterSpec, uint64, error)
 }
 
-// Configuration is what a node's configuration says of models and adapters.
+// Configuration is the part of a node's configuration that concerns models and adapters.
 type Configuration struct {
 	Deployments []*messages.DeploymentSpec
 	Adapters    []*messages.RegisterAdapterRequest
@@ -61,9 +61,9 @@ func (c Configuration) ApplyDeployments(ctx context.Context) error {
 }
 
 // apply stores a deployment of the configuration if none is stored, or if it differs from the one
-// applied last, by this node or another. It then replaces all fields: those that it does not set
-// get their defaults. Otherwise the stored deployment stays, so that a restart does not undo later
-// changes, such as a scale.
+// that this node or another applied last. In these cases it replaces all fields: those that the
+// configuration does not set get their defaults. Otherwise it keeps the stored deployment, so that
+// a restart does not undo later changes, such as a scale.
 func (c Configuration) apply(ctx context.Context, given *messages.DeploymentSpec) error {
 	spec, err := control.Normalize(given)
 	if err != nil {
@@ -118,8 +118,8 @@ func (c Configuration) ApplyAdapters(ctx context.Context) error {
 }
 
 // applyAdapter registers an adapter of the configuration if it is not registered, if it differs
-// from the one applied last, or if its files have changed. If a registered adapter can no longer be
-// read, applyAdapter logs that and the stored one stays.
+// from the one applied last, or if its files have changed. If the files of a registered adapter can
+// no longer be read, applyAdapter logs the error and keeps the stored adapter.
 func (c Configuration) applyAdapter(ctx context.Context, given *messages.RegisterAdapterRequest) error {
 	named, err := control.NormalizeAdapter(given.GetAdapter())
 	if err != nil {
@@ -142,7 +142,7 @@ func (c Configuration) applyAdapter(ctx context.Context, given *messages.Registe
 	case err != nil && unknown != nil:
 		return err
 	case err != nil:
-		c.Log.Error().Err(err).Msg("adapter of the configuration rejected; the stored one stays")
+		c.Log.Error().Err(err).Msg("configured adapter rejected; keeping the stored one")
 		return nil
 	case unknown == nil:
 		spec.BaseDigest = stored.GetBaseDigest() // new weights of the base do not change the adapter
@@ -155,7 +155,7 @@ func (c Configuration) applyAdapter(ctx context.Context, given *messages.Registe
 	return err
 }
 
-// appliedDigest returns the digest of a request as given, without defaults, which may change
+// appliedDigest returns the digest of a request as given. It leaves out defaults, which may change
 // between versions.
 func appliedDigest(given proto.Message) (string, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(given)

@@ -1,5 +1,5 @@
-// Package auditlog records what changes a node: its start and stop, reloaded files, denied requests
-// over NATS, and nodes that join or leave.
+// Package auditlog records changes of a node: its start and stop, reloaded files, requests over
+// NATS that were denied, and nodes that join or leave.
 package auditlog
 
 import (

@@ -14,7 +14,7 @@ import (
 	"troupe/node/auditlog"
 )
 
-// TestLog checks what is recorded of a node, and that a member has one entry when it joins.
+// TestLog checks the recorded actions of a node, and that a member that joins is recorded once.
 func TestLog(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.log")
 	l, err := auditlog.Open(auditlog.Config{

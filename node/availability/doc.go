@@ -1,3 +1,3 @@
-// Package availability says whether the store takes changes, and why not: from this node's
-// connection to NATS, its embedded server and its renewals.
+// Package availability reports whether the store accepts changes, and if not, why. It judges by
+// this node's connection to NATS, its embedded server and its renewals.
 package availability

@@ -18,7 +18,8 @@ type Server interface {
 	Conn() *nats.Conn
 	// Disk returns the state of the embedded server's disk, and false if there is no such server.
 	Disk() (natsd.Disk, bool)
-	// Quorum returns how many servers of the NATS cluster are connected, exist and are needed.
+	// Quorum returns the number of servers of the NATS cluster that are connected, that exist, and
+	// that a majority needs.
 	Quorum() (connected, servers, majority int)
 }
 
@@ -28,7 +29,7 @@ type Members interface {
 	BucketLost() bool
 }
 
-// Store says whether the store takes changes.
+// Store reports whether the store accepts changes.
 type Store struct {
 	Server  Server
 	Members Members
@@ -48,10 +49,10 @@ func (s *Store) view() view {
 	return v
 }
 
-// Problem returns why the store takes no changes, or nil.
+// Problem returns why the store does not accept changes, or nil.
 func (s *Store) Problem() *messages.Refused { return s.view().problem() }
 
-// Check returns an error while the store takes no changes.
+// Check returns an error while the store does not accept changes.
 func (s *Store) Check() error {
 	if p := s.Problem(); p != nil {
 		return control.Refusal{Refused: p}
@@ -60,7 +61,7 @@ func (s *Store) Check() error {
 }
 
 // Causes returns why this node is not ready, apart from its deployments: stored state is lost, or
-// the store takes no changes.
+// the store does not accept changes.
 func (s *Store) Causes() []gateway.Cause {
 	all := s.view().causes()
 	if (s.Lost() || s.Members.BucketLost()) && !slices.Contains(all, gateway.CauseStore) {

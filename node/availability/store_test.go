@@ -30,7 +30,7 @@ func (offline) RenewalsFailingSince() (time.Time, bool) { return time.Time{}, fa
 
 func (offline) BucketLost() bool { return true }
 
-// TestStore checks what a node without a connection says of the store, and its disk.
+// TestStore checks the reported problem and disk of a node without a connection.
 func TestStore(t *testing.T) {
 	s := Store{Server: offline{}, Members: offline{}, Lost: func() bool { return false }, Runtime: supervise.System}
 	if p := s.Problem(); p.GetReason() != messages.Reason_REASON_NO_QUORUM || s.Check() == nil {

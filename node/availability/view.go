@@ -15,13 +15,13 @@ type view struct {
 	connected, servers, majority int        // servers of the NATS cluster; 0: no cluster
 	online                       bool       // connected to NATS
 	clustered                    bool       // the connected server is part of a NATS cluster
-	unanswered                   time.Time  // start of the failed renewals; zero if the last one succeeded
+	unanswered                   time.Time  // start of the failed renewals; zero if the last renewal succeeded
 	now                          time.Time
 }
 
 const unchanged = "; nothing was changed"
 
-// problem returns why the store takes no changes, or nil.
+// problem returns why the store does not accept changes, or nil.
 func (v view) problem() *messages.Refused {
 	refuse := func(reason messages.Reason, format string, args ...any) *messages.Refused {
 		return &messages.Refused{Reason: reason, Detail: fmt.Sprintf(format, args...) + unchanged}
@@ -48,7 +48,7 @@ func (v view) problem() *messages.Refused {
 	return nil
 }
 
-// causes returns why a node is not ready because of its store.
+// causes returns the reasons related to the store why a node is not ready.
 func (v view) causes() (all []gateway.Cause) {
 	if v.disk.State == natsd.DiskLow || v.disk.State == natsd.DiskStopped {
 		all = append(all, gateway.CauseDisk)

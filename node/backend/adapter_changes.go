@@ -45,7 +45,7 @@ func (a *AdapterControl) DeleteAdapter(ctx context.Context, name string) (*messa
 	})
 }
 
-// await waits until this node's catalogue has a stored change of an adapter.
+// await waits until this node's catalogue contains a stored change of an adapter.
 func (a *AdapterControl) await(ctx context.Context, spec *messages.AdapterSpec,
 	ok func(*messages.AdapterSpec) bool) error {
 	if err := a.Catalogue.Await(ctx, spec.GetModel(), spec.GetName(), ok); err != nil {

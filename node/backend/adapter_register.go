@@ -24,7 +24,7 @@ func (a *AdapterControl) RegisterAdapter(ctx context.Context,
 }
 
 // Register registers an adapter. applied is the digest of its entry in the configuration; if it is
-// "", the stored digest stays.
+// "", the stored digest is kept.
 func (a *AdapterControl) Register(ctx context.Context, req *messages.RegisterAdapterRequest,
 	applied string) (*messages.AdapterSpec, error) {
 	spec, err := a.Check(ctx, req)
@@ -44,7 +44,7 @@ func (a *AdapterControl) Register(ctx context.Context, req *messages.RegisterAda
 		spec.Registered, spec.Applied = timestamppb.New(a.Runtime.Now()), cmp.Or(applied, before.GetApplied())
 		stored, err := a.Store.PutAdapter(ctx, spec, at)
 		if errors.Is(err, store.ErrConflict) {
-			continue // another node wrote it in the meantime
+			continue // another node has written it in the meantime
 		}
 		if err != nil {
 			return nil, err
@@ -57,8 +57,8 @@ func (a *AdapterControl) Register(ctx context.Context, req *messages.RegisterAda
 	}
 }
 
-// Check resolves the base model of an adapter, checks that they fit, and fills in the fields that
-// come from the adapter's files.
+// Check finds the base model of an adapter, checks that the adapter fits it, and fills in the
+// fields that come from the adapter's files.
 func (a *AdapterControl) Check(ctx context.Context,
 	req *messages.RegisterAdapterRequest) (*messages.AdapterSpec, error) {
 	spec, err := control.NormalizeAdapter(req.GetAdapter())

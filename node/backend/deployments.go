@@ -20,7 +20,7 @@ import (
 type DeploymentStore interface {
 	// Get returns a deployment and its revision.
 	Get(ctx context.Context, name string) (*messages.DeploymentSpec, uint64, error)
-	// Put stores a deployment over the given revision; 0: there is none yet.
+	// Put stores a deployment if its revision is over; 0 means that no deployment is stored yet.
 	Put(ctx context.Context, spec *messages.DeploymentSpec, over uint64) (revision uint64, err error)
 	Delete(ctx context.Context, name string) error
 }
@@ -33,7 +33,7 @@ type DeploymentControl struct {
 	*ModelFiles
 	Store     DeploymentStore
 	System    *actor.ActorSystem
-	Catalogue *catalogue.Catalogue // of the adapters
+	Catalogue *catalogue.Catalogue // catalogue of the adapters
 	Publish   Publish
 	Log       zerolog.Logger
 }

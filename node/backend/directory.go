@@ -15,8 +15,8 @@ type Directory struct {
 	Cache *router.DeploymentCache // of this node's router
 }
 
-// Deployment implements gateway.Directory. It asks the router only for a deployment that this node
-// does not have in its cache.
+// Deployment implements gateway.Directory. It queries the router only for deployments that are not
+// in this node's cache.
 func (d Directory) Deployment(ctx context.Context, name string) (*messages.DeploymentStatus, error) {
 	if stored := d.Cache.Find(name); stored != nil {
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil

@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// system returns an actor system with an actor for each ID, which answers with what its function
-// returns; nil: it does not answer.
+// system returns an actor system with an actor for each ID. The actor answers with the result of
+// its function, or not at all if the result is nil.
 func system(t *testing.T, answers map[string]func(asked any) proto.Message) *actor.ActorSystem {
 	t.Helper()
 	sys := actor.NewActorSystem()
@@ -52,11 +52,11 @@ func one(sys *actor.ActorSystem) func() []*messages.Member {
 	}
 }
 
-// deployed is a store that holds one deployment, and no adapter until one is put.
+// deployed is a store that holds one deployment. It holds no adapter until one is put.
 type deployed struct {
 	spec     *messages.DeploymentSpec // nil: none
 	at       uint64
-	conflict int // puts that find that another writer was faster
+	conflict int // number of puts that fail because another writer was faster
 	adapter  *messages.AdapterSpec
 }
 

@@ -16,7 +16,7 @@ import (
 // GPUControl implements control.GPUBackend.
 type GPUControl struct {
 	System  *actor.ActorSystem
-	Members func() []*messages.Member // live ones
+	Members func() []*messages.Member // live members
 }
 
 // QuarantineGpu implements control.Backend.

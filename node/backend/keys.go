@@ -34,7 +34,7 @@ func (k *KeyControl) Keys(ctx context.Context) ([]*messages.KeyStatus, error) {
 	var all []*messages.KeyStatus
 	for _, key := range k.File.All() {
 		u := byClient[gateway.KeyClientName(key.Name)]
-		if u == nil { // not used yet, so its limits are untouched
+		if u == nil { // the key has not been used yet, so its limits are untouched
 			u = &messages.ClientUsage{
 				Client:       gateway.KeyClientName(key.Name),
 				RequestsLeft: float64(key.Limits.RequestsPerMinute),

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// kvMoveTimeout bounds how long a command of the operator may copy blocks.
+	// kvMoveTimeout is the maximum time for which an operator's command may copy blocks.
 	kvMoveTimeout = time.Minute
 	// kvMoveRetry is the time after which a command is sent again to a replica that has not
 	// answered, in case the replica crashed.
@@ -77,7 +77,7 @@ func (k *KVControl) KV(ctx context.Context, req *messages.KvNodeRequest) (*messa
 		`no command; send {"stats": {}}, or "offload", "restore", "flush"`)
 }
 
-// filterReplicas returns the replicas of a model and with a name; "" matches all.
+// filterReplicas returns the replicas that have the given model and name; "" matches all.
 func filterReplicas(all []*messages.ReplicaStatus, model, name string) []*messages.ReplicaStatus {
 	return slices.DeleteFunc(slices.Clone(all), func(r *messages.ReplicaStatus) bool {
 		return model != "" && r.GetModel() != model || name != "" && r.GetName() != name
@@ -103,8 +103,8 @@ func (k *KVControl) stats(ctx context.Context, local []*messages.ReplicaStatus) 
 	return stats, err
 }
 
-// moveBlocks sends a command to all of the replicas at once. If one fails, its result has the
-// reason.
+// moveBlocks sends a command to all replicas at once. If the command fails on a replica, the result
+// of that replica has the reason.
 func (k *KVControl) moveBlocks(ctx context.Context, replicas []*messages.ReplicaStatus,
 	order proto.Message) *messages.KvNodeResponse {
 	moved := make([]*messages.KvMoved, len(replicas))

@@ -21,7 +21,7 @@ import (
 
 // ModelFiles reads the folders of models on this node.
 type ModelFiles struct {
-	Node   string // name
+	Node   string // name of this node
 	Roots  modelfile.Roots
 	Loader engine.Loader
 	// Inspect reads the properties of a model from its folder.
@@ -36,8 +36,8 @@ func (f *ModelFiles) Revise(spec, stored *messages.DeploymentSpec) {
 	Revise(spec, stored, f.knownDigests(spec))
 }
 
-// knownDigests returns the digests of the files to deploy if another node reported them or this
-// node has loaded them; otherwise it returns none.
+// knownDigests returns the digests of the files to deploy if another node has reported them or this
+// node has loaded the files. Otherwise it returns none.
 func (f *ModelFiles) knownDigests(spec *messages.DeploymentSpec) engine.Digests {
 	if spec.GetRevisionDigest() != "" {
 		return engine.Digests{Weights: spec.GetWeightsDigest(), Revision: spec.GetRevisionDigest()}
@@ -46,8 +46,8 @@ func (f *ModelFiles) knownDigests(spec *messages.DeploymentSpec) engine.Digests 
 	return d
 }
 
-// digestsOf returns the digests of a model's folder if the loader has read all of its files, and
-// reports whether one of them has changed since.
+// digestsOf returns the digests of a model's folder if the loader has read all of its files.
+// changed reports whether one of the files has changed since.
 func (f *ModelFiles) digestsOf(path string) (d engine.Digests, changed bool) {
 	if id, ok := f.Loader.(engine.DigestCache); ok {
 		return id.CachedDigests(path)
@@ -97,8 +97,8 @@ func (f *ModelFiles) Model(path string) (*messages.NodeModelResponse, error) {
 		}}, nil
 }
 
-// Sizes returns the memory needs of a model. If its folder is missing on this node, it asks
-// the others: the replicas may be on nodes that have the folder.
+// Sizes returns the memory needs of a model. If its folder is missing on this node, it asks the
+// other nodes, because the replicas may run on nodes that have the folder.
 func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
 	facts, err := f.Inspect(path)
 	if !missing(f.Roots, path, err) {

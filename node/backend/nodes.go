@@ -17,7 +17,7 @@ import (
 	"troupe/node/stored"
 )
 
-// NodeStore is the part of the store that holds what operators say of nodes.
+// NodeStore is the part of the store that holds operators' settings for nodes.
 type NodeStore interface {
 	PutNode(ctx context.Context, spec *messages.NodeSpec) error
 	Node(ctx context.Context, name string) (*messages.NodeSpec, error)
@@ -38,7 +38,7 @@ type NodeControl struct {
 	Drained      *stored.Drained
 	Store        NodeStore
 	Availability *availability.Store
-	Sessions     func() int // of the gateway of this node
+	Sessions     func() int // open calls of this node's gateway
 	Actors       func() []*messages.ActorNode
 }
 
@@ -75,7 +75,7 @@ func (n *NodeControl) NodeStatus(ctx context.Context) (*messages.NodeStatus, err
 	return s, nil
 }
 
-// drainDetail describes what still runs on a node that is being drained.
+// drainDetail describes what is still running on a node that is being drained.
 func drainDetail(s *messages.NodeStatus, t *messages.ClusterView) string {
 	if s.GetReplicas() == 0 && s.GetSessions() == 0 {
 		return "drained: safe to stop"
@@ -94,7 +94,7 @@ func drainDetail(s *messages.NodeStatus, t *messages.ClusterView) string {
 }
 
 // DrainNode implements control.Backend. A drained node that is down can be undrained, so that its
-// replacement is used.
+// replacement can be used.
 func (n *NodeControl) DrainNode(ctx context.Context, name string, draining bool) (*messages.NodeStatus, error) {
 	rt := supervise.RuntimeOf(n.Status.System)
 	member, err := query.RetryStale(ctx, rt, func() (*messages.Member, error) { return n.findDrainable(ctx, name) })

@@ -33,7 +33,7 @@ import (
 
 func refused(err error) bool { return errors.As(err, &control.Refusal{}) }
 
-// TestReplicaControl checks a restart, and what becomes of unknown replicas and requests.
+// TestReplicaControl checks a restart, and the errors for unknown replicas and requests.
 func TestReplicaControl(t *testing.T) {
 	view := &messages.ClusterView{}
 	sys := system(t, map[string]func(any) proto.Message{
@@ -92,7 +92,7 @@ func TestGPUControl(t *testing.T) {
 	}
 }
 
-// TestKeyControl checks the usage of keys, and that a node without a file of keys has none.
+// TestKeyControl checks the usage of keys, and that a node without a keys file has no keys.
 func TestKeyControl(t *testing.T) {
 	if all, err := (&KeyControl{}).Keys(t.Context()); all != nil || err != nil {
 		t.Error(all, err)
@@ -151,7 +151,7 @@ func (offline) Conn() *nats.Conn         { return &nats.Conn{} }
 func (offline) Disk() (natsd.Disk, bool) { return natsd.Disk{}, false }
 func (offline) Quorum() (int, int, int)  { return 0, 0, 0 }
 
-// nodeStore holds which node is drained.
+// nodeStore records which node is drained.
 type nodeStore struct{ drained string }
 
 func (s *nodeStore) PutNode(_ context.Context, spec *messages.NodeSpec) error {

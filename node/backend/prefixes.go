@@ -12,8 +12,8 @@ import (
 	"troupe/node/stored"
 )
 
-// Prefixes resolves the names of adapters and tenants in commands. The names of KV blocks depend on
-// the adapter's revision and the tenant's salt.
+// Prefixes resolves the names of adapters and tenants in commands. The hashes of KV blocks depend
+// on the adapter's revision and the tenant's salt.
 type Prefixes struct {
 	Pins      *stored.Pins
 	Secret    *stored.Secret
@@ -21,8 +21,8 @@ type Prefixes struct {
 	Log       zerolog.Logger
 }
 
-// Pinned returns the pinned prefixes of a model with the current revisions of adapters and the
-// salts of tenants, and a version that changes with them. It leaves out pins whose adapter is not
+// Pinned returns the pinned prefixes of a model, with the current revisions of adapters and the
+// salts of tenants, and a version that changes when they do. It omits pins whose adapter is not
 // registered.
 func (p *Prefixes) Pinned(model string) (version uint64, all []*messages.PinnedPrefix) {
 	version, pins := p.Pins.Of(model)
@@ -57,8 +57,8 @@ func (p *Prefixes) Revision(model, adapter string) (string, error) {
 	return key, nil
 }
 
-// hint returns err, or a better error if the name of the model is that of an adapter:
-// requests accept adapters as models, commands do not.
+// hint returns err, or a more helpful error if the name of the model is that of an adapter.
+// Requests accept an adapter's name as the model, but commands do not.
 func (p *Prefixes) hint(model string, err error) error {
 	a, _ := p.Catalogue.Find(model, func(*messages.AdapterSpec) bool { return true })
 	if a == nil {

@@ -15,13 +15,13 @@ import (
 	"troupe/node/steps"
 )
 
-// explainTimeout bounds how long the routers of all nodes may take to answer.
+// explainTimeout is the maximum time for the routers of all nodes to answer.
 const explainTimeout = time.Second
 
 // ReplicaControl implements control.ReplicaBackend.
 type ReplicaControl struct {
 	System      *actor.ActorSystem
-	Members     func() []*messages.Member // live ones
+	Members     func() []*messages.Member // live members
 	Deployments func(ctx context.Context) ([]*messages.DeploymentStatus, error)
 }
 
@@ -58,7 +58,7 @@ func (r *ReplicaControl) RestartReplica(ctx context.Context, name string) error 
 func (r *ReplicaControl) Migrate(ctx context.Context,
 	req *messages.MigrateReplicaRequest) (*messages.MigrateReplicaResponse, error) {
 	rt := supervise.RuntimeOf(r.System)
-	id := rt.ID() // the same for each retry, so that a migration is not started twice
+	id := rt.ID() // the same id for each retry, so that a migration is not started twice
 	answer, err := query.RetryStale(ctx, rt, func() (*messages.MigrateSequencesResult, error) {
 		all, err := r.Deployments(ctx)
 		if err != nil {

@@ -16,14 +16,14 @@ import (
 	"troupe/node/steps"
 )
 
-// tierTimeout is how long a tier may take to answer.
+// tierTimeout is the maximum time for a tier to answer.
 const tierTimeout = 5 * time.Second
 
-// Status asks the actors of this node what they have and do.
+// Status queries the actors of this node for their state.
 type Status struct {
-	Node   string // name
+	Node   string // name of this node
 	System *actor.ActorSystem
-	GPUs   []string // names
+	GPUs   []string // names of the GPUs
 	Lower  []string // names of the tiers below HBM, fastest first
 	// NoRemote is set if there is no remote tier.
 	NoRemote bool
@@ -48,7 +48,7 @@ func (s *Status) LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error) {
 }
 
 // LocalReplicas returns the status of this node's replicas. For a replica that does not answer at
-// once, it is the status that the router has.
+// once, it returns the status that the router has.
 func (s *Status) LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {
 	c, err := s.Cluster(ctx)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"troupe/messages"
 )
 
-// Update implements control.Backend. It makes the path absolute, so that it has the same meaning
-// after a restart.
+// Update implements control.Backend. It stores an absolute path, so that the path has the same
+// meaning after a restart.
 func (d *DeploymentControl) Update(ctx context.Context, name string, ifRevision uint64,
 	change control.Change) (done control.Updated, err error) {
 	for {
@@ -23,11 +23,11 @@ func (d *DeploymentControl) Update(ctx context.Context, name string, ifRevision 
 		case err != nil && at == 0:
 			return done, err
 		case err != nil:
-			d.Log.Warn().Err(err).Str("model", name).Msg("stored deployment cannot be read; replaced")
+			d.Log.Warn().Err(err).Str("model", name).Msg("cannot read stored deployment; replacing it")
 			stored = nil
 		}
 		if ifRevision != 0 && ifRevision != at &&
-			ifRevision != stored.GetAskedRevision() { // else only digests were added
+			ifRevision != stored.GetAskedRevision() { // otherwise only digests were added
 			return done, control.Refuse(messages.Reason_REASON_CONFLICT,
 				fmt.Sprintf("deployment %s is at revision %d, not %d; read it again", name, at, ifRevision))
 		}
@@ -66,8 +66,8 @@ func (d *DeploymentControl) checkNameFree(name string) error {
 	return nil
 }
 
-// publishChange publishes a change: as model.scaled if only numbers of replicas changed, else as
-// model.deployed.
+// publishChange publishes a change: model.scaled if only numbers of replicas changed, and
+// model.deployed otherwise.
 func (d *DeploymentControl) publishChange(done control.Updated) {
 	kind, changes := "model.scaled", control.Changes(done.Before, done.After)
 	for _, c := range changes {

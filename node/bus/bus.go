@@ -72,7 +72,7 @@ func (b *Bus) Conn() *nats.Conn { return b.conn }
 // Guard returns the guard of all requests over NATS.
 func (b *Bus) Guard() *reply.Guard { return b.inboxes.guard }
 
-// StoreCopy returns the desired state in the data folder at the start.
+// StoreCopy returns the copy of the desired state that was in the data folder at the start.
 func (b *Bus) StoreCopy() *backup.State { return b.storeCopy }
 
 // ServerURL returns the URL of the embedded server, or "" if there is none.

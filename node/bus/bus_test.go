@@ -25,7 +25,7 @@ func config(t *testing.T) bus.Config {
 	}
 }
 
-// TestBus checks an embedded server, and a client of it.
+// TestBus checks an embedded server and a client of that server.
 func TestBus(t *testing.T) {
 	own, err := bus.Open(t.Context(), config(t))
 	if err != nil {
@@ -54,7 +54,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// TestJoinEnds checks that the wait for a server ends with the start.
+// TestJoinEnds checks that the wait for a server ends when the start is cancelled.
 func TestJoinEnds(t *testing.T) {
 	cfg := config(t)
 	cfg.Join = []string{"nats://127.0.0.1:1"}

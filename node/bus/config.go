@@ -10,16 +10,16 @@ import (
 
 // Config configures a Bus.
 type Config struct {
-	Node    string // name
-	DataDir string // of the embedded server
-	// Join are the URLs of servers to use instead of an embedded one.
+	Node    string // name of the node
+	DataDir string // data folder of the embedded server
+	// Join has the URLs of servers to use instead of an embedded one.
 	Join []string
-	// Listen is the address of the embedded server; ClusterListen and Routes are its own address
-	// and its peers in a NATS cluster.
+	// Listen is the address of the embedded server. ClusterListen is its address in a NATS cluster,
+	// and Routes are its peers there.
 	Listen, ClusterListen string
 	Routes                []string
-	UsersFile             string   // of the embedded server; empty: it asks for no credentials
-	InboxPrefixes         []string // of users that UsersFile does not name
+	UsersFile             string   // users of the embedded server; empty: it requires no credentials
+	InboxPrefixes         []string // inbox prefixes of users that UsersFile does not name
 	TLS                   *security.Identity
 	Login                 security.Login
 	Audit                 Audit
@@ -28,7 +28,7 @@ type Config struct {
 	Runtime               supervise.Runtime
 }
 
-// Audit records what happens to the embedded server.
+// Audit records events of the embedded server.
 type Audit interface {
 	// Reloaded returns a callback that records the reload of a file.
 	Reloaded(what string) func(error)

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	joinTimeout = 30 * time.Second // for a NATS server to answer
+	joinTimeout = 30 * time.Second // maximum wait for a NATS server to answer
 	joinRetry   = 500 * time.Millisecond
 )
 
 // dial connects to a NATS server of Config.Join. It retries for joinTimeout, so that nodes can
-// start in any order, but not if the server refuses the login.
+// start in any order. It does not retry if the server rejects the login.
 func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, error) {
 	ctx, cancel := cfg.Runtime.WithTimeout(ctx, joinTimeout)
 	defer cancel()

@@ -1,3 +1,3 @@
-// Package bus connects a node to NATS: to configured servers, or to an embedded one that it runs. It
-// guards the replies to requests over NATS.
+// Package bus connects a node to NATS, either to configured servers or to an embedded server that
+// the node runs. It guards the replies to requests over NATS.
 package bus

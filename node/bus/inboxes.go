@@ -10,19 +10,20 @@ import (
 	"troupe/messages"
 )
 
-// inboxes are the inbox prefixes of NATS users that this node replies to: its own ones, from
-// options and its users file, and those of the other members. A request may reach any node, even
-// one without a users file. It is safe for concurrent use.
+// inboxes holds the inbox prefixes of NATS users that this node replies to: its own prefixes, from
+// its options and its users file, and those of the other members. The other prefixes are needed
+// because a request may reach any node, even one without a users file. It is safe for concurrent
+// use.
 type inboxes struct {
 	guard *reply.Guard
 
 	mu       sync.Mutex
 	own      []string
 	others   []string
-	announce func(context.Context) error // announces the prefixes; nil: not a member yet
+	announce func(context.Context) error // announces this node's prefixes; nil: the node is not a member yet
 }
 
-// announceTimeout bounds how long an announcement may take.
+// announceTimeout is the maximum duration of an announcement.
 const announceTimeout = 5 * time.Second
 
 // setOwn replaces the prefixes from this node's options and users file.
@@ -53,7 +54,7 @@ func (b *Bus) InboxPrefixes() []string {
 	return slices.Clone(b.inboxes.own)
 }
 
-// SetMembers replaces the inbox prefixes of the other members. It leaves out invalid ones.
+// SetMembers replaces the inbox prefixes of the other members. It omits invalid ones.
 func (b *Bus) SetMembers(live []*messages.Member) {
 	i := &b.inboxes
 	i.mu.Lock()

@@ -49,8 +49,8 @@ func (b *Bus) readUsers() error {
 	return b.inboxes.setOwn(slices.Concat(b.cfg.InboxPrefixes, reply.Prefixes(users)))
 }
 
-// usersChanged returns the callback for a change of the users file. It makes all nodes reply to the
-// inboxes of the new users.
+// usersChanged returns the callback for a change of the users file. The callback makes all nodes
+// reply to the inboxes of the new users.
 func (b *Bus) usersChanged() func(error) {
 	reloaded := b.cfg.Audit.Reloaded("NATS users")
 	return func(err error) {
@@ -64,13 +64,13 @@ func (b *Bus) usersChanged() func(error) {
 	}
 }
 
-// diskChanged publishes a change of the disk as an event; the server has logged it.
+// diskChanged publishes a change of the disk's state as an event. The server has already logged it.
 func (b *Bus) diskChanged(d natsd.Disk) {
 	b.mu.Lock()
 	publish := b.publish
 	b.mu.Unlock()
 	if publish == nil {
-		return // the node is starting
+		return // the node is still starting
 	}
 	kind := map[natsd.DiskState]string{
 		natsd.DiskOK: "disk.restored", natsd.DiskLow: "disk.low", natsd.DiskStopped: "disk.full",
@@ -93,8 +93,8 @@ func (b *Bus) Disk() (natsd.Disk, bool) {
 	return b.server.Disk(), true
 }
 
-// Quorum returns how many servers of the embedded server's NATS cluster are connected, exist, and
-// are needed. All are 0 if there is no cluster.
+// Quorum returns the number of servers of the embedded server's NATS cluster that are connected,
+// that exist, and that a majority needs. All are 0 if there is no cluster.
 func (b *Bus) Quorum() (connected, servers, majority int) {
 	if b.server == nil {
 		return 0, 0, 0

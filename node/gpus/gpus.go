@@ -1,5 +1,5 @@
-// Package gpus keeps the devices of a node, and the models in their memory, which survive the
-// actors that use them.
+// Package gpus holds the devices of a node and the models in their memory. Both survive the actors
+// that use them.
 package gpus
 
 import (
@@ -17,14 +17,14 @@ import (
 	"troupe/node/query"
 )
 
-// GPU is a device and the source of its health and utilization.
+// GPU is a device and the source of its health and utilization data.
 type GPU struct {
 	cuda.Device
 	Source telemetry.Source
 }
 
-// GPUs are the devices of a node. They are named gpu-0, gpu-1, in the order in which they were
-// added.
+// GPUs are the devices of a node. They are named gpu-0, gpu-1 and so on, in the order in which they
+// were added.
 type GPUs struct {
 	loader engine.Loader
 	all    []GPU
@@ -32,7 +32,7 @@ type GPUs struct {
 	closed sync.Once
 }
 
-// New returns devices that models are loaded onto with loader. It takes open devices over.
+// New returns devices onto which loader loads models. It takes ownership of the open devices.
 func New(loader engine.Loader, open ...GPU) *GPUs {
 	g := &GPUs{loader: loader}
 	for _, d := range open {
@@ -41,7 +41,7 @@ func New(loader engine.Loader, open ...GPU) *GPUs {
 	return g
 }
 
-// OpenSoftware opens software devices. Close closes those that it opened, even if it fails.
+// OpenSoftware opens software devices. Even if it fails, Close closes those that it opened.
 func (g *GPUs) OpenSoftware(all []host.Config) error {
 	for _, cfg := range all {
 		d, err := host.Open(cfg)

@@ -9,7 +9,7 @@ import (
 	"troupe/node/gpus"
 )
 
-// closing counts how often a device is closed.
+// closing counts the calls of Close for a device.
 type closing struct {
 	cuda.Device
 	closed *[]string

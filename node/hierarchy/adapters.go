@@ -6,7 +6,7 @@ import (
 	"troupe/actors/adapter"
 )
 
-// adapterPrefetches is how many adapters a pool prefetches at once.
+// adapterPrefetches is the number of adapters that a pool prefetches at once.
 const adapterPrefetches = 10
 
 // adapters returns the props of the adapter pool of a lease.

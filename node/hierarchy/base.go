@@ -15,13 +15,13 @@ import (
 	"troupe/observe/tree"
 )
 
-// NewSystem returns an actor system with a runtime. It counts and logs messages that actors do not
-// know.
+// NewSystem returns an actor system that uses a runtime. The system counts and logs messages that
+// an actor does not handle.
 func NewSystem(rt supervise.Runtime, metrics prometheus.Registerer, log zerolog.Logger) *actor.ActorSystem {
 	frames := log.Level(max(log.GetLevel(), zerolog.WarnLevel)).
 		Sample(&zerolog.BurstSampler{Burst: 5, Period: 10 * time.Second})
 	sys := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
-		// protoactor logs a line for every message to a node that is gone
+		// protoactor logs a line for every message to a node that has left
 		return slog.New(zerolog.NewSlogHandler(frames))
 	}))
 	supervise.SetRuntime(sys, rt)
@@ -29,9 +29,9 @@ func NewSystem(rt supervise.Runtime, metrics prometheus.Registerer, log zerolog.
 	return sys
 }
 
-// Base is what all actors of a node share.
+// Base is shared by all actors of a node.
 type Base struct {
-	Node       string // name
+	Node       string // name of the node
 	System     *actor.ActorSystem
 	Dispatcher actor.Dispatcher
 	Registry   *tree.Registry
@@ -43,7 +43,7 @@ type Base struct {
 // pid returns the address of an actor of this node.
 func (b *Base) pid(id string) *actor.PID { return query.Local(b.System, id) }
 
-// pidAt returns the address of an actor of any node.
+// pidAt returns the address of an actor on any node.
 func pidAt(m *messages.Member, id string) *actor.PID { return actor.NewPID(m.GetAddress(), id) }
 
 // Instrument registers the actors of the given props and adds the configured middleware.
@@ -51,7 +51,8 @@ func (b *Base) Instrument(kind string, props *actor.Props) *actor.Props {
 	return b.instrumentOf(kind, "", props)
 }
 
-// instrumentOf is Instrument for actors that serve one object, such as the adapter in a slot.
+// instrumentOf is like Instrument, but for actors that serve one object, such as the adapter in a
+// slot.
 func (b *Base) instrumentOf(kind, of string, props *actor.Props) *actor.Props {
 	if b.Middleware != nil {
 		props = props.Configure(actor.WithReceiverMiddleware(b.Middleware(kind)...))

@@ -1,5 +1,5 @@
-// Package hierarchy composes the actors of a node: it passes each one the functions that create its
-// children, and adds what all of them share.
+// Package hierarchy composes the actors of a node: it passes each actor the functions that create
+// its children, and adds the middleware that all actors share.
 //
 //	node
 //	├─ devices ─ gpu-0 ─ hbm

@@ -21,7 +21,7 @@ type Replicas struct {
 	Plane replica.Bulk
 	// FolderFault returns why a replica could not be loaded again from its folder, or "".
 	FolderFault func(spec *messages.ReplicaSpec, revision string) string
-	// Pins returns the pinned prefixes of a model, and a version that changes with them.
+	// Pins returns the pinned prefixes of a model, and a version that changes when they do.
 	Pins             func(model string) (uint64, []*messages.PinnedPrefix)
 	AdapterHostBytes int64 // size of each replica's cache of adapters
 }

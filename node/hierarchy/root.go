@@ -44,8 +44,8 @@ func (r Root) Props(b *Base) *actor.Props {
 	return b.group("node", all)
 }
 
-// Start starts the actors. The returned function stops them, and waits until they have stopped: the
-// end of the process ends an actor that hangs.
+// Start starts the actors. The returned function stops them and waits until they have stopped. It
+// does not time out: an actor that hangs ends with the process.
 func (r Root) Start(b *Base) (stop func(), err error) {
 	root, err := b.System.Root.SpawnNamed(r.Props(b), query.Node)
 	if err != nil {

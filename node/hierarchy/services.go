@@ -21,7 +21,7 @@ import (
 // Router is the router of a node.
 type Router struct {
 	Members  func() *messages.MembersChanged
-	Sessions func() int // of the gateway of this node
+	Sessions func() int // open calls of this node's gateway
 	Tiers    Tiers
 	Adapters func(model string, held []*messages.AdapterHeld) (tell []proto.Message)
 	Cache    *router.DeploymentCache
@@ -38,7 +38,7 @@ func (r Router) Props(b *Base) *actor.Props {
 	})
 }
 
-// Deployments are the deployments whose leases a node holds.
+// Deployments are the deployments that this node leads.
 type Deployments struct {
 	Store   deployment.Store
 	Leases  deployment.Leases
@@ -68,7 +68,8 @@ func (d Deployments) Props(b *Base) *actor.Props {
 // Planner is the planner of a node.
 type Planner struct {
 	Leases deployment.Leases
-	// Scale stores the number of replicas of a deployment that is at a revision.
+	// Scale stores the number of replicas of a deployment if the deployment still has the given
+	// revision.
 	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
 }
 
@@ -103,7 +104,7 @@ func usageProps(b *Base, shares *gateway.Quotas, members func() *messages.Member
 	})
 }
 
-// Infer returns the endpoint for requests for text over NATS.
+// Infer returns the endpoint for generation requests over NATS.
 func Infer(g *gateway.Gateway) control.Endpoint {
 	return control.Endpoint{
 		Name: "infer", Subject: gateway.InferSubject, Handler: func(r *service.Request) { g.Infer(r) },

@@ -22,8 +22,8 @@ const (
 // Tiers are the KV tiers of a node below HBM.
 type Tiers struct {
 	Open  *tiers.Tiers
-	Plane replica.Bulk // for blocks of other nodes
-	// OnCopied is called after the copy of a block from one tier to another.
+	Plane replica.Bulk // for blocks from other nodes
+	// OnCopied is called after each copy of a block from one tier to another.
 	OnCopied func(from, to string, bytes int, m kvstore.Move)
 	// MayBeRemote reports whether another device or node may have blocks.
 	MayBeRemote func() bool
@@ -63,7 +63,7 @@ func (t Tiers) Props(b *Base) *actor.Props {
 	return b.group("group", children)
 }
 
-// forReplicas returns the tiers as replicas see them.
+// forReplicas returns the configuration of the tiers for replicas.
 func (t Tiers) forReplicas(b *Base) replica.Tiers {
 	all := replica.Tiers{
 		Watermark: t.Open.Watermark,

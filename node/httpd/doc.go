@@ -1,4 +1,4 @@
-// Package httpd serves HTTP for a node: clients at one address, and scrapers of metrics at an
-// optional second one. From Open to Serve it answers only probes, so that a slow start is not taken
-// for a dead node.
+// Package httpd serves HTTP for a node: clients at one address, and metrics scrapers at an optional
+// second one. Between Open and Serve it answers only probes, so that a node that starts slowly is
+// not considered dead.
 package httpd

@@ -9,7 +9,7 @@ import (
 	"troupe/internal/bounded"
 )
 
-// Clients can cause an error line with each connection, so the number of lines is limited.
+// Clients can cause one error line per connection, so the number of lines is limited.
 const (
 	linesLogged = 2 // per second
 	linesAtOnce = 20
@@ -25,8 +25,8 @@ func newLog(to zerolog.Logger) *log.Logger {
 	return log.New(&errorLog{to, bounded.New(linesLogged, linesAtOnce)}, "", 0)
 }
 
-// Write implements io.Writer. It leaves out the value of a handler's panic, which may contain data
-// of a client.
+// Write implements io.Writer. It omits the value of a handler's panic, which may contain a client's
+// data.
 func (w *errorLog) Write(line []byte) (int, error) {
 	ok, leftOut := w.lines.Allow()
 	if !ok {

@@ -20,7 +20,7 @@ import (
 const (
 	// metricsConnections limits the connections of scrapers.
 	metricsConnections = 64
-	// probeShutdownTimeout is how long answers to probes and scrapers may take when no other
+	// probeShutdownTimeout is how long responses to probes and scrapers may take once no other
 	// request is in flight.
 	probeShutdownTimeout = time.Second
 )
@@ -34,7 +34,7 @@ type Config struct {
 	Metrics   string   // address for scrapers; empty: none
 	Hosts     []string // additional accepted host names
 	Keyed     bool     // clients need a key
-	Advertise string   // host by which other nodes know this one
+	Advertise string   // host name by which other nodes reach this node
 	Registry  prometheus.Registerer
 	Log       zerolog.Logger
 	Runtime   supervise.Runtime
@@ -63,7 +63,7 @@ type Server struct {
 	metricsAddress string
 }
 
-// Open listens, and answers probes.
+// Open opens the listeners and starts answering probes.
 func Open(cfg Config) (_ *Server, err error) {
 	cfg.Limits.Runtime = cfg.Runtime
 	s := &Server{cfg: cfg}
@@ -131,7 +131,7 @@ func (s *Server) Address() string { return s.address }
 // MetricsAddress returns the address for scrapers; empty: there is none.
 func (s *Server) MetricsAddress() string { return s.metricsAddress }
 
-// Serve starts to serve requests.
+// Serve starts serving requests.
 func (s *Server) Serve(g Gateway) {
 	handler := http.Handler(g)
 	if hosts, ok := s.cfg.hosts(s.address); ok {
@@ -150,14 +150,14 @@ func (s *Server) Serve(g Gateway) {
 	s.scraper.set(handler)
 }
 
-// EndKeepAlives closes idle connections, and the others after their next answer.
+// EndKeepAlives closes idle connections at once, and the others after their next response.
 func (s *Server) EndKeepAlives() {
 	for _, server := range s.servers {
 		server.SetKeepAlivesEnabled(false)
 	}
 }
 
-// Shutdown stops to serve. Probes in flight have probeShutdownTimeout to finish.
+// Shutdown stops serving. Probes in flight have probeShutdownTimeout to finish.
 func (s *Server) Shutdown() (err error) {
 	ctx, cancel := s.cfg.Runtime.WithTimeout(context.Background(), probeShutdownTimeout)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"troupe/messages"
 )
 
-// Changes passes changes of the members on to the parts of a node that follow them.
+// Changes passes changes of the members to the parts of a node that follow them.
 type Changes struct {
 	Nodes *Nodes
 	Link  interface{ SetMembers(addresses []string) }
@@ -16,11 +16,11 @@ type Changes struct {
 		Members(live, left []*messages.Member)
 	}
 	Publish func(kind, subject, detail string)
-	Send    func(*messages.MembersChanged) // to the actors that need it
+	Send    func(*messages.MembersChanged) // sends to the actors that need it
 	Log     zerolog.Logger
 }
 
-// On passes a change on.
+// On handles a change of the members.
 func (s *Changes) On(c members.Change) {
 	addresses := make([]string, len(c.Live))
 	for i, m := range c.Live {
@@ -40,5 +40,5 @@ func (s *Changes) On(c members.Change) {
 	s.Send(now)
 }
 
-// OnDrained tells the actors that the set of drained nodes has changed.
+// OnDrained notifies the actors that the set of drained nodes has changed.
 func (s *Changes) OnDrained() { s.Send(s.Nodes.Current()) }

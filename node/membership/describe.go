@@ -9,11 +9,11 @@ import (
 	"troupe/messages"
 )
 
-// Description is what the record of this node says to the other nodes.
+// Description is the content of this node's record, which the other nodes read.
 type Description struct {
-	Address       string // of its HTTP server
+	Address       string // address of its HTTP server
 	DataAddress   string
-	NATSURL       string // of its embedded server; empty: none
+	NATSURL       string // URL of its embedded server; empty: none
 	Advertise     string // host that other nodes connect to, if an address has none
 	Version       string
 	Started       time.Time
@@ -32,7 +32,8 @@ func (d Description) Fill(m *messages.Member) {
 	m.Gpus = d.GPUs
 }
 
-// Advertised returns an address as other nodes reach it: with host in place of an unspecified one.
+// Advertised returns an address in the form in which other nodes can reach it: an unspecified host
+// is replaced with the given one.
 func Advertised(address, host string) string {
 	if own, port, err := net.SplitHostPort(address); err == nil && host != "" {
 		if ip := net.ParseIP(own); own == "" || ip != nil && ip.IsUnspecified() {

@@ -1,3 +1,3 @@
-// Package membership tells the parts of a node which nodes are in the cluster: those that are live,
-// those that an operator drains, and who holds the leases.
+// Package membership informs the parts of a node about the nodes in the cluster: which ones are
+// live, which ones an operator drains, and which ones hold the leases.
 package membership

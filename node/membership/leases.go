@@ -6,7 +6,7 @@ import (
 	"troupe/messages"
 )
 
-// LeaseHolders are the members as holders of role leases.
+// LeaseHolders is the registry of members as far as they hold role leases.
 type LeaseHolders interface {
 	Holder(role string) (holder *messages.Member, term uint64, ok bool)
 	Roles() []string

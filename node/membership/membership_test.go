@@ -16,7 +16,7 @@ import (
 	"troupe/node/stored"
 )
 
-// calls records what is passed on.
+// calls records the changes that are passed on.
 type calls struct{ all *[]string }
 
 func (c calls) add(format string, args ...any) { *c.all = append(*c.all, fmt.Sprintf(format, args...)) }
@@ -40,7 +40,7 @@ func live() []*messages.Member {
 	}
 }
 
-// TestChanges checks who learns of a change, and in which order.
+// TestChanges checks which parts are notified of a change, and in which order.
 func TestChanges(t *testing.T) {
 	var all []string
 	c := calls{&all}
@@ -59,7 +59,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestHavePeers checks that a leaving node is no peer, and a node not its own.
+// TestHavePeers checks that neither a leaving node nor the node itself counts as a peer.
 func TestHavePeers(t *testing.T) {
 	for self, want := range map[string]bool{"a": false, "b": true, "c": true} {
 		n := membership.Nodes{Self: self, Live: live, Drained: &stored.Drained{}}
@@ -88,7 +88,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// holders are members of which one holds one role.
+// holders are members, one of which holds one role.
 type holders struct{ membership.LeaseHolders }
 
 func (holders) Holder(role string) (*messages.Member, uint64, bool) {
@@ -99,7 +99,7 @@ func (holders) Acquire(_ context.Context, role string) (uint64, bool, error) {
 	return 8, strings.HasPrefix(role, "free"), nil
 }
 
-// TestLeases checks a held role and a free one.
+// TestLeases checks a role that is held and one that is free.
 func TestLeases(t *testing.T) {
 	l := membership.Leases{Members: holders{}}
 	if m, term := l.Holder("planner"); m != "a" || term != 7 {

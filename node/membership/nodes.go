@@ -22,7 +22,7 @@ func (n *Nodes) Current() *messages.MembersChanged {
 // Draining reports whether an operator drains this node.
 func (n *Nodes) Draining() bool { return n.Drained.Has(n.Self) }
 
-// HavePeers reports whether another live node is not leaving.
+// HavePeers reports whether there is another live node that is not leaving.
 func (n *Nodes) HavePeers() bool {
 	return slices.ContainsFunc(n.Live(), func(m *messages.Member) bool {
 		return m.GetName() != n.Self && m.GetState() == messages.MemberState_MEMBER_STATE_UP

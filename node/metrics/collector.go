@@ -11,10 +11,10 @@ import (
 	"troupe/messages"
 )
 
-// scrapeTimeout is how long actors may take to answer a scrape.
+// scrapeTimeout is the maximum time for actors to answer a scrape.
 const scrapeTimeout = time.Second
 
-// Source answers what the tiers and the replicas of a node count.
+// Source returns the counters of the tiers and the replicas of a node.
 type Source interface {
 	// LocalReplicas returns the status of the replicas of this node.
 	LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error)
@@ -24,7 +24,7 @@ type Source interface {
 	Remote(ctx context.Context) (*messages.SlotsStatus, error)
 }
 
-// Collector collects metrics of tiers and replicas from their actors at each scrape. It leaves out
+// Collector collects the metrics of tiers and replicas from their actors at each scrape. It omits
 // actors that do not answer.
 type Collector struct {
 	Source  Source

@@ -23,7 +23,7 @@ type Copies struct {
 	byPath map[[2]string]*messages.KvPath
 }
 
-// NewCopies returns counts of copies, which it registers.
+// NewCopies returns a Copies whose metrics are registered.
 func NewCopies(r prometheus.Registerer) *Copies {
 	path := []string{"from", "to"}
 	c := &Copies{

@@ -1,4 +1,4 @@
-// Package metrics has the metrics of a node that no part of it counts for itself: those of its KV
-// tiers and replicas, which their actors answer at each scrape, of the copies between tiers, and of
-// Go's runtime.
+// Package metrics provides the metrics of a node that no other part registers: those of its KV
+// tiers and replicas, which their actors report at each scrape, those of the copies between tiers,
+// and those of the Go runtime.
 package metrics

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// GoRuntime collects the usual metrics of Go's runtime and the live heap. Unlike the allocated
-// heap, the live heap excludes garbage that is not collected yet, and so shows a leak.
+// GoRuntime collects the usual metrics of the Go runtime and the size of the live heap. Unlike the
+// allocated heap, the live heap excludes garbage that has not been collected, so it reveals a leak.
 func GoRuntime() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
 		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}))

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	// Retry is the time after which an unanswered query is sent again; it doubles each time. An
-	// actor that crashes on a message or is restarting loses it.
+	// Retry is the time after which an unanswered query is sent again. It doubles each time.
+	// Queries are repeated because an actor that is restarting, or that crashes on a message, loses
+	// it.
 	Retry = 200 * time.Millisecond
-	// Timeout is how long a query is retried in total.
+	// Timeout is the total time for which a query is retried.
 	Timeout = 10 * time.Second
 )
 
@@ -30,12 +31,12 @@ func Ask[T any](ctx context.Context, sys *actor.ActorSystem, id string, query pr
 	return At[T](ctx, sys, Local(sys, id), query)
 }
 
-// At sends a query to an actor anywhere and waits for the answer.
+// At sends a query to an actor on any node and waits for the answer.
 func At[T any](ctx context.Context, sys *actor.ActorSystem, to *actor.PID, query proto.Message) (T, error) {
 	return Within[T](ctx, sys, to, query, Retry, Timeout)
 }
 
-// Within is like At, but first retries after first and gives up after most.
+// Within is like At, but it first retries after first, and gives up after most.
 func Within[T any](ctx context.Context, sys *actor.ActorSystem, to *actor.PID, query proto.Message,
 	first, most time.Duration) (answer T, err error) {
 	ctx, cancel := supervise.RuntimeOf(sys).WithTimeout(ctx, most)

@@ -13,11 +13,11 @@ import (
 	"troupe/node/query"
 )
 
-// TestWithin checks what becomes of each kind of answer.
+// TestWithin checks the result for each kind of answer.
 func TestWithin(t *testing.T) {
 	sys := actor.NewActorSystem()
 	t.Cleanup(func() { sys.Shutdown() })
-	lost := 1 // queries that the actor loses
+	lost := 1 // number of queries that the actor loses
 	pid, err := sys.Root.SpawnNamed(actor.PropsFromFunc(func(c actor.Context) {
 		switch m := c.Message().(type) {
 		case *messages.GetDeployment:

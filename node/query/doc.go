@@ -1,2 +1,2 @@
-// Package query names the actors of a node and asks them.
+// Package query names the actors of a node and sends queries to them.
 package query

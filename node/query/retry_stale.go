@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// retryStaleFor is how long news of a replica may take from one node to another: three rounds
-	// of their routers.
+	// retryStaleFor is the maximum time for news of a replica to travel from one node to another:
+	// three rounds of announcements.
 	retryStaleFor   = 300 * time.Millisecond
 	retryStaleEvery = 20 * time.Millisecond
 )
 
 // RetryStale calls look until it finds the replica or node that a command names, or for
-// retryStaleFor. The client may know the name from another node, and this node learns of it a
+// retryStaleFor. The client may know the name from another node, and this node may learn of it a
 // moment later.
 func RetryStale[T any](ctx context.Context, rt supervise.Runtime, look func() (T, error)) (T, error) {
 	ctx, cancel := rt.WithTimeout(ctx, retryStaleFor)

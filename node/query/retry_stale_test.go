@@ -12,13 +12,13 @@ import (
 )
 
 // TestRetryStale checks that a lookup is retried for retryStaleFor if the object is unknown, and
-// not after other errors.
+// not retried after other errors.
 func TestRetryStale(t *testing.T) {
 	unknown := control.Refuse(messages.Reason_REASON_NOT_FOUND, "no replica m-0")
 	invalid := control.Refuse(messages.Reason_REASON_INVALID_ARGUMENT, "no name")
 	for name, c := range map[string]struct {
 		err   error
-		until time.Duration // it fails before
+		until time.Duration // it fails before this time
 		takes time.Duration
 		want  error
 	}{

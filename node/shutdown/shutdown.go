@@ -17,15 +17,15 @@ import (
 
 const (
 	leavingTimeout    = 3 * time.Second // for the other nodes to learn that this node leaves
-	rescheduleTimeout = 3 * time.Second // for an idle replica of a leaving node to be placed on another node
+	rescheduleTimeout = 3 * time.Second // for another node to be chosen for an idle replica of a leaving node
 	handoverPoll      = 50 * time.Millisecond
 )
 
-// Gateway takes the requests of clients.
+// Gateway accepts the requests of clients.
 type Gateway interface {
-	Drain()                       // makes the node unready
+	Drain()                       // makes the node not ready
 	Close()                       // refuses new requests
-	Wait(ctx context.Context) int // waits for the requests in flight, and returns how many are left
+	Wait(ctx context.Context) int // waits for the requests in flight and returns the number that are left
 }
 
 // Web serves HTTP.
@@ -38,16 +38,17 @@ type Web interface {
 type Config struct {
 	Gateway Gateway
 	Web     Web
-	// SetLeaving announces to the other nodes that this one leaves.
+	// SetLeaving announces to the other nodes that this node is leaving.
 	SetLeaving func(ctx context.Context) error
-	// HavePeers reports whether there is another node that stays.
+	// HavePeers reports whether there is another node that is not leaving.
 	HavePeers func() bool
-	// OnLeaving is called once the other nodes take the requests over NATS; not without peers.
+	// OnLeaving is called once the other nodes handle the requests over NATS. It is not called
+	// without peers.
 	OnLeaving func()
 	Status    func(ctx context.Context) (*messages.NodeStatus, error) // of this node
-	Stopping  func()                                                  // called when Stop begins
-	Stop      func()                                                  // stops everything
-	Timeout   time.Duration                                           // of Stop, apart from Config.Stop
+	Stopping  func()                                                  // called when the stop begins
+	Stop      func()                                                  // stops all parts of the node
+	Timeout   time.Duration                                           // timeout of the stop, not counting Config.Stop
 	Log       zerolog.Logger
 	Runtime   supervise.Runtime
 }
@@ -59,9 +60,9 @@ type Shutdown struct {
 }
 
 // Drain starts the shutdown: /ready answers 503, and the other nodes take over the replicas of this
-// one. For a grace period the node still serves requests, if possible on other nodes' replicas,
-// because load balancers poll /ready at intervals. Drain returns after that or when ctx ends; call
-// Finish next.
+// node. During the grace period the node still serves requests, if possible with replicas on other
+// nodes, because load balancers poll /ready only at intervals. Drain returns after the grace period
+// or when ctx ends. The caller must call Finish next.
 func (s *Shutdown) Drain(ctx context.Context, grace time.Duration) {
 	s.Gateway.Drain()
 	s.announceLeaving(ctx)
@@ -71,8 +72,9 @@ func (s *Shutdown) Drain(ctx context.Context, grace time.Duration) {
 	}
 }
 
-// Finish refuses new requests. It stops the node when those in flight have finished and other nodes
-// have taken over its replicas, or when ctx ends. Until then the port stays open for probes.
+// Finish refuses new requests. It stops the node once the requests in flight have finished and
+// other nodes have taken over its replicas, or when ctx ends. Until then the port stays open for
+// probes.
 func (s *Shutdown) Finish(ctx context.Context) error {
 	ctx, cancel := s.Runtime.WithTimeout(ctx, s.Timeout)
 	defer cancel()
@@ -90,8 +92,8 @@ func (s *Shutdown) Finish(ctx context.Context) error {
 	return err
 }
 
-// announceLeaving marks this node as leaving, once. If NATS does not answer soon, the other nodes
-// detect its exit instead.
+// announceLeaving marks this node as leaving, once. If NATS does not answer in time, the other
+// nodes detect the node's exit instead.
 func (s *Shutdown) announceLeaving(ctx context.Context) {
 	s.announce.Do(func() {
 		if s.HavePeers() {
@@ -106,7 +108,7 @@ func (s *Shutdown) announceLeaving(ctx context.Context) {
 }
 
 // awaitHandover waits until other nodes have taken over this node's replicas, as long as there are
-// such nodes.
+// other nodes.
 func (s *Shutdown) awaitHandover(ctx context.Context) {
 	began := s.Runtime.Now()
 	for s.HavePeers() && ctx.Err() == nil {

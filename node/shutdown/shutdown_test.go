@@ -18,8 +18,8 @@ import (
 // node records how it is shut down.
 type node struct {
 	did      []string
-	inFlight time.Duration // how long requests are in flight
-	replicas int           // queries of the status until the replicas are gone
+	inFlight time.Duration // how long each request is in flight
+	replicas int           // number of status queries until the replicas are gone
 	running  uint32
 }
 

@@ -7,8 +7,8 @@ import (
 	"troupe/actors/supervise"
 )
 
-// Background runs f in the background. The returned function ends the context of f and waits until
-// f has returned.
+// Background runs f in the background. The returned function cancels the context of f and waits
+// until f has returned.
 func Background(rt supervise.Runtime, f func(ctx context.Context)) (stop func()) {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})

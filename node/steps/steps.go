@@ -11,7 +11,7 @@ import (
 // Step is one step of a start.
 type Step struct {
 	Name  string
-	Start func(ctx context.Context) error // if it fails, it has undone what it did
+	Start func(ctx context.Context) error // if it fails, it must have undone its own work
 	Stop  func()                          // undoes Start; nil: there is nothing to undo
 }
 
@@ -22,12 +22,13 @@ type Started struct {
 	done []Step
 }
 
-// Start runs all steps in order. If one fails, it stops those before it, and logs which one it was.
+// Start runs all steps in order. If one fails, it stops those before it and logs the name of the
+// failed step.
 func Start(ctx context.Context, all []Step, log zerolog.Logger) (*Started, error) {
 	s := &Started{log: log}
 	for _, step := range all {
 		if err := step.Start(ctx); err != nil {
-			log.Warn().Str("step", step.Name).Msg("start failed; stopping what has started")
+			log.Warn().Str("step", step.Name).Msg("start failed; stopping the steps that ran")
 			s.Stop()
 			return nil, err
 		}

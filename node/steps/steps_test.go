@@ -18,7 +18,7 @@ import (
 
 var errBroken = errors.New("broken")
 
-// list returns steps that add to ran what they do. The step at the index broken fails.
+// list returns steps that record their starts and stops in ran. The step with index broken fails.
 func list(ran *[]string, broken int) (all []steps.Step) {
 	for i, name := range []string{"a", "b", "c", "d"} {
 		all = append(all, steps.Step{
@@ -37,8 +37,8 @@ func list(ran *[]string, broken int) (all []steps.Step) {
 	return all
 }
 
-// TestFailure checks that a failure of each step stops the steps before it in reverse order, and
-// that the log names the step.
+// TestFailure checks that, if any step fails, the steps before it are stopped in reverse order, and
+// that the log names the failed step.
 func TestFailure(t *testing.T) {
 	for broken, want := range []string{
 		"+a", "+a +b -a", "+a +b +c -a", "+a +b +c +d -c -a",
@@ -59,7 +59,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// TestStop checks that Stop runs backwards, and once.
+// TestStop checks that Stop stops the steps in reverse order, and only once.
 func TestStop(t *testing.T) {
 	var ran []string
 	s, err := steps.Start(t.Context(), list(&ran, -1), zerolog.Nop())
@@ -73,7 +73,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestBackground checks that the function that Background returns waits.
+// TestBackground checks that the function that Background returns waits for f.
 func TestBackground(t *testing.T) {
 	var ended atomic.Bool
 	stop := steps.Background(supervise.System, func(ctx context.Context) {

@@ -1,7 +1,7 @@
-// Package stored keeps what a node knows of the state in the store: the cluster secret, the pinned
-// prefixes, the nodes that an operator drains, and the adapters. Each is followed in the background
-// from Follow on.
+// Package stored holds a node's view of the state in the store: the cluster secret, the pinned
+// prefixes, the nodes that an operator drains, and the adapters. From Follow on, each part is
+// followed in the background.
 //
-//   - A part that is followed is complete when Follow returns, and then follows each change.
-//   - If the store is lost, what is known stays, and the watch is opened again.
+//   - When Follow returns, a part is complete. From then on it is updated with each change.
+//   - If the store is lost, the view is kept, and the watch is opened again.
 package stored

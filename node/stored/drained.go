@@ -32,12 +32,12 @@ func (d *Drained) Has(node string) bool {
 	return d.nodes[node]
 }
 
-// NodeStore is the part of the store that holds what operators say of nodes.
+// NodeStore is the part of the store that holds operators' settings for nodes.
 type NodeStore interface {
 	WatchNodes(ctx context.Context, apply func(store.NodeChange)) error
 }
 
-// Watch returns the watch that follows the stored nodes. It calls changed after each change.
+// Watch returns a watch that follows the stored nodes. It calls changed after each change.
 func (d *Drained) Watch(from NodeStore, changed func()) Watch {
 	return Watch{Of: "nodes", Run: func(ctx context.Context, synced func()) error {
 		return from.WatchNodes(ctx, func(c store.NodeChange) {

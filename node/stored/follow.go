@@ -13,31 +13,31 @@ import (
 	"troupe/node/steps"
 )
 
-// rewatchDelay is the time before a broken watch of the store is opened again.
+// rewatchDelay is the delay before a broken watch of the store is opened again.
 const rewatchDelay = time.Second
 
 // Watch follows a part of the stored state.
 type Watch struct {
-	Of string // what is followed, for the log
-	// Run follows it until ctx ends or the store is lost. It calls synced when it has applied what
-	// is stored, and again after a reconnect.
+	Of string // name of that part, for the log
+	// Run follows the part until ctx ends or the store is lost. It calls synced once it has applied
+	// the stored state, and again after each reconnect.
 	Run func(ctx context.Context, synced func()) error
 }
 
-// Followers are watches that run.
+// Followers are running watches.
 type Followers struct {
 	rt    supervise.Runtime
 	log   zerolog.Logger
 	stops []func()
 }
 
-// NewFollowers returns followers that follow nothing yet.
+// NewFollowers returns a Followers without watches.
 func NewFollowers(rt supervise.Runtime, log zerolog.Logger) *Followers {
 	return &Followers{rt: rt, log: log}
 }
 
-// Follow starts watches, and waits until each of them has applied the stored state. ctx bounds the
-// wait. If it fails, nothing is followed.
+// Follow starts watches and waits until each of them has applied the stored state. ctx bounds the
+// wait. If Follow fails, no watch is running.
 func (f *Followers) Follow(ctx context.Context, all ...Watch) error {
 	for _, w := range all {
 		synced := make(chan struct{})

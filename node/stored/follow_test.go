@@ -14,7 +14,7 @@ import (
 )
 
 // TestFollow checks that Follow returns when all watches have read the stored state, that a broken
-// watch is opened again, and that nothing is followed after a failure.
+// watch is opened again, and that no watch runs after a failure.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFollowers(supervise.System, zerolog.Nop())

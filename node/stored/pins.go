@@ -30,8 +30,8 @@ func (p *Pins) apply(c store.PinChange) {
 	}
 }
 
-// Of returns the pins of a model, or of all models if it is "", by name, and a version that changes
-// with them.
+// Of returns the pins of a model, or of all models if model is "", sorted by name, and a version
+// that changes when they do.
 func (p *Pins) Of(model string) (version uint64, all []*messages.PinnedPrefix) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ type PinStore interface {
 	WatchPins(ctx context.Context, apply func(store.PinChange)) error
 }
 
-// Watch returns the watch that follows the stored pins.
+// Watch returns a watch that follows the stored pins.
 func (p *Pins) Watch(from PinStore) Watch {
 	return Watch{Of: "pins", Run: func(ctx context.Context, synced func()) error {
 		return from.WatchPins(ctx, func(c store.PinChange) {

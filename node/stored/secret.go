@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	secretTimeout        = 30 * time.Second // for the store to return it at the start
+	secretTimeout        = 30 * time.Second // maximum wait for the store to return the secret at the start
 	secretAttemptTimeout = 2 * time.Second  // for one attempt
 	secretRetry          = 500 * time.Millisecond
 )
@@ -28,8 +28,8 @@ type SecretStore interface {
 }
 
 // Secret is the cluster secret as this node knows it. It separates the cached prefixes of tenants.
-// It is in the store and in the data folder, so that KV blocks on the node's disk stay usable if the
-// store is lost. It is safe for concurrent use.
+// It is stored both in the store and in the data folder, so that KV blocks on the node's disk stay
+// usable if the store is lost. It is safe for concurrent use.
 type Secret struct {
 	store SecretStore
 	dir   string
@@ -40,8 +40,8 @@ type Secret struct {
 	version uint64 // incremented with each change
 }
 
-// OpenSecret reads the cluster secret from the store. If none is stored, it stores the one of the
-// data folder dir, or a new one. Without the secret a node does not start, because it could not
+// OpenSecret reads the cluster secret from the store. If none is stored, it stores the secret from
+// the data folder dir, or a new one. A node does not start without the secret, because it could not
 // separate tenants.
 func OpenSecret(ctx context.Context, from SecretStore, dir string, rt supervise.Runtime,
 	log zerolog.Logger) (*Secret, error) {
@@ -67,7 +67,7 @@ func OpenSecret(ctx context.Context, from SecretStore, dir string, rt supervise.
 		if !bucket.IsTransient(err) && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
-		select { // no leader is elected yet, or a server has not seen another node's secret yet
+		select { // the store has no leader yet, or a server has not received another node's secret yet
 		case <-ctx.Done():
 			return nil, err
 		case <-rt.After(secretRetry):
@@ -75,7 +75,7 @@ func OpenSecret(ctx context.Context, from SecretStore, dir string, rt supervise.
 	}
 }
 
-// Get returns the secret and its version, which changes with it.
+// Get returns the secret and its version, which changes when the secret does.
 func (s *Secret) Get() (value []byte, version uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,10 +88,11 @@ func (s *Secret) Salt(tenant, cacheSalt string) ([]byte, error) {
 	return kv.Salt(value, tenant, cacheSalt)
 }
 
-// Watch returns the watch that follows the secret. It stores the secret again if it is deleted.
+// Watch returns a watch that follows the secret. If the secret is deleted, the watch stores it
+// again.
 func (s *Secret) Watch() Watch {
 	return Watch{Of: "the cluster secret", Run: func(ctx context.Context, synced func()) error {
-		stored := false // since the watch began
+		stored := false // the secret was stored at some time since the watch began
 		return s.store.WatchSecret(ctx, func(c store.SecretChange) {
 			switch {
 			case c.Secret != nil:
@@ -112,7 +113,7 @@ func (s *Secret) Watch() Watch {
 	}}
 }
 
-// restore stores this node's secret, unless one is stored; then it adopts that one.
+// restore stores this node's secret unless another one is stored, in which case it adopts that one.
 func (s *Secret) restore(ctx context.Context) error {
 	held, _ := s.Get()
 	found, err := s.store.CreateSecret(ctx, held)

@@ -19,7 +19,7 @@ import (
 type secretStore struct {
 	mu      sync.Mutex
 	value   []byte
-	failing int // calls of CreateSecret that fail
+	failing int // number of CreateSecret calls that fail
 	deleted chan struct{}
 }
 
@@ -50,8 +50,8 @@ func (s *secretStore) WatchSecret(ctx context.Context, apply func(store.SecretCh
 	return ctx.Err()
 }
 
-// TestSecret checks that nodes share the secret of the store, that it outlives a store in the data
-// folder, and that it is stored again when it is deleted.
+// TestSecret checks that nodes share the secret in the store, that the copy in the data folder
+// survives the loss of the store, and that a deleted secret is stored again.
 func TestSecret(t *testing.T) {
 	dir := t.TempDir()
 	open := func(from *secretStore, dir string) *Secret {
@@ -131,7 +131,7 @@ func (c changes) WatchPins(ctx context.Context, apply func(store.PinChange)) err
 	return nil
 }
 
-// TestDrainedAndPins checks that the sets follow the store.
+// TestDrainedAndPins checks that the sets are updated with the store.
 func TestDrainedAndPins(t *testing.T) {
 	pin := func(name, model string) store.PinChange {
 		return store.PinChange{Name: name, Pin: &messages.PinnedPrefix{Name: name, Model: model}}

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	diagnoseAfter = 2 * time.Second // before the first diagnosis
+	diagnoseAfter = 2 * time.Second // delay before the first diagnosis
 	diagnoseEvery = 5 * time.Second
 )
 
@@ -27,8 +27,8 @@ type Waiting struct {
 	Runtime supervise.Runtime
 }
 
-// Explain wraps a step of the start that needs the store. While the step waits, it asks other nodes
-// for the cause and logs it; an error of the step includes the cause.
+// Explain wraps a start step that needs the store. While the step waits, it asks other nodes for
+// the cause and logs it. If the step fails, its error includes the cause.
 func (w Waiting) Explain(step func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var mu sync.Mutex
@@ -66,7 +66,7 @@ func withCause(err error, why string) error {
 	return fmt.Errorf("%w; %s", err, why)
 }
 
-// diagnosis asks another node why the store does not answer. It returns "" if no node knows.
+// diagnosis asks another node why the store does not answer. It returns "" if the cause is unknown.
 func (w Waiting) diagnosis(ctx context.Context) string {
 	ctx, cancel := w.Runtime.WithTimeout(ctx, diagnoseAfter)
 	defer cancel()
@@ -77,8 +77,7 @@ func (w Waiting) diagnosis(ctx context.Context) string {
 	return diagnose(res)
 }
 
-// diagnose returns the problems that may keep the store from answering, from one node's view of all
-// nodes.
+// diagnose returns the problems that may keep the store from answering, as one node sees all nodes.
 func diagnose(res *messages.ListNodesResponse) string {
 	var all []string
 	if s := res.GetStore(); s != nil && s.GetReason() != messages.Reason_REASON_NO_SPACE {

@@ -16,7 +16,8 @@ import (
 	"troupe/messages"
 )
 
-// TestDiagnose checks which problems of nodes.list a node shows while it waits for the store.
+// TestDiagnose checks which of the problems in nodes.list a node reports while it waits for the
+// store.
 func TestDiagnose(t *testing.T) {
 	full := &messages.DiskStatus{Low: true, Stopped: true, Detail: "data folder /d has 0 B free"}
 	for want, res := range map[string]*messages.ListNodesResponse{
@@ -45,8 +46,8 @@ func TestWithCause(t *testing.T) {
 	}
 }
 
-// TestExplain checks that a step that waits is explained once another node knows the cause, and that
-// the error of a step that fails at once has the cause too.
+// TestExplain checks that the wait of a step is explained once another node knows the cause, and
+// that the error of a step that fails at once includes the cause too.
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &bytes.Buffer{}

@@ -2,7 +2,7 @@ package tiers
 
 import "troupe/core/kv"
 
-// Config configures the KV tiers below HBM. The zero value has none.
+// Config configures the KV tiers below HBM. The zero value means that there are none.
 type Config struct {
 	DRAMBytes int64  // size in page-locked host memory
 	NVMeBytes int64  // size of the file at NVMePath; its blocks survive restarts
@@ -11,8 +11,8 @@ type Config struct {
 	// need; default kv.DefaultWatermark.
 	Watermark float64
 	Policy    string // eviction policy of the tiers, one of kv.PolicyNames; default kv.DefaultPolicy
-	// DRAMOptional starts the node without the DRAM tier, with a warning, if the memory cannot be
-	// allocated.
+	// DRAMOptional allows the node to start without the DRAM tier, with a warning, if the memory
+	// cannot be allocated.
 	DRAMOptional bool
 	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
 	Restore kv.RestorePolicy

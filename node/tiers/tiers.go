@@ -1,5 +1,5 @@
-// Package tiers opens the KV tiers of a node below HBM. Their memory and their file are kept here,
-// above the actors that use them.
+// Package tiers opens the KV tiers of a node below HBM. It owns their memory and their file, which
+// survive the actors that use them.
 package tiers
 
 import (
@@ -99,7 +99,7 @@ func (t *Tiers) openNVMe(allocHost AllocHost) error {
 		return nil
 	}
 	cut := kv.CutSlabs(cfg.NVMeBytes)
-	if cut.Bytes <= 2*kv.SlotUnit { // room for the headers of a slab and of a block
+	if cut.Bytes <= 2*kv.SlotUnit { // there must be room for the headers of a slab and of a block
 		return fmt.Errorf("tier nvme: %s", tooSmall(cfg.NVMeBytes, "--kv-nvme"))
 	}
 	f, err := kvstore.OpenFile(kvstore.FileConfig{Path: cfg.NVMePath, Slabs: cut, AllocHost: allocHost})

@@ -13,7 +13,7 @@ import (
 	"troupe/node/tiers"
 )
 
-// TestOpen checks that the tiers are in order, fastest first, and which sizes are refused.
+// TestOpen checks that the tiers are ordered, fastest first, and which sizes are refused.
 func TestOpen(t *testing.T) {
 	d, err := host.Open(host.Config{MemoryBytes: 64 << 20})
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package clock provides a supervise.Runtime whose time only the test moves. Its goroutines, random
-// numbers and IDs are those of supervise.System.
+// Package clock provides a supervise.Runtime whose time advances only when the test advances it.
+// Its goroutines, random numbers and IDs are those of supervise.System.
 //
-// It suits tests with real sockets or servers, whose time no bubble of synctest can hold. Its time
-// starts an hour ahead, so that no deadline of a socket that is set from it passes.
+// It is for tests with real sockets or servers, which cannot run in a synctest bubble. Its time
+// starts one hour in the future, so that socket deadlines computed from it do not expire.
 package clock
 
 import (
@@ -20,18 +20,18 @@ type Clock struct {
 
 	mu      sync.Mutex
 	now     time.Time
-	pending []*timer // by time, then in the order of their start
+	pending []*timer // sorted by time, then by the order in which they were started
 	changed sync.Cond
 }
 
-// timer runs fire when its time has come.
+// timer calls fire when its time has come.
 type timer struct {
 	clock *Clock
 	at    time.Time
 	fire  func(now time.Time)
 }
 
-// New returns a clock that stands still.
+// New returns a clock whose time stands still until Advance.
 func New() *Clock {
 	c := &Clock{Runtime: supervise.System, now: time.Now().Add(time.Hour)}
 	c.changed.L = &c.mu
@@ -45,8 +45,8 @@ func (c *Clock) Now() time.Time {
 	return c.now
 }
 
-// Advance moves the time, and fires the timers that end until then, in order. Timers that these start
-// fire too.
+// Advance advances the time by d and fires, in order, the timers that expire by then, including
+// timers that these start.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +66,8 @@ func (c *Clock) Advance(d time.Duration) {
 	}
 }
 
-// Await waits until n timers are pending, that is, neither fired nor stopped. The timer of a call of
-// After stays pending if its caller stops waiting.
+// Await waits until n timers are pending, that is, neither fired nor stopped. The timer of After
+// remains pending even if its caller stops waiting.
 func (c *Clock) Await(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Clock) Await(n int) {
 	}
 }
 
-// start calls fire after d, at once if d is not positive.
+// start calls fire after d, or at once if d is not positive.
 func (c *Clock) start(d time.Duration, fire func(now time.Time)) *timer {
 	if d <= 0 {
 		fire(c.Now())
@@ -128,7 +128,7 @@ func (c *Clock) WithTimeout(parent context.Context, d time.Duration) (context.Co
 	return t, func() { stop(); ends.Stop(); t.end(context.Canceled) }
 }
 
-// timeout is a context that a clock ends. It gets its values from its parent.
+// timeout is a context that a clock cancels. Its values are those of its parent.
 type timeout struct {
 	context.Context
 	deadline time.Time

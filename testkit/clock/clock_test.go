@@ -13,7 +13,7 @@ import (
 
 var _ supervise.Runtime = (*clock.Clock)(nil)
 
-// TestAdvance checks that timers fire in order, at their time, and not after Stop.
+// TestAdvance checks that timers fire in order, at their time, and do not fire after Stop.
 func TestAdvance(t *testing.T) {
 	c := clock.New()
 	began := c.Now()
@@ -42,7 +42,8 @@ func TestAdvance(t *testing.T) {
 	}
 }
 
-// TestTimersStartedMeanwhile checks that one call of Advance fires the timers that others start.
+// TestTimersStartedMeanwhile checks that one call of Advance also fires the timers that other
+// timers start.
 func TestTimersStartedMeanwhile(t *testing.T) {
 	c := clock.New()
 	ticks := make(chan struct{})
@@ -59,7 +60,7 @@ func TestTimersStartedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestWithTimeout checks the errors of a context.
+// TestWithTimeout checks the errors of a context with a timeout.
 func TestWithTimeout(t *testing.T) {
 	c := clock.New()
 	ctx, cancel := c.WithTimeout(t.Context(), time.Second)

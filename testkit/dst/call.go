@@ -7,22 +7,22 @@ import (
 	"troupe/messages"
 )
 
-// Call is a request and what its client received. It implements session.Client and outlives its
-// session. Tokens are checked as they arrive.
+// Call is a request and the output that its client has received. It implements session.Client and
+// outlives its session. It checks tokens as they arrive.
 type Call struct {
 	ID       string
 	Sequence *messages.SequenceSpec
 
-	node      string // that its client is connected to
-	started   *Node  // the same; nil: not opened yet
-	cancelled bool   // its client has left
+	node      string // name of the node that the client is connected to
+	started   *Node  // that node; nil: the call is not open yet
+	cancelled bool   // the client has disconnected
 
 	mu      sync.Mutex
 	want    []uint32
 	output  []uint32
 	finish  messages.FinishReason
 	refused *messages.Refused
-	wrong   []string // what should not have happened
+	wrong   []string // violations that were found
 }
 
 // NewCall returns a call of a model.
@@ -74,7 +74,7 @@ func (c *Call) ended() bool {
 	return c.finish != messages.FinishReason_FINISH_REASON_UNSPECIFIED || c.refused != nil
 }
 
-// cancel notes that the client has left. What it receives afterwards does not matter.
+// cancel records that the client has disconnected. What it receives afterwards is ignored.
 func (c *Call) cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *Call) Ended() bool {
 	return c.ended()
 }
 
-// Result returns the refusal, nil if there is none, and what should not have happened.
+// Result returns the refusal, or nil, and the violations that were found.
 func (c *Call) Result() (refused *messages.Refused, wrong []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

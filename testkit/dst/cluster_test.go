@@ -31,7 +31,8 @@ func run(t *testing.T, o dst.Options) (r dst.Result) {
 	return r
 }
 
-// report fails the test with what did not hold, and the shortest list of faults that shows it.
+// report fails the test with the violated properties and the shortest list of faults that
+// reproduces them.
 func report(t *testing.T, o dst.Options, r dst.Result) {
 	t.Helper()
 	for _, f := range r.Failures {
@@ -85,7 +86,7 @@ func TestSeeds(t *testing.T) {
 	)
 }
 
-// TestSameSeedSameRun checks that a run of a cluster depends on nothing but its seed.
+// TestSameSeedSameRun checks that a run of a cluster depends only on its seed.
 func TestSameSeedSameRun(t *testing.T) {
 	for seed := uint64(1); seed <= 3; seed++ {
 		first := run(t, options(seed, 14))
@@ -102,7 +103,7 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestRegressions runs the seeds that have found faults of the product; see testdata/found.txt.
+// TestRegressions repeats the seeds that have found bugs in the product; see testdata/found.txt.
 func TestRegressions(t *testing.T) {
 	found, err := os.ReadFile("testdata/found.txt")
 	if err != nil {

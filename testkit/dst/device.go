@@ -11,8 +11,8 @@ import (
 
 const pageBytes = 64 << 10 // granularity of virtual memory
 
-// Device is a device without arithmetic: its memory can be allocated, mapped and copied, and its
-// streams run each piece of work at once.
+// Device is a device that does not compute: its memory can be allocated, mapped and copied, and its
+// streams run each piece of work immediately.
 type Device struct {
 	info cuda.Info
 
@@ -32,7 +32,7 @@ func NewDevice(name string, bytes int64) *Device {
 		mapped: make(map[cuda.Ptr]*physical)}
 }
 
-// setLost makes every call fail with cuda.ErrDeviceLost, or succeed again.
+// setLost makes every call fail with cuda.ErrDeviceLost, or lets calls succeed again.
 func (d *Device) setLost(lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -150,7 +150,7 @@ func (d *Device) Unreserve(p cuda.Ptr) error {
 	return nil
 }
 
-// physical is memory without an address.
+// physical is physical memory, which has no address until it is mapped.
 type physical struct {
 	device *Device
 	bytes  []byte
@@ -203,7 +203,7 @@ func (d *Device) Unmap(at cuda.Ptr, bytes int64) error {
 	return nil
 }
 
-// access calls use with the memory at an address, piece by piece.
+// access calls use with the memory at an address, one mapped piece at a time.
 func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,7 +237,7 @@ func (d *Device) NewStream(string) (cuda.Stream, error) {
 	return &stream{device: d}, d.check()
 }
 
-// stream runs work when it is queued.
+// stream runs work as soon as it is queued.
 type stream struct {
 	device *Device
 
@@ -290,7 +290,7 @@ func (s *stream) Sync() error { return s.fault(nil) }
 // Close implements cuda.Stream.
 func (s *stream) Close() error { return nil }
 
-// event is always done.
+// event is an event that has always occurred.
 type event struct{ stream *stream }
 
 func (e event) Done() bool  { return true }

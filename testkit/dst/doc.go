@@ -1,6 +1,6 @@
-// Package dst runs actors of several nodes in one thread and in virtual time, by a seed
-// (deterministic simulation testing). The same seed gives the same run, so a failure can be
-// repeated.
+// Package dst provides deterministic simulation testing: it runs the actors of several nodes one at
+// a time and in virtual time, in an order that a seed determines. The same seed gives the same run,
+// so a failure can be reproduced.
 //
 // The actors and their props are those of the product, composed by node/hierarchy. These seams are
 // replaced, and no others:

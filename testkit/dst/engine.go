@@ -17,16 +17,16 @@ import (
 const (
 	layers     = 2
 	stateBytes = 16              // of one token in one layer
-	tokenBytes = 1 << 10         // of a token's KV in one layer; it begins with the state
+	tokenBytes = 1 << 10         // of a token's KV in one layer; its first bytes are the state
 	layerBytes = 16 * tokenBytes // of a block
 	vocab      = 1000
-	eos        = 0 // never computed
+	eos        = 0 // never sampled
 )
 
-// state is what a layer keeps of a token: a hash of all tokens so far.
+// state is the state that a layer keeps for a token: a hash of all tokens so far.
 type state [stateBytes]byte
 
-// next returns the states of a token that follows one with the given states.
+// next returns the states of a token that follows a token with the given states.
 func next(previous [layers]state, token uint32, adapter string) (now [layers]state) {
 	var t [4]byte
 	binary.LittleEndian.PutUint32(t[:], token)
@@ -42,8 +42,8 @@ func hashOf(parts ...[]byte) (first [stateBytes]byte) {
 	return [stateBytes]byte(h[:stateBytes])
 }
 
-// choose returns the token after those with the given states. Every byte of them counts, so a KV
-// block that is stale or belongs to another sequence shows.
+// choose returns the token that follows a token with the given states. It depends on every byte of
+// the states, so that a KV block that is stale or belongs to another sequence is detected.
 func choose(all [][layers]state) uint32 {
 	h := sha256.New()
 	for _, one := range all {
@@ -74,8 +74,8 @@ func Output(prompt []uint32, n int, adapter string) (output []uint32) {
 // Loader loads models without files: every path is a model.
 type Loader struct {
 	Runtime supervise.Runtime
-	// StepTime is the time of a step, TokenTime that of each token in it, and LoadTime that of a
-	// load.
+	// StepTime is the duration of a step, to which TokenTime is added for each token in it.
+	// LoadTime is the duration of a load.
 	StepTime, TokenTime, LoadTime time.Duration
 }
 
@@ -125,7 +125,7 @@ func (w *weights) Open(arena engine.Arena, _ engine.Limits) (engine.Engine, erro
 	return &simulatedEngine{weights: w, arena: arena, stream: s}, err
 }
 
-// simulatedEngine is the engine.Engine of the simulation.
+// simulatedEngine is the engine of the simulation.
 type simulatedEngine struct {
 	weights *weights
 	arena   engine.Arena
@@ -207,7 +207,7 @@ func (e *simulatedEngine) compute(s engine.Sequence) (uint32, error) {
 	return choose(all), nil
 }
 
-// address returns where the state of a position in a layer is.
+// address returns the address of the state of a position in a layer.
 func (e *simulatedEngine) address(blocks []int32, position, layer int) (cuda.Ptr, error) {
 	i := position / e.arena.BlockTokens
 	if i >= len(blocks) || int(blocks[i]) >= e.arena.Blocks() {

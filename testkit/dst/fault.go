@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// FaultKind is what goes wrong, or what an operator does.
+// FaultKind is a kind of fault, or of operator action.
 type FaultKind string
 
 // Kinds of faults.
 const (
-	CrashActor FaultKind = "crash-actor" // the next message of an actor of the kind Actor panics
-	CrashNode  FaultKind = "crash-node"  // the node is gone, with its memory, and starts again after For
+	CrashActor FaultKind = "crash-actor" // an actor of the kind Actor panics on its next message
+	CrashNode  FaultKind = "crash-node"  // the node crashes, loses its memory, and starts again after For
 	Cut        FaultKind = "cut"         // Node cannot reach Peer
 	Isolate    FaultKind = "isolate"     // Node reaches neither other nodes nor the store
-	Outage     FaultKind = "outage"      // Node does not reach the store
-	Pause      FaultKind = "pause"       // Node's actors handle nothing
+	Outage     FaultKind = "outage"      // Node cannot reach the store
+	Pause      FaultKind = "pause"       // the actors of Node handle no messages
 	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
 	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
 	LoseDevice FaultKind = "lose-device" // the node's device does not answer
 	Delete     FaultKind = "delete"      // an operator deletes a deployment, and creates it again after For
 	Redeploy   FaultKind = "redeploy"    // an operator deploys other files
 	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
-	Flush      FaultKind = "flush"       // an operator drops its unused KV blocks
+	Flush      FaultKind = "flush"       // an operator drops the unused KV blocks of a replica
 	Restart    FaultKind = "restart"     // an operator restarts a replica
 )
 
-// Fault is one of them, at a time after the start of the load.
+// Fault is a fault or an operator action, at a time after the start of the load.
 type Fault struct {
 	At    time.Duration
 	Kind  FaultKind
 	Node  string
 	Peer  string        // Cut
-	Model string        // of what operators do
+	Model string        // model that an operator acts on
 	Actor string        // CrashActor
-	After bool          // CrashActor: the message is handled before
-	For   time.Duration // until it ends
+	After bool          // CrashActor: panic after handling the message instead of before
+	For   time.Duration // duration of the fault
 	Count int           // Scale
 }
 
@@ -64,11 +64,11 @@ func (f Fault) String() string {
 	return s
 }
 
-// kinds of actors that crash.
+// actorKinds are the kinds of actors that crash.
 var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
 	"deployments", "replicas", "session"}
 
-// plan returns the faults of a seed.
+// plan returns the faults that a seed determines.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
 	kinds := []FaultKind{
 		CrashActor,

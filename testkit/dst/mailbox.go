@@ -24,7 +24,7 @@ type Dispatcher struct {
 
 	mu      sync.Mutex
 	paused  bool
-	delayed []task // until resume
+	delayed []task // tasks that are delayed until resume
 }
 
 // add makes a task of the node runnable, unless the node is paused.
@@ -54,7 +54,7 @@ func (d *Dispatcher) resume() {
 	d.delayed = nil
 }
 
-// Kill ends the node's actors: they handle no more messages.
+// Kill stops the node's actors: they handle no more messages.
 func (d *Dispatcher) Kill() { d.dead.Store(true) }
 
 // Schedule implements actor.Dispatcher.
@@ -68,7 +68,7 @@ func (d *Dispatcher) Throughput() int { return 1 }
 // NewMailbox implements supervise.MailboxSource.
 func (d *Dispatcher) NewMailbox() actor.Mailbox { return &mailbox{dispatcher: d} }
 
-// mailbox hands its actor one message per turn. System messages come first.
+// mailbox passes one message per turn to its actor. System messages come first.
 type mailbox struct {
 	dispatcher *Dispatcher
 	invoker    actor.MessageInvoker
@@ -98,7 +98,7 @@ func (m *mailbox) PostSystemMessage(message any) {
 	m.schedule()
 }
 
-// schedule makes a turn runnable if there is something to handle. m.mu is held.
+// schedule makes a turn runnable if there is a message to handle. The caller must hold m.mu.
 func (m *mailbox) schedule() {
 	if m.scheduled || !m.started || len(m.system) == 0 && (m.suspended || len(m.user) == 0) {
 		return
@@ -107,7 +107,7 @@ func (m *mailbox) schedule() {
 	m.dispatcher.add(task{key: m.dispatcher.node + " " + m.id, label: m.label, run: m.turn})
 }
 
-// label names the actor and the message of the next turn.
+// label returns the actor and the message of the next turn.
 func (m *mailbox) label() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +161,7 @@ func (m *mailbox) turn() {
 	m.schedule()
 }
 
-// guard turns a panic of an actor into a failure for its supervisor, as protoactor does.
+// guard converts a panic of an actor to a failure for its supervisor, as protoactor does.
 func (m *mailbox) guard(invoke func(), message any) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,22 +12,22 @@ import (
 )
 
 // Network connects the actor systems of a world's nodes, with the guarantees of cluster/link: a
-// message that was not delivered is answered with a dead letter, messages between two nodes arrive
-// in order as long as their connection holds, and who watches or waits for an actor of a lost node
-// learns of it. Messages between different pairs of nodes overtake each other.
+// message that is not delivered is answered with a dead letter; messages between two nodes arrive
+// in order as long as their connection holds; and actors that watch, or wait for, an actor of a
+// lost node are notified. There is no order between messages of different pairs of nodes.
 type Network struct {
 	world *World
 
-	mu    sync.Mutex           // never held while actors or tasks are called
+	mu    sync.Mutex           // not held while actors or tasks are called
 	nodes map[string]*endpoint // by address
 	conns map[pair]*connection
-	// MaxDelay bounds the delay of a message. The least is 0.
+	// MaxDelay is the maximum delay of a message. The minimum is 0.
 	MaxDelay time.Duration
-	// BreakAfter is the time after which a connection that delivers nothing is given up.
+	// BreakAfter is the time after which a connection that delivers nothing is closed.
 	BreakAfter time.Duration
 }
 
-// pair is a direction between two addresses.
+// pair is one direction between two addresses.
 type pair struct{ from, to string }
 
 // NewNetwork returns a network without nodes.
@@ -42,16 +42,17 @@ type endpoint struct {
 	system   *actor.ActorSystem
 	address  string
 	plane    *plane
-	members  map[string]bool       // addresses that messages can be sent to
-	waiting  map[string]*actor.PID // id of a future -> whom it waits for
-	watches  map[watch]bool        // of actors of other nodes by actors of this one
-	watchers map[watch]bool        // of actors of this node by actors of others
+	members  map[string]bool       // addresses that the node can send messages to
+	waiting  map[string]*actor.PID // id of a future -> actor that it waits for
+	watches  map[watch]bool        // watches of remote actors by actors of this node
+	watchers map[watch]bool        // watches of actors of this node by remote actors
 }
 
 // watch is a pair of actors on different nodes.
 type watch struct{ address, watcher, watched string } // the other node, and ids
 
-// plane returns the data plane at an address, or nil if it cannot be reached from another one.
+// plane returns the data plane at the address to, or nil if it cannot be reached from the address
+// from.
 func (n *Network) plane(from, to string) *plane {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,8 +91,8 @@ func (n *Network) Detach(address string) {
 	}
 }
 
-// SetMembers sets the addresses that a node's actors can send to. The actors of an address that is
-// no longer among them are lost.
+// SetMembers sets the addresses that a node's actors can send to. An address that is removed counts
+// as lost, with all of its actors.
 func (n *Network) SetMembers(address string, members []string) {
 	n.mu.Lock()
 	e := n.nodes[address]
@@ -119,8 +120,8 @@ func call(all []func()) {
 	}
 }
 
-// Cut cuts the direction from one address to another: what is sent waits until Heal, or until the
-// connection is given up.
+// Cut cuts the connection from one address to another: messages wait until Heal, or are lost when
+// the connection is closed.
 func (n *Network) Cut(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -151,7 +152,7 @@ func (n *Network) conn(p pair) *connection {
 	return n.conns[p]
 }
 
-// connection carries the messages of one direction, in order.
+// connection carries the messages of one direction in order.
 type connection struct {
 	network *Network
 	pair
@@ -185,7 +186,7 @@ func (c *connection) send(l letter) {
 	c.next()
 }
 
-// next schedules the arrival of the first letter.
+// next schedules the arrival of the first queued letter.
 func (c *connection) next() {
 	if c.pending || c.cut || len(c.queue) == 0 {
 		return
@@ -205,7 +206,7 @@ func (c *connection) label() string {
 	return c.from + " -> " + c.to + " " + l.target.GetId() + " " + string(proto.MessageName(l.message))
 }
 
-// arrive delivers the first letter, unless the connection broke meanwhile.
+// arrive delivers the first queued letter, unless the connection has broken since it was scheduled.
 func (c *connection) arrive(term uint64) {
 	c.network.mu.Lock()
 	if c.term != term {
@@ -231,7 +232,7 @@ func (c *connection) arrive(term uint64) {
 	to.deliver(c.from, l)
 }
 
-// breakAfter breaks the connection after d if it is still cut, or if one of its ends is gone.
+// breakAfter breaks the connection after d if it is still cut then, or if one of its nodes is gone.
 func (c *connection) breakAfter(d time.Duration) {
 	n, term := c.network, c.term
 	n.world.at(time.Now().Add(d), func() string { return "break " + c.from + " -> " + c.to }, func() {
@@ -245,7 +246,7 @@ func (c *connection) breakAfter(d time.Duration) {
 	})
 }
 
-// broken ends the connection: its letters are lost. It returns what tells both ends.
+// broken ends the connection: its letters are lost. It returns functions that notify both ends.
 func (c *connection) broken() (tell []func()) {
 	lost := c.queue
 	c.term++
@@ -266,11 +267,11 @@ func (c *connection) broken() (tell []func()) {
 func (e *endpoint) SendUserMessage(pid *actor.PID, message any) {
 	header, inner, sender := actor.UnwrapEnvelope(message)
 	m, ok := inner.(proto.Message)
-	if !ok { // as in the product: only protobuf messages can be sent between nodes
+	if !ok { // as in the product, only protobuf messages can be sent between nodes
 		e.system.DeadLetter.SendUserMessage(pid, message)
 		return
 	}
-	l := letter{target: pid, sender: sender, message: proto.Clone(m)} // as the other node reads it
+	l := letter{target: pid, sender: sender, message: proto.Clone(m)} // the other node receives a copy
 	if header != nil && header.Length() > 0 {
 		l.header = header.ToMap()
 	}
@@ -314,12 +315,12 @@ func (e *endpoint) SendSystemMessage(pid *actor.PID, message any) {
 	}
 }
 
-// Stop implements actor.Process. Only its own node stops an actor.
+// Stop implements actor.Process. It does nothing, because only an actor's own node stops it.
 func (e *endpoint) Stop(*actor.PID) {}
 
 func isFuture(pid *actor.PID) bool { return strings.HasPrefix(pid.GetId(), "future$") }
 
-// post reports whether the letter was queued.
+// post queues a letter, and reports whether it did.
 func (e *endpoint) post(l letter) bool {
 	if !e.members[l.target.GetAddress()] || e.network.nodes[e.address] != e {
 		return false
@@ -378,7 +379,7 @@ func (e *endpoint) deliver(from string, l letter) {
 	}
 }
 
-// terminated tells an actor of this node that another one has ended.
+// terminated notifies an actor of this node that a remote actor has ended.
 func (e *endpoint) terminated(watcher string, who *actor.PID, why actor.TerminatedReason) {
 	if ref, ok := e.system.ProcessRegistry.GetLocal(watcher); ok {
 		ref.SendSystemMessage(actor.NewPID(e.address, watcher), &actor.Terminated{Who: who, Why: why})
@@ -396,7 +397,7 @@ func (e *endpoint) undeliverable(l letter) {
 	e.system.Root.Send(l.sender, &actor.DeadLetterResponse{Target: l.target})
 }
 
-// take reports whether a future waits, and that it does no longer.
+// take reports whether a future was waiting, and removes it.
 func (e *endpoint) take(id string) bool {
 	e.network.mu.Lock()
 	defer e.network.mu.Unlock()
@@ -405,8 +406,8 @@ func (e *endpoint) take(id string) bool {
 	return ok
 }
 
-// lose forgets all who wait for, watch, or are watched by actors of an address that is lost. It
-// returns what tells them.
+// lose forgets the futures and watches that involve a lost address. It returns functions that
+// notify their actors.
 func (e *endpoint) lose(address string) (tell []func()) {
 	for _, id := range slices.Sorted(maps.Keys(e.waiting)) {
 		if target := e.waiting[id]; target.GetAddress() == address {
@@ -434,7 +435,7 @@ func (e *endpoint) lose(address string) (tell []func()) {
 	return tell
 }
 
-// sortedWatches returns the watches that concern an address, in an order that does not change.
+// sortedWatches returns the watches that involve an address, in a deterministic order.
 func sortedWatches(all map[watch]bool, address string) []watch {
 	found := slices.SortedFunc(maps.Keys(all), func(a, b watch) int {
 		return strings.Compare(a.watcher+" "+a.watched, b.watcher+" "+b.watched)

@@ -32,12 +32,12 @@ type NodeConfig struct {
 	Name        string
 	Devices     int
 	DeviceBytes int64
-	DRAMBytes   int64          // of the KV tier in host memory
-	Disk        *kvstore.Arena // the KV tier on disk; it survives the node
+	DRAMBytes   int64          // size of the KV tier in host memory
+	Disk        *kvstore.Arena // KV tier on disk; it survives the node
 	Log         zerolog.Logger
 }
 
-// Node is a node of a world: the actors of the product over simulated devices, network and store.
+// Node is a node of a world: the actors of the product, with a simulated device, network and store.
 type Node struct {
 	cfg     NodeConfig
 	world   *World
@@ -55,10 +55,10 @@ type Node struct {
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
-	known      []*messages.Member // live members that the actors know
+	known      []*messages.Member // live members, as last sent to the actors
 
 	mu      sync.Mutex
-	crashes map[string][]bool // kind -> crashes to come: after the message, or before
+	crashes map[string][]bool // by kind of actor: pending crashes, each after the next message or before it
 }
 
 // StartNode starts a node.
@@ -102,7 +102,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	return node
 }
 
-// Crash ends the node without a word: its memory is lost.
+// Crash ends the node without notice. Its memory is lost.
 func (n *Node) Crash() {
 	n.crashed = true
 	n.client.setDown(true)
@@ -111,7 +111,7 @@ func (n *Node) Crash() {
 	n.dispatcher.Kill()
 }
 
-// renew renews the node's membership and tells its actors of changes.
+// renew renews the node's membership and notifies its actors of changes.
 func (n *Node) renew() {
 	if err := n.client.renew(); err != nil {
 		return
@@ -166,7 +166,8 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 	}}
 }
 
-// crashNext makes the next message of an actor of a kind panic, before or after it is handled.
+// crashNext makes an actor of the given kind panic on its next message, before or after it handles
+// the message.
 func (n *Node) crashNext(kind string, after bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,7 +185,7 @@ func (n *Node) takeCrash(kind string, message any) (before, after bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	due := n.crashes[kind]
-	if len(due) == 0 || started && !due[0] { // no actor crashes before its first line of code
+	if len(due) == 0 || started && !due[0] { // an actor does not crash before its first line of code has run
 		return false, false
 	}
 	n.crashes[kind] = due[1:]
@@ -276,7 +277,7 @@ func (c *cluster) migrate(n *Node, model string) {
 	}
 }
 
-// placed is a replica that runs.
+// placed is a running replica and its node.
 type placed struct {
 	node *Node
 	name string

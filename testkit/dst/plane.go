@@ -15,11 +15,11 @@ import (
 
 const (
 	chunkTime = time.Millisecond      // of one chunk over the network
-	retryTime = 50 * time.Millisecond // between two tries to reach a node
+	retryTime = 50 * time.Millisecond // between two attempts to reach a node
 )
 
-// plane is the data plane of a node. Like cluster/bulk it stores each chunk once, and tries again
-// until the context ends while the other node cannot be reached.
+// plane is the data plane of a node. Like cluster/bulk it stores each chunk once, and while the
+// other node cannot be reached, it retries until the context ends.
 type plane struct {
 	node *Node
 
@@ -76,7 +76,7 @@ func (p *plane) Drop(ticket *messages.BulkTicket) {
 
 var errRefused = errors.New("the receiver has ended the transfer")
 
-// store stores a chunk that has arrived, once.
+// store stores a chunk that has arrived, unless it is stored already.
 func (t *transfer) store(index uint32, chunk []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *plane) SendInPlace(ctx context.Context, to *messages.BulkTicket, indice
 	})
 }
 
-// open returns the number of transfers that are expected.
+// open returns the number of open transfers.
 func (p *plane) open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

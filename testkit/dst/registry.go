@@ -17,16 +17,16 @@ import (
 const (
 	renewEvery = 300 * time.Millisecond // between two renewals of a member's record
 	silentFor  = 1500 * time.Millisecond
-	// A member that could not renew its record for selfFence no longer counts itself as one. That is
-	// earlier than others do.
+	// selfFence is the time without a renewal after which a member no longer considers itself a
+	// member. Its peers wait longer before they consider it lost.
 	selfFence = 1200 * time.Millisecond
 )
 
 var errUnavailable = errors.New("the store does not answer")
 
-// Registry is the store of a cluster: members, the leases of roles, and deployments. It has the
-// semantics of cluster/members and cluster/store: terms and revisions only grow, one live member
-// holds a role, and a member that falls silent is lost.
+// Registry is the store of a cluster: members, role leases and deployments. It has the semantics of
+// cluster/members and cluster/store: terms and revisions only grow, a role has at most one live
+// holder, and a member that falls silent is lost.
 type Registry struct {
 	mu          sync.Mutex
 	revision    uint64
@@ -42,7 +42,7 @@ type memberRecord struct {
 }
 
 type lease struct {
-	member string // id
+	member string // id of the member
 	name   string
 	term   uint64
 }
@@ -93,7 +93,8 @@ func (r *Registry) live(now time.Time) (all []*messages.Member) {
 	return all
 }
 
-// client is the access of one node to the registry. It fails while the node is cut off or crashed.
+// client is the access of one node to the registry. It fails while the node is cut off, and after
+// the node has crashed.
 type client struct {
 	registry *Registry
 	self     *messages.Member
@@ -102,7 +103,7 @@ type client struct {
 
 	mu      sync.Mutex
 	down    bool
-	renewed time.Time          // begin of the last renewal that succeeded
+	renewed time.Time          // start of the last successful renewal
 	view    []*messages.Member // live members at the last renewal
 	leases  map[string]lease
 }
@@ -119,7 +120,7 @@ func (c *client) isDown() bool {
 	return c.down
 }
 
-// renew renews the node's record and reads the others'.
+// renew renews the node's record and reads those of the other members.
 func (c *client) renew() error {
 	now := c.now()
 	if c.isDown() {
@@ -128,7 +129,7 @@ func (c *client) renew() error {
 	r := c.registry
 	r.mu.Lock()
 	if old := r.members[c.self.GetName()]; old == nil || now.Sub(old.renewed) >= silentFor {
-		r.revision++ // it was presumed dead: a new member
+		r.revision++ // it was considered dead, so it becomes a new member
 		c.self = proto.CloneOf(c.self)
 		c.self.Incarnation = r.revision
 		c.self.Id = c.self.GetName() + "." + c.self.GetAddress() + "." + time.Now().String()
@@ -142,7 +143,7 @@ func (c *client) renew() error {
 	return nil
 }
 
-// refresh reads the members and leases. The registry is locked.
+// refresh reads the members and leases. The caller must hold the registry's lock.
 func (c *client) refresh(now time.Time) {
 	view, leases := c.registry.live(now), maps.Clone(c.registry.leases)
 	c.mu.Lock()
@@ -157,7 +158,7 @@ func (c *client) live() []*messages.Member {
 	return c.view
 }
 
-// fenced reports whether the node may no longer be a member.
+// fenced reports whether the node must no longer consider itself a member.
 func (c *client) fenced(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +282,7 @@ func (c *client) Watch(ctx context.Context, apply func(deployment.Change)) error
 	}
 }
 
-// record stores the digests of a deployment, as the node of the product does.
+// record stores the digests of a deployment, as a node of the product does.
 func (c *client) record(_ context.Context, name string, deploy uint64, weights, revision string) error {
 	if c.isDown() {
 		return errUnavailable

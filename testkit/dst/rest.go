@@ -10,11 +10,11 @@ import (
 	"troupe/node/query"
 )
 
-// restWithin is the virtual time within which a cluster without requests is at rest.
+// restWithin is the virtual time within which a cluster without requests must come to rest.
 const restWithin = time.Minute
 
-// checkRest checks what must hold once no request is open and nothing has failed for a while:
-// the wanted replicas serve, and nothing of earlier ones, of requests or of transfers is left.
+// checkRest checks the cluster once no request is open and nothing has failed for a while: the
+// wanted replicas must serve, and nothing may be left of earlier replicas, requests or transfers.
 func (c *cluster) checkRest() {
 	until := time.Now().Add(restWithin)
 	var left []string
@@ -29,7 +29,7 @@ func (c *cluster) checkRest() {
 	}
 }
 
-// restless returns what is not at rest.
+// restless returns descriptions of everything that is not at rest.
 func (c *cluster) restless() (left []string) {
 	report := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
 	leased := make(map[string]bool)
@@ -40,7 +40,7 @@ func (c *cluster) restless() (left []string) {
 	return left
 }
 
-// restlessModel checks the replicas of a model, and adds the leases that they have.
+// restlessModel checks the replicas of a model and adds their leases to leased.
 func (c *cluster) restlessModel(model string, leased map[string]bool, report func(string, ...any)) {
 	serving := 0
 	for _, r := range c.replicas(model) {

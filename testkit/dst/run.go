@@ -22,33 +22,33 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Calls  int
-	Faults []Fault // nil: those of the seed
-	Count  int     // number of faults of the seed
+	Faults []Fault // nil: the faults that the seed determines
+	Count  int     // number of faults that the seed determines
 	Log    zerolog.Logger
 	Trace  func(at time.Duration, task string) // may be nil
 }
 
-// Result is what happened in a run.
+// Result is the result of a run.
 type Result struct {
 	Trace    string
 	Steps    uint64
 	Virtual  time.Duration
 	Faults   []Fault
-	Failures []string // properties that did not hold
+	Failures []string // violated properties
 	Refused  map[string]int
 	Served   int
-	Void     int // calls that ended with the node of their client
+	Void     int // number of calls whose client was connected to a node that crashed
 }
 
-// settle is the virtual time within which all must be well after the last fault.
+// settle is the virtual time after the last fault within which all properties must hold again.
 const settle = 2 * time.Minute
 
 // model is one of the deployments. The first has few KV blocks, so that sequences are preempted.
-// The KV memory of the second grows and shrinks.
+// The KV memory of the second one shrinks and grows.
 type model struct {
 	name     string
 	kvBlocks uint32 // 0: as memory allows
-	replicas uint32 // at first
+	replicas uint32 // initial number
 }
 
 var models = []model{{"m", 34, 2}, {"k", 0, 1}}
@@ -63,11 +63,11 @@ type cluster struct {
 	world    *World
 	network  *Network
 	registry *Registry
-	rng      *rand.Rand // of the load
+	rng      *rand.Rand // random numbers of the load
 	names    []string
 	nodes    map[string]*Node
-	disks    map[string]*kvstore.Arena // by node; they survive it
-	files    map[string]int            // by model: how often other files were deployed
+	disks    map[string]*kvstore.Arena // by node; disks survive crashes of their node
+	files    map[string]int            // by model: how many times other files were deployed
 	calls    []*Call
 	result   Result
 }
@@ -78,7 +78,7 @@ const (
 	diskBytes   = 2 << 20
 )
 
-// Run runs a cluster under load and faults. It must be called in a bubble of testing/synctest.
+// Run runs a cluster under load and faults. It must be called in a testing/synctest bubble.
 func Run(o Options) Result {
 	w := NewWorld(o.Seed)
 	w.trace.log = o.Trace
@@ -133,7 +133,7 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
-// path names the files of a model. Every path stands for other files.
+// path returns the current path of a model. Each path stands for different files.
 func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d", name, c.files[name]) }
 
 func (c *cluster) start(name string) {
@@ -145,7 +145,7 @@ func (c *cluster) start(name string) {
 		Log: c.Log.With().Str("node", name).Logger()})
 }
 
-// schedule spreads the calls and the faults over the time of the load.
+// schedule distributes the calls and the faults over the duration of the load.
 func (c *cluster) schedule(load time.Duration) {
 	now := time.Now()
 	var prompts [][]uint32
@@ -175,7 +175,7 @@ func (c *cluster) schedule(load time.Duration) {
 	}
 }
 
-// prompt returns a prompt, often one that begins like an earlier one.
+// prompt returns a prompt, which often starts like an earlier one.
 func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 	if len(earlier) > 0 && c.rng.IntN(3) > 0 {
 		old := earlier[c.rng.IntN(len(earlier))]
@@ -196,7 +196,7 @@ func (c *cluster) open(call *Call) {
 	n.open(call)
 }
 
-// close ends a call as a client does that leaves.
+// close ends a call as a client does that disconnects.
 func (c *cluster) close(call *Call) {
 	if n := call.started; n != nil && !n.crashed && !call.Ended() {
 		call.cancel()
@@ -216,7 +216,7 @@ func (c *cluster) allEnded() bool {
 	return true
 }
 
-// inject makes a fault happen.
+// inject injects a fault.
 func (c *cluster) inject(f Fault) {
 	n := c.nodes[f.Node]
 	later := func(do func()) {
@@ -297,8 +297,8 @@ func (c *cluster) inject(f Fault) {
 	}
 }
 
-// expected are the reasons for which a call may be refused, if there are faults of a kind. The empty
-// kind stands for all.
+// expected has the reasons for which a call may be refused if there are faults of a kind. The empty
+// kind stands for all kinds.
 var expected = map[FaultKind][]messages.Reason{
 	"": {
 		messages.Reason_REASON_QUEUE_FULL,
@@ -327,7 +327,7 @@ func (c *cluster) expects(reason messages.Reason) bool {
 	)
 }
 
-// check checks what must hold at the end.
+// check checks the properties that must hold at the end.
 func (c *cluster) check() {
 	if c.world.livelock != nil {
 		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",

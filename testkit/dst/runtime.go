@@ -18,7 +18,7 @@ type nodeRuntime struct {
 	node  string
 }
 
-// Now implements supervise.Runtime. The bubble's clock is the world's.
+// Now implements supervise.Runtime. The world uses the clock of the synctest bubble.
 func (r *nodeRuntime) Now() time.Time { return time.Now() }
 
 // After implements supervise.Runtime.
@@ -44,7 +44,7 @@ func (w *World) addTimer(t *timer) *timer {
 	return t
 }
 
-// at calls f at a time.
+// at calls f at the given time.
 func (w *World) at(when time.Time, label func() string, f func()) {
 	w.addTimer(&timer{at: when, labelOf: label, fire: f})
 }
@@ -92,7 +92,7 @@ func (r *nodeRuntime) ID() string { return fmt.Sprintf("%016x%016x", r.Uint64(),
 type timer struct {
 	world *World
 	at    time.Time
-	id    uint64 // in the order of AfterFunc
+	id    uint64 // in the order in which timers were started
 	index int    // in the heap; -1: fired or stopped
 	fire  func()
 
@@ -143,7 +143,7 @@ func (h *timers) Pop() any {
 	return t
 }
 
-// task returns what happens when the timer fires.
+// task returns the task that runs when the timer fires.
 func (t *timer) task() task {
 	label := t.labelOf
 	if label == nil {

@@ -7,7 +7,7 @@ import (
 	"troupe/testkit/dst"
 )
 
-// TestShrink checks that the faults that matter remain, wherever they are.
+// TestShrink checks that the relevant faults are kept, regardless of their position.
 func TestShrink(t *testing.T) {
 	all := make([]dst.Fault, 20)
 	for i := range all {

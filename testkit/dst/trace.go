@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// trace hashes what happens, in order.
+// trace computes a hash of all tasks, in order.
 type trace struct {
 	hash  hash.Hash64
 	began time.Time
 	steps uint64
-	last  [32]string                          // tasks, in turn
-	log   func(at time.Duration, name string) // nil: nothing is written
+	last  [32]string                          // last tasks; a ring
+	log   func(at time.Duration, name string) // called for each task; may be nil
 }
 
 func (t *trace) add(now time.Time, name string) {

@@ -12,7 +12,7 @@ import (
 )
 
 // World runs tasks one at a time: messages, timers, and jobs of all nodes. Its seed decides which
-// of those that could run is next. It must run in a bubble of testing/synctest.
+// of the runnable tasks is next. It must run in a testing/synctest bubble.
 type World struct {
 	Seed uint64
 
@@ -23,23 +23,23 @@ type World struct {
 	runnable []task
 	timers   timers
 	lastID   uint64
-	wake     chan struct{} // has room for one; a task was added
+	wake     chan struct{} // has a capacity of one; signals that a task was added
 
-	starts int // nodes started
+	starts int // number of nodes started
 
 	instant  time.Time // of the last step
-	busy     int       // steps in this instant
-	livelock []string  // the last tasks of an instant that did not end
+	busy     int       // number of steps at this instant
+	livelock []string  // the last tasks of an instant at which tasks never ceased
 }
 
-// task is something that can happen now.
+// task is something that can run now.
 type task struct {
-	key   string        // its place among the runnable tasks
+	key   string        // determines its position among the runnable tasks
 	label func() string // for the trace
-	run   func()        // it may block: it runs in a goroutine of its own
+	run   func()        // may block, so it runs in its own goroutine
 }
 
-// maxBusy is the number of tasks after which time must have passed.
+// maxBusy is the maximum number of tasks at one instant. A run that reaches it is in a livelock.
 const maxBusy = 100_000
 
 // NewWorld returns a world without tasks.
@@ -56,8 +56,8 @@ func (w *World) add(t task) {
 	w.signal()
 }
 
-// insert keeps the runnable tasks in the order of their keys. What the seed picks then does not
-// depend on which of two goroutines was faster. w.mu is held.
+// insert adds a task to the runnable ones, sorted by key, so that the seed's choice does not depend
+// on which of two goroutines was faster. The caller must hold w.mu.
 func (w *World) insert(t task) {
 	i, _ := slices.BinarySearchFunc(w.runnable, t, func(a, b task) int {
 		if a.key <= b.key {
@@ -76,8 +76,8 @@ func (w *World) signal() {
 	}
 }
 
-// Run runs tasks until done reports true between two of them, or until limit of virtual time has
-// passed. It reports whether done was true.
+// Run runs tasks until done returns true between two of them, or until limit of virtual time has
+// passed. It reports whether done returned true.
 func (w *World) Run(limit time.Duration, done func() bool) bool {
 	until := time.Now().Add(limit)
 	for {
@@ -90,7 +90,7 @@ func (w *World) Run(limit time.Duration, done func() bool) bool {
 			}
 			return false
 		}
-		synctest.Wait() // everything that the last task has started is blocked now
+		synctest.Wait() // everything that the last task started is blocked now
 		if done() {
 			return true
 		}
@@ -100,7 +100,8 @@ func (w *World) Run(limit time.Duration, done func() bool) bool {
 	}
 }
 
-// step runs one task, or lets time pass until there is one. It reports false once until is reached.
+// step runs one task. If none is runnable, it lets time pass until one is. It returns false once
+// until is reached.
 func (w *World) step(until time.Time) bool {
 	now := time.Now()
 	w.mu.Lock()
@@ -132,7 +133,7 @@ func (w *World) step(until time.Time) bool {
 	return true
 }
 
-// Trace returns the hash of all that happened so far.
+// Trace returns a hash of everything that has happened so far.
 func (w *World) Trace() string { return fmt.Sprintf("%016x", w.trace.hash.Sum64()) }
 
 // Steps returns the number of tasks that have run.

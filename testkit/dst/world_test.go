@@ -60,7 +60,7 @@ func play(t *testing.T, seed uint64, players, rounds int) (trace string) {
 	return trace
 }
 
-// TestSameSeedSameTrace checks that a run depends on nothing but its seed.
+// TestSameSeedSameTrace checks that a run depends only on its seed.
 func TestSameSeedSameTrace(t *testing.T) {
 	first := play(t, 1, 10, 100)
 	for range 5 {

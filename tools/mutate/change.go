@@ -14,17 +14,17 @@ import (
 	"strings"
 )
 
-// change is one small change of a file: the number of a place in it, and what is done there.
+// change is one small change to a file: the number of a place in it, and what is changed there.
 type change struct {
 	path   string
 	line   int
-	number int // of the change, in the order of a walk through the file
+	number int // number of the change, in the order in which walk visits the file
 	what   string
 }
 
 func (c change) String() string { return fmt.Sprintf("%s:%d %s", c.path, c.line, c.what) }
 
-// changesIn returns all changes of the files in folders, in an order that does not change.
+// changesIn returns all changes to the files in folders, in a deterministic order.
 func changesIn(folders []string) (all []change, err error) {
 	for _, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
@@ -77,7 +77,7 @@ func (c change) apply() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// walk calls visit for each change of a file, with its number and what makes it.
+// walk calls visit for each change to a file, with its number and a function that applies it.
 func walk(fset *token.FileSet, file *ast.File, visit func(number int, at token.Pos, what string, apply func())) {
 	n := 0
 	report := func(at token.Pos, what string, apply func()) {
@@ -122,7 +122,7 @@ var comparisons = map[token.Token]token.Token{
 	token.EQL: token.NEQ, token.NEQ: token.EQL,
 }
 
-// statements reports the changes of a list of statements: one is left out, or two are swapped.
+// statements reports the changes to a list of statements: one is removed, or two are swapped.
 func statements(list []ast.Stmt, set func([]ast.Stmt), text func(ast.Node) string,
 	report func(token.Pos, string, func()),
 ) {

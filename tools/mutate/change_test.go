@@ -22,7 +22,7 @@ func f(a, b int, g func(int)) {
 }
 `
 
-// TestChanges checks which changes a file has, and that each makes another file.
+// TestChanges checks which changes a file has, and that each change results in a different file.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600); err != nil {

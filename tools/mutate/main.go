@@ -1,6 +1,6 @@
-// Command mutate checks a test by breaking the code that it should guard. It picks changes by a
-// seed, makes one at a time, and runs the test. A change with which the test still passes has
-// survived: no test guards what it breaks.
+// Command mutate checks a test by breaking the code that the test should cover (mutation testing).
+// A seed selects the changes. mutate makes one change at a time and runs the test. If the test
+// still passes, the change has survived: the test does not cover the behavior that it breaks.
 //
 //	go run ./tools/mutate -seed 1 -n 60 -in core/session,core/replica -- -run TestSeeds ./testkit/dst
 //
@@ -72,7 +72,7 @@ func run(seed uint64, count int, folders, args []string, timeout time.Duration, 
 	return nil
 }
 
-// outcome is what a test says of a change.
+// outcome is the outcome of a test with a change.
 type outcome string
 
 const (
@@ -81,7 +81,7 @@ const (
 	survives outcome = "SURVIVED"
 )
 
-// try runs go test over a changed file.
+// try runs go test with a changed file.
 func try(c change, args []string, timeout time.Duration) (o outcome, detail string, err error) {
 	dir, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -125,7 +125,7 @@ func try(c change, args []string, timeout time.Duration) (o outcome, detail stri
 	}
 }
 
-// firstFailure returns the first line of a failed test that tells why.
+// firstFailure returns the first line of a failed test's output that gives a reason.
 func firstFailure(out string) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)

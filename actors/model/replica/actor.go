@@ -28,10 +28,10 @@ func Props(cfg Config) *actor.Props {
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
-// kept is what all incarnations of a replica share.
+// kept is the state shared by all incarnations of a replica.
 type kept struct {
 	incarnation uint64
-	loads       uint64 // of the weights, without adoptions
+	loads       uint64 // number of loads of the weights, without adoptions
 	revision    string // confirmed by the deployment
 }
 
@@ -43,23 +43,23 @@ type replica struct {
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	model   *messages.ModelLoaded // nil until the gpu actor answers
-	failure *messages.Refused     // in state Failed
+	model   *messages.ModelLoaded // nil until the GPU actor answers
+	failure *messages.Refused     // set in state Failed
 	engine  *actor.PID            // nil until the blocks are adopted
 
 	sequences      wire.Sequences
-	command        *messages.RunStep // last step
+	command        *messages.RunStep // last step sent to the engine
 	drainRequester *actor.PID        // receives ReplicaDrained
 
-	adapters        *actor.PID                       // the pool; nil until it is started
+	adapters        *actor.PID                       // adapter pool; nil until it is started
 	poolIncarnation uint64                           // 0: the pool is not ready
-	adapterSpecs    map[string]*messages.AdapterSpec // by key; all requested adapters
-	adapterCounts   *messages.AdapterCounts          // last reported by the pool; nil before
+	adapterSpecs    map[string]*messages.AdapterSpec // by adapter key; specs of all requested adapters
+	adapterCounts   *messages.AdapterCounts          // last counts reported by the pool; nil before the first report
 
 	started    uint64 // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
 	migrations *migration.Migrations
 	tiering    *tiering.Tiering
-	gates      tiering.Gates // of restores that steps wait for
+	gates      tiering.Gates // gates of the restores that steps wait for
 }
 
 // Messages to self.

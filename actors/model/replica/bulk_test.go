@@ -19,7 +19,7 @@ type bulk struct {
 	open      map[string]*transfer
 	opened    int
 	sent      int
-	fail      func(n int) error // called for each chunk, numbered over all transfers; may block
+	fail      func(n int) error // called for each chunk, which are numbered over all transfers; may block
 	damage    func(n int, chunk []byte)
 }
 

@@ -41,8 +41,8 @@ type slowEngine struct {
 	before  func(batch []engine.Sequence) // called before each step; nil: no calls
 }
 
-// slowPrefill is a prefill time from which a replica measures a rate so low that a sequence starts
-// as soon as the first part of its blocks is restored.
+// slowPrefill is a duration of prefills for which a replica measures a rate so low that a sequence
+// starts as soon as the first part of its blocks is restored.
 const slowPrefill = time.Second
 
 func prefills(s engine.Sequence) bool { return len(s.Tokens) > 1 }
@@ -75,7 +75,7 @@ type testNode struct {
 	blockBytes    int
 }
 
-// adapterShelf is an adapter store with injected failures.
+// adapterShelf is an adapter store that injects failures.
 type adapterShelf struct {
 	*residency.AdapterCache
 	node *testNode
@@ -133,7 +133,7 @@ func (c *cluster) revisionOf(name string) string {
 	return sameRevision
 }
 
-// size is the number of KV blocks and of places in the batch.
+// size is the number of KV blocks and the maximum number of sequences in the batch.
 type size struct{ blocks, sequences uint32 }
 
 // newCluster returns a cluster in a synctest bubble.

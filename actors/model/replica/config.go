@@ -18,24 +18,24 @@ type Config struct {
 	GPU        *actor.PID // holds the weights and the KV memory
 	HBM        *actor.PID // records which KV blocks hold which hashes
 	Deployment *actor.PID // receives every state change
-	Router     *actor.PID // receives the same, and the changed blocks; nil: no router
-	Bulk       Bulk       // nil: sequences are not migrated
+	Router     *actor.PID // receives every state change, and the changed blocks; nil: there is no router
+	Bulk       Bulk       // data plane; nil: sequences are not migrated
 	Tiers      Tiers      // the KV tiers below HBM
-	// Pins returns the model's pinned prefixes and a version that changes with them. Nil: none are
-	// pinned.
+	// Pins returns the model's pinned prefixes and a version that changes when they do. If Pins is
+	// nil, no prefixes are pinned.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// OpenBlocks opens the KV blocks of a lease for copies.
+	// OpenBlocks opens the KV blocks of a lease for copying.
 	OpenBlocks func(lease string) (Blocks, error)
 	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
-	// folder, or "" if they could. It may block. Nil: the folder is not checked.
+	// folder, or "" if they could. It may block. If it is nil, the folder is not checked.
 	CheckFolder func(revision string) string
-	// Engine returns the props of the child that runs steps over a lease; see package stepper.
+	// Engine returns the props of the child that runs steps with a lease; see package stepper.
 	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
 	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
 	// is called only if there are Tiers.
 	Copier func(CopierSpec) *actor.Props
-	// Adapters returns the props of the child that keeps adapters on the device of a lease. Nil:
-	// sequences with adapters are refused.
+	// Adapters returns the props of the child that keeps adapters on the device of a lease. If
+	// Adapters is nil, sequences with adapters are refused.
 	Adapters func(lease string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
@@ -55,13 +55,13 @@ type Bulk interface {
 	// Expect opens a transfer for receiving. It calls put with each chunk that arrives, from any
 	// goroutine, until Drop.
 	Expect(chunkBytes int, chunks uint32, put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
-	// ExpectSealed is Expect for chunks that end with a seal: 8 bytes, big-endian, the sum of the
-	// bytes before. Chunks with a wrong seal are not passed to put.
+	// ExpectSealed is like Expect for chunks that end with a seal: 8 bytes, big-endian, the
+	// checksum of the bytes before them. Chunks with a wrong seal are not passed to put.
 	ExpectSealed(chunkBytes int, chunks uint32, seal func(index uint32, bytes int) hash.Hash64,
 		put func(index uint32, b []byte) error) (*messages.BulkTicket, error)
 	Drop(*messages.BulkTicket)
-	// Send returns when the receiver has stored all chunks or the context ends. It may be called
-	// more than once for a ticket.
+	// Send returns when the receiver has stored all chunks or the context has ended. It may be
+	// called more than once with the same ticket.
 	Send(ctx context.Context, to *messages.BulkTicket, indices []uint32,
 		read func(index uint32, into []byte) (int, error)) error
 }

@@ -30,7 +30,7 @@ func (c *cluster) copierProps(tiers replica.Tiers, of replica.CopierSpec, holder
 	return copier.Props(cfg).Configure(actor.WithReceiverMiddleware(append(slices.Clone(mw), testkit.Wire)...))
 }
 
-// crashCopier sends the copier of the first replica a message on which an armed trigger crashes it.
+// crashCopier sends the first replica's copier a message on which an armed trigger crashes it.
 func (r *tierCluster) crashCopier(crash *trigger) {
 	crash.armed.Store(true)
 	r.sys.Root.Send(actor.NewPID(r.a.GetAddress(), r.a.GetId()+"/copier"), &messages.ReleaseFoundBlocks{Copy: 1 << 60})

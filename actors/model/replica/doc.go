@@ -8,8 +8,8 @@
 //
 // # Machines
 //
-// Machines of core decide, and know nothing of each other. A message becomes an event of one of
-// them, and its effects are carried out in order:
+// All decisions are made by machines in core, which do not know each other. A message becomes an
+// event of one of them, and its effects are carried out in order:
 //
 //   - core/replica: the life cycle, the queue and the steps, KV memory, adapters, and reports. It
 //     owns the scheduler and the blocks. Perform (perform.go) carries out its effects.
@@ -21,27 +21,28 @@
 // Package wire converts between messages and the machines' types.
 //
 // The path of a sequence in reading order: onSubmit (sequence.go), Advance, runStep, onStepResult,
-// emit (step.go). Advance is the only place where a step starts. What needs blocks that no step
-// uses is done there, or when a step has ended.
+// emit (step.go). Advance is the only place where a step starts. Work on blocks that no step may be
+// using is done in Advance, or when a step has ended.
 //
 // # State
 //
 // The ReplicaSpec is desired state. Weights, KV memory and the content of the blocks are observed
-// state: the replica requests them by lease when it starts, so a successor loads nothing again.
-// The machines with the queue, the running sequences, the migrations and restores are in flight.
-// Props keeps the number of loads and the confirmed revision over restarts.
+// state: the replica requests them by lease when it starts, so a successor does not load them
+// again. The queue, the running sequences, the migrations and the restores are in flight, and a
+// crash loses them with their machines. Props keeps the number of loads and the confirmed revision
+// across restarts.
 //
 // # Crashes
 //
 // The replicas group restarts a replica that crashes. The crash interrupts all its sequences, and
 // their sessions submit them again with prompt and output. Their KV blocks are still there, so
-// little is recomputed. Migrations and restores in progress are lost, and no block counts as valid
-// that is not complete. The pool of adapters, a child, starts again too.
+// little is recomputed. Migrations and restores in progress are lost, and no incomplete block
+// counts as valid. The adapter pool, which is a child, is restarted too.
 //
 // A crash of the engine loses the step in flight. The replica runs it again after EngineReady, and
-// in the end drops a sequence on which the engine always crashes. A crash of the copier ends the
+// eventually drops a sequence on which the engine always crashes. A crash of the copier ends the
 // copies in progress; the sequences recompute those blocks. A crash of the transfers ends the
-// migrations in progress; the sequences continue at their sources. A crash of the adapter pool loses
-// nothing: it gets the pins in effect first. If one of these children stops for good, the replica
-// crashes, and its supervisor decides.
+// migrations in progress; the sequences continue at their sources. A crash of the adapter pool
+// loses no sequence: the restarted pool receives the pins in effect first. If one of these children
+// stops for good, the replica crashes, and its supervisor decides what happens next.
 package replica

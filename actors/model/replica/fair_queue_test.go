@@ -11,7 +11,7 @@ import (
 )
 
 // TestFullQueueAdmitsOtherClient checks that a client that fills the queue and the batch loses its
-// newest request, and a place in the batch, to another client.
+// newest request, and its room in the batch, to another client.
 func TestFullQueueAdmitsOtherClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHarness(t, &positionEngine{delay: 10 * time.Millisecond}, loaded)

@@ -67,7 +67,7 @@ func (c *positionEngine) Step(_ context.Context, batch []engine.Sequence) ([]sam
 	return tokens, nil
 }
 
-// harness is a replica whose peers are played by the test.
+// harness is a replica. The test acts as all actors that it communicates with.
 type harness struct {
 	t       *testing.T
 	root    *actor.RootContext
@@ -115,7 +115,7 @@ func messageOrNil(r *messages.LoadModelResult) proto.Message {
 	return r
 }
 
-// answerHBM remembers blocks as the HBM actor does.
+// answerHBM records blocks as the HBM actor does.
 func (s *harness) answerHBM(m proto.Message) proto.Message {
 	switch m := m.(type) {
 	case *messages.BlocksChanged:

@@ -33,22 +33,22 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	r.Perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
 }
 
-// keepModel keeps what the gpu actor loaded, and counts a load.
+// keepModel keeps the model that the GPU actor loaded, and counts the load if it is fresh.
 func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
 	if r.model = msg.GetLoaded(); fresh {
 		r.kept.loads++
 	}
 }
 
-// open opens the copies of blocks, and starts the engine.
+// open opens the copiers of blocks and starts the engine.
 func (r *replica) open(ctx actor.Context) {
 	r.migrations.Open(ctx)
 	r.tiering.Open(ctx)
 	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
 }
 
-// close ends all copies and migrations. Those of children end when they stop, before another
-// incarnation starts.
+// close ends all copies and migrations. Those of child actors end when the children stop, before
+// another incarnation starts.
 func (r *replica) close(ctx actor.Context) {
 	r.cancel()
 	r.migrations.Close(ctx)
@@ -63,7 +63,7 @@ func spawn(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 	return pid
 }
 
-// checkFolder checks the model folder.
+// checkFolder starts a check of the model folder.
 func (r *replica) checkFolder(ctx actor.Context, revision string) {
 	check, incarnation := r.CheckFolder, r.incarnation
 	supervise.Job(ctx, r.life,
@@ -82,9 +82,9 @@ func (r *replica) onDrain(ctx actor.Context) {
 	r.Perform(ctx, r.machine.Drain(supervise.Now(ctx)))
 }
 
-// onTerminated crashes the replica if its engine or its adapter pool has stopped for good: too many
-// crashes, or a lost device. The replica's supervisor then decides. Any other actor is a replica
-// that was watched for a migration.
+// onTerminated crashes the replica if one of its children has stopped for good, because of too many
+// crashes or a lost device. The replica's supervisor then decides what happens. Any other actor is
+// a replica that was watched for a migration.
 func (r *replica) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	switch {
 	case r.machine.State() == core.Stopping:

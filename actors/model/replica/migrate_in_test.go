@@ -15,7 +15,7 @@ import (
 	"troupe/testkit"
 )
 
-// fakeSource is a source replica played by the test, with the session of its sequences.
+// fakeSource acts as a source replica and as the session of its sequences.
 type fakeSource struct {
 	*cluster
 	*testkit.Peer

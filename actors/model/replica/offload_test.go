@@ -69,8 +69,8 @@ func (c *cluster) addGatedTier(watermark float64) *gatedStore {
 	return store
 }
 
-// TestStepsDoNotWaitForOffload checks that a sequence takes exactly as long as without tiers,
-// although blocks above the watermark wait for a tier that accepts none. In the bubble only steps
+// TestStepsDoNotWaitForOffload checks that a sequence takes exactly as long as without tiers, even
+// though blocks above the watermark wait for a tier that accepts none. In the bubble, only steps
 // take time.
 func TestStepsDoNotWaitForOffload(t *testing.T) {
 	run := func(c *cluster) (took time.Duration) {
@@ -103,8 +103,8 @@ func TestStepsDoNotWaitForOffload(t *testing.T) {
 	})
 }
 
-// TestBurstOffloadsBeforeEviction checks that blocks evicted by a burst of allocations are in the
-// tier by then, whatever the watermark.
+// TestBurstOffloadsBeforeEviction checks that blocks that a burst of allocations evicts were
+// offloaded to the tier before, regardless of the watermark.
 func TestBurstOffloadsBeforeEviction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newTierCluster(t, 1<<20, 0, nil) // the watermark and the idle steps offload nothing

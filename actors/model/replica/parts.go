@@ -49,7 +49,7 @@ func (r *replica) Request(ctx actor.Context, id string, seq *messages.SequenceSp
 // Migrating implements tiering.Host.
 func (r *replica) Migrating(id string) bool { return r.migrations.Migrating(id) }
 
-// queued reports a sequence whose blocks may be looked up.
+// queued reports a waiting sequence whose blocks may be looked up.
 func (r *replica) queued(ctx actor.Context, e core.Queued) {
 	if r.tiering.Queued(ctx, e.ID); e.Early {
 		r.tiering.LookUpAhead(ctx)

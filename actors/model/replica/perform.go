@@ -68,7 +68,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.Rejected:
 			r.Log.Info().Str("request", e.ID).Str("adapter", e.Adapter).Str("why", e.Why).Msg("sequence rejected")
 		case core.Poisoned:
-			r.Log.Error().Str("request", e.ID).Msg("sequence dropped: the engine crashes on it")
+			r.Log.Error().Str("request", e.ID).Msg("sequence dropped: it crashes the engine")
 		case core.Nonfinite:
 			r.Log.Error().Str("request", e.ID).Str("model", r.Spec.GetModel()).Str("adapter", e.Adapter).
 				Msg("sequence ended: its logits are NaN or infinite; check the weights")

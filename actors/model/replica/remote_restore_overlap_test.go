@@ -44,9 +44,9 @@ func newLayeredCluster(t *testing.T, before func([]engine.Sequence), mw ...actor
 }
 
 // runFetched runs a sequence at the second replica next to one that decodes. The first replica
-// holds the first blocks of the sequence; the tier of the second one holds the leading ones, as
-// many as below says. It checks the tokens of both sequences and returns the change of the second
-// replica's counters.
+// holds the first blocks of the sequence. The tier of the second replica holds as many of the
+// leading blocks as below says. runFetched checks the tokens of both sequences and returns the
+// change of the second replica's counters.
 func (r *tierCluster) runFetched(what string, below int, prepare func(first int)) (s *messages.ReplicaStatus) {
 	r.t.Helper()
 	seq, companionSeq := sampled(5, 90, 4), sampled(9, 7, 40) // the second one has no full block at the start
@@ -243,7 +243,7 @@ func TestFetchOverlapFaults(t *testing.T) {
 }
 
 // TestFetchStopsAfterDamagedLocalBlock checks that a damaged block in the local tier ends the fetch
-// of the blocks after it, which are useless.
+// of the blocks that follow it, since they cannot be used.
 func TestFetchStopsAfterDamagedLocalBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLayeredCluster(t, nil)

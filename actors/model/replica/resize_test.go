@@ -116,7 +116,7 @@ func TestGrowRaisesContextLimit(t *testing.T) {
 	})
 }
 
-// shrinkTo plays the gpu actor: it repeats ShrinkKV until the replica accepts, then sends GrowKV.
+// shrinkTo acts as the GPU actor: it repeats ShrinkKV until the replica accepts, then sends GrowKV.
 func (c *cluster) shrinkTo(n *testNode, blocks uint32) {
 	c.t.Helper()
 	before := len(testkit.Got[*messages.KVShrunk](n.gpu))

@@ -34,15 +34,15 @@ func TestRestoreOverlapFaults(t *testing.T) {
 		}
 	}
 	// A restore starts together with a step. The sequence starts with the next step, which computes
-	// two steps after the restore started. No delay ends together with a step: which of the two the
-	// replica hears of first would be left to chance.
+	// two steps after the restore started. No delay ends at the same time as a step, because the
+	// order in which the replica receives the two results would be undefined.
 	late := func(after time.Duration, err error) func(context.Context) error {
 		return func(context.Context) error { time.Sleep(after); return err }
 	}
 	for name, tc := range map[string]struct {
 		do      func(ctx context.Context) error
 		aborted bool // the waiting step is aborted
-		comes   bool // the restore succeeds in the end
+		comes   bool // the restore eventually succeeds
 	}{
 		"damage":    {late(stepTime+2*time.Millisecond, errDamage), true, false},
 		"disk":      {late(stepTime+2*time.Millisecond, errDisk), true, false},

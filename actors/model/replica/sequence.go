@@ -19,10 +19,10 @@ func (r *replica) onSubmit(ctx actor.Context, msg *messages.SubmitSequence) {
 	}, now))
 }
 
-// base returns the model for conversions of sequences.
+// base returns the model that conversions of sequences depend on.
 func (r *replica) base() wire.Base { return wire.Base{Model: r.Spec.GetModel(), EOS: r.model.GetEos()} }
 
-// wire returns the incarnation, which builds messages to sessions.
+// wire returns the converter that builds this incarnation's messages to sessions.
 func (r *replica) wire() wire.Incarnation { return wire.Incarnation(r.incarnation) }
 
 // attach records the session of a submitted sequence.
@@ -32,7 +32,7 @@ func (r *replica) attach(ctx actor.Context, e core.Attach) {
 	r.addAdapter(spec.GetAdapterSpec())
 }
 
-// reattach records another session of a sequence, and repeats the tokens that it lacks.
+// reattach records the new session of a sequence, and sends it the tokens that it lacks.
 func (r *replica) reattach(ctx actor.Context, e core.Reattach) {
 	c := r.sequences[e.ID]
 	if c.Session = ctx.Sender(); len(e.Tokens) == 0 {
@@ -52,7 +52,7 @@ func (r *replica) onGetSequence(ctx actor.Context, msg *messages.GetSequence) {
 		OutputTokens: uint32(known.Output)})
 }
 
-// interrupt ends a sequence here. Its session may continue it elsewhere.
+// interrupt ends a sequence on this replica. Its session may continue it elsewhere.
 func (r *replica) interrupt(ctx actor.Context, e core.Interrupt) {
 	why := wire.Refused(&e.Refusal)
 	if e.Reason == core.Relayed {

@@ -21,7 +21,7 @@ func (r *replica) status(ctx actor.Context) *messages.ReplicaStatus {
 	return s
 }
 
-// onGetReplica answers with the status. The router also gets a snapshot of the blocks.
+// onGetReplica answers with the status. If the router asks, it also sends a snapshot of the blocks.
 func (r *replica) onGetReplica(ctx actor.Context) {
 	ctx.Respond(r.status(ctx))
 	if r.Router != nil && r.Router.Equal(ctx.Sender()) {
@@ -29,7 +29,7 @@ func (r *replica) onGetReplica(ctx actor.Context) {
 	}
 }
 
-// announce sends the router the status and the changes of the blocks.
+// announce sends the status and the changes of the blocks to the router.
 func (r *replica) announce(ctx actor.Context, e core.Announce) {
 	msg := wire.Announcement(e)
 	msg.Status = r.status(ctx)

@@ -10,9 +10,9 @@ import (
 	"troupe/messages"
 )
 
-// Advance starts the next step, unless one is in flight, none may run, or there is nothing to do.
-// Before a step is planned, restored blocks are applied, memory that the device takes back is
-// released, and restores and offloads are started.
+// Advance starts the next step unless one is in flight, none may run, or there is nothing to
+// compute. Before it plans a step, it applies restored blocks, releases memory that the device
+// takes back, and starts restores and offloads.
 func (r *replica) Advance(ctx actor.Context) {
 	r.Perform(ctx, r.machine.Advance(r.migrations.Postponed(), supervise.Now(ctx)))
 	if !r.machine.MayPlan() {

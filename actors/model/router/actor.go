@@ -14,17 +14,17 @@ type Config struct {
 	Node string // name of this node
 	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members     func() *messages.MembersChanged
-	Peer        func(m *messages.Member) *actor.PID // the router of a member
+	Peer        func(m *messages.Member) *actor.PID // returns the router of a member
 	Replicas    *actor.PID                          // the replicas group of this node
 	Deployments *actor.PID                          // the deployments group of this node
-	Tiers       []*actor.PID                        // of this node
+	Tiers       []*actor.PID                        // KV tiers of this node
 	Sessions    func() int                          // returns the number of open calls at this node's gateway
 	Cache       *DeploymentCache                    // nil: a private one
-	// OnSynced is called once the router knows everything that the others knew before it: the
-	// stored deployments, and the replicas of every other node. May be nil.
+	// OnSynced is called once the router knows everything that the other routers knew when it
+	// started: the stored deployments and the replicas of every other node. It may be nil.
 	OnSynced func()
-	// Adapters returns the messages to send to a replica of a model that reports these adapters;
-	// nil: none.
+	// Adapters returns the messages to send to a replica of a model that reports these adapters. If
+	// Adapters is nil, no messages are sent.
 	Adapters func(model string, held []*messages.AdapterHeld) []proto.Message
 }
 
@@ -40,7 +40,7 @@ func Props(cfg Config) *actor.Props {
 	return supervise.Props(func() actor.Actor { return &router{Config: cfg, lastIncarnation: &last} })
 }
 
-// router is the actor. Its machine decides what it does.
+// router is the actor. Its machine makes the decisions.
 type router struct {
 	Config
 	incarnation     uint64

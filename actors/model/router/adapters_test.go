@@ -60,8 +60,8 @@ func TestAdapterAffinity(t *testing.T) {
 	})
 }
 
-// TestRouterReconcilesLocalAdapters checks that a router corrects the adapters of its own node's
-// serving replicas with each report, and those of no other replica.
+// TestRouterReconcilesLocalAdapters checks that, with each report, a router corrects the adapters
+// of the serving replicas on its own node, and of no other replicas.
 func TestRouterReconcilesLocalAdapters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

@@ -111,13 +111,13 @@ func TestAvoidsLeavingNodes(t *testing.T) {
 			w.expectRoute(n, "m-0")
 		}
 		w.setLeaving("a", "b")
-		w.expectRoute(a, "m-1") // leaving nodes take requests if no other node can
+		w.expectRoute(a, "m-1") // leaving nodes get requests if no other node can serve them
 		w.setLeaving()
 		w.expectRoute(b, "m-1")
 	})
 }
 
-// setLeaving makes exactly these nodes leaving members.
+// setLeaving makes exactly these members leave.
 func (w *testCluster) setLeaving(names ...string) {
 	w.mu.Lock()
 	for i, m := range w.members {

@@ -74,8 +74,8 @@ func stateOf(s *messages.ReplicaStatus) route.State {
 	return route.Loading
 }
 
-// residences returns the tiers in which a replica holds its adapters, without those on disk. An
-// adapter counts as on the GPU only once it is loaded.
+// residences returns the tiers in which a replica holds its adapters. It omits adapters that are
+// only on disk. An adapter counts as on the GPU only once it is loaded.
 func residences(held []*messages.AdapterHeld) map[string]route.Residence {
 	if len(held) == 0 {
 		return nil

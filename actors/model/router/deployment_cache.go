@@ -9,8 +9,8 @@ import (
 )
 
 // DeploymentCache is the set of stored deployments. It serves readers on the node that must not
-// wait for the router's mailbox. The router alone writes it. It survives crashes of the router and
-// is safe for concurrent use.
+// wait for the router's mailbox. Only the router writes to it. It survives crashes of the router
+// and is safe for concurrent use.
 type DeploymentCache struct {
 	mu  sync.RWMutex
 	all map[string]*messages.ApplyDeployment

@@ -9,7 +9,7 @@ import (
 )
 
 // TestDeploymentCacheSurvivesCrash checks that the cache can be read while a crashed router
-// recovers, and that it then drops the deployments deleted meanwhile.
+// recovers, and that the router then drops the deployments that were deleted in the meantime.
 func TestDeploymentCacheSurvivesCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

@@ -6,23 +6,23 @@
 // deployments group (the stored deployments), the KV tiers of its node (TierAnnounced), and the
 // routers of all other nodes (RoutesAnnounced, GetRoutes).
 //
-// Every 100 ms each router announces what changed on its node to the others, in numbered deltas. A
-// router that misses one requests a snapshot. A node that is silent for a second, or whose
-// connection breaks, is avoided until its next message. Routing thus uses local state alone: it
-// needs neither the leader of a deployment nor NATS. This state is a fraction of a second old. A
-// replica whose state has changed meanwhile refuses the request or is silent; the session then
-// requests another route and avoids that replica.
+// Every 100 ms each router announces the changes on its node to the other routers, in numbered
+// deltas. A router that misses one requests a snapshot. A node that is silent for a second, or
+// whose connection breaks, is avoided until its next message. Routing thus uses local state alone:
+// it needs neither the leader of a deployment nor NATS. This state is a fraction of a second old. A
+// replica whose state has changed since then refuses the request or does not answer; the session
+// then requests another route and avoids this replica.
 //
 // With each report of a replica of its node, the router compares the replica's adapters with the
 // catalogue and sends the differences (ForgetAdapter, ApplyAdapter). The announcements also contain
 // the KV blocks that each tier of each node holds. A replica asks the router which tiers hold the
 // blocks that it lacks (FindBlocks).
 //
-// The Machine of core/router decides what the router knows, announces and answers; core/route chooses
-// the replica. This package translates messages into events of the machine and carries out its
-// effects.
+// The Machine of core/router decides what the router knows, announces and answers. core/route
+// selects the replica. This package translates messages into events of the machine and carries out
+// its effects.
 //
-// State: all of it is observed. A crash loses it, and the decision log. The next incarnation asks
-// the replicas and the deployments of its node and all other routers. When a node leaves, its
-// replicas are removed at once.
+// State: all state is observed. A crash loses it, and with it the decision log. The next
+// incarnation queries the replicas and the deployments of its node and all other routers. When a
+// node leaves, its replicas are removed at once.
 package router

@@ -59,7 +59,7 @@ func (r *router) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	r.perform(ctx, r.machine.Lost(who, supervise.Now(ctx)))
 }
 
-// onRouteDeployment handles the report of a deployment whose leader is this node.
+// onRouteDeployment handles the status of a deployment that this node leads.
 func (r *router) onRouteDeployment(ctx actor.Context, msg *messages.RouteDeployment) {
 	if msg.GetWithdrawn() {
 		r.perform(ctx, r.machine.Withdrawn(msg.GetStatus().GetSpec().GetName()))
@@ -80,7 +80,8 @@ func (r *router) onStoreRead(ctx actor.Context, msg *messages.ListDeploymentsRes
 	r.perform(ctx, r.machine.StoreRead(msg.GetNames()))
 }
 
-// onRouteSequence answers with the replica that serves a request soonest, or with a refusal.
+// onRouteSequence answers with the replica that is expected to serve a request soonest, or with a
+// refusal.
 func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence) {
 	routed, refusal := r.machine.Route(requestOf(msg), supervise.Now(ctx))
 	ctx.Respond(routeResult(msg.GetRequestId(), routed, refusal))

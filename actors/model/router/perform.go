@@ -46,7 +46,7 @@ func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 	}
 }
 
-// announce sends the next announcement, and begins the one after it.
+// announce sends the next announcement and starts collecting the one after it.
 func (r *router) announce(ctx actor.Context, e core.Announce) {
 	r.delta.Sequence, r.delta.Sessions = e.Sequence, uint32(r.Sessions())
 	r.delta.Gone, r.delta.Withdrawn = e.Gone, e.Withdrawn
@@ -94,7 +94,7 @@ func (r *router) snapshot(ctx actor.Context) *messages.RoutesAnnounced {
 }
 
 // correctAdapters sends a replica of this node the differences between its adapters and the
-// catalogue. It does so with each report until they agree.
+// catalogue. It does so after each report until the two agree.
 func (r *router) correctAdapters(ctx actor.Context, e core.CorrectAdapters) {
 	if r.Adapters == nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"troupe/messages"
 )
 
-// reports holds the messages about the replicas and deployments that the machine knows. It answers
-// queries; nothing is decided by it.
+// reports holds the messages about the replicas and deployments that the machine knows. They answer
+// queries; no decision depends on them.
 type reports struct {
 	replicas    map[string]map[string]*messages.ReplicaStatus // by model and name
 	deployments map[string]*messages.DeploymentStatus         // by name, as announced by the leader
@@ -80,7 +80,7 @@ func (r reports) ofModel(model string) (all []*messages.ReplicaStatus) {
 	return all
 }
 
-// shortDigest returns the first digits of a digest.
+// shortDigest returns the first characters of a digest.
 func shortDigest(digest string) string { return digest[:min(len(digest), 12)] }
 
 // clusterView returns everything that the router knows.

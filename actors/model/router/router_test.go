@@ -17,7 +17,7 @@ import (
 	"troupe/testkit"
 )
 
-// node is the router of one node; the test plays the actors that it speaks with.
+// node is the router of one node. The test acts as the actors that the router communicates with.
 type node struct {
 	*actor.PID
 	name  string
@@ -148,8 +148,8 @@ func state(s messages.ReplicaState) func(*messages.ReplicaAnnounced) {
 	return func(a *messages.ReplicaAnnounced) { a.Status.State = s }
 }
 
-// TestAnnouncementsReachAllRouters checks that all routers know each replica soon, including a
-// router that starts later, and that a node that leaves takes its replicas along at once.
+// TestAnnouncementsReachAllRouters checks that all routers soon know each replica, including a
+// router that starts later, and that the replicas of a node that leaves are dropped at once.
 func TestAnnouncementsReachAllRouters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -233,8 +233,8 @@ func TestPrefixAffinityRespectsSalt(t *testing.T) {
 	})
 }
 
-// TestLostAnnouncementTriggersSnapshot checks that the next delta reveals a lost one, and that a
-// snapshot replaces it.
+// TestLostAnnouncementTriggersSnapshot checks that a lost delta is detected when the next one
+// arrives, and that a snapshot replaces it.
 func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -259,8 +259,8 @@ func TestLostAnnouncementTriggersSnapshot(t *testing.T) {
 	})
 }
 
-// TestRestartRecoversRoutes checks that a restarted router learns the routes of the others, and
-// they learn its own.
+// TestRestartRecoversRoutes checks that a restarted router learns the routes of the other routers,
+// and they learn its own.
 func TestRestartRecoversRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)
@@ -286,7 +286,7 @@ func TestRestartRecoversRoutes(t *testing.T) {
 	})
 }
 
-// TestRefusalReasons checks the reasons for refusals, by which a session decides what to do.
+// TestRefusalReasons checks the reasons for refusals, on which a session bases its next action.
 func TestRefusalReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t)

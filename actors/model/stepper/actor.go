@@ -16,7 +16,7 @@ import (
 // Config configures an engine actor. It is fixed for the life of the actor and shared by its
 // restarts.
 type Config struct {
-	// Open returns an engine over the replica's weights and KV memory.
+	// Open returns an engine that uses the replica's weights and KV memory.
 	Open func() (engine.Engine, error)
 	// Adapter returns the adapter on the device with the given key. A nil Adapter means that there
 	// are no adapters.
@@ -83,7 +83,7 @@ func (e *engineActor) onStarted(ctx actor.Context) {
 	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
 }
 
-// onStop blocks until the step in flight has ended, since the next engine writes to the same
+// onStop blocks until the step in flight has ended, because the next engine writes to the same
 // memory.
 func (e *engineActor) onStop() {
 	e.cancel()
@@ -91,7 +91,7 @@ func (e *engineActor) onStop() {
 		<-e.running
 	}
 	if e.engine != nil {
-		_ = e.engine.Close() // the engine keeps nothing between steps; weights and KV memory are not its own
+		_ = e.engine.Close() // the engine keeps no state between steps, and does not own the weights and the KV memory
 	}
 }
 
@@ -130,8 +130,8 @@ func (e *engineActor) onStepDone(ctx actor.Context, msg *stepDone) {
 	ctx.Send(msg.replyTo, result)
 }
 
-// fail crashes the engine. A lost device concerns other replicas too, so the gpu actor is notified
-// first.
+// fail crashes the engine. If the device is lost, it first notifies the GPU actor, because other
+// replicas are affected too.
 func (e *engineActor) fail(ctx actor.Context, err error) {
 	if errors.Is(err, cuda.ErrDeviceLost) {
 		ctx.Send(e.GPU, &messages.DeviceFailed{Lease: e.Lease, Detail: err.Error()})

@@ -4,8 +4,9 @@
 // Parent: the replica. Children: none. Accepts: RunStep. Answers: RunStepResult; EngineReady once
 // it has started. Speaks with: the gpu actor (DeviceFailed).
 //
-// It owns the engine.Engine, which keeps nothing between steps. A step runs as a job. A crash loses
-// the step in flight, and the replica runs it again after EngineReady. The actor stops only after a
-// running step has ended, so that two engines never write to the same KV memory. The replica
-// crashes when the engine stops for good: after too many crashes, or with a lost device.
+// It owns the engine.Engine, which keeps no state between steps. A step runs as a job. A crash
+// loses the step in flight, and the replica runs it again after EngineReady. The actor stops only
+// after a running step has ended, so that two engines never write to the same KV memory. If the
+// engine stops for good, after too many crashes or because the device is lost, the replica crashes
+// too.
 package stepper

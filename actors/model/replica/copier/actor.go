@@ -42,10 +42,10 @@ type Config struct {
 	Tiers       []Tier
 	Remote      *actor.PID // the remote tier; nil: none
 	Bulk        Bulk       // nil: no blocks are fetched from remote holders
-	// Gate receives the gate of each copy that has one, by the number of the copy. Steps may pass
-	// it until the result of the copy is applied.
+	// Gate receives the gate of each copy that has one, and the number of the copy. Steps may pass
+	// the gate until the result of the copy is applied.
 	Gate func(number uint64, gate engine.Gate)
-	// OnCopied is called for each copy of a block, failed ones included. Nil: no calls.
+	// OnCopied is called for each copy of a block, including failed ones. It may be nil.
 	OnCopied kvstore.Report
 }
 
@@ -67,9 +67,9 @@ type copier struct {
 	incarnation uint64
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
-	up          Blocks             // the destination of copies; nil before Started
-	down        Blocks             // the source of copies to tiers; likewise
-	lookups     map[uint64]*lookup // by number: in progress, or found and neither copied nor released
+	up          Blocks             // destination of copies to HBM; nil before Started
+	down        Blocks             // source of copies to tiers; nil before Started
+	lookups     map[uint64]*lookup // by number; in progress, or found and neither copied nor released
 }
 
 // lookupDone and copyDone are messages to self.

@@ -18,7 +18,7 @@ import (
 	"troupe/testkit"
 )
 
-// noBlocks are blocks that no test copies.
+// noBlocks are blocks that are never copied.
 type noBlocks struct{ closed *int }
 
 func (noBlocks) BlockBytes() int                                             { return 64 }
@@ -32,14 +32,14 @@ func (b noBlocks) Close() error                                              { *
 
 const first = 7 // incarnation
 
-// fixture is a copier, and its replica and its tier, played by the test.
+// fixture is a copier. The test acts as its replica and its tier.
 type fixture struct {
 	replica, tier *testkit.Peer
 	parent, pid   *actor.PID
 	closed        int
 }
 
-// newFixture starts a copier. The tier answers after some time.
+// newFixture starts a copier. The tier answers after a delay.
 func newFixture(t *testing.T, slow time.Duration) *fixture {
 	sys, f := testkit.System(t), &fixture{}
 	f.replica = testkit.NewPeer(t, sys, "replica", nil)
@@ -115,8 +115,8 @@ func TestStaleCommands(t *testing.T) {
 	})
 }
 
-// TestStopUnlocks checks that a copier that stops unlocks what it has looked up, also if the tier
-// answers afterwards, and closes the blocks.
+// TestStopUnlocks checks that a copier that stops unlocks the blocks that it has looked up, even if
+// the tier answers later, and closes the blocks.
 func TestStopUnlocks(t *testing.T) {
 	for name, slow := range map[string]time.Duration{
 		"after the lookup":  0,

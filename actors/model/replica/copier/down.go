@@ -14,7 +14,7 @@ import (
 	"troupe/messages"
 )
 
-// reserveTimeout is how long the tier may take to reserve slots.
+// reserveTimeout is the maximum time for the tier to reserve slots.
 const reserveTimeout = 2 * time.Second
 
 // downDone is a message to self.
@@ -23,7 +23,7 @@ type downDone struct {
 	result      *messages.CopyBlocksDownResult
 }
 
-// onCopyDown starts to copy blocks to a tier.
+// onCopyDown starts copying blocks to a tier.
 func (c *copier) onCopyDown(ctx actor.Context, msg *messages.CopyBlocksDown) {
 	i := slices.IndexFunc(c.Tiers, func(t Tier) bool { return t.Name == msg.GetTier() })
 	if msg.GetIncarnation() != c.incarnation || i < 0 {
@@ -58,7 +58,7 @@ type down struct {
 	copied    kvstore.Report
 }
 
-// run reports for each block whether the tier has it now.
+// run returns for each block whether the tier has it now.
 func (d down) run(ctx context.Context) (stored []bool, err error) {
 	commit := &messages.CommitBlocks{RequestId: d.request}
 	defer func() { d.root.Send(d.to.Actor, commit) }()

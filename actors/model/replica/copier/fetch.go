@@ -18,8 +18,9 @@ type fetch struct {
 	wanted int // number of blocks
 }
 
-// fetchRun fetches the run of one holder's blocks that starts with block i, straight to its
-// destination. It ends with the context at the latest; the blocks that have arrived by then count.
+// fetchRun fetches the run of one holder's blocks that starts with block i, directly to the
+// destinations. It ends with the context at the latest. Blocks that have arrived by then count as
+// fetched.
 func (r restore) fetchRun(ctx context.Context, i int) (f fetch) {
 	f.wanted, f.BlockBytes = r.runLength(i), r.to.BlockBytes()
 	from := r.lookup.found.holders[r.lookup.found.locations[i].tier-len(r.lookup.tiers)]
@@ -50,7 +51,7 @@ func (r restore) fetchRun(ctx context.Context, i int) (f fetch) {
 	return f
 }
 
-// report returns the measurement for the remote tier.
+// report returns the measurement of a fetch for the remote tier.
 func (f fetch) report(from *messages.BlocksHeld) *messages.BlocksFetched {
 	return &messages.BlocksFetched{
 		From: from, Wanted: uint32(f.wanted), Received: uint32(f.Blocks), BlockBytes: uint64(f.BlockBytes),
@@ -59,8 +60,8 @@ func (f fetch) report(from *messages.BlocksHeld) *messages.BlocksFetched {
 	}
 }
 
-// putChunk stores a chunk of the run that starts with block first. It returns an error, which ends
-// the transfer, once the chunks are no longer needed.
+// putChunk stores a chunk of the run that starts with block first. Once the chunks are no longer
+// needed, it returns an error, which ends the transfer.
 func (r restore) putChunk(ctx context.Context, first int, chunks kvstore.Chunks, index uint32,
 	sealed []byte) error {
 	i, part := chunks.BlockPart(index)
@@ -74,7 +75,7 @@ func (r restore) putChunk(ctx context.Context, first int, chunks kvstore.Chunks,
 	return r.layers.PutPart(ctx, first+i, part, b)
 }
 
-// requestFetch returns when the holder has sent its blocks.
+// requestFetch requests a fetch and returns when the holder has sent its blocks.
 func (r restore) requestFetch(ctx context.Context, from *messages.BlocksHeld, id string, hashes []kv.Hash,
 	ticket *messages.BulkTicket) error {
 	deadline, _ := ctx.Deadline()

@@ -9,11 +9,11 @@ import (
 	"troupe/engine/kvstore"
 )
 
-// gateTimeout is how long one step waits for parts of copies in total. All other sequences in the
-// step wait with it.
+// gateTimeout is the maximum time that one step waits for parts of copies in total. All other
+// sequences in the step wait too.
 const gateTimeout = 20 * time.Millisecond
 
-// timedGate is a gate with a timeout over all its passes.
+// timedGate is a gate whose timeout covers all its passes together.
 type timedGate struct {
 	layers  *kvstore.LayerRestore
 	runtime supervise.Runtime

@@ -27,7 +27,7 @@ func (c *copier) onStarted(ctx actor.Context) {
 }
 
 // onStop ends all copies. When it returns, no copy of this incarnation accesses the blocks, and all
-// blocks that were looked up are unlocked, or will be when their lookup ends.
+// blocks that were looked up are unlocked, or will be as soon as their lookup ends.
 func (c *copier) onStop(ctx actor.Context) {
 	if c.life == nil {
 		return // before Started
@@ -70,7 +70,7 @@ func (c *copier) onLookUp(ctx actor.Context, msg *messages.LookUpBlocks) {
 
 func (c *copier) onLookupDone(ctx actor.Context, msg *lookupDone) {
 	if msg.incarnation != c.incarnation {
-		return // unlocked at the end of that incarnation
+		return // the end of that incarnation unlocks the blocks
 	}
 	ctx.Send(ctx.Parent(), msg.lookup.result())
 }
@@ -82,7 +82,7 @@ func (c *copier) onRelease(ctx actor.Context, msg *messages.ReleaseFoundBlocks) 
 	}
 }
 
-// onCopy starts to copy the blocks of a lookup. The copy unlocks them when it ends.
+// onCopy starts copying the blocks of a lookup. When the copy ends, it unlocks them.
 func (c *copier) onCopy(ctx actor.Context, msg *messages.CopyFoundBlocks) {
 	l := c.lookups[msg.GetCopy()]
 	if l == nil || msg.GetIncarnation() != c.incarnation {
@@ -92,7 +92,7 @@ func (c *copier) onCopy(ctx actor.Context, msg *messages.CopyFoundBlocks) {
 	r := c.newRestore(ctx, l, msg)
 	note := &copyDone{incarnation: c.incarnation}
 	supervise.Job(ctx, c.life, r.run, func(result *messages.CopyFoundBlocksResult, err error) any {
-		if result == nil { // a panic
+		if result == nil { // the copy panicked
 			result = &messages.CopyFoundBlocksResult{Copy: l.number}
 		}
 		if note.result = result; err != nil {
@@ -108,7 +108,7 @@ func (c *copier) onCopyDone(ctx actor.Context, msg *copyDone) {
 	}
 }
 
-// newRestore prepares a copy, and its gate if steps may follow it.
+// newRestore prepares a copy, and its gate if steps may wait for its parts.
 func (c *copier) newRestore(ctx actor.Context, l *lookup, msg *messages.CopyFoundBlocks) restore {
 	runtime, root, parent := supervise.RuntimeOf(ctx.ActorSystem()), ctx.ActorSystem().Root, ctx.Parent()
 	r := restore{lookup: l, to: c.up, bulk: c.Bulk, blocks: msg.GetBlocks(), copied: c.OnCopied, root: root,

@@ -10,14 +10,14 @@ import (
 	"troupe/messages"
 )
 
-// lookup locks blocks in the tiers, and finds remote holders of the blocks after them.
+// lookup locks blocks in the tiers and finds remote holders of the blocks that follow.
 type lookup struct {
 	number    uint64 // of the lookup and its copy
 	request   string // id in requests to the tiers and to the remote tier
 	tiers     []Tier
 	hashes    []kv.Hash
 	namespace kv.Hash
-	within    time.Duration // limit of each tier's answer, and then of the remote tier's
+	within    time.Duration // limit of each tier's answer, and then of the remote tier's answer
 
 	remote         *actor.PID // nil: no remote holders
 	model, replica string
@@ -40,7 +40,7 @@ type location struct {
 }
 
 // run finds the leading blocks. A tier that does not answer in time counts as empty. If life has
-// ended meanwhile, run unlocks the blocks.
+// ended by then, run unlocks the blocks.
 func (l *lookup) run(life context.Context, root *actor.RootContext) found {
 	wanted := make([][]byte, len(l.hashes))
 	for i, h := range l.hashes {
@@ -52,7 +52,7 @@ func (l *lookup) run(life context.Context, root *actor.RootContext) found {
 		asked[i] = root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: l.request, Hashes: wanted}, l.within)
 	}
 	below := make(map[kv.Hash]location)
-	for i := len(asked) - 1; i >= 0; i-- { // the fastest tier last, so that it wins
+	for i := len(asked) - 1; i >= 0; i-- { // the fastest tier is last, so that it takes precedence
 		if answer, err := asked[i].Result(); err == nil {
 			for _, b := range answer.(*messages.LockBlocksResult).GetLocked() {
 				below[kv.Hash(b.GetHash())] = location{i, int32(b.GetIndex()), kv.Hash(b.GetHash())}
@@ -74,7 +74,7 @@ func (l *lookup) run(life context.Context, root *actor.RootContext) found {
 	return all
 }
 
-// findRemote asks the remote tier for holders of the blocks after those in the tiers.
+// findRemote asks the remote tier for holders of the blocks that follow those in the tiers.
 func (l *lookup) findRemote(root *actor.RootContext, all *found) {
 	rest := l.hashes[len(all.locations):]
 	if l.remote == nil || len(rest) == 0 {

@@ -27,7 +27,7 @@ type restore struct {
 	lookup  *lookup
 	to      Blocks
 	bulk    Bulk
-	blocks  []int32 // destinations; may be fewer than locations
+	blocks  []int32 // destinations; possibly fewer than locations
 	timeout time.Duration
 	copied  kvstore.Report
 	root    *actor.RootContext
@@ -35,7 +35,7 @@ type restore struct {
 	layers  *kvstore.LayerRestore // of all blocks
 }
 
-// run copies the blocks and returns once no copy is in progress.
+// run copies the blocks. It returns once no copy is in progress.
 func (r restore) run(life context.Context) (done *messages.CopyFoundBlocksResult, err error) {
 	ctx, end := r.runtime.WithTimeout(life, r.timeout)
 	defer end()
@@ -59,8 +59,8 @@ func (r restore) run(life context.Context) (done *messages.CopyFoundBlocksResult
 	return done, r.layers.Err()
 }
 
-// collectTiers records the leading blocks that arrived and what was read from the tiers. It returns
-// the locations of damaged blocks.
+// collectTiers records the leading blocks that arrived and the bytes read from the tiers. It
+// returns the locations of damaged blocks.
 func (r restore) collectTiers(done *messages.CopyFoundBlocksResult, took []time.Duration) (damaged []location) {
 	size, contiguous, copied, late := r.to.BlockBytes(), true, make([]int, len(took)), make([]bool, len(took))
 	for i, m := range r.layers.Moves() {
@@ -81,7 +81,8 @@ func (r restore) collectTiers(done *messages.CopyFoundBlocksResult, took []time.
 	}
 	for i, n := range copied {
 		if late[i] {
-			// One block took longer than this. Without it, a tier that became slow would keep its rate.
+			// At least one block took this long. If it were not counted, a tier that became slow
+			// would keep its rate.
 			n = max(n, 1)
 		}
 		done.Reads[i] = &messages.TierRead{Bytes: uint64(n * size), Took: durationpb.New(took[i])}
@@ -104,7 +105,7 @@ func (r restore) collectFetches(done *messages.CopyFoundBlocksResult, all []fetc
 	}
 }
 
-// newLayerRestore returns the restore of all blocks in the given number of parts.
+// newLayerRestore returns a restore of all blocks in the given number of parts.
 func (r restore) newLayerRestore(parts int, opened func(arrived int)) *kvstore.LayerRestore {
 	stores := make([]kvstore.Store, len(r.lookup.tiers))
 	for i, t := range r.lookup.tiers {
@@ -131,8 +132,8 @@ func (r restore) remoteRuns() (first []int) {
 	return first
 }
 
-// runLength returns the number of blocks from i on that have the same tier or holder, limited by the
-// number of destinations.
+// runLength returns the number of consecutive blocks from i on that are in the same tier or at the
+// same holder. The number of destinations limits it.
 func (r restore) runLength(i int) int {
 	j, at := i, r.lookup.found.locations
 	for j < len(r.blocks) && at[j].tier == at[i].tier {

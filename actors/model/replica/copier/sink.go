@@ -9,22 +9,23 @@ import (
 	"troupe/core/kv"
 )
 
-// sink receives the chunks of a fetch from the data plane's goroutines. It writes none after close.
+// sink receives the chunks of a fetch from the data plane's goroutines. It writes no chunk after
+// close.
 type sink struct {
-	write   func(index uint32, b []byte) error // to memory that only the fetch uses
+	write   func(index uint32, b []byte) error // writes to memory that only the fetch uses
 	runtime supervise.Runtime
 	began   time.Time
-	chunks  int // that are expected
+	chunks  int // number of expected chunks
 
 	mu         sync.Mutex
 	firstAt    time.Time // arrival of the first chunk
 	firstBytes int       // size of the first chunk
 	lastAt     time.Time // arrival of the last chunk so far
-	bytes      int       // received
+	bytes      int       // number of bytes received
 	closed     bool
 }
 
-// put writes a chunk. It returns an error if the chunk is not expected, or after close.
+// put writes a chunk. It returns an error if the chunk is unexpected or arrives after close.
 func (s *sink) put(index uint32, b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +43,7 @@ func (s *sink) put(index uint32, b []byte) error {
 	return nil
 }
 
-// close ends the transfer. No chunk is being written when it returns.
+// close ends the transfer. When it returns, no chunk is being written.
 func (s *sink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -98,7 +98,7 @@ func offeredOf(msg *messages.OfferSequence, from *actor.PID) migrate.OfferedSequ
 	}
 }
 
-// own returns what the target decides by.
+// own returns the state of this replica on which the target's decisions depend.
 func (m *Migrations) own() migrate.Own {
 	own := migrate.Own{Context: m.Machine.Context()}
 	switch m.Machine.State() {
@@ -110,7 +110,7 @@ func (m *Migrations) own() migrate.Own {
 	return own
 }
 
-// describe returns what the source decides by.
+// describe returns the state of a sequence on which the source's decisions depend.
 func (m *Migrations) describe(id string) migrate.Sequence {
 	if !m.Machine.Has(id) {
 		return migrate.Sequence{ID: id}
@@ -129,7 +129,7 @@ func (m *Migrations) describeAll(ids []string) []migrate.Sequence {
 	return all
 }
 
-// capacityOf returns the number of blocks of a transfer.
+// capacityOf returns the number of blocks that a transfer has room for.
 func (m *Migrations) capacityOf(ticket *messages.BulkTicket) int {
 	if m.blocks == nil {
 		return 0
@@ -137,8 +137,8 @@ func (m *Migrations) capacityOf(ticket *messages.BulkTicket) int {
 	return int(ticket.GetBytes()) / m.blocks.BlockBytes()
 }
 
-// offerMessage offers a sequence. The target may have a larger context limit. The sequence must end
-// where it would end here.
+// offerMessage returns the offer of a sequence. It limits the output, because the sequence must end
+// where it would end here, even if the target has a larger context limit.
 func (m *Migrations) offerMessage(e migrate.SendOffer) *messages.OfferSequence {
 	c := m.Sequences[e.ID]
 	sequence := proto.Clone(c.Spec).(*messages.SequenceSpec)

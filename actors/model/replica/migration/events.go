@@ -21,7 +21,7 @@ func (m *Migrations) BetweenSteps(ctx actor.Context) {
 	m.AnswerOffers(ctx)
 }
 
-// AnswerOffers answers the offers that wait, unless a step is in flight.
+// AnswerOffers answers the waiting offers, unless a step is in flight.
 func (m *Migrations) AnswerOffers(ctx actor.Context) {
 	ids := m.target.Postponed()
 	if ids == nil || m.Machine.Stepping() {
@@ -74,7 +74,7 @@ func (m *Migrations) OnResumed(ctx actor.Context, msg *messages.ResumeSequenceRe
 	m.host.Advance(ctx)
 }
 
-// OnAbandon releases a sequence that the source has taken back or no longer has.
+// OnAbandon releases a sequence that the source has taken back, or that has ended there.
 func (m *Migrations) OnAbandon(ctx actor.Context, msg *messages.AbandonSequence) {
 	k := keyOf(msg)
 	if m.arriving[k] != nil {
@@ -105,8 +105,8 @@ func (m *Migrations) OnPeerLost(ctx actor.Context, peer *actor.PID) {
 	m.host.Advance(ctx)
 }
 
-// Close ends everything that this incarnation has started. The transfers actor ends its
-// reads and writes of blocks before the next incarnation starts.
+// Close ends the migrations of this incarnation. The transfers actor ends its reads and writes of
+// blocks before the next incarnation starts.
 func (m *Migrations) Close(ctx actor.Context) {
 	m.perform(ctx, m.source.Stop(supervise.Now(ctx)))
 	m.perform(ctx, m.target.Stop(supervise.Now(ctx)))

@@ -26,12 +26,12 @@ type Blocks interface {
 type Config struct {
 	Spec         *messages.ReplicaSpec
 	Incarnation  uint64
-	FirstAttempt uint64 // higher than all attempts of earlier incarnations
+	FirstAttempt uint64 // higher than the number of any attempt of earlier incarnations
 	Machine      *replica.Machine
-	Sequences    wire.Sequences // of the replica
+	Sequences    wire.Sequences // sequences of the replica
 	Bulk         transfer.Bulk  // nil: sequences are not migrated
 	OpenBlocks   func() (Blocks, error)
-	// Note returns the message of this incarnation of the replica to itself that carries a note.
+	// Note returns a message in which this incarnation of the replica sends a note to itself.
 	Note func(note any) any
 	Log  zerolog.Logger
 }
@@ -43,12 +43,12 @@ type Host interface {
 	Advance(ctx actor.Context)
 	// AddAdapter records the adapter of a sequence that may arrive; nil: none.
 	AddAdapter(ctx actor.Context, spec *messages.AdapterSpec)
-	// Request converts a sequence for the scheduler.
+	// Request converts a sequence to a request of the scheduler.
 	Request(ctx actor.Context, id string, seq *messages.SequenceSpec, output []uint32) batch.Request
 }
 
-// Migrations are the sequences that migrate from and to a replica. Its methods are called by the
-// replica, with the messages that it receives.
+// Migrations handles the sequences that migrate from and to a replica. The replica calls its
+// methods with the messages that it receives.
 type Migrations struct {
 	Config
 	host   Host
@@ -56,28 +56,27 @@ type Migrations struct {
 	target *migrate.Target
 
 	blocks    Blocks     // nil: sequences are not migrated
-	transfers *actor.PID // likewise
-	life      uint64     // incarnation of transfers
+	transfers *actor.PID // nil: sequences are not migrated
+	life      uint64     // incarnation of the transfers actor
 	leaving   map[migrate.Key]*leaving
 	arriving  map[migrate.Key]*arriving
 }
 
-// leaving is what the messages of an attempt to migrate a sequence from here carry.
+// leaving has the contents of the messages about an attempt to migrate a sequence from here.
 type leaving struct {
 	command proto.Message // last message to the target; repeated until it is answered
 	ticket  *messages.BulkTicket
 }
 
-// arriving is what the messages of an attempt to migrate a sequence to here carry.
+// arriving has the contents of the messages about an attempt to migrate a sequence to here.
 type arriving struct {
 	offer       *messages.OfferSequence
 	resume      *messages.ResumeSequence // nil before the source asked to resume the sequence
 	reservation *batch.Reservation       // nil: the sequence has no blocks
-	ticket      *messages.BulkTicket     // of the transfer into them
+	ticket      *messages.BulkTicket     // ticket of the transfer into the reserved blocks
 }
 
-// Notes, which the replica sends to itself in a message of its own, and answers of the transfers
-// actor.
+// Notes, which the replica sends to itself, and answers of the transfers actor.
 type (
 	resendTick     struct{ key migrate.Key }
 	expireTick     struct{ key migrate.Key }

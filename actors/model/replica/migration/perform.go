@@ -130,7 +130,7 @@ func (m *Migrations) performTarget(ctx actor.Context, effect migrate.Effect) boo
 	return true
 }
 
-// sendToTarget sends a message that is repeated until it is answered.
+// sendToTarget sends a message to the target and keeps it for repetition until it is answered.
 func (m *Migrations) sendToTarget(ctx actor.Context, k migrate.Key, to migrate.Actor, command proto.Message) {
 	l := m.leaving[k]
 	if l == nil {
@@ -152,7 +152,7 @@ func (m *Migrations) sendBlocks(ctx actor.Context, e migrate.SendBlocks) {
 	})
 }
 
-// redirect tells a session that its sequence runs at the target.
+// redirect notifies a session that its sequence runs at the target.
 func (m *Migrations) redirect(ctx actor.Context, e migrate.Redirect) {
 	ctx.Request(m.Sequences[e.ID].Session, &messages.SequenceMoved{
 		RequestId: e.ID, Replica: e.Target, Actor: &messages.ActorRef{Address: e.To.Address, Id: e.To.ID},
@@ -162,7 +162,7 @@ func (m *Migrations) redirect(ctx actor.Context, e migrate.Redirect) {
 	m.host.Perform(ctx, m.Machine.ReportSoon())
 }
 
-// arrivingRequest returns the request for the scheduler.
+// arrivingRequest returns the scheduler's request for an arriving sequence.
 func (m *Migrations) arrivingRequest(ctx actor.Context, k migrate.Key) batch.Request {
 	a := m.arriving[k]
 	return m.host.Request(ctx, k.ID, a.offer.GetSequence(), a.resume.GetOutput())

@@ -17,9 +17,9 @@ const hbmTier = "hbm"
 // restoreCommand is a RestoreBlocks command, or the prefetch of a pinned prefix.
 type restoreCommand struct {
 	id    string
-	from  offload.Actor // zero: a prefetch
+	from  offload.Actor // zero: the prefetch of a pinned prefix
 	began time.Time
-	inHBM int // leading blocks that were in HBM already
+	inHBM int // number of leading blocks that were already in HBM
 }
 
 // tiersThatFit returns the tiers whose slots are large enough for the replica's blocks.
@@ -36,7 +36,7 @@ func (t *Tiering) tiersThatFit(all []Tier) (fit []Tier) {
 	return fit
 }
 
-// prefetch restores a prefix for which no sequence waits.
+// prefetch restores a prefix that no sequence is waiting for.
 func (t *Tiering) prefetch(ctx actor.Context, e offload.Prefetch) {
 	hashes := e.Hashes
 	if msg, ok := ctx.Message().(*messages.RestoreBlocks); ok {
@@ -50,7 +50,7 @@ func (t *Tiering) prefetch(ctx actor.Context, e offload.Prefetch) {
 	t.startPrefetch(ctx, command, hashes)
 }
 
-// prefixHashes returns the blocks of the whole blocks of a prefix.
+// prefixHashes returns the hashes of the full blocks of a prefix.
 func (t *Tiering) prefixHashes(adapter string, salt []byte, tokens []uint32) []kv.Hash {
 	return kv.Hashes(kv.Root(t.Spec.GetModel(), adapter, salt), tokens, t.Machine.Pool().BlockTokens())
 }

@@ -19,19 +19,19 @@ type Tiers struct {
 	// Watermark is the share of HBM blocks above which blocks are offloaded ahead of need; default
 	// kv.DefaultWatermark.
 	Watermark float64
-	IdleSteps uint64 // steps after which an unreferenced block is offloaded; default 100
+	IdleSteps uint64 // number of steps after which an unreferenced block is offloaded; default 100
 	// Restore decides between restoring blocks and recomputing them; default kv.RestoreAuto.
 	// kv.RestoreAlways also waits longer for lookups and restores.
 	Restore kv.RestorePolicy
-	// Remote is the tier that fetches blocks from other replicas and nodes. Nil: no blocks are
-	// fetched. RemoteAvailable reports whether there are other replicas or nodes.
+	// Remote is the tier that fetches blocks from other replicas and nodes. If it is nil, no blocks
+	// are fetched. RemoteAvailable reports whether there are other replicas or nodes.
 	Remote          *actor.PID
 	RemoteAvailable func() bool
 	// PartBytes is the minimum size of the parts in which a block is restored. Prefill can start
 	// once the first parts have arrived. Default 256 KiB.
 	PartBytes int
-	// OnCopied is called for each copy of a block between HBM and a tier, failed ones included.
-	// Nil: no calls.
+	// OnCopied is called for each copy of a block between HBM and a tier, including failed copies.
+	// It may be nil.
 	OnCopied kvstore.Report
 }
 
@@ -42,17 +42,17 @@ type Tier struct {
 	Store kvstore.Store
 }
 
-// defaultPartBytes is the default of Tiers.PartBytes: disks and devices copy such parts nearly as
-// fast as whole blocks.
+// defaultPartBytes is the default of Tiers.PartBytes. Disks and devices copy parts of this size
+// nearly as fast as entire blocks.
 const defaultPartBytes = 256 << 10
 
-// CopierSpec is what the copier needs of its replica.
+// CopierSpec is the configuration of the copier that depends on its replica.
 type CopierSpec struct {
 	Lease string
-	// Incarnation is that of the copier's first incarnation. It is higher than those of all copiers
-	// that the replica had before.
+	// Incarnation is the number of the copier's first incarnation. It is higher than that of any
+	// copier that the replica had before.
 	Incarnation uint64
-	// Gate receives the gates that engine steps pass, by number.
+	// Gate receives the gates that engine steps pass, with their numbers.
 	Gate func(number uint64, gate engine.Gate)
 }
 
@@ -71,13 +71,13 @@ type Config struct {
 	Started     uint64          // start of this incarnation, in nanoseconds; makes ids unique over all incarnations
 	Life        context.Context // ends with the incarnation
 	Machine     *replica.Machine
-	Plane       exporter.DataPlane // nil: no blocks are exchanged with other replicas
+	Plane       exporter.DataPlane // nil: blocks are not exchanged with other replicas
 	OpenBlocks  func() (Blocks, error)
 	Copier      func(CopierSpec) *actor.Props
-	// Pins returns the model's pinned prefixes and a version that changes with them. Nil: none are
-	// pinned.
+	// Pins returns the model's pinned prefixes and a version that changes when they do. If Pins is
+	// nil, no prefixes are pinned.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// Note returns the message of this incarnation of the replica to itself that carries a note.
+	// Note returns a message in which this incarnation of the replica sends a note to itself.
 	Note func(note any) any
 	Log  zerolog.Logger
 }

@@ -14,23 +14,23 @@ import (
 	"troupe/messages"
 )
 
-// core/offload decides what is copied to the tier below HBM and carries out the commands of
-// operators, and the copier, a child actor, copies the blocks. core/export decides which blocks
-// other replicas get. The messages and calls in this file are the machines' events.
+// core/offload decides which blocks are copied to the tier below HBM and carries out the operator's
+// commands. The copier, a child actor, copies the blocks. core/export decides which blocks other
+// replicas receive. The messages and calls in this file are the events of these machines.
 
-// offloads is what the replica keeps for the machines.
+// offloads is the state that the replica keeps for these machines.
 type offloads struct {
 	machine  *offload.Machine
 	exports  *export.Machine
 	exporter *exporter.Exporter
 }
 
-// Notes, which the replica sends to itself in a message of its own.
+// Notes, which the replica sends to itself.
 type (
 	offloadRetry struct{}
 	exportDone   struct {
 		id    string
-		fault string // what failed; empty if all blocks were sent
+		fault string // error; empty if all blocks were sent
 	}
 )
 
@@ -46,7 +46,7 @@ func (t *Tiering) OnNote(ctx actor.Context, note any) {
 	}
 }
 
-// openOffloads starts the machines. Until the blocks are adopted, they refuse everything.
+// openOffloads starts the machines. They refuse everything until the blocks are adopted.
 func (t *Tiering) openOffloads(adopted bool) {
 	l := t.kvTiers
 	cfg := offload.Config{Replica: t.Spec.GetName(), Node: t.Spec.GetNode(), Number: t.Incarnation << 32}
@@ -117,7 +117,7 @@ func (t *Tiering) OnFlushBlocks(ctx actor.Context, msg *messages.FlushBlocks) {
 	t.performOffload(ctx, t.offloads.machine.Flush(msg.GetRequestId(), senderOf(ctx), t.Machine.Ready()))
 }
 
-// SyncPins repeats the model's pins to the tiers, and applies them if they have changed.
+// SyncPins sends the model's pins to the tiers again, and applies them if they have changed.
 func (t *Tiering) SyncPins(ctx actor.Context) {
 	if t.Pins != nil {
 		version, _ := t.Pins()
@@ -125,7 +125,7 @@ func (t *Tiering) SyncPins(ctx actor.Context) {
 	}
 }
 
-// OnLeaseBlocks sends the leading blocks of a prompt that are in HBM to another replica.
+// OnLeaseBlocks sends another replica the leading blocks of a prompt that are in HBM.
 func (t *Tiering) OnLeaseBlocks(ctx actor.Context, msg *messages.LeaseBlocks) {
 	t.performExport(ctx, t.offloads.exports.Lease(exporter.RequestOf(ctx.Sender(), msg)))
 }

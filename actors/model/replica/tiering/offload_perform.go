@@ -78,7 +78,7 @@ func (t *Tiering) sendToTiers(ctx actor.Context, msg proto.Message) {
 	}
 }
 
-// answerCommand answers a command of an operator, unless its sender is unknown.
+// answerCommand answers an operator's command, unless its sender is unknown.
 func (t *Tiering) answerCommand(ctx actor.Context, to offload.Actor, id string, moved *messages.KvMoved) {
 	if to != (offload.Actor{}) {
 		ctx.Send(actor.NewPID(to.Address, to.ID), &messages.BlocksMoved{

@@ -12,8 +12,9 @@ import (
 	"troupe/messages"
 )
 
-// core/restore decides what is restored for waiting sequences, and the copier, a child actor, looks
-// up and copies the blocks. The messages and calls in this file are the machine's events.
+// core/restore decides which blocks are restored for waiting sequences. The copier, a child actor,
+// looks up and copies the blocks. The messages and calls in this file are the events of the
+// machine.
 
 // Queued reports a sequence that was submitted or preempted, and whose blocks may be in a lower
 // tier.
@@ -30,7 +31,7 @@ func (t *Tiering) Dropped(ctx actor.Context, id string) {
 	}
 }
 
-// lookupNext starts lookups for the sequences that are admitted next.
+// lookupNext starts lookups for the sequences that are next in line for admission.
 func (t *Tiering) lookupNext(ctx actor.Context) {
 	for l := t.kvTiers; l.restores.CanLookUp(); {
 		id, hashes, ok := t.Machine.Batch().PeekWaiting()
@@ -45,8 +46,8 @@ func (t *Tiering) lookupNext(ctx actor.Context) {
 	}
 }
 
-// LookUpAhead starts lookups for the sequences that are admitted next while a step is in flight. A
-// lookup started after the step would keep its sequence out of the next step too.
+// LookUpAhead starts lookups for the sequences that are next in line for admission, while a step is
+// in flight. A lookup started after the step would also keep its sequence out of the next step.
 func (t *Tiering) LookUpAhead(ctx actor.Context) {
 	if t.Machine.InFlight() && t.kvTiers != nil && t.kvTiers.ready {
 		t.lookupNext(ctx)
@@ -115,7 +116,7 @@ func (t *Tiering) ApplyRestores(ctx actor.Context) {
 	}
 }
 
-// judgeLookups decides between two steps what is restored.
+// judgeLookups decides, between two steps, which of the found blocks are restored.
 func (t *Tiering) judgeLookups(ctx actor.Context) {
 	m := t.kvTiers.restores
 	for number, id, ok := m.NextFound(); ok; number, id, ok = m.NextFound() {
@@ -138,12 +139,13 @@ func (t *Tiering) GateOf(e batch.Entry) uint64 {
 	return gate
 }
 
-// RestoreRead reports a sequence whose first step is done, so that its restored blocks have arrived.
+// RestoreRead reports that the first step of a sequence is done, so its restored blocks have
+// arrived.
 func (t *Tiering) RestoreRead(ctx actor.Context, id string) {
 	t.performRestore(ctx, t.kvTiers.restores.StepDone(id))
 }
 
-// StepAborted reports a sequence whose gate failed in a step.
+// StepAborted reports that the gate of a sequence failed in a step.
 func (t *Tiering) StepAborted(ctx actor.Context, id string) {
 	t.performRestore(ctx, t.kvTiers.restores.StepAborted(id))
 }

@@ -71,8 +71,8 @@ func (t *Tiering) performRestore(ctx actor.Context, effects []restore.Effect) {
 	}
 }
 
-// reserveBlocks references the blocks in HBM, so that the restore does not evict them, and allocates
-// the others.
+// reserveBlocks references the blocks in HBM, so that the restore does not evict them, and
+// allocates blocks for the others.
 func (t *Tiering) reserveBlocks(e restore.Reserve) (begin, blocks []int32) {
 	begin = t.Machine.Pool().Acquire(e.Have)
 	for len(begin) == len(e.Have) && len(blocks) < e.Blocks {
@@ -100,7 +100,7 @@ func (t *Tiering) copyBlocks(ctx actor.Context, e restore.Copy) {
 		Blocks: e.Blocks, Within: durationpb.New(e.Within), Parts: uint32(e.Parts), Gate: e.Gate})
 }
 
-// pathFrom returns the path to a holder as measured by the remote tier.
+// pathFrom returns the path to a holder, as measured by the remote tier.
 func pathFrom(run *messages.BlocksHeld) kv.Path {
 	p := run.GetPath()
 	path := kv.Path{Name: run.GetName(), Queued: int64(p.GetQueuedBytes()), Latency: p.GetLatency().AsDuration(),

@@ -12,8 +12,8 @@ import (
 	"troupe/messages"
 )
 
-// Tiering is what a replica does with the KV tiers below HBM, and with the blocks of other
-// replicas. Its methods are called by the replica, with the messages that it receives.
+// Tiering handles a replica's exchange of blocks with the KV tiers below HBM and with other
+// replicas. The replica calls its methods with the messages that it receives.
 type Tiering struct {
 	Config
 	host     Host
@@ -33,14 +33,14 @@ func New(cfg Config, host Host, gates *Gates) *Tiering {
 // kvTiers is the state of a replica's tiers below HBM.
 type kvTiers struct {
 	Tiers
-	down      Blocks  // for the copies to tiers and to other replicas
-	namespace kv.Hash // of the revision's files and the layout of the blocks
-	ready     bool    // namespace is set
+	down      Blocks  // source of copies to tiers and to other replicas
+	namespace kv.Hash // namespace of hashes: the revision's files and the layout of the blocks
+	ready     bool    // the namespace is set
 
 	copier       *actor.PID
-	copierLife   uint64 // incarnation of the copier
+	copierLife   uint64 // current incarnation of the copier
 	restores     *restore.Machine
-	prefetches   map[uint64]*restoreCommand // in progress
+	prefetches   map[uint64]*restoreCommand // commands in progress
 	lastPrefetch uint64
 
 	lastRequest uint64
@@ -64,7 +64,7 @@ func (t *Tiering) tierRequest() string {
 	return fmt.Sprintf("%s-%d-%d-%d", t.Spec.GetName(), t.Started, t.Incarnation, t.kvTiers.lastRequest)
 }
 
-// Open prepares the copies between the lease's blocks and the tiers, once the blocks are adopted.
+// Open prepares copying between the blocks of the lease and the tiers, once the blocks are adopted.
 func (t *Tiering) Open(ctx actor.Context) {
 	t.openTiers(ctx)
 	t.openOffloads(true)
@@ -89,8 +89,8 @@ func (t *Tiering) openTiers(ctx actor.Context) {
 	t.openRestores(ctx)
 }
 
-// openRestores starts the copier. Numbers and incarnations begin above those of earlier incarnations
-// of the replica, whose messages may still arrive.
+// openRestores starts the copier. Its numbers and incarnations start above those of earlier
+// incarnations of the replica, whose messages may still arrive.
 func (t *Tiering) openRestores(ctx actor.Context) {
 	l, first := t.kvTiers, t.Incarnation<<32
 	l.restores = restore.New(restore.Config{Tiers: l.names(), Policy: l.Restore, BlockBytes: int64(l.down.BlockBytes()),
@@ -104,7 +104,7 @@ func (t *Tiering) openRestores(ctx actor.Context) {
 	l.copier = pid
 }
 
-// Close ends the copies to tiers and other replicas. The copier ends its own when it stops,
+// Close ends the copies to tiers and other replicas. The copier ends its own copies when it stops,
 // before another incarnation of the replica starts.
 func (t *Tiering) Close() {
 	if t.kvTiers != nil {
@@ -114,7 +114,7 @@ func (t *Tiering) Close() {
 	t.openOffloads(false)
 }
 
-// Tick does the tiers' work between two steps.
+// Tick does the work for tiers that is due between two steps.
 func (t *Tiering) Tick(ctx actor.Context) {
 	l := t.kvTiers
 	if l == nil || !l.ready {

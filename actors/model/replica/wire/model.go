@@ -35,7 +35,7 @@ func AdoptBlocks(spec *messages.ReplicaSpec, m *messages.ModelLoaded) *messages.
 		BlockTokens: spec.GetBlockTokens(), BlockBytes: m.GetKvBlockBytes()}
 }
 
-// Model converts what the device loaded.
+// Model converts the description of the loaded model.
 func Model(m *messages.ModelLoaded) replica.Model {
 	return replica.Model{Adopted: m.GetAdopted(), Lease: m.GetLease(), Blocks: int(m.GetKvBlocks()),
 		BlockBytes:    m.GetKvBlockBytes(),
@@ -43,7 +43,7 @@ func Model(m *messages.ModelLoaded) replica.Model {
 		WeightsDigest: m.GetWeightsDigest(), AdapterPages: int(m.GetAdapterPages())}
 }
 
-// LoadRefusal converts the refusal of a load; only whether it is for now matters.
+// LoadRefusal converts the refusal of a load. Of the reason, only whether it is temporary matters.
 func LoadRefusal(r *messages.Refused) replica.Refusal {
 	why := replica.Refusal{Reason: replica.LoadFailed, Detail: r.GetDetail()}
 	if r.GetReason() == messages.Reason_REASON_NOT_READY {

@@ -6,7 +6,7 @@ import (
 	"troupe/messages"
 )
 
-// Incarnation builds the messages of an incarnation of a replica to sessions.
+// Incarnation is the incarnation of a replica. Its methods build messages to sessions.
 type Incarnation uint64
 
 // Accept converts the answer to a submission. revision is the digest of the replica's files.
@@ -22,7 +22,7 @@ func (i Incarnation) Refuse(e replica.Refuse) *messages.SubmitSequenceResult {
 		Outcome: &messages.SubmitSequenceResult_Refused{Refused: Refused(&e.Refusal)}}
 }
 
-// Finished repeats the end of a sequence whose output was complete when it was submitted.
+// Finished repeats the end of a sequence whose output was already complete when it was submitted.
 func (i Incarnation) Finished(e replica.Finish) *messages.TokensEmitted {
 	return &messages.TokensEmitted{RequestId: e.ID, Incarnation: uint64(i), FirstIndex: uint32(e.First),
 		Finish: messages.FinishReason_FINISH_REASON_LENGTH}
@@ -34,7 +34,7 @@ func (i Incarnation) Repeated(e replica.Reattach, logprobs []*messages.TokenLogp
 		Tokens: e.Tokens, CachedTokens: uint32(e.Cached), Logprobs: logprobs}
 }
 
-// Interrupted tells a session that its sequence is no longer here.
+// Interrupted returns the message to a session that its sequence is no longer on the replica.
 func (i Incarnation) Interrupted(id string, why *messages.Refused) *messages.SequenceInterrupted {
 	return &messages.SequenceInterrupted{RequestId: id, Incarnation: uint64(i), Refused: why}
 }

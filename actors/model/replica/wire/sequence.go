@@ -14,12 +14,12 @@ import (
 // Sequences are the sequences of a replica, by request id.
 type Sequences map[string]*Sequence
 
-// Sequence is a sequence and the session it belongs to.
+// Sequence is a sequence and the session that it belongs to.
 type Sequence struct {
 	Session  *actor.PID
 	Spec     *messages.SequenceSpec
 	Logprobs []*messages.TokenLogprobs // of the output from index Base on, if requested
-	Base     int                       // tokens of output that the session submitted
+	Base     int                       // number of output tokens that the session submitted
 }
 
 // Adapter converts the adapter of a sequence.
@@ -29,7 +29,7 @@ func Adapter(seq *messages.SequenceSpec) replica.Adapter {
 	return a
 }
 
-// AdapterOf converts an adapter; nil is none.
+// AdapterOf converts an adapter, or the zero value for nil.
 func AdapterOf(spec *messages.AdapterSpec) replica.Adapter {
 	return replica.Adapter{Name: spec.GetName(), Key: spec.Key(), Base: spec.GetBaseDigest(),
 		HasPath: spec.GetPath() != "", Given: spec != nil}
@@ -41,7 +41,7 @@ type Base struct {
 	EOS   []uint32 // tokens that end a sequence
 }
 
-// Request converts a sequence with its output so far to a request of the scheduler.
+// Request converts a sequence and its output so far to a request of the scheduler.
 func (b Base) Request(id string, seq *messages.SequenceSpec, output []uint32, now time.Time) batch.Request {
 	return batch.Request{
 		ID: id, Class: batch.Class(seq.GetPriority()), Arrived: now,

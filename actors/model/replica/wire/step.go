@@ -5,8 +5,8 @@ import (
 	"troupe/messages"
 )
 
-// StepSequence converts one entry of a step for the engine. spec is nil for a sequence without a
-// session: it was cancelled, and is computed to the end of the step.
+// StepSequence converts one entry of a step for the engine. spec is nil if the sequence was
+// cancelled and is only computed until the step ends.
 func (b Base) StepSequence(e batch.Entry, spec *messages.SequenceSpec, all *batch.Scheduler) *messages.StepSequence {
 	s := &messages.StepSequence{Tokens: e.Tokens, Position: uint32(e.Position), Blocks: e.Blocks, Sample: e.Sample,
 		Adapter: e.Adapter}
@@ -25,7 +25,7 @@ func (b Base) StepSequence(e batch.Entry, spec *messages.SequenceSpec, all *batc
 	return s
 }
 
-// needsHistory reports whether the choice of a token depends on the tokens before it.
+// needsHistory reports whether sampling a token depends on the tokens before it.
 func needsHistory(p *messages.SamplingParams) bool {
 	r := p.GetRepetitionPenalty()
 	return r != 0 && r != 1 || p.GetPresencePenalty() != 0 || p.GetFrequencyPenalty() != 0

@@ -13,7 +13,7 @@ import (
 	"troupe/messages"
 )
 
-// TestReasons checks that each reason has a message, but the one that is relayed as it came.
+// TestReasons checks that each reason has a counterpart in messages, except Relayed.
 func TestReasons(t *testing.T) {
 	seen := make(map[messages.Reason]replica.Reason)
 	for reason := range replica.Relayed {
@@ -31,7 +31,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestPinRefusal checks that a reason that the pool does not have counts as a failure.
+// TestPinRefusal checks that a reason that pools do not use counts as a failure.
 func TestPinRefusal(t *testing.T) {
 	for reason, want := range map[messages.Reason]lora.Reason{
 		messages.Reason_REASON_QUEUE_FULL: lora.NoRoom,
@@ -43,8 +43,8 @@ func TestPinRefusal(t *testing.T) {
 	}
 }
 
-// TestStep checks what the engine gets for a sequence: its history only if the choice of a token
-// depends on it, its stop tokens only until it has its minimum, nothing of a cancelled one.
+// TestStep checks the sequence that the engine gets: it has a history only if sampling depends on
+// it, stop tokens only until it has its minimum of tokens, and nothing if it was cancelled.
 func TestStep(t *testing.T) {
 	base := wire.Base{EOS: []uint32{9}}
 	s := newScheduler(t)

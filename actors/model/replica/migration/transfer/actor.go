@@ -36,16 +36,17 @@ type Config struct {
 	Ready func(incarnation uint64) any
 }
 
-// Command is a part of every command: the attempt that it belongs to, and the incarnation of the
-// actor that it is for.
+// Command is part of every command. It names the attempt that the command belongs to and the
+// incarnation of the actor that it is for.
 type Command struct {
 	migrate.Key
 	Incarnation uint64
 }
 
-// Commands of the parent. Done, Opened, Heard and Closed return the message that answers it.
+// Commands of the parent. Done, Opened, Heard and Closed return the message that answers the
+// command.
 type (
-	// SendBlocks sends blocks to a transfer of another node. Blocks[i] is chunk Indices[i].
+	// SendBlocks sends blocks to a transfer on another node. Blocks[i] is chunk Indices[i].
 	SendBlocks struct {
 		Command
 		Ticket  *messages.BulkTicket
@@ -63,7 +64,7 @@ type (
 		Resident int
 		Opened   func(ticket *messages.BulkTicket, err error) any
 	}
-	// AskSink asks when the last block arrived; the zero time: none has.
+	// AskSink asks when the last block arrived; the zero time means that none has.
 	AskSink struct {
 		Command
 		Heard func(at time.Time) any
@@ -139,7 +140,8 @@ func (a *transfers) onStarted(ctx actor.Context) {
 	ctx.Send(ctx.Parent(), a.Ready(a.incarnation))
 }
 
-// onStopping blocks until no block is read or written, since the parent then frees them.
+// onStopping blocks until no block is being read or written, because the parent then frees the
+// blocks.
 func (a *transfers) onStopping() {
 	a.cancel()
 	for _, s := range a.sends {
@@ -219,8 +221,8 @@ func (a *transfers) onClose(ctx actor.Context, msg *CloseSink) {
 	ctx.Send(ctx.Parent(), msg.Closed(s != nil && s.complete(msg.Blocks)))
 }
 
-// closeSink closes a transfer and returns it, or nil if it is not open. It waits for a write in
-// progress.
+// closeSink closes a transfer and returns it, or nil if it is not open. It waits until no write is
+// in progress.
 func (a *transfers) closeSink(k migrate.Key) *sink {
 	s := a.sinks[k]
 	if s == nil {

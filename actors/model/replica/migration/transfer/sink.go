@@ -9,12 +9,12 @@ import (
 )
 
 // sink receives the blocks of a sequence from the data plane's goroutines, one per chunk. It writes
-// none after close.
+// no block after close.
 type sink struct {
 	ticket   *messages.BulkTicket
 	now      func() time.Time
-	write    func(index uint32, b []byte) error // to memory that only the transfer uses
-	resident int                                // leading blocks that are already there, in shared memory
+	write    func(index uint32, b []byte) error // writes to memory that only the transfer uses
+	resident int                                // number of leading blocks that are already there, in shared memory
 
 	mu       sync.Mutex
 	received []bool
@@ -22,7 +22,7 @@ type sink struct {
 	closed   bool
 }
 
-// put writes a block. It returns an error if the block is not expected, or after close.
+// put writes a block. It returns an error if the block is unexpected or arrives after close.
 func (s *sink) put(index uint32, b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,14 +36,14 @@ func (s *sink) put(index uint32, b []byte) error {
 	return nil
 }
 
-// close ends the transfer. No block is being written when it returns.
+// close ends the transfer. When it returns, no block is being written.
 func (s *sink) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 }
 
-// complete reports whether the first blocks have arrived.
+// complete reports whether the given number of leading blocks has arrived.
 func (s *sink) complete(blocks int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (p *bulk) Send(ctx context.Context, _ *messages.BulkTicket, indices []uint3
 	return nil
 }
 
-// parent is the replica: it starts the actor and records its answers.
+// parent acts as the replica: it starts the actor and records its answers.
 type parent struct {
 	t       *testing.T
 	sys     *actor.ActorSystem
