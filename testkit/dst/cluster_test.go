@@ -16,7 +16,7 @@ import (
 
 var (
 	firstSeed = flag.Uint64("seed", 0, "run only this `seed`, with its log")
-	seeds     = flag.Uint64("seeds", 25, "`number` of seeds of TestSeeds")
+	seeds     = flag.Uint64("seeds", 15, "`number` of seeds of TestSeeds")
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
