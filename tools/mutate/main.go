@@ -24,7 +24,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "`seed` that picks the changes")
 	count := flag.Int("n", 20, "`number` of changes that compile")
 	in := flag.String("in", "", "comma-separated `folders` whose files are changed, without their tests")
-	timeout := flag.Duration("timeout", 10*time.Minute, "`time` after which a run counts as failed")
+	timeout := flag.Duration("timeout", 2*time.Minute, "`time` after which a run counts as failed")
 	list := flag.Bool("list", false, "list the changes and run nothing")
 	flag.Parse()
 	if *in == "" || flag.NArg() == 0 && !*list {
