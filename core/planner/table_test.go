@@ -1,75 +1,36 @@
 package planner
 
 import (
-	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"testing"
-	"text/tabwriter"
+
+	"troupe/testkit/transitions"
 )
 
-// TestDocHasTable checks that the transition table in doc.go matches the code.
-func TestDocHasTable(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if drawn := draw(tableRows()); !strings.Contains(string(doc), drawn) {
-		t.Errorf("doc.go lacks the table:\n%s", drawn)
-	}
-}
-
-func tableRows() []string {
-	lines := []string{"event\tstate\tguard\tnext\teffects"}
-	for i, r := range table {
-		event, next := r.on.String(), "same"
-		if i > 0 && r.on == table[i-1].on {
-			event = ""
+// rows returns the transition table for its checks.
+func rows() (all []transitions.Row) {
+	for _, r := range table {
+		row := transitions.Row{
+			On: r.on.String(), From: names(r.from), Guard: r.when.name, Effects: r.does,
+			Always: r.when.holds == nil, Ignores: r.do == nil,
 		}
 		if r.to != same {
-			next = r.to.String()
+			row.Next = r.to.String()
 		}
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", event, group(r.from), r.when.name, next, r.does))
+		all = append(all, row)
 	}
-	return lines
+	return all
 }
 
-// group formats a group of states.
-func group(states []State) string {
-	names := make([]string, len(states))
-	for i, s := range states {
-		names[i] = s.String()
+func names(states []State) (all []string) {
+	for _, s := range states {
+		all = append(all, s.String())
 	}
-	return strings.Join(names, ", ")
+	return all
 }
 
-// draw formats a table as a comment.
-func draw(rows []string) string {
-	var lines, out strings.Builder
-	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, row)
-	}
-	_ = w.Flush()
-	for line := range strings.Lines(lines.String()) {
-		out.WriteString("//\t" + strings.TrimRight(line, " \n") + "\n")
-	}
-	return out.String()
-}
+// TestDocHasTable checks that the transition table in doc.go matches the code.
+func TestDocHasTable(t *testing.T) { transitions.Documented(t, "state", rows(), transitions.List) }
 
 // TestTableIsSound checks that no row is hidden behind an earlier one without a guard, and that rows
 // that ignore an event have a reason and change no state.
-func TestTableIsSound(t *testing.T) {
-	for i, r := range table {
-		for _, earlier := range table[:i] {
-			covers := !slices.ContainsFunc(r.from, func(s State) bool { return !slices.Contains(earlier.from, s) })
-			if earlier.on == r.on && covers && earlier.when.holds == nil {
-				t.Errorf("row %d (%s: %s) never applies", i, r.on, r.does)
-			}
-		}
-		if r.do == nil && (r.to != same || r.when.name == "") {
-			t.Errorf("row %d (%s) ignores an event without a reason, or enters %s", i, r.on, r.to)
-		}
-	}
-}
+func TestTableIsSound(t *testing.T) { transitions.Sound(t, rows()) }
