@@ -8,35 +8,35 @@
 //
 // # Replicas
 //
-//	phase                                trigger        guard        next
-//	absent                               added          -            placing
-//	absent                               moveStarted    -            starting
-//	absent                               adopted        -            loading
-//	placing                              placed         -            starting
-//	placing                              notPlaced      -            absent
-//	placing                              retired        -            absent
-//	starting                             accepted       -            loading
-//	starting,loading,up,draining,stopping  reported     -            same
-//	starting,loading                     reportServing  -            up
-//	up,draining,stopping                 reportServing  -            same
-//	starting,loading,up                  reportDraining -            draining
-//	draining,stopping                    reportDraining -            same
-//	starting,loading                     failed         -            stopping
-//	up                                   failed         deviceLost   stopping
-//	up,draining,stopping                 failed         -            same
-//	starting,loading,up                  retired        -            draining
-//	draining                             drained        -            stopping
-//	stopping                             drained        -            same
-//	starting,loading,up,draining         exited         restartable  absent
-//	starting,loading,up,draining         exited         -            stopping
-//	stopping                             exited         -            same
-//	starting,loading,up,draining         unreachable    -            absent
-//	stopping                             unreachable    -            same
-//	starting,loading,up,draining,stopping  nodeLost     -            absent
-//	stopping                             freed          -            absent
+//	event           phase                   guard        next
+//	added           absent                               placing
+//	moveStarted     absent                               starting
+//	adopted         absent                               loading
+//	placed          placing                              starting
+//	notPlaced       placing                              absent
+//	accepted        starting                             loading
+//	reported        starting … stopping                  same
+//	reportServing   starting, loading                    up
+//	                up, draining, stopping               same
+//	reportDraining  starting, loading, up                draining
+//	                draining, stopping                   same
+//	failed          starting, loading                    stopping
+//	                up                      device lost  stopping
+//	                up, draining, stopping               same
+//	retired         placing                              absent
+//	                starting, loading, up                draining
+//	drained         draining                             stopping
+//	                stopping                             same
+//	exited          starting … draining     restartable  absent
+//	                starting … draining                  stopping
+//	                stopping                             same
+//	unreachable     starting … draining                  absent
+//	                stopping                             same
+//	nodeLost        starting … stopping                  absent
+//	freed           stopping                             absent
 //
 // The guards: restartable: the replica is no substitute and did not exit on this GPU within the
-// last 30 s, so it is restarted on the GPU of its lease; deviceLost: the failure is a quarantine.
+// last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
 //
@@ -44,16 +44,10 @@
 //
 // # Deployment
 //
-//	state     change    next
-//	unknown   applied   active
-//	unknown   deleted   removing
-//	unknown   outdated  fenced
-//	active    applied   active
-//	active    deleted   removing
-//	active    outdated  fenced
-//	removing  applied   active
-//	removing  deleted   removing
-//	removing  outdated  fenced
+//	event     state                      next
+//	applied   unknown, active, removing  active
+//	deleted   unknown, active, removing  removing
+//	outdated  unknown, active, removing  fenced
 //
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.

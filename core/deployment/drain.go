@@ -42,7 +42,7 @@ func (d *Deployment) onMigrated(e Migrated) {
 
 func (d *Deployment) onDrained(e Drained, now time.Time) {
 	if r := d.find(e.Replica, drained); r != nil {
-		d.fire(r, drained, always, now)
+		d.fire(r, drained, none, now)
 	}
 }
 

@@ -15,7 +15,7 @@ func (d *Deployment) onExited(e Exited, now time.Time) {
 	for _, name := range d.named(e.Actor) {
 		r := d.replicas[name]
 		at, last, moved := r.spec.At, d.lastExit[name], d.isSubstitute(name)
-		holds := always
+		holds := none
 		if !moved && (last.at != at || now.Sub(last.when) > avoidAfterCrash) {
 			holds = restartable
 		}
@@ -52,7 +52,7 @@ func (d *Deployment) avoid(name string, at Location, now time.Time) {
 func (d *Deployment) onUnreachable(e Unreachable, now time.Time) {
 	for _, name := range d.named(e.Actor) {
 		r := d.replicas[name]
-		if !d.fire(r, unreachable, always, now) {
+		if !d.fire(r, unreachable, none, now) {
 			continue
 		}
 		d.emit(Terminated{name, e.Why})

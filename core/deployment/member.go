@@ -88,7 +88,7 @@ func (d *Deployment) allNodesReported(now time.Time) bool {
 // loseNode drops the replicas of a node.
 func (d *Deployment) loseNode(node string, now time.Time) {
 	for _, name := range sorted(d.replicas) {
-		if r := d.replicas[name]; r.spec.At.Node == node && d.fire(r, nodeLost, always, now) {
+		if r := d.replicas[name]; r.spec.At.Node == node && d.fire(r, nodeLost, none, now) {
 			d.emit(Lost{name, node})
 			d.reservedNames[name] = true
 		}
@@ -124,7 +124,7 @@ func (d *Deployment) onReplicaList(e ReplicaList, now time.Time) {
 		r := d.add(name, running.Spec)
 		r.adopted, r.actor = true, running.Actor
 		d.emit(Watch{r.actor})
-		d.fire(r, adopted, always, now)
+		d.fire(r, adopted, none, now)
 	}
 	d.stopOrphans()
 	d.reconcile(now)

@@ -44,7 +44,7 @@ func (d *Deployment) onSurveyTimeout(now time.Time) {
 	d.replicas[move.Replica].substitute = name
 	substitute := d.add(name, d.replicaSpec(name))
 	substitute.spec.At = Location{move.To.Node, move.To.Name}
-	d.fire(substitute, moveStarted, always, now)
+	d.fire(substitute, moveStarted, none, now)
 }
 
 // stable reports whether no other change is due: the requested number of replicas serves, all are

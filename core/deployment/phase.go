@@ -1,5 +1,7 @@
 package deployment
 
+import "troupe/core/table"
+
 // Phase is the phase of a replica's life.
 type Phase uint8
 
@@ -48,82 +50,75 @@ func (t Trigger) String() string {
 	}[t]
 }
 
-// guard is a condition of a transition; see doc.go.
-type guard uint8
+// condition is what the caller knows about an event besides its trigger.
+type condition uint8
 
 const (
-	always guard = iota
+	none condition = iota
 	restartable
 	deviceLost
 )
 
-// String returns the guard's name in the table of doc.go.
-func (g guard) String() string { return [...]string{"-", "restartable", "deviceLost"}[g] }
+// row is one transition of a replica. A row that enters another phase sends the command of that
+// phase.
+type row = table.Row[Phase, Trigger, condition, struct{}]
 
-// phases is a set of phases.
-type phases uint8
+func on(t Trigger, from []Phase, to Phase) row { return row{On: t, From: from, To: to} }
 
-func in(all ...Phase) (set phases) {
-	for _, p := range all {
-		set |= 1 << p
+// when returns the row under a condition.
+func when(c condition, name string, r row) row {
+	r.When = table.Guard[condition]{Name: name, Holds: c}
+	return r
+}
+
+const same = table.Same
+
+var (
+	absent   = []Phase{Absent}
+	placing  = []Phase{Placing}
+	early    = []Phase{Starting, Loading}
+	active   = []Phase{Starting, Loading, Up}
+	running  = []Phase{Starting, Loading, Up, Draining}
+	known    = []Phase{Starting, Loading, Up, Draining, Stopping}
+	later    = []Phase{Up, Draining, Stopping}
+	ending   = []Phase{Draining, Stopping}
+	stopping = []Phase{Stopping}
+)
+
+// rows is the table of replicas in doc.go. The first row that fits applies.
+var rows = table.New("deployment replica", []row{
+	on(added, absent, Placing),
+	on(moveStarted, absent, Starting),
+	on(adopted, absent, Loading),
+	on(placed, placing, Starting),
+	on(notPlaced, placing, Absent),
+	on(accepted, []Phase{Starting}, Loading),
+	on(reported, known, same),
+	on(reportServing, early, Up),
+	on(reportServing, later, same),
+	on(reportDraining, active, Draining),
+	on(reportDraining, ending, same),
+	on(failed, early, Stopping),
+	when(deviceLost, "device lost", on(failed, []Phase{Up}, Stopping)),
+	on(failed, later, same),
+	on(retired, placing, Absent),
+	on(retired, active, Draining),
+	on(drained, []Phase{Draining}, Stopping),
+	on(drained, stopping, same),
+	when(restartable, "restartable", on(exited, running, Absent)),
+	on(exited, running, Stopping),
+	on(exited, stopping, same),
+	on(unreachable, running, Absent),
+	on(unreachable, stopping, same),
+	on(nodeLost, known, Absent),
+	on(freed, stopping, Absent),
+})
+
+// next returns the next phase, or false if the table has no transition.
+func next(from Phase, on Trigger, c condition) (Phase, bool) {
+	r := rows.Find(from, on, func(holds condition) bool { return holds == c })
+	if r == nil || r.To == same {
+		return from, r != nil
 	}
-	return set
-}
-
-func (s phases) has(p Phase) bool { return s&(1<<p) != 0 }
-
-// same as a transition's target keeps the phase.
-const same = Phase(255)
-
-// transition is a row of the table.
-type transition struct {
-	from phases
-	on   Trigger
-	when guard
-	to   Phase
-}
-
-// table lists all transitions of a replica. Of the rows with the same phase and trigger, the first
-// whose guard holds applies.
-var table = []transition{
-	{in(Absent), added, always, Placing},
-	{in(Absent), moveStarted, always, Starting},
-	{in(Absent), adopted, always, Loading},
-	{in(Placing), placed, always, Starting},
-	{in(Placing), notPlaced, always, Absent},
-	{in(Placing), retired, always, Absent},
-	{in(Starting), accepted, always, Loading},
-	{in(Starting, Loading, Up, Draining, Stopping), reported, always, same},
-	{in(Starting, Loading), reportServing, always, Up},
-	{in(Up, Draining, Stopping), reportServing, always, same},
-	{in(Starting, Loading, Up), reportDraining, always, Draining},
-	{in(Draining, Stopping), reportDraining, always, same},
-	{in(Starting, Loading), failed, always, Stopping},
-	{in(Up), failed, deviceLost, Stopping},
-	{in(Up, Draining, Stopping), failed, always, same},
-	{in(Starting, Loading, Up), retired, always, Draining},
-	{in(Draining), drained, always, Stopping},
-	{in(Stopping), drained, always, same},
-	{in(Starting, Loading, Up, Draining), exited, restartable, Absent},
-	{in(Starting, Loading, Up, Draining), exited, always, Stopping},
-	{in(Stopping), exited, always, same},
-	{in(Starting, Loading, Up, Draining), unreachable, always, Absent},
-	{in(Stopping), unreachable, always, same},
-	{in(Starting, Loading, Up, Draining, Stopping), nodeLost, always, Absent},
-	{in(Stopping), freed, always, Absent},
-}
-
-// next returns the next phase, or false if the table has no transition. holds is the guard that
-// holds in addition to always.
-func next(from Phase, on Trigger, holds guard) (Phase, bool) {
-	for _, t := range table {
-		switch {
-		case !t.from.has(from) || t.on != on || t.when != always && t.when != holds:
-		case t.to == same:
-			return from, true
-		default:
-			return t.to, true
-		}
-	}
-	return from, false
+	return r.To, true
 }

@@ -86,7 +86,7 @@ func (d *Deployment) onPlaceTimeout(e PlaceTimeout, now time.Time) {
 // core/schedule chooses.
 func (d *Deployment) choose(r *replica, now time.Time) {
 	if !d.sized { // the size became unknown meanwhile
-		d.fire(r, notPlaced, always, now)
+		d.fire(r, notPlaced, none, now)
 		d.reconcile(now)
 		return
 	}
@@ -102,12 +102,12 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		d.emit(Placed{r.spec.Name, at, why})
 	}
 	r.spec.At, d.unplaced = at, false
-	d.fire(r, placed, always, now)
+	d.fire(r, placed, none, now)
 }
 
 // onNoRoom drops a replica that fits no GPU. The next Tick retries.
 func (d *Deployment) onNoRoom(r *replica, why string, closest *hbm.Overload, now time.Time) {
-	d.fire(r, notPlaced, always, now)
+	d.fire(r, notPlaced, none, now)
 	d.noRoom, d.unplaced = true, true
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
 		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}

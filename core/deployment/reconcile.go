@@ -24,7 +24,7 @@ func (d *Deployment) reconcile(now time.Time) {
 			r := d.replicas[change.Replica]
 			d.emit(Retiring{change.Replica, change.Why})
 			r.drainCause = change.Why
-			d.fire(r, retired, always, now)
+			d.fire(r, retired, none, now)
 		case schedule.Deleted:
 			d.emit(Gone{})
 			return
@@ -79,7 +79,7 @@ func (d *Deployment) addReplica(now time.Time) bool {
 	if name == "" {
 		name = d.newReplicaName()
 	}
-	d.fire(d.add(name, d.replicaSpec(name)), added, always, now)
+	d.fire(d.add(name, d.replicaSpec(name)), added, none, now)
 	return true
 }
 

@@ -72,7 +72,7 @@ func (d *Deployment) add(name string, spec ReplicaSpec) *replica {
 
 // fire applies a trigger to a replica by the table, and reports whether the phase has changed. It
 // sends the command of the new phase.
-func (d *Deployment) fire(r *replica, on Trigger, holds guard, now time.Time) bool {
+func (d *Deployment) fire(r *replica, on Trigger, holds condition, now time.Time) bool {
 	to, ok := next(r.phase, on, holds)
 	switch {
 	case !ok:
@@ -104,7 +104,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 		d.emit(AskReplica{name, r.actor})
 	case Draining:
 		if d.drainOver(r, now) {
-			d.fire(r, drained, always, now)
+			d.fire(r, drained, none, now)
 			return
 		}
 		d.emit(DrainReplica{name, at.Node})
@@ -132,7 +132,7 @@ func (d *Deployment) onAccepted(e Accepted, now time.Time) {
 		r.actor = e.Actor
 		d.emit(Watch{r.actor})
 	}
-	d.fire(r, accepted, always, now)
+	d.fire(r, accepted, none, now)
 	d.reconcile(now)
 }
 
@@ -142,7 +142,7 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 	if r == nil {
 		return
 	}
-	if _, ok := next(r.phase, reported, always); !ok || r.actor != (Ref{}) && r.actor != e.Report.Actor {
+	if _, ok := next(r.phase, reported, none); !ok || r.actor != (Ref{}) && r.actor != e.Report.Actor {
 		d.emit(Ignored{d.state, r.spec.Name, r.phase, reported}) // from an earlier replica of the name
 		return
 	}
@@ -158,7 +158,7 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		if r.drainCause == "" {
 			r.drainCause = "drained by an earlier term of its deployment"
 		}
-		d.fire(r, reportDraining, always, now)
+		d.fire(r, reportDraining, none, now)
 	case ReplicaFailed:
 		if e.Report.Found != "" {
 			e.Failure = d.weightsDiffer(r, e.Report.Found)
@@ -170,7 +170,7 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 }
 
 func (d *Deployment) onServing(r *replica, now time.Time) {
-	if d.fire(r, reportServing, always, now) {
+	if d.fire(r, reportServing, none, now) {
 		d.failure = nil
 		delete(d.lastPlacement, r.spec.Name)
 		d.emit(Serving{r.spec.Name, Location{r.spec.At.Node, r.report.GPU}})
@@ -182,7 +182,7 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 	if failure == nil {
 		failure = &Failure{Reason: LoadFailed, Detail: "replica " + r.spec.Name + " failed to load"}
 	}
-	holds := always
+	holds := none
 	if failure.Reason == Quarantined {
 		holds = deviceLost
 	}
@@ -208,7 +208,7 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 			return
 		}
 	}
-	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, always, now) {
+	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
 		d.reconcile(now)
 	}

@@ -1,5 +1,7 @@
 package deployment
 
+import "troupe/core/table"
+
 // State is the state of the deployment as a whole.
 type State uint8
 
@@ -25,20 +27,20 @@ const (
 // String returns the name of the change.
 func (c change) String() string { return [...]string{"applied", "deleted", "outdated"}[c] }
 
-// states maps a state and a change to the next state. A change without an entry has no effect.
-var states = map[State]map[change]State{
-	Unknown:  {applied: Active, deleted: Removing, outdated: Fenced},
-	Active:   {applied: Active, deleted: Removing, outdated: Fenced},
-	Removing: {applied: Active, deleted: Removing, outdated: Fenced},
-}
+// stateRows is the table of the deployment in doc.go.
+var stateRows = table.New("deployment", []table.Row[State, change, condition, struct{}]{
+	{From: []State{Unknown, Active, Removing}, On: applied, To: Active},
+	{From: []State{Unknown, Active, Removing}, On: deleted, To: Removing},
+	{From: []State{Unknown, Active, Removing}, On: outdated, To: Fenced},
+})
 
 func (d *Deployment) shift(c change) {
-	to, ok := states[d.state][c]
-	if !ok {
+	r := stateRows.Find(d.state, c, nil)
+	if r == nil {
 		d.emit(Ignored{State: d.state})
 		return
 	}
-	d.state = to
+	d.state = r.To
 }
 
 // State returns the state of the deployment.

@@ -1,5 +1,7 @@
 package device
 
+import "troupe/core/table"
+
 var (
 	noAdapters = []Adapters{None}
 	queued     = []Adapters{Queued}
@@ -17,7 +19,7 @@ var (
 )
 
 // adapterTable is the table of adapter memory in doc.go. The first row that fits applies.
-var adapterTable = []row[Adapters]{
+var adapterTable = table.New("device adapters", []row[Adapters]{
 	{noAdapters, Opened, hasPages, Leased, (*Memory).nothing, "—"},
 	{noAdapters, Opened, always, same, (*Memory).nothing, "—"},
 
@@ -37,4 +39,4 @@ var adapterTable = []row[Adapters]{
 	{queued, Leaving, always, None, (*Memory).refuseLeaving, "refuse all"},
 	{[]Adapters{None, Allocating, Leased}, Leaving, always, same, (*Memory).nothing, "—"},
 	{[]Adapters{None, Leased}, Closed, always, None, (*Memory).nothing, "—"},
-}
+})

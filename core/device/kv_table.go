@@ -1,5 +1,7 @@
 package device
 
+import "troupe/core/table"
+
 var (
 	unused   = []KV{Unused}
 	steady   = []KV{Steady}
@@ -24,7 +26,7 @@ var (
 )
 
 // kvTable is the table of KV memory in doc.go. The first row that fits applies.
-var kvTable = []row[KV]{
+var kvTable = table.New("device KV memory", []row[KV]{
 	{unused, Opened, always, Steady, (*Memory).nothing, "—"},
 
 	{steady, Reported, wrongCount, same, (*Memory).correct, "keep the report; notify the replica"},
@@ -55,6 +57,6 @@ var kvTable = []row[KV]{
 	{resizing, Leaving, always, same, (*Memory).refuseJoined, "refuse the requests that wait"},
 	{used, Leaving, always, same, (*Memory).nothing, "—"},
 	{used, Closed, always, Unused, (*Memory).nothing, "—"},
-}
+})
 
 func (m *Memory) nothing(*holder, event) {}

@@ -1,6 +1,9 @@
 package device
 
-import "troupe/core/quarantine"
+import (
+	"troupe/core/quarantine"
+	"troupe/core/table"
+)
 
 var (
 	absent    = []Phase{Absent}
@@ -26,7 +29,7 @@ var (
 )
 
 // leases is the table of leases in doc.go. The first row that fits applies.
-var leases = []row[Phase]{
+var leases = table.New("device lease", []row[Phase]{
 	{notLoaded, LoadAsked, excluded, same, (*Memory).refuseQuarantined, "refuse"},
 	{absent, LoadAsked, always, Inspecting, (*Memory).inspect, "inspect"},
 	{loading, LoadAsked, always, same, (*Memory).joinLoad, "wait for the load"},
@@ -56,4 +59,4 @@ var leases = []row[Phase]{
 	{freeing, Settled, always, same, (*Memory).startFree, "free"},
 	{freeing, Freed, always, Absent, (*Memory).freed, "release the pages; answer all"},
 	{freeing, FreeFailed, always, Resident, (*Memory).freeFailed, "refuse all"},
-}
+})

@@ -1,30 +1,19 @@
 package export
 
 import (
-	"slices"
-
 	"troupe/core/kv"
+	"troupe/core/table"
 )
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, event)
-	does string // do, in the table of doc.go
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+const same = table.Same
 
 var (
 	none   = []State{None}
@@ -42,8 +31,8 @@ var (
 	failed      = guard{"failed", func(_ *Machine, e event) bool { return e.fault != "" || len(e.damaged) > 0 }}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("export", []row{
 	{none, Lease, notReady, same, (*Machine).refuseNotReady, "refuse: not ready"},
 	{none, Lease, unsupported, same, (*Machine).refuseUnsupported, "refuse: unsupported"},
 	{none, Lease, otherBlocks, same, (*Machine).refuseOther, "refuse: conflict"},
@@ -59,25 +48,22 @@ var table = []row{
 
 	{active, Ended, failed, None, (*Machine).fail, "drop, unlock, refuse"},
 	{active, Ended, always, None, (*Machine).answer, "unlock, answer"},
-}
+})
 
 // on applies the first row that fits an event and returns its effects.
 func (m *Machine) on(e event) []Effect {
 	state := m.State(e.id)
-	i := slices.IndexFunc(table, func(r row) bool {
-		return r.on == e.kind && slices.Contains(r.from, state) && (r.when.holds == nil || r.when.holds(m, e))
-	})
-	if i < 0 {
+	r := rows.Find(state, e.kind, func(holds condition) bool { return holds(m, e) })
+	if r == nil {
 		return []Effect{Ignored{e.id, state, e.kind}}
 	}
-	r := table[i]
-	r.do(m, e)
-	switch r.to {
+	r.Do(m, e)
+	switch r.To {
 	case same:
 	case None:
 		delete(m.exports, e.id)
 	default:
-		m.exports[e.id].state = r.to
+		m.exports[e.id].state = r.To
 	}
 	effects := m.effects
 	m.effects = nil

@@ -6,30 +6,8 @@ import (
 	"troupe/testkit/transitions"
 )
 
-// rows returns the transition table for its checks.
-func rows() (all []transitions.Row) {
-	for _, r := range table {
-		row := transitions.Row{
-			On: r.on.String(), From: names(r.from), Guard: r.when.name, Effects: r.does,
-			Always: r.when.holds == nil,
-		}
-		if r.to != same {
-			row.Next = r.to.String()
-		}
-		all = append(all, row)
-	}
-	return all
+// TestTable checks that doc.go has the transition table, and that each row can apply.
+func TestTable(t *testing.T) {
+	transitions.Documented(t, "state", rows, transitions.List)
+	transitions.Sound(t, rows)
 }
-
-func names(states []State) (all []string) {
-	for _, s := range states {
-		all = append(all, s.String())
-	}
-	return all
-}
-
-// TestDocHasTable checks that the transition table in doc.go matches the code.
-func TestDocHasTable(t *testing.T) { transitions.Documented(t, "state", rows(), transitions.List) }
-
-// TestTableIsSound checks that no row is hidden behind an earlier one without a guard.
-func TestTableIsSound(t *testing.T) { transitions.Sound(t, rows()) }

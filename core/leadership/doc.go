@@ -5,24 +5,24 @@
 // outcomes of its effects (Answered, NotStarted, Ended, Removed). Each returns Effects for the
 // caller to carry out, in order. The package never reads a clock: the caller passes the time.
 //
-//	state      event       guard    next       effect
-//	follower   sync        ours     leading    Start
-//	follower   sync        leaving  releasing  Release
-//	follower   sync        turn     acquiring  Acquire
-//	follower   sync        -        follower   RetryAfter, while it waits for its turn
-//	acquiring  sync        -        acquiring
-//	leading    sync        current  leading
-//	leading    sync        -        stopping   Stop
-//	stopping   sync        -        stopping
-//	releasing  sync        -        releasing
-//	acquiring  answered    -        follower
-//	releasing  answered    -        follower
-//	leading    notStarted  -        follower
-//	leading    removed     deleted  stopping   Stop
-//	leading    ended       held     releasing  Release; no Acquire for CrashCooldown
-//	leading    ended       -        follower
-//	stopping   ended       held     releasing  Release
-//	stopping   ended       -        follower
+//	event       state      guard    next       effects
+//	sync        follower   ours     leading    start
+//	            follower   leaving  releasing  release
+//	            follower   turn     acquiring  acquire
+//	            follower            same       retry after, while it waits for its turn
+//	            acquiring           same       —
+//	            leading    current  same       —
+//	            leading             stopping   stop
+//	            stopping            same       —
+//	            releasing           same       —
+//	answered    acquiring           follower   —
+//	            releasing           follower   —
+//	notStarted  leading             follower   —
+//	removed     leading    deleted  stopping   stop
+//	ended       leading    held     releasing  release; no acquire for CrashCooldown
+//	            leading             follower   —
+//	            stopping   held     releasing  release
+//	            stopping            follower   —
 //
 // The guards: ours: this node holds the lease and is not leaving; leaving: it holds the lease and
 // is leaving; turn: the lease is free, the cooldown is over, and each node of lower rank has had

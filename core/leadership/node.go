@@ -82,8 +82,8 @@ func (n *Node) syncRole(name string, r *role, view View, now time.Time) []Effect
 	tries := seen.Holder == "" && up && !now.Before(r.notBefore)
 	from := r.state
 	var c conditions
-	c = c.with(ours, mine && up).with(leaving, mine && !up).with(turn, tries && wait <= 0)
-	r.state, _ = next(from, sync, c.with(current, mine && up && seen.Term == r.term))
+	c = c.with(isOurs, mine && up).with(isLeaving, mine && !up).with(isTurn, tries && wait <= 0)
+	r.state, _ = next(from, sync, c.with(isCurrent, mine && up && seen.Term == r.term))
 	switch {
 	case r.state == Follower && tries:
 		return []Effect{RetryAfter{wait}}
@@ -138,7 +138,7 @@ func (n *Node) NotStarted(deployment string) []Effect {
 // again meanwhile, it continues.
 func (n *Node) Removed(deployment string, term uint64, stored bool) []Effect {
 	r := n.roles[deployment]
-	effects := n.event(deployment, removed, conditions(0).with(deleted, r != nil && term == r.term && !stored))
+	effects := n.event(deployment, removed, conditions(0).with(isDeleted, r != nil && term == r.term && !stored))
 	if len(effects) == 0 {
 		effects = []Effect{Stop{deployment, Deleted, ""}}
 	}
@@ -150,7 +150,8 @@ func (n *Node) Removed(deployment string, term uint64, stored bool) []Effect {
 func (n *Node) Ended(deployment string, l Lease, now time.Time) []Effect {
 	r := n.roles[deployment]
 	from := n.State(deployment)
-	effects := n.event(deployment, ended, conditions(0).with(held, r != nil && l.Holder == n.name && l.Term == r.term))
+	holds := r != nil && l.Holder == n.name && l.Term == r.term
+	effects := n.event(deployment, ended, conditions(0).with(isHeld, holds))
 	if len(effects) > 0 || r.state != Releasing {
 		return effects
 	}

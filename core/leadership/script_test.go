@@ -2,7 +2,6 @@ package leadership
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -101,28 +100,4 @@ func word(e []string, n int) string {
 func number(s string) (n uint64) {
 	_, _ = fmt.Sscan(s, &n)
 	return n
-}
-
-// TestTableIsDocumented checks that doc.go has the rows of the table, in order.
-func TestTableIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []string
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(strings.TrimPrefix(line, "//"))
-		if strings.HasPrefix(line, "//\t") && len(words) >= 4 && words[0] != "state" {
-			rows = append(rows, strings.Join(words[:4], " "))
-		}
-	}
-	for i, r := range table {
-		want := fmt.Sprint(r.from, " ", r.on, " ", r.when, " ", r.to)
-		if i >= len(rows) || rows[i] != want {
-			t.Fatalf("row %d of doc.go is not %q", i+1, want)
-		}
-	}
-	if len(rows) != len(table) {
-		t.Errorf("%d rows in doc.go, %d in the table", len(rows), len(table))
-	}
 }

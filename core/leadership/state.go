@@ -1,5 +1,7 @@
 package leadership
 
+import "troupe/core/table"
+
 // State is the state of a node with respect to one deployment.
 type State uint8
 
@@ -32,71 +34,73 @@ func (e Event) String() string {
 	return [...]string{"sync", "answered", "notStarted", "ended", "removed"}[e]
 }
 
-// guard is a condition of a transition; see doc.go.
-type guard uint8
-
-const (
-	always guard = iota
-	ours
-	leaving
-	turn
-	current
-	deleted
-	held
-)
-
-// String returns the guard's name in the table of doc.go.
-func (g guard) String() string {
-	return [...]string{"-", "ours", "leaving", "turn", "current", "deleted", "held"}[g]
-}
-
-// transition is a row of the table.
-type transition struct {
-	from State
-	on   Event
-	when guard
-	to   State
-}
-
-// table lists all transitions. Of the rows with the same state and event, the first whose guard
-// holds applies.
-var table = []transition{
-	{Follower, sync, ours, Leading},
-	{Follower, sync, leaving, Releasing},
-	{Follower, sync, turn, Acquiring},
-	{Follower, sync, always, Follower},
-	{Acquiring, sync, always, Acquiring},
-	{Leading, sync, current, Leading},
-	{Leading, sync, always, Stopping},
-	{Stopping, sync, always, Stopping},
-	{Releasing, sync, always, Releasing},
-	{Acquiring, answered, always, Follower},
-	{Releasing, answered, always, Follower},
-	{Leading, notStarted, always, Follower},
-	{Leading, removed, deleted, Stopping},
-	{Leading, ended, held, Releasing},
-	{Leading, ended, always, Follower},
-	{Stopping, ended, held, Releasing},
-	{Stopping, ended, always, Follower},
-}
-
-// conditions has the guards that hold for an event.
+// conditions is a set of facts about an event; see doc.go.
 type conditions uint8
 
-// with adds a guard if it holds.
-func (c conditions) with(g guard, is bool) conditions {
-	if is {
-		c |= 1 << g
+const (
+	isOurs conditions = 1 << iota
+	isLeaving
+	isTurn
+	isCurrent
+	isDeleted
+	isHeld
+)
+
+// with adds a condition if it holds.
+func (c conditions) with(one conditions, holds bool) conditions {
+	if holds {
+		c |= one
 	}
 	return c
 }
 
+type (
+	row   = table.Row[State, Event, conditions, struct{}]
+	guard = table.Guard[conditions]
+)
+
+func on(e Event, from State, when guard, to State, does string) row {
+	return row{On: e, From: []State{from}, When: when, To: to, Does: does}
+}
+
+const same = table.Same
+
+var (
+	always  = guard{}
+	ours    = guard{"ours", isOurs}
+	leaving = guard{"leaving", isLeaving}
+	turn    = guard{"turn", isTurn}
+	current = guard{"current", isCurrent}
+	deleted = guard{"deleted", isDeleted}
+	held    = guard{"held", isHeld}
+)
+
+// rows is the table of doc.go. The first row that fits applies.
+var rows = table.New("leadership", []row{
+	on(sync, Follower, ours, Leading, "start"),
+	on(sync, Follower, leaving, Releasing, "release"),
+	on(sync, Follower, turn, Acquiring, "acquire"),
+	on(sync, Follower, always, same, "retry after, while it waits for its turn"),
+	on(sync, Acquiring, always, same, "—"),
+	on(sync, Leading, current, same, "—"),
+	on(sync, Leading, always, Stopping, "stop"),
+	on(sync, Stopping, always, same, "—"),
+	on(sync, Releasing, always, same, "—"),
+	on(answered, Acquiring, always, Follower, "—"),
+	on(answered, Releasing, always, Follower, "—"),
+	on(notStarted, Leading, always, Follower, "—"),
+	on(removed, Leading, deleted, Stopping, "stop"),
+	on(ended, Leading, held, Releasing, "release; no acquire for CrashCooldown"),
+	on(ended, Leading, always, Follower, "—"),
+	on(ended, Stopping, held, Releasing, "release"),
+	on(ended, Stopping, always, Follower, "—"),
+})
+
 // next returns the next state, or false if the table has no transition.
 func next(from State, on Event, c conditions) (State, bool) {
-	for _, t := range table {
-		if t.from == from && t.on == on && (t.when == always || c&(1<<t.when) != 0) {
-			return t.to, true
-		}
+	r := rows.Find(from, on, func(one conditions) bool { return c&one != 0 })
+	if r == nil || r.To == same {
+		return from, r != nil
 	}
-	return from, false
+	return r.To, true
 }

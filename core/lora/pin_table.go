@@ -1,6 +1,10 @@
 package lora
 
-import "slices"
+import (
+	"slices"
+
+	"troupe/core/table"
+)
 
 // pinState is the state of a pin at a PinClient.
 type pinState uint8
@@ -35,24 +39,11 @@ func (k pinKind) String() string {
 	return [...]string{"asked", "answered", "ended", "unpin-sent", "room", "pool-restart"}[k]
 }
 
-// pinRow is one transition of a pin, like row.
-type pinRow struct {
-	from []pinState
-	on   pinKind
-	when pinGuard
-	to   pinState
-	do   func(*PinClient, pinEvent)
-	does string
-}
-
-// pinGuard is a condition of a transition. The zero value always holds.
-type pinGuard struct {
-	name  string
-	holds func(*PinClient, pinEvent) bool
-}
-
-// pinSame, as the next state of a row, leaves the state unchanged.
-const pinSame pinState = 255
+type (
+	pinCondition = func(*PinClient, pinEvent) bool
+	pinRow       = table.Row[pinState, pinKind, pinCondition, func(*PinClient, pinEvent)]
+	pinGuard     = table.Guard[pinCondition]
+)
 
 // attached are the states in which a pin belongs to its request.
 var attached = []pinState{requested, granted, refused, noRoom}
@@ -66,7 +57,7 @@ var (
 
 // pinTable is the table of pins in doc.go. The first row that fits applies; other events are
 // ignored.
-var pinTable = []pinRow{
+var pinTable = table.New("adapter pin", []pinRow{
 	{[]pinState{unpinned}, pinAsked, pinAlways, requested, (*PinClient).queuePin, "queue pin"},
 	{attached, pinAnswered, pinGranted, granted, (*PinClient).keepRefusal, "—"},
 	{attached, pinAnswered, pinNoRoom, noRoom, (*PinClient).keepRefusal, "—"},
@@ -77,11 +68,11 @@ var pinTable = []pinRow{
 	{[]pinState{refused, noRoom}, pinEnded, pinAlways, unpinned, (*PinClient).nothing, "—"},
 	{[]pinState{cancelled, released}, pinUnpinSent, pinAlways, unpinned, (*PinClient).nothing, "—"},
 	{[]pinState{noRoom}, pinRoom, pinAlways, unpinned, (*PinClient).nothing, "—"},
-	{[]pinState{requested}, pinPoolRestart, pinAlways, pinSame, (*PinClient).queuePin, "queue pin"},
-	{[]pinState{granted}, pinPoolRestart, pinAlways, pinSame, (*PinClient).nothing, "hold"},
-	{[]pinState{released}, pinPoolRestart, pinAlways, pinSame, (*PinClient).queueUnpin, "hold; queue unpin"},
+	{[]pinState{requested}, pinPoolRestart, pinAlways, same, (*PinClient).queuePin, "queue pin"},
+	{[]pinState{granted}, pinPoolRestart, pinAlways, same, (*PinClient).nothing, "hold"},
+	{[]pinState{released}, pinPoolRestart, pinAlways, same, (*PinClient).queueUnpin, "hold; queue unpin"},
 	{[]pinState{cancelled}, pinPoolRestart, pinAlways, unpinned, (*PinClient).nothing, "—"},
-}
+})
 
 // pinEvent is one event of a pin. refusal is set if the pool refused it.
 type pinEvent struct {
@@ -92,15 +83,13 @@ type pinEvent struct {
 
 // apply applies the first row that fits an event.
 func (d *PinClient) apply(e pinEvent) {
-	for i := range pinTable {
-		r := &pinTable[i]
-		if r.on == e.kind && slices.Contains(r.from, e.pin.state) && (r.when.holds == nil || r.when.holds(d, e)) {
-			r.do(d, e)
-			if r.to != pinSame {
-				d.enter(e.pin, r.to)
-			}
-			return
-		}
+	r := pinTable.Find(e.pin.state, e.kind, func(holds pinCondition) bool { return holds(d, e) })
+	if r == nil {
+		return
+	}
+	r.Do(d, e)
+	if r.To != same {
+		d.enter(e.pin, r.To)
 	}
 }
 

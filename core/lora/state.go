@@ -2,7 +2,7 @@ package lora
 
 // State is the state of an adapter on the device. Callers see Loading for Pending and Inspecting, and
 // Absent for Unregistered.
-type State int
+type State uint8
 
 // States.
 const (

@@ -1,29 +1,20 @@
 package lora
 
 import (
-	"slices"
 	"time"
+
+	"troupe/core/table"
 )
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the pool
-// runs do and enters state to.
-type row struct {
-	from []State
-	on   eventKind
-	when guard
-	to   State
-	do   func(*Pool, *event) // nil: ignore the event
-	does string              // describes do in the table of doc.go
-}
+type (
+	condition = func(*Pool, *event) bool
+	action    = func(*Pool, *event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Pool, *event) bool
-}
+	row   = table.Row[State, eventKind, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = -1
+const same = table.Same
 
 var (
 	registered = []State{Absent, Pending, Loading, Idle, Active, Evicting}
@@ -49,8 +40,8 @@ var (
 	otherRequest = guard{"others pin it", (*Pool).hasRequests}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("adapter", []row{
 	{unknown, onRegister, tooLarge, same, (*Pool).refuseTooLarge, "refuse: too large"},
 	{unknown, onRegister, always, Absent, (*Pool).setLayout, "—"},
 	{registered, onRegister, deleted, same, (*Pool).refuseRegisterDeleted, "refuse: deleting"},
@@ -106,7 +97,7 @@ var table = []row{
 	{pending, onDelete, always, Unregistered, (*Pool).cancelAndDrop, "cancel the load; drop"},
 	{idle, onDelete, always, Evicting, (*Pool).deleteIdle, "refuse new requests; evict"},
 	{registered, onDelete, always, same, (*Pool).markDeleted, "refuse new requests"},
-}
+})
 
 // event is one event of an adapter. Only the fields of its kind are set.
 type event struct {
@@ -124,20 +115,14 @@ type event struct {
 
 // fire applies the first row that fits an event. It returns false if the event was ignored.
 func (p *Pool) fire(e *event) bool {
-	for i := range table {
-		r := &table[i]
-		if r.on != e.kind || !slices.Contains(r.from, e.a.state) || r.when.holds != nil && !r.when.holds(p, e) {
-			continue
-		}
-		if r.do == nil {
-			break
-		}
-		r.do(p, e)
-		p.enter(e.a, r.to)
-		return true
+	r := rows.Find(e.a.state, e.kind, func(holds condition) bool { return holds(p, e) })
+	if r == nil || r.Do == nil {
+		p.ignored++
+		return false
 	}
-	p.ignored++
-	return false
+	r.Do(p, e)
+	p.enter(e.a, r.To)
+	return true
 }
 
 // enter changes the state of an adapter.

@@ -6,41 +6,10 @@ import (
 	"troupe/testkit/transitions"
 )
 
-// rows returns the transition table for its checks.
-func rows() (all []transitions.Row) {
-	for _, r := range table {
-		row := transitions.Row{
-			On: r.on.String(), From: names(r.from), Guard: r.when.name, Effects: r.does,
-			Always: r.when.holds == nil, Ignores: r.do == nil,
-		}
-		if r.to != same {
-			row.Next = r.to.String()
-		}
-		all = append(all, row)
-	}
-	return all
+// TestTables checks that doc.go has the transition tables, and that each row can apply.
+func TestTables(t *testing.T) {
+	transitions.Documented(t, "state", rows, transitions.Named(map[string][]State{"registered": registered}))
+	transitions.Documented(t, "state", pinTable,
+		transitions.Named(map[string][]pinState{"requested … no-room": attached}))
+	transitions.Sound(t, rows, pinTable)
 }
-
-func names(states []State) (all []string) {
-	for _, s := range states {
-		all = append(all, s.String())
-	}
-	return all
-}
-
-// group formats a group of states.
-func group(states []string) string {
-	switch text := transitions.List(states); text {
-	case transitions.List(names(registered)):
-		return "registered"
-	default:
-		return text
-	}
-}
-
-// TestDocHasTable checks that the transition table in doc.go matches the code.
-func TestDocHasTable(t *testing.T) { transitions.Documented(t, "state", rows(), group) }
-
-// TestTableIsSound checks that no row is hidden behind an earlier one without a guard, and that rows
-// that ignore an event have a reason and change no state.
-func TestTableIsSound(t *testing.T) { transitions.Sound(t, rows()) }

@@ -201,18 +201,18 @@ func (m *Source) event(k Key, e event) []Effect {
 }
 
 func (m *Source) on(o *outgoing, e event) {
-	r := find(sourceTable, o.state, m, o, e)
+	r := sourceTable.Find(o.state, e.kind, func(holds condition[Source, outgoing]) bool { return holds(m, o, e) })
 	switch {
 	case r == nil:
 		m.emit(Ignored{o.Key, o.state.String(), e.kind, "unexpected"})
 		return
-	case r.do == nil:
-		m.emit(Ignored{o.Key, o.state.String(), e.kind, r.when.name})
+	case r.Do == nil:
+		m.emit(Ignored{o.Key, o.state.String(), e.kind, r.When.Name})
 		return
-	case r.to != same:
-		o.state = r.to
+	case r.To != same:
+		o.state = r.To
 	}
-	r.do(m, o, e)
+	r.Do(m, o, e)
 }
 
 func (m *Source) emit(e Effect) { m.effects = append(m.effects, e) }

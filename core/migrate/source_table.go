@@ -1,5 +1,7 @@
 package migrate
 
+import "troupe/core/table"
+
 // SourceState is the state of a sequence that a command migrates from here.
 type SourceState uint8
 
@@ -54,7 +56,7 @@ var (
 )
 
 // sourceTable is the first transition table of doc.go. The first row that fits applies.
-var sourceTable = []sourceRow{
+var sourceTable = table.New("migrate source", []sourceRow{
 	{waiting, Started, notHere, Ended, (*Source).reportGone, "report"},
 	{waiting, Started, migrating, Ended, (*Source).reportMigrating, "report"},
 	{waiting, Started, full, same, (*Source).wait, "—"},
@@ -102,4 +104,4 @@ var sourceTable = []sourceRow{
 	{leaving, Cancelled, sourceGuard{}, Ended, (*Source).cancelled, "abort"},
 	{sending, PlaneLost, sourceGuard{}, Ended, (*Source).planeLost, "abort"},
 	{leaving, Stopped, sourceGuard{}, Ended, (*Source).stopped, "abandon; unwatch"},
-}
+})

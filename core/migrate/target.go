@@ -255,15 +255,15 @@ func (m *Target) event(k Key, e event) []Effect {
 }
 
 func (m *Target) on(in *incoming, e event) {
-	r := find(targetTable, in.state, m, in, e)
+	r := targetTable.Find(in.state, e.kind, func(holds condition[Target, incoming]) bool { return holds(m, in, e) })
 	switch {
 	case r == nil:
 		m.emit(Ignored{in.Key, in.state.String(), e.kind, "unexpected"})
 		return
-	case r.to != same:
-		in.state = r.to
+	case r.To != same:
+		in.state = r.To
 	}
-	r.do(m, in, e)
+	r.Do(m, in, e)
 }
 
 func (m *Target) emit(e Effect) { m.effects = append(m.effects, e) }

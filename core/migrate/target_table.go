@@ -1,5 +1,7 @@
 package migrate
 
+import "troupe/core/table"
+
 // TargetState is the state of an attempt to migrate a sequence here.
 type TargetState uint8
 
@@ -73,7 +75,7 @@ var (
 )
 
 // targetTable is the second transition table of doc.go. The first row that fits applies.
-var targetTable = []targetRow{
+var targetTable = table.New("migrate target", []targetRow{
 	{fresh, OfferArrived, queueFull, Gone, (*Target).overflow, "—"},
 	{fresh, OfferArrived, mustWait, Postponed, (*Target).postpone, "keep the offer"},
 	{fresh, OfferArrived, unacceptable, Gone, (*Target).refuse, "refuse"},
@@ -142,4 +144,4 @@ var targetTable = []targetRow{
 	{sinkless, PlaneLost, targetGuard{}, same, (*Target).stay, "—"},
 
 	{known, Stopped, targetGuard{}, Gone, (*Target).forget, "unwatch"},
-}
+})

@@ -1,26 +1,20 @@
 package offload
 
-import "slices"
+import (
+	"slices"
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, event)
-	does string // describes do in the table of doc.go
-}
+	"troupe/core/table"
+)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
+
+const same = table.Same
 
 var (
 	selecting = []State{SelectDue, SelectIdle, SelectUnused, SelectUsed}
@@ -39,8 +33,8 @@ var (
 	impossible = guard{"impossible", func(m *Machine, _ event) bool { return m.state == Off }}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("offload", []row{
 	{[]State{Off}, TickEvent, always, same, (*Machine).nothing, "-"},
 	{[]State{Idle}, TickEvent, always, SelectDue, (*Machine).selectDue, "report steps if due; select"},
 	{[]State{Copying, Paused}, TickEvent, always, same, (*Machine).observe, "report steps if due"},
@@ -67,23 +61,20 @@ var table = []row{
 
 	{all, FlushEvent, notReady, same, (*Machine).refuseNotReady, "refuse: not ready"},
 	{all, FlushEvent, always, same, (*Machine).flush, "flush HBM"},
-}
+})
 
 // stores reports whether a copy stored blocks and did not fail.
 func stores(_ *Machine, e event) bool { return e.fault == "" && slices.Contains(e.stored, true) }
 
 // on applies the first row that fits an event and returns its effects.
 func (m *Machine) on(e event) []Effect {
-	for i := range table {
-		r := &table[i]
-		if r.on != e.kind || !slices.Contains(r.from, m.state) || r.when.holds != nil && !r.when.holds(m, e) {
-			continue
-		}
-		r.do(m, e)
-		if r.to != same {
-			m.state = r.to
-		}
-		return m.end()
+	r := rows.Find(m.state, e.kind, func(holds condition) bool { return holds(m, e) })
+	if r == nil {
+		return []Effect{Ignored{m.state, e.kind}}
 	}
-	return []Effect{Ignored{m.state, e.kind}}
+	r.Do(m, e)
+	if r.To != same {
+		m.state = r.To
+	}
+	return m.end()
 }

@@ -1,26 +1,16 @@
 package planner
 
-import "slices"
+import "troupe/core/table"
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, event) // nil: ignore the event and report the guard as the reason
-	does string                // describes do in the table of doc.go
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+const same = table.Same
 
 var (
 	idle    = []State{Idle}
@@ -34,8 +24,8 @@ var (
 	busy    = guard{"a write is in flight", func(*Machine, event) bool { return true }}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("planner", []row{
 	{idle, Tick, leads, same, (*Machine).observe, "observe"},
 	{idle, Tick, always, Acquiring, (*Machine).acquire, "forget the loads; acquire the lease"},
 	{writing, Tick, always, same, (*Machine).nothing, "—"},
@@ -46,23 +36,21 @@ var table = []row{
 	{idle, Decided, always, Storing, (*Machine).store, "scale"},
 
 	{writing, WriteEnd, always, Idle, (*Machine).nothing, "—"},
-}
+})
 
 // apply applies the first row that fits an event.
 func (m *Machine) apply(e event) {
-	for _, r := range table {
-		if r.on != e.kind || !slices.Contains(r.from, m.state) || r.when.holds != nil && !r.when.holds(m, e) {
-			continue
-		}
-		if r.do == nil {
-			m.emit(Ignored{m.state, e.kind, r.when.name})
-			return
-		}
-		r.do(m, e)
-		if r.to != same {
-			m.state = r.to
-		}
+	r := rows.Find(m.state, e.kind, func(holds condition) bool { return holds(m, e) })
+	switch {
+	case r == nil:
+		m.emit(Ignored{m.state, e.kind, "unexpected"})
+		return
+	case r.Do == nil:
+		m.emit(Ignored{m.state, e.kind, r.When.Name})
 		return
 	}
-	m.emit(Ignored{m.state, e.kind, "unexpected"})
+	r.Do(m, e)
+	if r.To != same {
+		m.state = r.To
+	}
 }

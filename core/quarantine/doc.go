@@ -33,10 +33,9 @@
 // The self-test has its own state, since it continues when a quarantine is released without it, or
 // when another quarantine begins:
 //
-//	self-test  event   next
-//	idle       wanted  running
-//	running    wanted  running
-//	running    ended   idle
+//	event   self-test      next
+//	wanted  idle, running  running
+//	ended   running        idle
 //
 // # Invariants
 //

@@ -1,26 +1,16 @@
 package quarantine
 
-import "slices"
+import "troupe/core/table"
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, event)
-	does string // describes do in the table of doc.go
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+const same = table.Same
 
 var (
 	healthy  = []State{Healthy}
@@ -39,8 +29,8 @@ var (
 	testDue    = guard{"test due", (*Machine).testDue}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("quarantine", []row{
 	{healthy, Fault, deviceLost, Lost, (*Machine).begin, "begin"},
 	{healthy, Fault, always, Quarantined, (*Machine).begin, "begin"},
 	{working, Fault, deviceLost, Lost, (*Machine).begin, "begin a new one"},
@@ -62,37 +52,29 @@ var table = []row{
 	{lost, Observed, inUse, same, (*Machine).unloadAll, "unload all"},
 	{lost, Observed, testDue, same, (*Machine).startTest, "self-test"},
 	{all, Observed, always, same, (*Machine).keep, "—"},
-}
+})
 
 // fire applies the first row that fits an event.
 func (m *Machine) fire(e event) {
-	r := m.find(e)
+	r := rows.Find(m.state, e.kind, func(holds condition) bool { return holds(m, e) })
 	if r == nil {
 		m.emit(Ignored{m.state, e.kind, "unexpected"})
 		return
 	}
-	r.do(m, e)
-	if r.to != same {
-		m.state = r.to
+	r.Do(m, e)
+	if r.To != same {
+		m.state = r.To
 	}
 }
 
-func (m *Machine) find(e event) *row {
-	for i := range table {
-		r := &table[i]
-		if r.on == e.kind && slices.Contains(r.from, m.state) && (r.when.holds == nil || r.when.holds(m, e)) {
-			return r
-		}
-	}
-	return nil
-}
+// testRow is a transition of the self-test. It has no condition and no action.
+type testRow = table.Row[Test, testEvent, struct{}, struct{}]
 
-// tests maps the state of the self-test and an event to the next state. An event without an entry
-// has no effect.
-var tests = map[Test]map[testEvent]Test{
-	Idle:    {wanted: Running},
-	Running: {wanted: Running, ended: Idle},
-}
+// testRows is the table of the self-test in doc.go.
+var testRows = table.New("quarantine self-test", []testRow{
+	{From: []Test{Idle, Running}, On: wanted, To: Running},
+	{From: []Test{Running}, On: ended, To: Idle},
+})
 
 // testEvent is an event of the self-test.
 type testEvent uint8

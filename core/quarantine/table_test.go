@@ -1,88 +1,14 @@
 package quarantine
 
 import (
-	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"testing"
-	"text/tabwriter"
+
+	"troupe/testkit/transitions"
 )
 
-// TestDocHasTables checks that both tables in doc.go match the code.
-func TestDocHasTables(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, lines := range [][]string{deviceTable(), testTable()} {
-		if drawn := draw(lines); !strings.Contains(string(doc), drawn) {
-			t.Errorf("doc.go lacks the table:\n%s", drawn)
-		}
-	}
-}
-
-func deviceTable() []string {
-	lines := []string{"event\tstate\tguard\tnext\teffects"}
-	for i, r := range table {
-		event, next := r.on.String(), "same"
-		if i > 0 && r.on == table[i-1].on {
-			event = ""
-		}
-		if r.to != same {
-			next = r.to.String()
-		}
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", event, group(r.from), r.when.name, next, r.does))
-	}
-	return lines
-}
-
-// group formats a group of states.
-func group(states []State) string {
-	if slices.Equal(states, all) {
-		return "any"
-	}
-	names := make([]string, len(states))
-	for i, s := range states {
-		names[i] = s.String()
-	}
-	return strings.Join(names, ", ")
-}
-
-func testTable() []string {
-	lines := []string{"self-test\tevent\tnext"}
-	for s := Idle; s <= Running; s++ {
-		for e := wanted; e <= ended; e++ {
-			if to, ok := tests[s][e]; ok {
-				lines = append(lines, fmt.Sprintf("%s\t%s\t%s", s, e, to))
-			}
-		}
-	}
-	return lines
-}
-
-// draw formats a table as a comment.
-func draw(rows []string) string {
-	var lines, out strings.Builder
-	w := tabwriter.NewWriter(&lines, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(w, row)
-	}
-	_ = w.Flush()
-	for line := range strings.Lines(lines.String()) {
-		out.WriteString("//\t" + strings.TrimRight(line, " \n") + "\n")
-	}
-	return out.String()
-}
-
-// TestTableIsSound checks that no row is hidden behind an earlier one without a guard.
-func TestTableIsSound(t *testing.T) {
-	for i, r := range table {
-		for _, earlier := range table[:i] {
-			covers := !slices.ContainsFunc(r.from, func(s State) bool { return !slices.Contains(earlier.from, s) })
-			if earlier.on == r.on && covers && earlier.when.holds == nil {
-				t.Errorf("row %d (%s: %s) never applies", i, r.on, r.does)
-			}
-		}
-	}
+// TestTables checks that doc.go has both transition tables, and that each row can apply.
+func TestTables(t *testing.T) {
+	transitions.Documented(t, "state", rows, transitions.Named(map[string][]State{"any": all}))
+	transitions.Documented(t, "self-test", testRows, transitions.List)
+	transitions.Sound(t, rows, testRows)
 }

@@ -42,11 +42,11 @@ func (m *Machine) startTest(e event) {
 // shiftTest applies an event to the state of the self-test. It returns false if the event has no
 // effect.
 func (m *Machine) shiftTest(e testEvent) bool {
-	to, ok := tests[m.test][e]
-	if ok {
-		m.test = to
+	r := testRows.Find(m.test, e, nil)
+	if r != nil {
+		m.test = r.To
 	}
-	return ok
+	return r != nil
 }
 
 // testDue reports whether a lost and empty device is to be tested now: because of a request, or at

@@ -11,32 +11,32 @@
 // Lookups and fetches are identified by their request id. A lookup or fetch in state none is
 // unknown. A trigger without a row is ignored.
 //
-//	object  state      trigger    next       effects
-//	lookup  none       asked      asked      ask the router
-//	lookup  none       tooMany    none       answer without holders
-//	lookup  asked      asked      asked      ask the router
-//	lookup  asked      found      none       answer
-//	lookup  asked      expired    none       -
-//	fetch   none       malformed  none       refuse: invalid
-//	fetch   none       full       none       refuse: queue full
-//	fetch   none       queued     waiting    keep
-//	fetch   waiting    started    leased     lease
-//	fetch   waiting    late       none       refuse: deadline; forget
-//	fetch   waiting    repeated   waiting    replace the requester
-//	fetch   waiting    released   none       forget
-//	fetch   waiting    stopped    none       refuse: not ready; forget
-//	fetch   leased     repeated   leased     replace the requester
-//	fetch   leased     released   abandoned  release
-//	fetch   leased     sent       none       answer; forget
-//	fetch   leased     refused    none       relay the refusal; forget
-//	fetch   leased     failed     none       refuse: internal; forget
-//	fetch   leased     stopped    none       release; refuse: not ready; forget
-//	fetch   abandoned  repeated   leased     replace the requester
-//	fetch   abandoned  released   abandoned  release
-//	fetch   abandoned  sent       none       forget
-//	fetch   abandoned  refused    none       forget
-//	fetch   abandoned  failed     none       forget
-//	fetch   abandoned  stopped    none       release; forget
+//	event    lookup       next   effects
+//	asked    none, asked  asked  ask the router
+//	tooMany  none         same   answer without holders
+//	found    asked        none   answer
+//	expired  asked        none   —
+//
+//	event      fetch            next       effects
+//	malformed  none             same       refuse: invalid
+//	full       none             same       refuse: queue full
+//	queued     none             waiting    keep
+//	started    waiting          leased     lease
+//	late       waiting          none       refuse: deadline; forget
+//	repeated   waiting, leased  same       replace the requester
+//	           abandoned        leased     replace the requester
+//	released   waiting          none       forget
+//	           leased           abandoned  release
+//	           abandoned        same       release
+//	stopped    waiting          none       refuse: not ready; forget
+//	           leased           none       release; refuse: not ready; forget
+//	           abandoned        none       release; forget
+//	sent       leased           none       answer; forget
+//	           abandoned        none       forget
+//	refused    leased           none       relay the refusal; forget
+//	           abandoned        none       forget
+//	failed     leased           none       refuse: internal; forget
+//	           abandoned        none       forget
 //
 // A fetch starts at once if it fits the capacity, so most fetches spend no time in waiting.
 //

@@ -1,5 +1,7 @@
 package remote
 
+import "troupe/core/table"
+
 // Object is a kind of object that has a state.
 type Object uint8
 
@@ -58,55 +60,59 @@ func (t Trigger) String() string {
 	}[t]
 }
 
-// transition is a row of the table. It runs do and then enters state to.
-type transition struct {
-	of   Object
-	from State
-	on   Trigger
-	to   State
-	do   func(*Machine, event)
-	does string // describes do in the table of doc.go
-}
+type (
+	row   = table.Row[State, Trigger, struct{}, func(*Machine, event)]
+	guard = table.Guard[struct{}]
+)
 
-// table lists all transitions; see doc.go.
-var table = []transition{
-	{Lookup, None, asked, Asked, (*Machine).ask, "ask the router"},
-	{Lookup, None, tooMany, None, (*Machine).answerEmpty, "answer without holders"},
-	{Lookup, Asked, asked, Asked, (*Machine).ask, "ask the router"},
-	{Lookup, Asked, found, None, (*Machine).answerFind, "answer"},
-	{Lookup, Asked, expired, None, (*Machine).nothing, "-"},
-	{Fetch, None, malformed, None, (*Machine).refuseMalformed, "refuse: invalid"},
-	{Fetch, None, full, None, (*Machine).refuseFull, "refuse: queue full"},
-	{Fetch, None, queued, Waiting, (*Machine).keep, "keep"},
-	{Fetch, Waiting, started, Leased, (*Machine).lease, "lease"},
-	{Fetch, Waiting, late, None, (*Machine).refuseLate, "refuse: deadline; forget"},
-	{Fetch, Waiting, repeated, Waiting, (*Machine).replaceRequester, "replace the requester"},
-	{Fetch, Waiting, released, None, (*Machine).forget, "forget"},
-	{Fetch, Waiting, stopped, None, (*Machine).refuseStopped, "refuse: not ready; forget"},
-	{Fetch, Leased, repeated, Leased, (*Machine).replaceRequester, "replace the requester"},
-	{Fetch, Leased, released, Abandoned, (*Machine).release, "release"},
-	{Fetch, Leased, sent, None, (*Machine).answerSent, "answer; forget"},
-	{Fetch, Leased, refused, None, (*Machine).relay, "relay the refusal; forget"},
-	{Fetch, Leased, failed, None, (*Machine).refuseFailed, "refuse: internal; forget"},
-	{Fetch, Leased, stopped, None, (*Machine).releaseStopped, "release; refuse: not ready; forget"},
-	{Fetch, Abandoned, repeated, Leased, (*Machine).replaceRequester, "replace the requester"},
-	{Fetch, Abandoned, released, Abandoned, (*Machine).release, "release"},
-	{Fetch, Abandoned, sent, None, (*Machine).forget, "forget"},
-	{Fetch, Abandoned, refused, None, (*Machine).forget, "forget"},
-	{Fetch, Abandoned, failed, None, (*Machine).forget, "forget"},
-	{Fetch, Abandoned, stopped, None, (*Machine).releaseAbandoned, "release; forget"},
-}
+const same = table.Same
+
+var always = guard{}
+
+// lookupRows and fetchRows are the transition tables of doc.go.
+var lookupRows = table.New("remote lookup", []row{
+	{[]State{None, Asked}, asked, always, Asked, (*Machine).ask, "ask the router"},
+	{[]State{None}, tooMany, always, same, (*Machine).answerEmpty, "answer without holders"},
+	{[]State{Asked}, found, always, None, (*Machine).answerFind, "answer"},
+	{[]State{Asked}, expired, always, None, (*Machine).nothing, "—"},
+})
+
+var fetchRows = table.New("remote fetch", []row{
+	{[]State{None}, malformed, always, same, (*Machine).refuseMalformed, "refuse: invalid"},
+	{[]State{None}, full, always, same, (*Machine).refuseFull, "refuse: queue full"},
+	{[]State{None}, queued, always, Waiting, (*Machine).keep, "keep"},
+	{[]State{Waiting}, started, always, Leased, (*Machine).lease, "lease"},
+	{[]State{Waiting}, late, always, None, (*Machine).refuseLate, "refuse: deadline; forget"},
+	{[]State{Waiting, Leased}, repeated, always, same, (*Machine).replaceRequester, "replace the requester"},
+	{[]State{Abandoned}, repeated, always, Leased, (*Machine).replaceRequester, "replace the requester"},
+	{[]State{Waiting}, released, always, None, (*Machine).forget, "forget"},
+	{[]State{Leased}, released, always, Abandoned, (*Machine).release, "release"},
+	{[]State{Abandoned}, released, always, same, (*Machine).release, "release"},
+	{[]State{Waiting}, stopped, always, None, (*Machine).refuseStopped, "refuse: not ready; forget"},
+	{[]State{Leased}, stopped, always, None, (*Machine).releaseStopped, "release; refuse: not ready; forget"},
+	{[]State{Abandoned}, stopped, always, None, (*Machine).releaseAbandoned, "release; forget"},
+	{[]State{Leased}, sent, always, None, (*Machine).answerSent, "answer; forget"},
+	{[]State{Abandoned}, sent, always, None, (*Machine).forget, "forget"},
+	{[]State{Leased}, refused, always, None, (*Machine).relay, "relay the refusal; forget"},
+	{[]State{Abandoned}, refused, always, None, (*Machine).forget, "forget"},
+	{[]State{Leased}, failed, always, None, (*Machine).refuseFailed, "refuse: internal; forget"},
+	{[]State{Abandoned}, failed, always, None, (*Machine).forget, "forget"},
+})
 
 // on applies the transition of an object for a trigger. If the table has none, it emits Ignored and
 // returns false.
 func (m *Machine) on(of Object, trigger Trigger, e event) bool {
 	state := m.State(of, e.id)
-	for _, t := range table {
-		if t.of != of || t.from != state || t.on != trigger {
-			continue
+	rows := lookupRows
+	if of == Fetch {
+		rows = fetchRows
+	}
+	if r := rows.Find(state, trigger, nil); r != nil {
+		r.Do(m, e)
+		if r.To != same {
+			state = r.To
 		}
-		t.do(m, e)
-		m.enter(of, e.id, t.to)
+		m.enter(of, e.id, state)
 		return true
 	}
 	m.emit(Ignored{of, e.id, state, trigger})

@@ -1,26 +1,20 @@
 package restore
 
-import "slices"
+import (
+	"slices"
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and the entry enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, *entry, event) // nil: ignore the event and report the guard as the reason
-	does string                        // describes do in the table of doc.go
-}
+	"troupe/core/table"
+)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, *entry, event) bool
-}
+type (
+	condition = func(*Machine, *entry, event) bool
+	action    = func(*Machine, *entry, event)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
+
+const same = table.Same
 
 var (
 	copying = []State{Restoring, Ready, Overlapped, Failed, Preempted, Taken, Abandoned}
@@ -47,8 +41,8 @@ var (
 	unended     = guard{"not ended", (*Machine).unended}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("restore", []row{
 	{[]State{Gone}, Queued, always, Pending, (*Machine).nothing, "—"},
 	{[]State{Pending}, Queued, always, same, (*Machine).nothing, "—"},
 	{[]State{Overlapped}, Queued, always, Preempted, (*Machine).nothing, "—"},
@@ -101,7 +95,7 @@ var table = []row{
 	{[]State{Found}, Lost, always, same, (*Machine).forgetFound, "—"},
 	{[]State{Orphaned}, Lost, always, Gone, (*Machine).wake, "wake"},
 	{copying, Lost, unended, same, (*Machine).copiesLost, "—"},
-}
+})
 
 // on applies the first row that fits an event.
 func (m *Machine) on(e *entry, v event) {
@@ -109,34 +103,24 @@ func (m *Machine) on(e *entry, v event) {
 	if e != nil {
 		state = e.state
 	}
-	r := m.find(e, v, state)
+	r := rows.Find(state, v.kind, func(holds condition) bool { return holds(m, e, v) })
 	switch {
 	case r == nil:
 		m.emit(Ignored{state, v.kind, "unexpected"})
 		return
-	case r.do == nil:
-		m.emit(Ignored{state, v.kind, r.when.name})
+	case r.Do == nil:
+		m.emit(Ignored{state, v.kind, r.When.Name})
 		return
 	}
-	if r.to != same {
-		m.enter(e, r.to)
+	if r.To != same {
+		m.enter(e, r.To)
 	}
-	r.do(m, e, v)
+	r.Do(m, e, v)
 	woken := m.woken
 	m.woken = nil
 	for _, w := range woken {
 		m.on(w, event{kind: Woken})
 	}
-}
-
-func (m *Machine) find(e *entry, v event, state State) *row {
-	for i := range table {
-		r := &table[i]
-		if r.on == v.kind && slices.Contains(r.from, state) && (r.when.holds == nil || r.when.holds(m, e, v)) {
-			return r
-		}
-	}
-	return nil
 }
 
 // enter changes the state of an entry.
@@ -161,6 +145,6 @@ func (m *Machine) enter(e *entry, to State) {
 	}
 }
 
-func both(a, b func(*Machine, *entry, event) bool) func(*Machine, *entry, event) bool {
+func both(a, b condition) condition {
 	return func(m *Machine, e *entry, v event) bool { return a(m, e, v) && b(m, e, v) }
 }

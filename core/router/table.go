@@ -1,26 +1,16 @@
 package router
 
-import "slices"
+import "troupe/core/table"
 
-// row is one transition of a peer, or of the router itself. In any state of from, if event on
-// arrives and guard when holds, the machine runs do and enters state to.
-type row[S ~uint8] struct {
-	from []S
-	on   Event
-	when guard
-	to   S
-	do   func(*Machine, event) // nil: ignore the event and report the guard as the reason
-	does string                // describes do in the table of doc.go
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+	row[S table.Enum] = table.Row[S, Event, condition, action]
+	guard             = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same = 255
+const same = table.Same
 
 var (
 	notMembers = []Sync{Absent}
@@ -45,7 +35,7 @@ var (
 )
 
 // syncTable is the table of doc.go for the view of a peer's node. The first row that fits applies.
-var syncTable = []row[Sync]{
+var syncTable = table.New("router peer", []row[Sync]{
 	{notMembers, Joined, always, Syncing, (*Machine).greet, "send and request a snapshot"},
 	{members, Joined, anotherProcess, Syncing, (*Machine).replace, "forget its node; send and request a snapshot"},
 	{members, Joined, always, same, (*Machine).nothing, "—"},
@@ -59,10 +49,10 @@ var syncTable = []row[Sync]{
 	{following, Announced, nextDelta, Synced, (*Machine).follow, "apply"},
 	{following, Announced, always, Lagging, (*Machine).requestSnapshot, "request a snapshot"},
 	{[]Sync{Syncing}, Announced, always, same, (*Machine).requestSnapshot, "request a snapshot"},
-}
+})
 
 // contactTable is the table of doc.go for the contact with a peer.
-var contactTable = []row[Contact]{
+var contactTable = table.New("router contact", []row[Contact]{
 	{contacts, Joined, anotherProcess, Unheard, (*Machine).nothing, "—"},
 	{contacts, Joined, always, same, (*Machine).nothing, "—"},
 	{[]Contact{Unheard}, Announced, always, Heard, (*Machine).meet, "watch its router"},
@@ -72,37 +62,34 @@ var contactTable = []row[Contact]{
 	{[]Contact{Silent}, Credited, lateOnly, Heard, (*Machine).nothing, "—"},
 	{contacts, Credited, always, same, (*Machine).nothing, "—"},
 	{contacts, Lost, always, Unheard, (*Machine).nothing, "—"},
-}
+})
 
 // phaseTable is the table of doc.go for the router itself.
-var phaseTable = []row[Phase]{
+var phaseTable = table.New("router", []row[Phase]{
 	{[]Phase{Starting}, StoreRead, everySynced, Ready, (*Machine).reportReady, "report that it is synced"},
 	{[]Phase{Starting}, StoreRead, always, CatchingUp, (*Machine).nothing, "—"},
 	{[]Phase{CatchingUp, Ready}, StoreRead, always, same, (*Machine).nothing, "—"},
 	{[]Phase{CatchingUp}, Changed, everySynced, Ready, (*Machine).reportReady, "report that it is synced"},
 	{phases, Changed, always, same, (*Machine).nothing, "—"},
-}
+})
 
 // fire applies the first row of a table that fits an event to a state. It returns false if the
 // event was ignored.
-func fire[S ~uint8](m *Machine, table []row[S], state *S, e event) bool {
-	for i := range table {
-		r := &table[i]
-		if r.on != e.kind || !slices.Contains(r.from, *state) || r.when.holds != nil && !r.when.holds(m, e) {
-			continue
-		}
-		if r.do == nil {
-			m.emit(Ignored{e.kind, e.node(), r.when.name})
-			return false
-		}
-		r.do(m, e)
-		if r.to != same {
-			*state = r.to
-		}
-		return true
+func fire[S table.Enum](m *Machine, of *table.Table[S, Event, condition, action], state *S, e event) bool {
+	r := of.Find(*state, e.kind, func(holds condition) bool { return holds(m, e) })
+	switch {
+	case r == nil:
+		m.emit(Ignored{e.kind, e.node(), "unexpected"})
+		return false
+	case r.Do == nil:
+		m.emit(Ignored{e.kind, e.node(), r.When.Name})
+		return false
 	}
-	m.emit(Ignored{e.kind, e.node(), "unexpected"})
-	return false
+	r.Do(m, e)
+	if r.To != same {
+		*state = r.To
+	}
+	return true
 }
 
 // nothing is the action of a row that only changes the state.

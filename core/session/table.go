@@ -1,26 +1,16 @@
 package session
 
-import "slices"
+import "troupe/core/table"
 
-// row is one transition. In any state of from, if event on arrives and guard when holds, the
-// machine runs do and enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, event) // nil: ignore the event, with the guard as the reason
-	does string                // do, in the table of doc.go
-}
+type (
+	condition = func(*Machine, event) bool
+	action    = func(*Machine, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, event) bool
-}
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+const same = table.Same
 
 var (
 	unassigned = []State{Routing, Delayed}
@@ -50,8 +40,8 @@ var (
 	quiet       = guard{"silent for 0.4 s", (*Machine).quiet}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("session", []row{
 	{[]State{Created}, Start, always, Routing, (*Machine).start, "ask the router"},
 
 	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon a silent one; watch, submit"},
@@ -99,36 +89,26 @@ var table = []row{
 	{live, Close, always, Ended, (*Machine).closed, "cancel"},
 
 	{all, Stop, always, Ended, (*Machine).release, "unwatch; stop the timer"},
-}
+})
 
 // on applies the first row that fits an event and returns its effects.
 func (m *Machine) on(e event) []Effect {
-	r := m.find(e)
-	if r == nil {
+	r := rows.Find(m.state, e.kind, func(holds condition) bool { return holds(m, e) })
+	switch {
+	case r == nil:
 		return []Effect{Ignored{m.state, e.kind, "unexpected"}}
+	case r.Do == nil:
+		return []Effect{Ignored{m.state, e.kind, r.When.Name}}
 	}
-	if r.do == nil {
-		return []Effect{Ignored{m.state, e.kind, r.when.name}}
-	}
-	r.do(m, e)
-	if r.to != same {
-		m.state = r.to
+	r.Do(m, e)
+	if r.To != same {
+		m.state = r.To
 	}
 	effects := m.effects
 	m.effects = nil
 	return effects
 }
 
-func (m *Machine) find(e event) *row {
-	for i := range table {
-		r := &table[i]
-		if r.on == e.kind && slices.Contains(r.from, m.state) && (r.when.holds == nil || r.when.holds(m, e)) {
-			return r
-		}
-	}
-	return nil
-}
-
-func both(a, b func(*Machine, event) bool) func(*Machine, event) bool {
+func both(a, b condition) condition {
 	return func(m *Machine, e event) bool { return a(m, e) && b(m, e) }
 }

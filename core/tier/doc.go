@@ -12,32 +12,37 @@
 // A request is identified by its id, and pins by their replica. A request in state none is unknown.
 // A trigger without a row is ignored.
 //
-//	object       state            trigger    next     effects
-//	reservation  none             refused    none     refuse: the blocks are too large
-//	reservation  none             granted    granted  answer with slots
-//	reservation  none             answered   none     answer without slots
-//	reservation  none             queued     waiting  set the timer
-//	reservation  waiting          repeated   waiting  replace the requester
-//	reservation  waiting          granted    granted  answer with slots
-//	reservation  waiting          answered   none     answer without slots
-//	reservation  waiting          timedOut   waiting  drop blocks of other sizes
-//	reservation  waiting          committed  none     -
-//	reservation  granted          repeated   granted  answer again
-//	reservation  granted          committed  none     -
-//	lock         none             locked     locked   answer with slots
-//	lock         none             missed     none     answer without slots
-//	lock         locked           repeated   locked   answer again
-//	lock         locked           unlocked   none     -
-//	flush        none             flushed    erasing  erase
-//	flush        erasing          repeated   erasing  replace the requester
-//	flush        erasing          erased     none     answer
-//	pins         none,pinned      pinned     pinned   set the timer
-//	pins         pinned           expired    none     -
-//	demotion     idle             selected   copying  copy
-//	demotion     copying          timedOut   stalled  -
-//	demotion     copying,stalled  copied     idle     -
-//	demotion     copying,stalled  failed     paused   set the timer
-//	demotion     paused           retried    idle     -
+//	event      reservation       next     effects
+//	refused    none              same     refuse: the blocks are too large
+//	granted    none, waiting     granted  answer with slots
+//	answered   none, waiting     none     answer without slots
+//	queued     none              waiting  set the timer
+//	repeated   waiting           same     replace the requester
+//	           granted           same     answer again
+//	timedOut   waiting           same     drop blocks of other sizes
+//	committed  waiting, granted  none     —
+//
+//	event     lock    next    effects
+//	locked    none    locked  answer with slots
+//	missed    none    same    answer without slots
+//	repeated  locked  same    answer again
+//	unlocked  locked  none    —
+//
+//	event     flush    next     effects
+//	flushed   none     erasing  erase
+//	repeated  erasing  same     replace the requester
+//	erased    erasing  none     answer
+//
+//	event    pins          next    effects
+//	pinned   none, pinned  pinned  set the timer
+//	expired  pinned        none    —
+//
+//	event     demotion          next     effects
+//	selected  idle              copying  copy
+//	timedOut  copying           stalled  —
+//	copied    copying, stalled  idle     —
+//	failed    copying, stalled  paused   set the timer
+//	retried   paused            idle     —
 //
 // A reservation is queued if its blocks need a slab that still has blocks of another size; emptying
 // such a slab is called reassigning it (core/kv). The reservation is served as soon as no slab is

@@ -1,5 +1,7 @@
 package tier
 
+import "troupe/core/table"
+
 // Object is a kind of object that has a state.
 type Object uint8
 
@@ -76,64 +78,61 @@ func (t Trigger) String() string {
 	}[t]
 }
 
-// transition is a row of the table.
-type transition struct {
-	of   Object
-	from []State
-	on   Trigger
-	to   State
-	does string // describes its effects in the table of doc.go
+// row is one transition. It has no condition and no action.
+type row = table.Row[State, Trigger, struct{}, struct{}]
+
+func on(t Trigger, to State, does string, from ...State) row {
+	return row{On: t, From: from, To: to, Does: does}
 }
 
-// table lists all transitions; see doc.go.
-var table = []transition{
-	{Reservation, []State{None}, refused, None, "refuse: the blocks are too large"},
-	{Reservation, []State{None}, granted, Granted, "answer with slots"},
-	{Reservation, []State{None}, answered, None, "answer without slots"},
-	{Reservation, []State{None}, queued, Waiting, "set the timer"},
-	{Reservation, []State{Waiting}, repeated, Waiting, "replace the requester"},
-	{Reservation, []State{Waiting}, granted, Granted, "answer with slots"},
-	{Reservation, []State{Waiting}, answered, None, "answer without slots"},
-	{Reservation, []State{Waiting}, timedOut, Waiting, "drop blocks of other sizes"},
-	{Reservation, []State{Waiting}, committed, None, "-"},
-	{Reservation, []State{Granted}, repeated, Granted, "answer again"},
-	{Reservation, []State{Granted}, committed, None, "-"},
-	{Lock, []State{None}, locked, Locked, "answer with slots"},
-	{Lock, []State{None}, missed, None, "answer without slots"},
-	{Lock, []State{Locked}, repeated, Locked, "answer again"},
-	{Lock, []State{Locked}, unlocked, None, "-"},
-	{Flush, []State{None}, flushed, Erasing, "erase"},
-	{Flush, []State{Erasing}, repeated, Erasing, "replace the requester"},
-	{Flush, []State{Erasing}, erased, None, "answer"},
-	{Pins, []State{None, Pinned}, pinned, Pinned, "set the timer"},
-	{Pins, []State{Pinned}, expired, None, "-"},
-	{Demotion, []State{Idle}, selected, Copying, "copy"},
-	{Demotion, []State{Copying}, timedOut, Stalled, "-"},
-	{Demotion, []State{Copying, Stalled}, copied, Idle, "-"},
-	{Demotion, []State{Copying, Stalled}, failed, Paused, "set the timer"},
-	{Demotion, []State{Paused}, retried, Idle, "-"},
-}
+const same = table.Same
 
-// next returns the next state, or false if the table has no transition.
-func next(of Object, from State, on Trigger) (State, bool) {
-	for _, t := range table {
-		for _, s := range t.from {
-			if t.of == of && s == from && t.on == on {
-				return t.to, true
-			}
-		}
-	}
-	return from, false
+// rows are the transition tables of doc.go, by object.
+var rows = [...]*table.Table[State, Trigger, struct{}, struct{}]{
+	Reservation: table.New("tier reservation", []row{
+		on(refused, same, "refuse: the blocks are too large", None),
+		on(granted, Granted, "answer with slots", None, Waiting),
+		on(answered, None, "answer without slots", None, Waiting),
+		on(queued, Waiting, "set the timer", None),
+		on(repeated, same, "replace the requester", Waiting),
+		on(repeated, same, "answer again", Granted),
+		on(timedOut, same, "drop blocks of other sizes", Waiting),
+		on(committed, None, "—", Waiting, Granted),
+	}),
+	Lock: table.New("tier lock", []row{
+		on(locked, Locked, "answer with slots", None),
+		on(missed, same, "answer without slots", None),
+		on(repeated, same, "answer again", Locked),
+		on(unlocked, None, "—", Locked),
+	}),
+	Flush: table.New("tier flush", []row{
+		on(flushed, Erasing, "erase", None),
+		on(repeated, same, "replace the requester", Erasing),
+		on(erased, None, "answer", Erasing),
+	}),
+	Pins: table.New("tier pins", []row{
+		on(pinned, Pinned, "set the timer", None, Pinned),
+		on(expired, None, "—", Pinned),
+	}),
+	Demotion: table.New("tier demotion", []row{
+		on(selected, Copying, "copy", Idle),
+		on(timedOut, Stalled, "—", Copying),
+		on(copied, Idle, "—", Copying, Stalled),
+		on(failed, Paused, "set the timer", Copying, Stalled),
+		on(retried, Idle, "—", Paused),
+	}),
 }
 
 // move applies a trigger to the state of an object. If the table has no transition for it, move
 // emits Ignored and returns false.
 func (m *Machine) move(of Object, id string, state *State, on Trigger) bool {
-	to, ok := next(of, *state, on)
-	if !ok {
+	r := rows[of].Find(*state, on, nil)
+	if r == nil {
 		m.emit(Ignored{of, id, *state, on})
 		return false
 	}
-	*state = to
+	if r.To != same {
+		*state = r.To
+	}
 	return true
 }
