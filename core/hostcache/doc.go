@@ -1,0 +1,61 @@
+// Package hostcache decides which images of weights and adapters a node keeps in page-locked host
+// memory. An image has the content of a model or an adapter in the layout of the device, so a load
+// from it is a plain copy.
+//
+// A Machine takes events and returns Effects, which the caller carries out in order. The memory
+// itself belongs to an object above the actors; a restarted actor tells its machine with Recovered
+// what is there.
+//
+// # Transitions
+//
+// These are the states of one image. The first row that fits an event applies; an event without a
+// row is ignored. "In use" are images that a copy to a device reads.
+//
+//	event      state           guard          next     effects
+//	fill       absent          no room        same     refuse
+//	           absent                         filling  evict others; reserve
+//	           ready                          same     note the use
+//	filled     filling                        ready    —
+//	           revoked         in use         same     ignore
+//	           revoked                        absent   free
+//	failed     filling                        absent   free
+//	           revoked         in use         same     ignore
+//	           revoked                        absent   free
+//	open       ready                          same     count the reader; note the use
+//	close      ready           was not open   same     ignore
+//	           revoked         was not open   same     ignore
+//	           ready                          same     discount the reader; evict if over the budget
+//	           revoked         others use it  same     discount the reader
+//	           revoked                        absent   free
+//	pin        filling, ready                 same     —
+//	unpin      filling, ready                 same     evict if over the budget
+//	revoke     filling                        revoked  —
+//	           ready           in use         revoked  —
+//	           ready                          absent   free
+//	recovered  absent                         ready    —
+//
+// An image is revoked when its content was found damaged or is no longer that of its files. It
+// serves no new reader, and its memory is freed once nothing uses it.
+//
+// # Eviction
+//
+// Room for an image is made by evicting others that are ready, not in use and not pinned, the least
+// recently used first. If all of them would not be enough, nothing is evicted and the image is
+// refused, with the bytes that are pinned and in use.
+//
+// # Invariants
+//
+// Checked by name in TestInvariants:
+//
+//   - ledger: Used is the sum of the bytes of the images that are there
+//   - budget: Used exceeds the budget only while images that are pinned, in use, being filled or
+//     revoked do
+//   - kept: an image that is pinned, in use or being filled is not freed, unless it is revoked; one
+//     in use is not freed at all
+//   - in order: no image is evicted while one that may go was used less recently
+//   - whole: a refused image evicts nothing
+//   - possible: an image is refused only if evicting all that may go would not make room
+//   - once: the memory of an image is reserved once, and freed once
+//   - no damage: a revoked image gets no new reader
+//   - ignored: an ignored event changes nothing
+package hostcache
