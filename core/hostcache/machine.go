@@ -74,7 +74,7 @@ func (m *Machine) Unpin(key Key) []Effect {
 	return m.on(event{kind: evUnpin, key: key})
 }
 
-// Revoke frees an image that is damaged or outdated, at once or when nothing uses it any more.
+// Revoke frees an image that is damaged or outdated, at once or when it is no longer used.
 func (m *Machine) Revoke(key Key, why string) []Effect {
 	return m.on(event{kind: evRevoke, key: key, why: why})
 }

@@ -1,26 +1,16 @@
 package hostcache
 
-import "slices"
+import "troupe/core/table"
 
-// row is one transition of an image. In any state of from, if event on arrives and guard when holds,
-// the machine runs do, and the image enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, *image, event) // nil: ignore the event, with the guard as the reason
-	does string                        // do, in the table of doc.go
-}
+type (
+	condition = func(*Machine, *image, event) bool
+	action    = func(*Machine, *image, event)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, *image, event) bool
-}
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+const same = table.Same
 
 var (
 	absent  = []State{Absent}
@@ -38,8 +28,8 @@ var (
 	others  = guard{"others use it", func(_ *Machine, i *image, _ event) bool { return len(i.readers) > 1 }}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("hostcache", []row{
 	{absent, evFill, noRoom, same, (*Machine).refuse, "refuse"},
 	{absent, evFill, always, Filling, (*Machine).reserve, "evict others; reserve"},
 	{ready, evFill, always, same, (*Machine).use, "note the use"},
@@ -66,7 +56,7 @@ var table = []row{
 	{ready, evRevoke, always, Absent, (*Machine).free, "free"},
 
 	{absent, evRecovered, always, Ready, (*Machine).recover, "—"},
-}
+})
 
 // on applies the first row that fits an event and returns its effects.
 func (m *Machine) on(e event) []Effect {
@@ -74,35 +64,22 @@ func (m *Machine) on(e event) []Effect {
 	if i == nil {
 		i = &image{key: e.key, bytes: e.bytes, pinned: e.pinned, readers: make(map[string]bool)}
 	}
-	row := m.find(i, e)
+	row := rows.Find(i.state, e.kind, func(holds condition) bool { return holds(m, i, e) })
 	if row == nil {
 		return []Effect{Ignored{e.key, i.state, e.kind, "unexpected"}}
 	}
-	if row.do == nil {
-		return []Effect{Ignored{e.key, i.state, e.kind, row.when.name}}
+	if row.Do == nil {
+		return []Effect{Ignored{e.key, i.state, e.kind, row.When.Name}}
 	}
-	row.do(m, i, e)
-	if row.to != same {
-		i.state = row.to
+	row.Do(m, i, e)
+	if row.To != same {
+		i.state = row.To
 	}
 	m.keep(i)
 	m.shrink()
 	effects := m.effects
 	m.effects = nil
 	return effects
-}
-
-func (m *Machine) find(i *image, e event) *row {
-	for n := range table {
-		row := &table[n]
-		if row.on != e.kind || !slices.Contains(row.from, i.state) {
-			continue
-		}
-		if row.when.holds == nil || row.when.holds(m, i, e) {
-			return row
-		}
-	}
-	return nil
 }
 
 // keep keeps an image unless it is absent.

@@ -1,26 +1,20 @@
 package turns
 
-import "slices"
+import (
+	"slices"
 
-// row is one transition of a replica. In any state of from, if event on arrives and guard when
-// holds, the machine runs do, and the replica enters state to.
-type row struct {
-	from []State
-	on   Event
-	when guard
-	to   State
-	do   func(*Machine, *replica, event) // nil: ignore the event, with the guard as the reason
-	does string                          // do, in the table of doc.go
-}
+	"troupe/core/table"
+)
 
-// guard is a condition of a transition. The zero value always holds.
-type guard struct {
-	name  string
-	holds func(*Machine, *replica, event) bool
-}
+type (
+	condition = func(*Machine, *replica, event) bool
+	action    = func(*Machine, *replica, event)
 
-// same, as the next state of a row, leaves the state unchanged.
-const same State = 255
+	row   = table.Row[State, Event, condition, action]
+	guard = table.Guard[condition]
+)
+
+const same = table.Same
 
 var (
 	present = []State{Idle, Waiting, Holding, Open, Recalled, Overdue}
@@ -34,8 +28,8 @@ var (
 	otherTurn = guard{"of another turn", func(_ *Machine, r *replica, e event) bool { return r.turn != e.turn }}
 )
 
-// table is the transition table of doc.go. The first row that fits applies.
-var table = []row{
+// rows is the transition table of doc.go. The first row that fits applies.
+var rows = table.New("turns", []row{
 	{[]State{Absent}, Joins, always, Idle, nothing, "—"},
 	{present, Joins, always, Idle, (*Machine).release, "forget its turn"},
 
@@ -49,7 +43,7 @@ var table = []row{
 	{timed, Fires, always, Overdue, (*Machine).overdue, "report it"},
 
 	{present, Parts, always, Absent, (*Machine).release, "—"},
-}
+})
 
 // on applies the first row that fits an event, grants the next turn if none is in progress, and
 // returns the effects.
@@ -58,38 +52,25 @@ func (m *Machine) on(e event) []Effect {
 	if r == nil {
 		r = &replica{name: e.name, used: make(map[Class]float64)}
 	}
-	row := m.find(r, e)
+	row := rows.Find(r.state, e.kind, func(holds condition) bool { return holds(m, r, e) })
 	if row == nil {
 		return []Effect{Ignored{e.name, r.state, e.kind, "unexpected"}}
 	}
-	if row.do == nil {
-		return []Effect{Ignored{e.name, r.state, e.kind, row.when.name}}
+	if row.Do == nil {
+		return []Effect{Ignored{e.name, r.state, e.kind, row.When.Name}}
 	}
-	row.do(m, r, e)
+	row.Do(m, r, e)
 	if e.kind == Joins {
 		r.weight = e.weight
 		if r.weight <= 0 {
 			r.weight = 1
 		}
 	}
-	m.enter(r, row.to)
+	m.enter(r, row.To)
 	m.grantNext(e.now)
 	effects := m.effects
 	m.effects = nil
 	return effects
-}
-
-func (m *Machine) find(r *replica, e event) *row {
-	for i := range table {
-		row := &table[i]
-		if row.on != e.kind || !slices.Contains(row.from, r.state) {
-			continue
-		}
-		if row.when.holds == nil || row.when.holds(m, r, e) {
-			return row
-		}
-	}
-	return nil
 }
 
 // enter puts a replica into a state, and adds it to the device or removes it.
