@@ -105,6 +105,20 @@ func TestIdleAdapterIsEvictedForRoom(t *testing.T) {
 	})
 }
 
+// TestLostDeviceStopsPool checks that no request is refused for its adapter if the device is lost
+// during the load, since the adapter can be loaded elsewhere. The pool stops, and with it its
+// replica.
+func TestLostDeviceStopsPool(t *testing.T) {
+	inVirtualTime(t, 2, func(t *testing.T, s *stage) {
+		s.memory.onCopy = func(string) error { return fmt.Errorf("copy: %w", cuda.ErrDeviceLost) }
+		s.pin("1", "a1@1")
+		wait()
+		if len(s.refused) > 0 || !s.lost.Load() {
+			t.Errorf("refused %v; stopped: %v", s.refused, s.lost.Load())
+		}
+	})
+}
+
 // TestUnloadableAdapterIsRefused checks the reason of the refusal, and that nothing leaks.
 func TestUnloadableAdapterIsRefused(t *testing.T) {
 	fails := func(load func(string) error) func(*stage) { return func(s *stage) { s.memory.onCopy = load } }
@@ -117,9 +131,7 @@ func TestUnloadableAdapterIsRefused(t *testing.T) {
 			messages.Reason_REASON_NO_MEMORY},
 		"damaged": {"a1@1", fails(func(string) error { return errors.New("tensor q_proj: the file is damaged") }),
 			messages.Reason_REASON_LOAD_FAILED},
-		"crashes": {"a1@1", fails(func(string) error { panic("copy") }), messages.Reason_REASON_LOAD_FAILED},
-		"lost": {"a1@1", fails(func(string) error { return cuda.ErrDeviceLost }),
-			messages.Reason_REASON_LOAD_FAILED},
+		"crashes":   {"a1@1", fails(func(string) error { panic("copy") }), messages.Reason_REASON_LOAD_FAILED},
 		"vanished":  {"a1@1", func(s *stage) { s.memory.gone["a/1"] = true }, messages.Reason_REASON_LOAD_FAILED},
 		"too large": {"a9@1", func(*stage) {}, messages.Reason_REASON_NO_MEMORY},
 	} {

@@ -25,7 +25,7 @@
 // memory, unless the adapter is already there, and copies it to the device while steps run. A crash
 // loses the copy; the successor starts it again, or finds that it was complete. The slot stops only
 // after its copy has ended, so that the pages can be reused. A file that cannot be loaded does not
-// crash the slot: the pool refuses the requests that wait for the adapter. If the slot is stopped
-// during a restart, the new incarnation starts no copy. A pool that is stopping or restarting
-// starts no slots.
+// crash the slot: the pool refuses the requests that wait for the adapter. If the device is lost,
+// the pool crashes for good, and its replica with it. If the slot is stopped during a restart, the
+// new incarnation starts no copy. A pool that is stopping or restarting starts no slots.
 package adapter

@@ -2,22 +2,28 @@ package adapter
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/core/lora"
+	"troupe/cuda"
 	"troupe/messages"
 )
 
 var errSlot = errors.New("slot crashed too often")
 
-// onLoaded handles the result of a load.
+// onLoaded handles the result of a load. If the device is lost, the pool crashes, and its replica with
+// it, instead of refusing the adapter: the sessions of its requests find another replica.
 func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
 	key, slot := msg.GetAdapter(), p.slots[msg.GetAdapter()]
 	if slot == nil || !slot.Equal(ctx.Sender()) {
 		return
 	}
 	if refused := msg.GetRefused(); refused != nil {
+		if refused.GetReason() == messages.Reason_REASON_QUARANTINED {
+			panic(fmt.Errorf("adapter: load %s: %w", key, cuda.ErrDeviceLost))
+		}
 		p.Log.Warn().Str("adapter", key).Str("why", refused.GetDetail()).Msg("loading adapter failed")
 		p.loadFailed(ctx, key, refused.GetReason(), errors.New(refused.GetDetail()))
 		ctx.Stop(slot)

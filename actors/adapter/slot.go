@@ -80,7 +80,7 @@ func (s *slot) onCopied(ctx actor.Context, msg *copied) {
 		return
 	}
 	var crash *supervise.PanicError
-	if errors.As(msg.err, &crash) || errors.Is(msg.err, cuda.ErrDeviceLost) {
+	if errors.As(msg.err, &crash) {
 		panic(msg.err)
 	}
 	done := &messages.SlotLoaded{Adapter: s.Key}
@@ -91,8 +91,11 @@ func (s *slot) onCopied(ctx actor.Context, msg *copied) {
 }
 
 func reasonOf(err error) messages.Reason {
-	if errors.Is(err, cuda.ErrOutOfMemory) {
+	switch {
+	case errors.Is(err, cuda.ErrOutOfMemory):
 		return messages.Reason_REASON_NO_MEMORY
+	case errors.Is(err, cuda.ErrDeviceLost):
+		return messages.Reason_REASON_QUARANTINED
 	}
 	return messages.Reason_REASON_LOAD_FAILED
 }
