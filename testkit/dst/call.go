@@ -32,6 +32,13 @@ func NewCall(id, model string, prompt []uint32, tokens int) *Call {
 		Sampling: &messages.SamplingParams{MaxTokens: uint32(tokens)}}}
 }
 
+// expect computes the expected output again, with the adapter of the given hash.
+func (c *Call) expect(adapter string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.want = Output(c.Sequence.GetPrompt(), len(c.want), adapter)
+}
+
 // Output implements session.Client.
 func (c *Call) Output() []uint32 {
 	c.mu.Lock()

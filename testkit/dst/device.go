@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -20,6 +21,7 @@ type Device struct {
 	lost      bool
 	next      cuda.Ptr
 	used      int64
+	host      int64 // bytes of host memory
 	allocated map[cuda.Ptr][]byte
 	reserved  map[cuda.Ptr]int64
 	mapped    map[cuda.Ptr]*physical // by page
@@ -119,9 +121,38 @@ type hostMemory []byte
 func (m hostMemory) Bytes() []byte { return m }
 func (m hostMemory) Free() error   { return nil }
 
+// deviceHostMemory is host memory that counts as in use until it is freed.
+type deviceHostMemory struct {
+	hostMemory
+	device *Device
+	freed  bool
+}
+
+// Free implements cuda.HostMemory.
+func (m *deviceHostMemory) Free() error {
+	m.device.mu.Lock()
+	defer m.device.mu.Unlock()
+	if m.freed {
+		return errors.New("host memory is freed twice")
+	}
+	m.freed = true
+	m.device.host -= int64(len(m.hostMemory))
+	return nil
+}
+
 // AllocHost implements cuda.Device.
 func (d *Device) AllocHost(bytes int64) (cuda.HostMemory, error) {
-	return hostMemory(make([]byte, bytes)), nil
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.host += bytes
+	return &deviceHostMemory{hostMemory: make([]byte, bytes), device: d}, nil
+}
+
+// hostInUse returns the number of allocated bytes of host memory.
+func (d *Device) hostInUse() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.host
 }
 
 // Locked implements cuda.HostLocks.

@@ -11,8 +11,10 @@
 //   - the data plane: plane, with those of cluster/bulk
 //   - members, leases, and stored deployments: Registry, with those of cluster/members and
 //     cluster/store
-//   - disks: an arena that survives its node
-//   - devices and engines: Device and Loader, which compute each token from the KV bytes they read
+//   - disks: an arena, and the files of adapters, which survive their node
+//   - the catalogue of adapters in the store: adapterStore
+//   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
+//     and of the adapter that they read
 //
 // Clients (Call) compare every token with Output. Run injects the faults of a seed, and checks at
 // the end that every request has ended and that nothing of it is left.

@@ -54,7 +54,8 @@ func choose(all [][layers]state) uint32 {
 	return 1 + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-1)
 }
 
-// Output returns the first n tokens that a correct replica computes for a prompt.
+// Output returns the first n tokens that a correct replica computes for a prompt with the adapter of
+// the given hash; see adapterID.
 func Output(prompt []uint32, n int, adapter string) (output []uint32) {
 	var all [][layers]state
 	var last [layers]state
@@ -77,6 +78,7 @@ type Loader struct {
 	// StepTime is the duration of a step, to which TokenTime is added for each token in it.
 	// LoadTime is the duration of a load.
 	StepTime, TokenTime, LoadTime time.Duration
+	Adapters                      *adapterFiles
 }
 
 // Inspect implements engine.Loader.
@@ -138,8 +140,13 @@ func (e *simulatedEngine) Close() error { return e.stream.Close() }
 // Step implements engine.Engine.
 func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	l, tokens := e.weights.loader, 0
-	for _, s := range batch {
+	adapters := make([]string, len(batch))
+	for i, s := range batch {
 		tokens += len(s.Tokens)
+		var err error
+		if adapters[i], err = e.adapterID(s.Adapter); err != nil {
+			return nil, err
+		}
 	}
 	select {
 	case <-l.Runtime.After(l.StepTime + time.Duration(tokens)*l.TokenTime):
@@ -151,7 +158,7 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 		if err := pass(ctx, s.Gate); err != nil {
 			return nil, &engine.StepAborted{Sequence: i, Err: err}
 		}
-		t, err := e.compute(s)
+		t, err := e.compute(s, adapters[i])
 		if err != nil {
 			return nil, err
 		}
@@ -179,8 +186,14 @@ func pass(ctx context.Context, gate engine.Gate) error {
 	return nil
 }
 
-// compute writes the states of a sequence's tokens and returns the token that follows them.
-func (e *simulatedEngine) compute(s engine.Sequence) (uint32, error) {
+// compute writes the states of a sequence's tokens and returns the token that follows them. adapter
+// is the hash of the sequence's adapter at the start of the step, which must not have changed.
+func (e *simulatedEngine) compute(s engine.Sequence, adapter string) (uint32, error) {
+	if now, err := e.adapterID(s.Adapter); err != nil {
+		return 0, err
+	} else if now != adapter {
+		adapter += now
+	}
 	all := make([][layers]state, 0, s.Position+len(s.Tokens))
 	for i := range s.Position {
 		one, err := e.read(s.Blocks, i)
@@ -188,10 +201,6 @@ func (e *simulatedEngine) compute(s engine.Sequence) (uint32, error) {
 			return 0, err
 		}
 		all = append(all, one)
-	}
-	adapter := ""
-	if s.Adapter != nil {
-		adapter = "adapter"
 	}
 	for i, t := range s.Tokens {
 		var last [layers]state

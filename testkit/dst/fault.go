@@ -39,6 +39,9 @@ type Fault struct {
 	After bool          // CrashActor: panic after handling the message instead of before
 	For   time.Duration // duration of the fault
 	Count int           // Scale
+
+	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
+	State   FileState // BreakFiles
 }
 
 func (f Fault) String() string {
@@ -58,6 +61,12 @@ func (f Fault) String() string {
 	if f.Model != "" {
 		s += " " + f.Model
 	}
+	if f.Adapter != "" {
+		s += ":" + f.Adapter
+	}
+	if f.State != "" {
+		s += " " + string(f.State)
+	}
 	if f.Kind == Scale {
 		s += fmt.Sprintf(" to %d", f.Count)
 	}
@@ -66,7 +75,7 @@ func (f Fault) String() string {
 
 // actorKinds are the kinds of actors that crash.
 var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
-	"deployments", "replicas", "session"}
+	"deployments", "replicas", "session", "adapters", "slot"}
 
 // plan returns the faults that a seed determines.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
@@ -92,6 +101,11 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		Offload,
 		Flush,
 		Restart,
+		BreakFiles,
+		BreakFiles,
+		Register,
+		DeleteAdapter,
+		PinAdapter,
 	}
 	var all []Fault
 	for range count {
@@ -125,6 +139,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		case Scale:
 			f.Count = 1 + rng.IntN(3)
 		}
+		f.drawAdapters(rng, span)
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })

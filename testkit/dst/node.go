@@ -15,6 +15,7 @@ import (
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
+	"troupe/control/catalogue"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
@@ -23,6 +24,7 @@ import (
 	"troupe/node/gpus"
 	"troupe/node/hierarchy"
 	"troupe/node/query"
+	"troupe/node/stored"
 	"troupe/node/tiers"
 	"troupe/observe/tree"
 )
@@ -35,6 +37,9 @@ type NodeConfig struct {
 	DRAMBytes   int64          // size of the KV tier in host memory
 	Disk        *kvstore.Arena // KV tier on disk; it survives the node
 	Log         zerolog.Logger
+
+	adapters     *adapterStore // of the cluster
+	adapterFiles *adapterFiles // of the node; they survive it
 }
 
 // Node is a node of a world: the actors of the product, with a simulated device, network and store.
@@ -51,6 +56,8 @@ type Node struct {
 	devices    []*Device
 	gpus       *gpus.GPUs
 	plane      *plane
+	catalogue  *catalogue.Catalogue
+	followers  *stored.Followers
 	dram       *kvstore.Arena
 	fence      replicaset.Fence
 	root       *actor.PID
@@ -84,7 +91,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 		open = append(open, gpus.GPU{Device: d, Source: d})
 	}
 	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 5 * time.Millisecond,
-		TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond}, open...)
+		TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles}, open...)
 	node.client = &client{
 		registry: r,
 		now:      node.runtime.Now,
@@ -94,6 +101,9 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 			State: messages.MemberState_MEMBER_STATE_UP},
 	}
 	node.renew()
+	node.catalogue, node.followers = catalogue.New(), stored.NewFollowers(node.runtime, cfg.Log)
+	node.followers.Start(stored.Adapters(&adapterClient{cfg.adapters, node.client.isDown, node.client.gone},
+		node.catalogue.Apply), func() {})
 	var err error
 	if node.root, err = node.system.Root.SpawnNamed(node.props(), "node"); err != nil {
 		panic(err)
@@ -109,6 +119,7 @@ func (n *Node) Crash() {
 	close(n.client.gone)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
+	go n.followers.Stop()
 }
 
 // renew renews the node's membership and notifies its actors of changes.
@@ -210,8 +221,11 @@ func (n *Node) props() *actor.Props {
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
-		Pins:        func(string) (uint64, []*messages.PinnedPrefix) { return 0, nil }}
-	router := hierarchy.Router{Members: n.members, Sessions: func() int { return 0 }, Tiers: below}
+		Pins:        func(string) (uint64, []*messages.PinnedPrefix) { return 0, nil },
+
+		AdapterHostBytes: adapterHostBytes}
+	router := hierarchy.Router{Members: n.members, Sessions: func() int { return 0 }, Tiers: below,
+		Adapters: n.catalogue.Reconcile}
 	deployments := hierarchy.Deployments{Store: n.client, Leases: n.client, Members: n.members,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.client.record, Publish: silent}
@@ -304,6 +318,7 @@ func (c *cluster) replicas(model string) (all []placed) {
 // Stop stops the node's actors.
 func (n *Node) Stop() {
 	n.crashed = true
+	go n.followers.Stop()
 	n.system.Root.Stop(n.root)
 	n.system.Shutdown()
 }

@@ -57,6 +57,7 @@ func (c *cluster) restlessModel(model string, leased map[string]bool, report fun
 			report("%s on %s: %d running, %d waiting, %d of %d KV blocks free", r.name, r.node.cfg.Name,
 				s.GetRunning(), s.GetWaiting(), s.GetKvBlocksFree(), s.GetKvBlocks())
 		}
+		c.restlessAdapters(r, s, report)
 	}
 	if wanted := c.registry.replicas(model); serving != wanted {
 		report("%d replicas of %s serve, %d are wanted", serving, model, wanted)
@@ -107,6 +108,7 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 	if held := n.gpus.Models()[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
 		report("%s: %d bytes are allocated, but no model is loaded", where, n.devices[i].inUse())
 	}
+	c.restlessMemory(n, i, where, report)
 }
 
 // ask sends a request and runs the world until it is answered.

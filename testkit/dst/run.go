@@ -67,13 +67,16 @@ type cluster struct {
 	names    []string
 	nodes    map[string]*Node
 	disks    map[string]*kvstore.Arena // by node; disks survive crashes of their node
-	files    map[string]int            // by model: how many times other files were deployed
-	calls    []*Call
-	result   Result
+	files    map[string]int            // by model or adapter: how many times other files were deployed
+	adapters *adapterStore
+
+	adapterFiles map[string]*adapterFiles // by node
+	calls        []*Call
+	result       Result
 }
 
 const (
-	deviceBytes = 24 << 20
+	deviceBytes = 36 << 20
 	dramBytes   = 1 << 20
 	diskBytes   = 2 << 20
 )
@@ -84,7 +87,8 @@ func Run(o Options) Result {
 	w.trace.log = o.Trace
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
-		disks: make(map[string]*kvstore.Arena), files: make(map[string]int)}
+		disks: make(map[string]*kvstore.Arena), files: make(map[string]int),
+		adapters: newAdapterStore(), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
@@ -101,6 +105,7 @@ func Run(o Options) Result {
 	for _, m := range models {
 		c.registry.Put(m.name, c.spec(m))
 	}
+	c.registerAdapters()
 	w.Run(5*time.Second, never)
 	c.schedule(load)
 	w.Run(load+10*time.Second, never)
@@ -130,7 +135,7 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(0), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+		AdapterPages: proto.Uint32(adapterPages), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
 // path returns the current path of a model. Each path stands for different files.
@@ -139,10 +144,12 @@ func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d",
 func (c *cluster) start(name string) {
 	if c.disks[name] == nil {
 		c.disks[name] = kvstore.NewArena(hostMemory(make([]byte, diskBytes)), kv.CutSlabs(diskBytes).Bytes)
+		c.adapterFiles[name] = newAdapterFiles()
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name],
-		Log: c.Log.With().Str("node", name).Logger()})
+		Log:      c.Log.With().Str("node", name).Logger(),
+		adapters: c.adapters, adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -163,6 +170,7 @@ func (c *cluster) schedule(load time.Duration) {
 		call.Sequence.Deadline = timestamppb.New(now.Add(time.Hour))
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
+		call.Sequence.Adapter = pickAdapter(c.rng)
 		c.calls = append(c.calls, call)
 		c.world.at(at, func() string { return "open " + call.ID }, func() { c.open(call) })
 		if c.rng.IntN(8) == 0 {
@@ -193,7 +201,9 @@ func (c *cluster) open(call *Call) {
 	if n.crashed {
 		return
 	}
-	n.open(call)
+	if n.bindAdapter(call) {
+		n.open(call)
+	}
 }
 
 // close ends a call as a client does that disconnects.
@@ -295,6 +305,7 @@ func (c *cluster) inject(f Fault) {
 				proto.Uint32(uint32(f.Count))
 		})
 	}
+	c.injectAdapters(f, later)
 }
 
 // expected has the reasons for which a call may be refused if there are faults of a kind. The empty
@@ -305,7 +316,9 @@ var expected = map[FaultKind][]messages.Reason{
 		messages.Reason_REASON_ENGINE_FAILED,
 		messages.Reason_REASON_NO_MEMORY,
 	},
-	Delete: {messages.Reason_REASON_NOT_FOUND},
+	Delete:        {messages.Reason_REASON_NOT_FOUND},
+	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
+	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
 }
 
 func modelOf(name string) model {

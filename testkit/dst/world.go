@@ -16,8 +16,9 @@ import (
 type World struct {
 	Seed uint64
 
-	rng   *rand.Rand
-	trace trace
+	rng     *rand.Rand
+	trace   trace
+	workers workers
 
 	mu       sync.Mutex
 	runnable []task
@@ -80,6 +81,8 @@ func (w *World) signal() {
 // passed. It reports whether done returned true.
 func (w *World) Run(limit time.Duration, done func() bool) bool {
 	until := time.Now().Add(limit)
+	w.workers.open()
+	defer w.workers.close()
 	for {
 		if now := time.Now(); !now.Equal(w.instant) {
 			w.instant, w.busy = now, 0
@@ -115,7 +118,7 @@ func (w *World) step(until time.Time) bool {
 		w.runnable = append(w.runnable[:i], w.runnable[i+1:]...)
 		w.mu.Unlock()
 		w.trace.add(now, t.label())
-		go t.run()
+		w.workers.start(t.run)
 		return true
 	}
 	next := until
