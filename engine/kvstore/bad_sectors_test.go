@@ -20,7 +20,7 @@ func TestUnreadableSectors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.disk = &faulty{disk: f.disk, lost: f.at(1, testBytes)}
+	f.disk = &faulty{Disk: f.disk, lost: f.at(1, testBytes)}
 	err := f.Read(t.Context(), 1, testHash(1), make([]byte, testBytes))
 	if !errors.Is(err, ErrDamaged) || !errors.Is(err, unix.EIO) {
 		t.Errorf("%v", err)

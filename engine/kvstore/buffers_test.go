@@ -16,7 +16,7 @@ func TestSlowDisk(t *testing.T) {
 	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
 		t.Fatal(err)
 	}
-	d := &faulty{disk: f.disk, came: make(chan struct{}, 3), slow: make(chan struct{})}
+	d := &faulty{Disk: f.disk, came: make(chan struct{}, 3), slow: make(chan struct{})}
 	f.disk = d
 	got := make([]byte, testBytes)
 	for range 2 {

@@ -326,7 +326,7 @@ func TestOpenRejectsFile(t *testing.T) {
 
 // faulty is a disk that is full, slow, or unreadable from some offset on.
 type faulty struct {
-	disk
+	Disk
 	full bool
 	lost int64         // 0 means all is readable
 	came chan struct{} // receives a value per read, if the disk is slow
@@ -335,10 +335,10 @@ type faulty struct {
 
 func (d *faulty) WriteAt(b []byte, at int64) (int, error) {
 	if d.full {
-		n, _ := d.disk.WriteAt(b[:sector], at) // a torn write: only the header is written
+		n, _ := d.Disk.WriteAt(b[:sector], at) // a torn write: only the header is written
 		return n, unix.ENOSPC
 	}
-	return d.disk.WriteAt(b, at)
+	return d.Disk.WriteAt(b, at)
 }
 
 func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
@@ -349,14 +349,14 @@ func (d *faulty) ReadAt(b []byte, at int64) (int, error) {
 	if d.lost > 0 && at+int64(len(b)) > d.lost {
 		return 0, unix.EIO
 	}
-	return d.disk.ReadAt(b, at)
+	return d.Disk.ReadAt(b, at)
 }
 
 // TestFullDisk: a failed write returns an error, and its slot counts as empty.
 func TestFullDisk(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes)})
 	defer f.Close()
-	d := &faulty{disk: f.disk}
+	d := &faulty{Disk: f.disk}
 	f.disk = d
 	if err := f.Write(t.Context(), 1, testHash(1), content(1, testBytes)); err != nil {
 		t.Fatal(err)

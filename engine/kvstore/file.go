@@ -32,7 +32,7 @@ type FileConfig struct {
 type File struct {
 	table     // headers without sums, as known to be on disk
 	cfg       FileConfig
-	disk      disk
+	disk      Disk
 	direct    bool
 	emptied   bool          // slabs of another size, an earlier version or a damaged name
 	unread    int           // names and headers that could not be read on opening
@@ -40,8 +40,8 @@ type File struct {
 	diskSlots chan struct{} // held by each write, and by each read during its disk access
 }
 
-// disk is the part of os.File that File uses.
-type disk interface {
+// Disk is the part of os.File that File uses.
+type Disk interface {
 	ReadAt(b []byte, at int64) (int, error)
 	WriteAt(b []byte, at int64) (int, error)
 	Close() error

@@ -20,17 +20,9 @@ const defaultDepth = 8
 // OpenFile opens a File, allocates its disk space, and reads its headers. Blocks are verified when
 // they are read.
 func OpenFile(cfg FileConfig) (*File, error) {
-	if cfg.Depth == 0 {
-		cfg.Depth = defaultDepth
-	}
-	cfg.Slabs.SlabHeader, cfg.Slabs.SlotHeader = sector, sector
-	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
-		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes; set at least one slab that fits a block",
-			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
-	}
-	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
-		return nil, fmt.Errorf("tier file %s: %d slabs of %d bytes have too many slots; make it smaller than 8 TiB",
-			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
 	}
 	if err := CheckPath(cfg.Path); err != nil {
 		return nil, fmt.Errorf("tier file %s: %w", cfg.Path, err)
@@ -39,23 +31,76 @@ func OpenFile(cfg FileConfig) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tier file: %w", err)
 	}
-	f := &File{
-		table:     table{cut: cfg.Slabs},
-		cfg:       cfg,
-		disk:      file,
-		direct:    direct,
-		buffers:   make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2),
-		diskSlots: make(chan struct{}, cfg.Depth),
-	}
+	f := newFile(cfg, file)
+	f.direct = direct
 	if err := f.prepare(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("tier file %s: %w", cfg.Path, err), file.Close())
 	}
-	f.slabs = make([]slab, f.cut.Count)
 	f.scan()
+	return f, nil
+}
+
+// OpenDisk opens a File on a disk instead of the file at cfg.Path, which only names it. The disk must
+// have space for Bytes, is used by nothing else, and is emptied if it holds no File with such slabs.
+func OpenDisk(cfg FileConfig, disk Disk) (*File, error) {
+	cfg, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	f := newFile(cfg, disk)
+	name := aligned(sector)
+	if _, err := disk.ReadAt(name, 0); err != nil {
+		return nil, fmt.Errorf("tier file %s: %w", cfg.Path, err)
+	}
+	if bytes, _, ok := parseName(name, fileMagic); !ok || bytes != cfg.Slabs.Bytes {
+		f.emptied = true
+		for i := range cfg.Slabs.Count {
+			if err := f.write(make([]byte, sector), f.slabAt(i)); err != nil {
+				return nil, err
+			}
+		}
+		putName(name, fileMagic, cfg.Slabs.Bytes, 0)
+		if err := f.write(name, 0); err != nil {
+			return nil, err
+		}
+	}
+	f.scan()
+	return f, nil
+}
+
+// complete fills in the defaults.
+func (cfg FileConfig) complete() (FileConfig, error) {
+	if cfg.Depth == 0 {
+		cfg.Depth = defaultDepth
+	}
+	cfg.Slabs.SlabHeader, cfg.Slabs.SlotHeader = sector, sector
+	if cfg.Slabs.Count < 1 || cfg.Slabs.Fit(1) < 1 {
+		return cfg, fmt.Errorf("tier file %s: %d slabs of %d bytes; set at least one slab that fits a block",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	}
+	if cfg.Slabs.Count > math.MaxInt32/(cfg.Slabs.Bytes/kv.SlotUnit) {
+		return cfg, fmt.Errorf("tier file %s: %d slabs of %d bytes have too many slots; make it smaller than 8 TiB",
+			cfg.Path, cfg.Slabs.Count, cfg.Slabs.Bytes)
+	}
+	return cfg, nil
+}
+
+// Bytes returns the size of the file.
+func (cfg FileConfig) Bytes() int64 { return sector + int64(cfg.Slabs.Count)*int64(cfg.Slabs.Bytes) }
+
+// newFile returns a File without blocks.
+func newFile(cfg FileConfig, disk Disk) *File {
+	f := &File{
+		table:     table{cut: cfg.Slabs, slabs: make([]slab, cfg.Slabs.Count)},
+		cfg:       cfg,
+		disk:      disk,
+		buffers:   make(chan *buffer, cfg.Depth+(cfg.Depth+1)/2),
+		diskSlots: make(chan struct{}, cfg.Depth),
+	}
 	for range cap(f.buffers) {
 		f.buffers <- &buffer{}
 	}
-	return f, nil
+	return f
 }
 
 // CheckPath returns an error if the path exists but is not a regular file or holds other data than
