@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"troupe/core/kv"
@@ -127,8 +128,8 @@ func (f *File) Erase(ctx context.Context, slots []int32) error {
 		i, _ := f.cut.Locate(slot)
 		bySlab[i] = append(bySlab[i], slot)
 	}
-	for i, slots := range bySlab {
-		if err := errors.Join(ctx.Err(), f.erase(b, i, slots)); err != nil {
+	for _, i := range slices.Sorted(maps.Keys(bySlab)) {
+		if err := errors.Join(ctx.Err(), f.erase(b, i, bySlab[i])); err != nil {
 			return err
 		}
 	}

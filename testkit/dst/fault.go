@@ -42,6 +42,7 @@ type Fault struct {
 
 	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
 	State   FileState // BreakFiles
+	Disk    DiskState // BreakDisk
 }
 
 func (f Fault) String() string {
@@ -66,6 +67,12 @@ func (f Fault) String() string {
 	}
 	if f.State != "" {
 		s += " " + string(f.State)
+	}
+	if f.Disk != "" {
+		s += " " + string(f.Disk)
+	}
+	if f.Kind == DamageDisk {
+		s += fmt.Sprintf(" in %d bits", f.Count)
 	}
 	if f.Kind == Scale {
 		s += fmt.Sprintf(" to %d", f.Count)
@@ -106,6 +113,8 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		Register,
 		DeleteAdapter,
 		PinAdapter,
+		BreakDisk,
+		DamageDisk,
 	}
 	var all []Fault
 	for range count {
@@ -140,6 +149,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 			f.Count = 1 + rng.IntN(3)
 		}
 		f.drawAdapters(rng, span)
+		f.drawDisks(rng, span)
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })

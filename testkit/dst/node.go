@@ -34,10 +34,10 @@ type NodeConfig struct {
 	Name        string
 	Devices     int
 	DeviceBytes int64
-	DRAMBytes   int64          // size of the KV tier in host memory
-	Disk        *kvstore.Arena // KV tier on disk; it survives the node
+	DRAMBytes   int64 // size of the KV tier in host memory
 	Log         zerolog.Logger
 
+	disk         *disk         // with a KV tier; it survives the node
 	adapters     *adapterStore // of the cluster
 	adapterFiles *adapterFiles // of the node; they survive it
 }
@@ -59,6 +59,7 @@ type Node struct {
 	catalogue  *catalogue.Catalogue
 	followers  *stored.Followers
 	dram       *kvstore.Arena
+	nvme       *diskStore
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
@@ -84,6 +85,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
+	node.nvme = cfg.disk.open(node)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
@@ -119,6 +121,7 @@ func (n *Node) Crash() {
 	close(n.client.gone)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
+	n.cfg.disk.crash(n.nvme.handle)
 	go n.followers.Stop()
 }
 
@@ -215,7 +218,7 @@ func (n *Node) props() *actor.Props {
 	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
 		Open: &tiers.Tiers{
 			Config: tiers.Config{PartBytes: layerBytes},
-			Lower:  []tiers.Lower{{Name: "dram", Store: n.dram}, {Name: "nvme", Store: n.cfg.Disk}}},
+			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.nvme}}},
 		MayBeRemote: func() bool { return len(n.client.live()) > 1 }}
 	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}

@@ -75,6 +75,7 @@ func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...a
 		for i := range n.devices {
 			c.restlessDevice(n, i, leased, report)
 		}
+		c.restlessTiers(n, report)
 		for _, call := range c.calls {
 			if _, ok := n.system.ProcessRegistry.GetLocal("node/gateway/session-" + call.ID); ok && call.Ended() {
 				report("%s still has the session of %s", name, call.ID)

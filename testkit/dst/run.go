@@ -11,8 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/core/kv"
-	"troupe/engine/kvstore"
 	"troupe/messages"
 	"troupe/node/query"
 )
@@ -66,8 +64,8 @@ type cluster struct {
 	rng      *rand.Rand // random numbers of the load
 	names    []string
 	nodes    map[string]*Node
-	disks    map[string]*kvstore.Arena // by node; disks survive crashes of their node
-	files    map[string]int            // by model or adapter: how many times other files were deployed
+	disks    map[string]*disk // by node; disks survive crashes of their node
+	files    map[string]int   // by model or adapter: how many times other files were deployed
 	adapters *adapterStore
 
 	adapterFiles map[string]*adapterFiles // by node
@@ -87,7 +85,7 @@ func Run(o Options) Result {
 	w.trace.log = o.Trace
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
-		disks: make(map[string]*kvstore.Arena), files: make(map[string]int),
+		disks: make(map[string]*disk), files: make(map[string]int),
 		adapters: newAdapterStore(), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
@@ -143,13 +141,12 @@ func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d",
 
 func (c *cluster) start(name string) {
 	if c.disks[name] == nil {
-		c.disks[name] = kvstore.NewArena(hostMemory(make([]byte, diskBytes)), kv.CutSlabs(diskBytes).Bytes)
+		c.disks[name] = newDisk(c.Seed, uint64(len(c.disks)))
 		c.adapterFiles[name] = newAdapterFiles()
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Disk: c.disks[name],
-		Log:      c.Log.With().Str("node", name).Logger(),
-		adapters: c.adapters, adapterFiles: c.adapterFiles[name]})
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
+		disk: c.disks[name], adapters: c.adapters, adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -306,6 +303,7 @@ func (c *cluster) inject(f Fault) {
 		})
 	}
 	c.injectAdapters(f, later)
+	c.injectDisks(f, later)
 }
 
 // expected has the reasons for which a call may be refused if there are faults of a kind. The empty
