@@ -56,7 +56,6 @@ type child struct {
 // stoppingReplica is a replica that stops; afterwards its lease is released.
 type stoppingReplica struct {
 	gpu        string
-	orphan     bool // it is gone, and only its lease is left
 	requesters []requester
 }
 

@@ -61,7 +61,8 @@ func (g *group) onCheckLeases(ctx actor.Context, msg *checkLeases) {
 	}
 }
 
-// onGPU releases the memory of replicas that no longer exist.
+// onGPU releases the memory of replicas that no longer exist, and repeats what was not answered: the
+// deployment that stopped a replica may be gone.
 func (g *group) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	known, leased := make(map[string]bool), make(map[string]bool)
 	for name := range g.replicas {
@@ -72,9 +73,8 @@ func (g *group) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.stopping)) {
 		known[name] = true
-		if s := g.stopping[name]; s.orphan && s.gpu == msg.GetName() &&
-			leased[name] { // the gpu actor crashed meanwhile
-			g.unload(ctx, name, s)
+		if s := g.stopping[name]; g.replicas[name] == nil && s.gpu == msg.GetName() {
+			g.unload(ctx, name, s) // refused while it was loading, or the gpu actor crashed
 		}
 	}
 	all := slices.Sorted(maps.Keys(leased))
@@ -83,7 +83,7 @@ func (g *group) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 			Str("replica", replica).
 			Str("gpu", msg.GetName()).
 			Msg("releasing the memory of a replica that is gone")
-		s := &stoppingReplica{gpu: msg.GetName(), orphan: true}
+		s := &stoppingReplica{gpu: msg.GetName()}
 		g.stopping[replica] = s
 		g.unload(ctx, replica, s)
 	}
