@@ -1,17 +1,10 @@
 package dst
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
-	"sync"
+	"strings"
 
-	"google.golang.org/protobuf/proto"
-
-	"troupe/cluster/store"
 	"troupe/messages"
 )
 
@@ -26,101 +19,10 @@ const (
 	adapterHostBytes = 3 * adapterBytes
 )
 
-// adapterStore is the catalogue of adapters in the store of a cluster, with the semantics of
-// cluster/store.
-type adapterStore struct {
-	mu       sync.Mutex
-	revision uint64
-	entries  map[string]adapterEntry // by model and name
-	changed  chan struct{}           // closed at the next change
-}
-
-type adapterEntry struct {
-	model, name string
-	spec        *messages.AdapterSpec // nil: deleted
-	at          uint64
-}
-
-func newAdapterStore() *adapterStore {
-	return &adapterStore{entries: make(map[string]adapterEntry), changed: make(chan struct{})}
-}
-
-// put stores an adapter. A spec with revision 0 becomes a new revision.
-func (s *adapterStore) put(spec *messages.AdapterSpec) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revision++
-	if spec.GetRevision() == 0 {
-		spec.Revision = s.revision
-	}
-	s.set(adapterEntry{spec.GetModel(), spec.GetName(), spec, s.revision})
-}
-
-// update changes a stored adapter.
-func (s *adapterStore) update(model, name string, change func(*messages.AdapterSpec)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old := s.entries[model+"/"+name]; old.spec != nil {
-		spec := proto.CloneOf(old.spec)
-		change(spec)
-		s.revision++
-		s.set(adapterEntry{model, name, spec, s.revision})
-	}
-}
-
-// remove deletes an adapter.
-func (s *adapterStore) remove(model, name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.revision++
-	s.set(adapterEntry{model, name, nil, s.revision})
-}
-
-func (s *adapterStore) set(e adapterEntry) {
-	s.entries[e.model+"/"+e.name] = e
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
-// adapterClient is the access of one node to the adapters. It implements stored.AdapterStore.
-type adapterClient struct {
-	store  *adapterStore
-	isDown func() bool
-	gone   <-chan struct{} // closed when the node has crashed
-}
-
-// WatchAdapters implements stored.AdapterStore.
-func (c *adapterClient) WatchAdapters(ctx context.Context, apply func(store.AdapterChange)) error {
-	var seen uint64
-	for synced := false; ; {
-		if c.isDown() {
-			return errUnavailable
-		}
-		c.store.mu.Lock()
-		var changes []store.AdapterChange
-		for _, key := range slices.Sorted(maps.Keys(c.store.entries)) {
-			if e := c.store.entries[key]; e.at > seen && (e.spec != nil || synced) {
-				changes = append(changes, store.AdapterChange{Model: e.model, Name: e.name, Spec: e.spec, At: e.at})
-			}
-		}
-		seen = c.store.revision
-		next := c.store.changed
-		c.store.mu.Unlock()
-		for _, change := range changes {
-			apply(change)
-		}
-		if !synced {
-			synced = true
-			apply(store.AdapterChange{Synced: true})
-		}
-		select {
-		case <-next:
-		case <-c.gone:
-			return errors.New("the node has crashed")
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+// splitAdapter splits the key of a stored adapter.
+func splitAdapter(key string) (model, name string) {
+	model, name, _ = strings.Cut(key, "/")
+	return model, name
 }
 
 // registerAdapters stores the adapters of all models.
@@ -136,8 +38,10 @@ func (c *cluster) registerAdapters() {
 func (c *cluster) register(model, name string) {
 	key := model + "/" + name
 	c.files[key]++
-	c.adapters.put(&messages.AdapterSpec{Name: name, Model: model, Rank: adapterRank,
-		Path: fmt.Sprintf("%s/%d", adapterFolder(model, name), c.files[key])})
+	c.adapters.put(key, func(_ *messages.AdapterSpec, revision uint64) *messages.AdapterSpec {
+		return &messages.AdapterSpec{Name: name, Model: model, Rank: adapterRank, Revision: revision,
+			Path: fmt.Sprintf("%s/%d", adapterFolder(model, name), c.files[key])}
+	})
 }
 
 // pickAdapter returns the adapter of a request: none for half of them, otherwise one by Zipf's law.

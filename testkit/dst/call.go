@@ -3,6 +3,7 @@ package dst
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"troupe/messages"
 )
@@ -20,6 +21,7 @@ type Call struct {
 	mu      sync.Mutex
 	want    []uint32
 	output  []uint32
+	end     time.Time // zero while the call is open
 	finish  messages.FinishReason
 	refused *messages.Refused
 	wrong   []string // violations that were found
@@ -60,7 +62,9 @@ func (c *Call) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, f
 		}
 		c.output = append(c.output, t)
 	}
-	c.finish = finish
+	if c.finish = finish; c.ended() {
+		c.end = time.Now()
+	}
 	if c.ended() && len(c.output) != len(c.want) {
 		c.wrong = append(c.wrong, fmt.Sprintf("ended after %d of %d tokens", len(c.output), len(c.want)))
 	}
@@ -74,7 +78,7 @@ func (c *Call) Fail(refused *messages.Refused) {
 		c.wrong = append(c.wrong, "refused after the end: "+refused.GetDetail())
 		return
 	}
-	c.refused = refused
+	c.refused, c.end = refused, time.Now()
 }
 
 func (c *Call) ended() bool {

@@ -58,6 +58,7 @@ func TestSeeds(t *testing.T) {
 	}
 	var virtual time.Duration
 	var steps, served, injected uint64
+	seen := make(dst.Seen)
 	began := time.Now()
 	for seed := first; seed < first+count; seed++ {
 		o := options(seed, *faults)
@@ -70,6 +71,7 @@ func TestSeeds(t *testing.T) {
 		r := run(t, o)
 		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)
 		injected += uint64(len(r.Faults))
+		seen.Add(r.Seen)
 		t.Logf("seed %d trace %s", seed, r.Trace)
 		if len(r.Failures) > 0 {
 			o.Log, o.Trace = zerolog.Nop(), nil
@@ -84,6 +86,7 @@ func TestSeeds(t *testing.T) {
 		served,
 		virtual.Hours()/time.Since(began).Minutes(),
 	)
+	t.Logf("seen: %s", seen)
 }
 
 // TestSameSeedSameRun checks that a run of a cluster depends only on its seed.

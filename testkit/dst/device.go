@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"troupe/actors/supervise"
 	"troupe/core/health"
 	"troupe/cuda"
 	"troupe/cuda/telemetry"
@@ -19,6 +21,7 @@ type Device struct {
 
 	mu        sync.Mutex
 	lost      bool
+	full      bool
 	next      cuda.Ptr
 	used      int64
 	host      int64 // bytes of host memory
@@ -39,6 +42,20 @@ func (d *Device) setLost(lost bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost = lost
+}
+
+// lose loses the device for a while, and returns cuda.ErrDeviceLost.
+func (d *Device) lose(rt supervise.Runtime, during time.Duration) error {
+	d.setLost(true)
+	rt.AfterFunc(during, func() { d.setLost(false) })
+	return cuda.ErrDeviceLost
+}
+
+// setFull makes every allocation fail, or lets allocations succeed again.
+func (d *Device) setFull(full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = full
 }
 
 // Health implements gpu.HealthSource.
@@ -80,7 +97,7 @@ func (d *Device) Alloc(bytes int64) (cuda.Ptr, error) {
 	if err := d.check(); err != nil {
 		return 0, err
 	}
-	if d.used+bytes > d.info.MemoryBytes {
+	if d.full || d.used+bytes > d.info.MemoryBytes {
 		return 0, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
 	}
 	p := d.advance(bytes)
@@ -194,7 +211,7 @@ func (d *Device) CreatePhysical(bytes int64) (cuda.Physical, error) {
 	if err := d.check(); err != nil {
 		return nil, err
 	}
-	if d.used+bytes > d.info.MemoryBytes {
+	if d.full || d.used+bytes > d.info.MemoryBytes {
 		return nil, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
 	}
 	d.used += bytes

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -79,6 +80,7 @@ type Loader struct {
 	// LoadTime is the duration of a load.
 	StepTime, TokenTime, LoadTime time.Duration
 	Adapters                      *adapterFiles
+	faults                        *engineFaults
 }
 
 // Inspect implements engine.Loader.
@@ -95,14 +97,15 @@ func InfoOf(path string) engine.ModelInfo {
 
 // Load implements engine.Loader.
 func (l *Loader) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
-	select {
-	case <-l.Runtime.After(l.LoadTime):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	p, err := device.Alloc(InfoOf(path).WeightBytes)
 	if err != nil {
 		return nil, err
+	}
+	if err := l.faults.wait(ctx, l.LoadTime, &l.faults.hangLoads); err != nil {
+		return nil, errors.Join(err, device.Free(p))
+	}
+	if l.faults.take(&l.faults.failLoads) {
+		return nil, errors.Join(errLoad, device.Free(p))
 	}
 	return &weights{loader: l, device: device, path: path, at: p}, nil
 }
@@ -148,19 +151,26 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 			return nil, err
 		}
 	}
-	select {
-	case <-l.Runtime.After(l.StepTime + time.Duration(tokens)*l.TokenTime):
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	took := l.faults.factor() * (l.StepTime + time.Duration(tokens)*l.TokenTime)
+	if err := l.faults.wait(ctx, took, &l.faults.hang); err != nil {
+		return nil, err
 	}
+	fails := l.faults.take(&l.faults.failSteps)
+	lost, loses := nextOf(l.faults, &l.faults.loseIn)
 	var sampled []sample.Token
 	for i, s := range batch {
 		if err := pass(ctx, s.Gate); err != nil {
 			return nil, &engine.StepAborted{Sequence: i, Err: err}
 		}
 		t, err := e.compute(s, adapters[i])
+		if loses {
+			loses, err = false, e.weights.device.(*Device).lose(l.Runtime, lost)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if fails {
+			return nil, errStep
 		}
 		if s.Sample {
 			sampled = append(sampled, sample.Token{ID: t})

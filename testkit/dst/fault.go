@@ -43,6 +43,7 @@ type Fault struct {
 	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
 	State   FileState // BreakFiles
 	Disk    DiskState // BreakDisk
+	Tier    string    // FlushTier
 }
 
 func (f Fault) String() string {
@@ -70,6 +71,16 @@ func (f Fault) String() string {
 	}
 	if f.Disk != "" {
 		s += " " + string(f.Disk)
+	}
+	if f.Tier != "" {
+		s += " " + f.Tier
+	}
+	if f.Kind == PinPrefix || f.Kind == RestorePrefix {
+		s += fmt.Sprintf(" of prompt %d", f.Count)
+	}
+	switch f.Kind {
+	case FailSteps, SlowDevice, FailLoads:
+		s += fmt.Sprintf(" (%d)", f.Count)
 	}
 	if f.Kind == DamageDisk {
 		s += fmt.Sprintf(" in %d bits", f.Count)
@@ -115,6 +126,19 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		PinAdapter,
 		BreakDisk,
 		DamageDisk,
+		PinPrefix,
+		PinPrefix,
+		RestorePrefix,
+		FlushTier,
+		HangStep,
+		StickStep,
+		HangReset,
+		FailSteps,
+		SlowDevice,
+		FailAllocs,
+		LoseInStep,
+		HangLoad,
+		FailLoads,
 	}
 	var all []Fault
 	for range count {
@@ -150,6 +174,8 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		}
 		f.drawAdapters(rng, span)
 		f.drawDisks(rng, span)
+		f.drawPrefixes(rng, span)
+		f.drawEngines(rng, span)
 		all = append(all, f)
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })

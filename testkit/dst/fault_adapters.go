@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"troupe/messages"
 )
 
@@ -47,15 +49,23 @@ func (c *cluster) injectAdapters(f Fault, later func(func())) {
 	case Register:
 		c.register(f.Model, f.Adapter)
 	case DeleteAdapter:
-		c.adapters.remove(f.Model, f.Adapter)
+		c.adapters.remove(f.Model + "/" + f.Adapter)
 		later(func() { c.register(f.Model, f.Adapter) })
 	case PinAdapter:
-		pin := func(pinned bool) func() {
-			return func() {
-				c.adapters.update(f.Model, f.Adapter, func(s *messages.AdapterSpec) { s.Pinned = pinned })
-			}
-		}
-		pin(true)()
-		later(pin(false))
+		key := f.Model + "/" + f.Adapter
+		c.pinAdapter(key, true)
+		later(func() { c.pinAdapter(key, false) })
 	}
+}
+
+// pinAdapter pins or unpins a stored adapter. Its revision does not change.
+func (c *cluster) pinAdapter(key string, pinned bool) {
+	if c.adapters.get(key) == nil {
+		return
+	}
+	c.adapters.put(key, func(old *messages.AdapterSpec, _ uint64) *messages.AdapterSpec {
+		spec := proto.CloneOf(old)
+		spec.Pinned = pinned
+		return spec
+	})
 }

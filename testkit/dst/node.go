@@ -21,6 +21,7 @@ import (
 	"troupe/engine"
 	"troupe/engine/kvstore"
 	"troupe/messages"
+	"troupe/node/backend"
 	"troupe/node/gpus"
 	"troupe/node/hierarchy"
 	"troupe/node/query"
@@ -37,8 +38,9 @@ type NodeConfig struct {
 	DRAMBytes   int64 // size of the KV tier in host memory
 	Log         zerolog.Logger
 
+	restore      kv.RestorePolicy
 	disk         *disk         // with a KV tier; it survives the node
-	adapters     *adapterStore // of the cluster
+	store        storeAccess   // without its client
 	adapterFiles *adapterFiles // of the node; they survive it
 }
 
@@ -57,9 +59,11 @@ type Node struct {
 	gpus       *gpus.GPUs
 	plane      *plane
 	catalogue  *catalogue.Catalogue
+	prefixes   backend.Prefixes
 	followers  *stored.Followers
 	dram       *kvstore.Arena
 	nvme       *diskStore
+	faults     *engineFaults
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
@@ -85,15 +89,16 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
-	node.nvme = cfg.disk.open(node)
+	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
 		node.devices = append(node.devices, d)
 		open = append(open, gpus.GPU{Device: d, Source: d})
 	}
-	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 5 * time.Millisecond,
-		TokenTime: 100 * time.Microsecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles}, open...)
+	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
+		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
+		faults: node.faults}, open...)
 	node.client = &client{
 		registry: r,
 		now:      node.runtime.Now,
@@ -103,9 +108,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 			State: messages.MemberState_MEMBER_STATE_UP},
 	}
 	node.renew()
-	node.catalogue, node.followers = catalogue.New(), stored.NewFollowers(node.runtime, cfg.Log)
-	node.followers.Start(stored.Adapters(&adapterClient{cfg.adapters, node.client.isDown, node.client.gone},
-		node.catalogue.Apply), func() {})
+	node.followStore()
 	var err error
 	if node.root, err = node.system.Root.SpawnNamed(node.props(), "node"); err != nil {
 		panic(err)
@@ -217,14 +220,14 @@ func (n *Node) props() *actor.Props {
 		Registry: tree.New(func(tree.Event) {}), Middleware: n.crashing, Log: n.cfg.Log}
 	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
 		Open: &tiers.Tiers{
-			Config: tiers.Config{PartBytes: layerBytes},
+			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
 			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.nvme}}},
 		MayBeRemote: func() bool { return len(n.client.live()) > 1 }}
 	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
-		Pins:        func(string) (uint64, []*messages.PinnedPrefix) { return 0, nil },
+		Pins:        n.prefixes.Pinned,
 
 		AdapterHostBytes: adapterHostBytes}
 	router := hierarchy.Router{Members: n.members, Sessions: func() int { return 0 }, Tiers: below,
@@ -279,13 +282,15 @@ func (c *cluster) command(n *Node, model string, command proto.Message) {
 	}
 }
 
-// migrate asks the first replica of a model on the node to move all its sequences to another one.
+// migrate asks the first replica of a model on the node, or on any node if it has none, to move all
+// its sequences to another one.
 func (c *cluster) migrate(n *Node, model string) {
 	replicas := c.replicas(model)
+	elsewhere := !slices.ContainsFunc(replicas, func(r placed) bool { return r.node == n })
 	for _, from := range replicas {
 		for _, to := range replicas {
-			if from.node == n && to.pid.GetId() != from.pid.GetId() {
-				n.system.Root.Send(actor.NewPID(n.address, from.pid.GetId()), &messages.MigrateSequences{
+			if (from.node == n || elsewhere) && to.pid.GetId() != from.pid.GetId() {
+				n.system.Root.Send(from.pid, &messages.MigrateSequences{
 					RequestId: n.runtime.ID(), Target: to.name,
 					TargetActor: &messages.ActorRef{Address: to.pid.GetAddress(), Id: to.pid.GetId()}})
 				return

@@ -11,7 +11,7 @@ func (c *cluster) restlessAdapters(r placed, s *messages.ReplicaStatus, report f
 	where := r.name + " on " + r.node.cfg.Name
 	used := 0
 	for _, a := range s.GetAdapters() {
-		stored := c.adapters.of(s.GetModel(), a.GetName())
+		stored := c.adapters.get(s.GetModel() + "/" + a.GetName())
 		if a.GetSequences() > 0 || a.GetPinned() || a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE &&
 			a.GetState() != messages.AdapterState_ADAPTER_STATE_ABSENT {
 			report("%s: adapter %s@%d is %s, with %d sequences, pinned: %v", where, a.GetName(), a.GetRevision(),
@@ -68,11 +68,4 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 	if most := int64(len(models.Held())) * blockCopiers * layers * layerBytes; used > most || used%(layers*layerBytes) > 0 {
 		report("%s: %d bytes of host memory are allocated besides %d of adapters", where, used, host)
 	}
-}
-
-// of returns a stored adapter, or nil.
-func (s *adapterStore) of(model, name string) *messages.AdapterSpec {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.entries[model+"/"+name].spec
 }

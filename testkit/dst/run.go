@@ -9,10 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"troupe/core/kv"
 	"troupe/messages"
-	"troupe/node/query"
 )
 
 // Options describe a run.
@@ -35,6 +34,7 @@ type Result struct {
 	Failures []string // violated properties
 	Refused  map[string]int
 	Served   int
+	Seen     Seen
 	Void     int // number of calls whose client was connected to a node that crashed
 }
 
@@ -49,7 +49,7 @@ type model struct {
 	replicas uint32 // initial number
 }
 
-var models = []model{{"m", 34, 2}, {"k", 0, 1}}
+var models = []model{{"m", 26, 2}, {"k", 0, 1}}
 
 var priorities = []messages.PriorityClass{messages.PriorityClass_PRIORITY_CLASS_BATCH,
 	messages.PriorityClass_PRIORITY_CLASS_STANDARD, messages.PriorityClass_PRIORITY_CLASS_STANDARD,
@@ -66,7 +66,8 @@ type cluster struct {
 	nodes    map[string]*Node
 	disks    map[string]*disk // by node; disks survive crashes of their node
 	files    map[string]int   // by model or adapter: how many times other files were deployed
-	adapters *adapterStore
+	adapters *storedObjects[*messages.AdapterSpec]
+	pins     *storedObjects[*messages.PinnedPrefix]
 
 	adapterFiles map[string]*adapterFiles // by node
 	calls        []*Call
@@ -86,12 +87,12 @@ func Run(o Options) Result {
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
 		disks: make(map[string]*disk), files: make(map[string]int),
-		adapters: newAdapterStore(), adapterFiles: make(map[string]*adapterFiles)}
+		adapters: newStoredObjects[*messages.AdapterSpec](), pins: newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
-	const load = 30 * time.Second
+	const load = 15 * time.Second
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
 		c.result.Faults = plan(faults, c.names, o.Count, load)
@@ -110,6 +111,7 @@ func Run(o Options) Result {
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
+	c.survey()
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()
 	for _, name := range c.names {
@@ -146,7 +148,7 @@ func (c *cluster) start(name string) {
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
-		disk: c.disks[name], adapters: c.adapters, adapterFiles: c.adapterFiles[name]})
+		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name], store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -155,19 +157,25 @@ func (c *cluster) schedule(load time.Duration) {
 	var prompts [][]uint32
 	var at time.Time
 	for i := range c.Calls {
-		if burst := c.rng.IntN(10) < 7; i == 0 || !burst {
+		if burst := c.rng.IntN(10) < 8; i == 0 || !burst {
 			at = now.Add(time.Duration(c.rng.Int64N(int64(load))))
 		} else {
 			at = at.Add(time.Duration(c.rng.Int64N(int64(50 * time.Millisecond))))
+		}
+		if i > 0 && c.rng.IntN(6) == 0 {
+			again := c.calls[i-1].again(fmt.Sprintf("r%d", i))
+			c.calls = append(c.calls, again)
+			c.world.at(at, func() string { return "open " + again.ID }, func() { c.open(again) })
+			continue
 		}
 		prompt := c.prompt(prompts)
 		prompts = append(prompts, prompt)
 		m := models[c.rng.IntN(len(models))].name
 		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(60))
-		call.Sequence.Deadline = timestamppb.New(now.Add(time.Hour))
+		call.setDeadline(c.rng, at)
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
-		call.Sequence.Adapter = pickAdapter(c.rng)
+		call.Sequence.Adapter, call.Sequence.CacheSalt = pickAdapter(c.rng), pickSalt(c.rng)
 		c.calls = append(c.calls, call)
 		c.world.at(at, func() string { return "open " + call.ID }, func() { c.open(call) })
 		if c.rng.IntN(8) == 0 {
@@ -182,7 +190,9 @@ func (c *cluster) schedule(load time.Duration) {
 
 // prompt returns a prompt, which often starts like an earlier one.
 func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
-	if len(earlier) > 0 && c.rng.IntN(3) > 0 {
+	if c.rng.IntN(3) == 0 {
+		p = systemPrompt(c.rng.IntN(systemPrompts))
+	} else if len(earlier) > 0 && c.rng.IntN(3) > 0 {
 		old := earlier[c.rng.IntN(len(earlier))]
 		p = slices.Clone(old[:c.rng.IntN(len(old)+1)])
 	}
@@ -270,8 +280,7 @@ func (c *cluster) inject(f Fault) {
 		n.dispatcher.pause()
 		later(n.dispatcher.resume)
 	case LoseDevice:
-		n.devices[0].setLost(true)
-		later(func() { n.devices[0].setLost(false) })
+		_ = n.devices[0].lose(n.runtime, f.For)
 	case Delete:
 		c.registry.Put(f.Model, nil)
 		later(func() { c.registry.Put(f.Model, c.spec(modelOf(f.Model))) })
@@ -288,14 +297,7 @@ func (c *cluster) inject(f Fault) {
 	case Flush:
 		c.command(n, f.Model, &messages.FlushBlocks{RequestId: n.runtime.ID()})
 	case Restart:
-		for _, r := range c.replicas(f.Model) {
-			if r.node == n {
-				n.system.Root.Send(
-					n.pid(query.Replicas),
-					&messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name},
-				)
-			}
-		}
+		c.restart(n, f.Model)
 	case Scale:
 		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
@@ -304,6 +306,8 @@ func (c *cluster) inject(f Fault) {
 	}
 	c.injectAdapters(f, later)
 	c.injectDisks(f, later)
+	c.injectPrefixes(n, f, later)
+	c.injectEngines(n, f, later)
 }
 
 // expected has the reasons for which a call may be refused if there are faults of a kind. The empty
@@ -317,6 +321,12 @@ var expected = map[FaultKind][]messages.Reason{
 	Delete:        {messages.Reason_REASON_NOT_FOUND},
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
 	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
+	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
+	HangStep:      {messages.Reason_REASON_DEADLINE},
+	StickStep:     {messages.Reason_REASON_DEADLINE},
+	HangReset:     {messages.Reason_REASON_DEADLINE},
+	HangLoad:      {messages.Reason_REASON_DEADLINE},
+	SlowDevice:    {messages.Reason_REASON_DEADLINE},
 }
 
 func modelOf(name string) model {
@@ -332,23 +342,12 @@ func (c *cluster) expects(reason messages.Reason) bool {
 	if slices.Contains(expected[""], reason) {
 		return true
 	}
-	if reason == messages.Reason_REASON_QUARANTINED && c.lostDevices() > 1 {
-		return true // the others may have no room
+	if reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices() {
+		return true
 	}
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
 		return slices.Contains(expected[f.Kind], reason)
 	})
-}
-
-// lostDevices returns the number of devices that are lost in this run.
-func (c *cluster) lostDevices() int {
-	lost := make(map[string]bool)
-	for _, f := range c.result.Faults {
-		if f.Kind == LoseDevice {
-			lost[f.Node] = true
-		}
-	}
-	return len(lost)
 }
 
 // check checks the properties that must hold at the end.
@@ -365,6 +364,7 @@ func (c *cluster) check() {
 		switch {
 		case call.void() || call.cancelled:
 			c.result.Void++
+			continue
 		case !call.Ended():
 			c.fail(
 				"%s on %s has not ended: %d of %d tokens",
@@ -382,6 +382,7 @@ func (c *cluster) check() {
 		default:
 			c.result.Served++
 		}
+		c.checkDeadline(call)
 	}
 }
 

@@ -1,0 +1,86 @@
+package dst
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// Faults of engines and devices.
+const (
+	HangStep   FaultKind = "hang-step"    // the next step on Node hangs for For, or until its engine stops
+	StickStep  FaultKind = "stick-step"   // the next step on Node hangs for For, even if its engine stops
+	HangReset  FaultKind = "hang-restart" // the next step on Node hangs until an operator restarts its replicas after For
+	FailSteps  FaultKind = "fail-steps"   // the next Count steps on Node fail in the middle
+	SlowDevice FaultKind = "slow-device"  // steps on Node take Count times as long for For
+	FailAllocs FaultKind = "fail-allocs"  // Node's device allocates no memory for For
+	LoseInStep FaultKind = "lose-in-step" // Node's device is lost in the middle of the next step, for For
+	HangLoad   FaultKind = "hang-load"    // the next load on Node hangs for For, or until it is cancelled
+	FailLoads  FaultKind = "fail-loads"   // the next Count loads on Node fail in the middle
+)
+
+// drawEngines fills in a fault of an engine or device.
+func (f *Fault) drawEngines(rng *rand.Rand, span func(least, most time.Duration) time.Duration) {
+	switch f.Kind {
+	case HangStep, StickStep, HangReset:
+		f.For = span(time.Second, 40*time.Second)
+	case FailSteps:
+		f.Count = 1 + rng.IntN(3)
+	case SlowDevice:
+		f.Count, f.For = 2<<rng.IntN(4), span(time.Second, 10*time.Second)
+	case FailAllocs:
+		f.For = span(time.Second, 15*time.Second)
+	case LoseInStep:
+		f.For = span(2*time.Second, 20*time.Second)
+	case HangLoad:
+		f.For = span(time.Second, 40*time.Second)
+	case FailLoads:
+		f.Count = 1 + rng.IntN(2)
+	}
+}
+
+// injectEngines injects a fault of an engine or device.
+func (c *cluster) injectEngines(n *Node, f Fault, later func(func())) {
+	e := n.faults
+	switch f.Kind {
+	case HangStep:
+		e.change(func() { e.hang = append(e.hang, &hang{d: f.For}) })
+	case StickStep:
+		e.change(func() { e.hang = append(e.hang, &hang{d: f.For, stuck: true}) })
+	case HangReset:
+		forever := &hang{d: time.Hour}
+		e.change(func() { e.hang = append(e.hang, forever) })
+		later(func() {
+			e.change(func() { e.hang = slices.DeleteFunc(e.hang, func(h *hang) bool { return h == forever }) })
+			for _, m := range models {
+				c.restart(c.nodes[f.Node], m.name)
+			}
+		})
+	case FailSteps:
+		e.change(func() { e.failSteps += f.Count })
+	case SlowDevice:
+		e.change(func() { e.slow, e.slowUntil = f.Count, n.runtime.Now().Add(f.For) })
+	case FailAllocs:
+		n.devices[0].setFull(true)
+		later(func() { n.devices[0].setFull(false) })
+	case LoseInStep:
+		e.change(func() { e.loseIn = append(e.loseIn, f.For) })
+	case HangLoad:
+		e.change(func() { e.hangLoads = append(e.hangLoads, &hang{d: f.For}) })
+	case FailLoads:
+		e.change(func() { e.failLoads += f.Count })
+	}
+}
+
+// restart restarts the replicas of a model on a node, as an operator does.
+func (c *cluster) restart(n *Node, model string) {
+	for _, r := range c.replicas(model) {
+		if r.node == n {
+			n.system.Root.Send(n.pid(query.Replicas),
+				&messages.RestartReplica{RequestId: n.runtime.ID(), Replica: r.name})
+		}
+	}
+}

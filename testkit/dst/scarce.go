@@ -1,0 +1,30 @@
+package dst
+
+import "time"
+
+// reloadTime is the time within which models are served again after a device or a node is back.
+const reloadTime = 10 * time.Second
+
+// scarceDevices reports whether a device was lost while another node could not take its replicas,
+// because it was away, had lost its device, or had no memory.
+func (c *cluster) scarceDevices() bool {
+	for _, f := range c.result.Faults {
+		for _, other := range c.result.Faults {
+			if losesDevice(f) && other.Node != f.Node && takesAway(other) && f.At < other.At+other.For+reloadTime &&
+				other.At < f.At+f.For+reloadTime {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func losesDevice(f Fault) bool { return f.Kind == LoseDevice || f.Kind == LoseInStep }
+
+func takesAway(f Fault) bool {
+	switch f.Kind {
+	case CrashNode, Isolate, FailAllocs, HangLoad, FailLoads, StickStep:
+		return true
+	}
+	return losesDevice(f)
+}
