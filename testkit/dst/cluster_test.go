@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ var (
 	seeds     = flag.Uint64("seeds", 15, "`number` of seeds of TestSeeds")
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
+	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
 )
 
@@ -67,6 +69,11 @@ func TestSeeds(t *testing.T) {
 		}
 		if *trace {
 			o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
+		}
+		if *only != "" {
+			o.Faults = slices.DeleteFunc(run(t, options(seed, *faults)).Faults, func(f dst.Fault) bool {
+				return !slices.Contains(strings.Split(*only, ","), f.String())
+			})
 		}
 		r := run(t, o)
 		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)

@@ -17,6 +17,7 @@ var (
 // engineFaults are the pending faults of the engines and loads of one node. Each of them occurs once.
 type engineFaults struct {
 	runtime supervise.Runtime
+	gone    <-chan struct{} // closed when the node has crashed
 
 	mu        sync.Mutex
 	failSteps int
@@ -35,7 +36,9 @@ type hang struct {
 	stuck bool
 }
 
-func newEngineFaults(rt supervise.Runtime) *engineFaults { return &engineFaults{runtime: rt, slow: 1} }
+func newEngineFaults(rt supervise.Runtime, gone <-chan struct{}) *engineFaults {
+	return &engineFaults{runtime: rt, gone: gone, slow: 1}
+}
 
 // change adds a fault.
 func (f *engineFaults) change(add func()) {
@@ -92,5 +95,7 @@ func (f *engineFaults) wait(ctx context.Context, d time.Duration, hangs *[]*hang
 		return ctx.Err()
 	case <-done:
 		return ctx.Err()
+	case <-f.gone:
+		return errors.New("the node has crashed")
 	}
 }

@@ -89,7 +89,8 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
-	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime)
+	gone := make(chan struct{})
+	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime, gone)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
@@ -102,7 +103,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.client = &client{
 		registry: r,
 		now:      node.runtime.Now,
-		gone:     make(chan struct{}),
+		gone:     gone,
 		leases:   make(map[string]lease),
 		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: node.gpus.Names(),
 			State: messages.MemberState_MEMBER_STATE_UP},
