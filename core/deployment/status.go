@@ -74,12 +74,23 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 			detail += "; " + d.failure.Detail
 		}
 		return ConditionDegraded, detail
-	case d.failure != nil && d.failure.Reason == Quarantined && !d.unplaced: // another GPU may have room
+	case d.failure != nil && d.mayRecover():
 		return ConditionPending, d.failure.Detail
 	case d.failure != nil:
 		return ConditionFailed, d.failure.Detail
 	}
 	return ConditionPending, "no replica serves yet"
+}
+
+// mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
+// wait: a GPU is quarantined and another one may have room, or one replica lacks a GPU and another
+// one is starting.
+func (d *Deployment) mayRecover() bool {
+	starting := false
+	for _, r := range d.replicas {
+		starting = starting || r.phase == Starting || r.phase == Loading
+	}
+	return d.failure.Reason == Quarantined && (!d.unplaced || starting) || d.failure.unplaced && starting
 }
 
 // degradedCause returns the problem of a deployment whose requested number of replicas serves;
