@@ -122,6 +122,7 @@ func Run(o Options) Result {
 	}
 	w.busy = 0
 	w.Run(time.Minute, never)
+	time.Sleep(time.Second) // goroutines of the actor systems end
 	return c.result
 }
 
