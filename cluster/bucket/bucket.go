@@ -38,12 +38,16 @@ const (
 	attemptTimeout = 2 * time.Second
 	retryInterval  = 100 * time.Millisecond
 	retryTimeout   = 30 * time.Second // servers that form a cluster find each other within seconds
+	// A server that deletes its last stream removes the folder of all streams in the background, and
+	// fails to create a stream meanwhile. The same error tells of a disk that cannot be written.
+	storeAttempts = 5
 
 	// Error codes of nats-server that nats.go does not name.
 	noSuitablePeers     jetstream.ErrorCode = 10005
 	replicasUnsupported jetstream.ErrorCode = 10074 // the server is not clustered
 	notReady            jetstream.ErrorCode = 10008
 	insufficientSpace   jetstream.ErrorCode = 10023
+	storeFailed         jetstream.ErrorCode = 10049
 )
 
 // Stream returns the name of the stream behind a bucket.
@@ -73,14 +77,19 @@ func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T,
 	rt := supervise.OrSystem(cfg.Runtime)
 	ctx, cancel := rt.WithTimeout(ctx, retryTimeout)
 	defer cancel()
-	for {
+	for storesFailed := 0; ; {
 		within, cancel := rt.WithTimeout(ctx, attemptTimeout)
 		opened, err = ask(within)
 		cancel()
 		if err == nil {
 			return opened, nil
 		}
-		if !IsTransient(err) {
+		again := IsTransient(err)
+		if errorCode(err) == storeFailed {
+			storesFailed++
+			again = storesFailed < storeAttempts
+		}
+		if !again {
 			return opened, fmt.Errorf("KV bucket %s: %w", cfg.Name, err)
 		}
 		select {

@@ -3,12 +3,15 @@ package bucket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/natsd"
 )
 
@@ -75,6 +78,41 @@ func TestUnsupportedReplicasFailAtOnce(t *testing.T) {
 	_, err := Open(t.Context(), connect(t), Config{Name: "b", Replicas: 3})
 	if errorCode(err) != replicasUnsupported {
 		t.Errorf("got %v", err)
+	}
+}
+
+// noWaits is a runtime in which a wait takes no time.
+type noWaits struct{ supervise.Runtime }
+
+func (r noWaits) After(time.Duration) <-chan time.Time {
+	fired := make(chan time.Time, 1)
+	fired <- r.Now()
+	return fired
+}
+
+// fullDisk is a server that cannot create the folders of its next streams.
+type fullDisk struct {
+	jetstream.JetStream
+	failures int // left
+}
+
+func (d *fullDisk) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+	if d.failures--; d.failures >= 0 {
+		return nil, &jetstream.APIError{Code: 500, ErrorCode: storeFailed}
+	}
+	return d.JetStream.CreateStream(ctx, cfg)
+}
+
+// TestStoreFailureIsRetried checks that Open tries again a few times if the server cannot create
+// the folder of the bucket, as while it removes the folders of a deleted one.
+func TestStoreFailureIsRetried(t *testing.T) {
+	js := connect(t)
+	for failures, want := range map[int]jetstream.ErrorCode{storeAttempts - 1: 0, storeAttempts: storeFailed} {
+		disk := &fullDisk{js, failures}
+		_, err := Open(t.Context(), disk, Config{Name: fmt.Sprint("b", failures), Runtime: noWaits{supervise.System}})
+		if errorCode(err) != want || (err == nil) != (want == 0) {
+			t.Errorf("after %d failures: %v", failures, err)
+		}
 	}
 }
 

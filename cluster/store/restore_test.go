@@ -6,7 +6,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/bucket"
@@ -132,10 +131,8 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.js.CreateStream(t.Context(), jetstream.StreamConfig{ // recreated by another node
-		Name: bucket.Stream(Bucket), Subjects: []string{bucket.Subject(Bucket, ">")}, MaxMsgsPerSubject: 1,
-		AllowRollup: true, DenyDelete: true,
-		Discard: jetstream.DiscardNew, FirstSeq: s.mirror.lastRevision() + 2*revisionGap,
+	if _, err := bucket.Open(t.Context(), s.js, bucket.Config{ // recreated by another node
+		Name: Bucket, FirstRevision: s.mirror.lastRevision() + 2*revisionGap,
 	}); err != nil {
 		t.Fatal(err)
 	}
