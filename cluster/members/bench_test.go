@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"troupe/testkit"
 )
 
 // report reports the median and the 99th percentile of durations in milliseconds. Of few rounds,
@@ -19,7 +21,7 @@ func report(b *testing.B, what string, took []time.Duration) {
 // from its last renewal until both others know that it is dead, and until one of them holds the
 // lease.
 func BenchmarkCrashDetection(b *testing.B) {
-	s := startServer(b)
+	s := startInRealTime(b)
 	n := s.joinVigilant("a", "b")
 	var noticed, taken []time.Duration
 	for range b.N {
@@ -67,7 +69,7 @@ func BenchmarkCrashDetection(b *testing.B) {
 
 // BenchmarkLeave measures the time from the call of Leave until another member knows.
 func BenchmarkLeave(b *testing.B) {
-	s := startServer(b)
+	s := startInRealTime(b)
 	a := s.joinAll("a")[0]
 	var took []time.Duration
 	for range b.N {
@@ -92,7 +94,7 @@ func BenchmarkLeave(b *testing.B) {
 
 // BenchmarkLease measures an acquisition and a release of a free lease, with one server.
 func BenchmarkLease(b *testing.B) {
-	s := startServer(b)
+	s := startInRealTime(b)
 	a := s.join("a")
 	for range b.N {
 		term, ok, err := a.Acquire(b.Context(), "planner")
@@ -107,7 +109,7 @@ func BenchmarkLease(b *testing.B) {
 
 // BenchmarkHolder measures a query of the local view.
 func BenchmarkHolder(b *testing.B) {
-	s := startServer(b)
+	s := startInRealTime(b)
 	a := s.join("a")
 	if _, ok, err := a.Acquire(b.Context(), "planner"); !ok || err != nil {
 		b.Fatal(ok, err)
@@ -130,7 +132,7 @@ func BenchmarkKilledServer(b *testing.B) {
 				x.lead(b, leader)
 				killed := time.Now()
 				x.third.kill()
-				until(b, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
+				testkit.Until(b, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
 				took = append(took, time.Since(killed))
 				x.restartThird(b)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 func TestJoin(t *testing.T) {
@@ -18,12 +19,12 @@ func TestJoin(t *testing.T) {
 	if a.Self() != nil || len(a.Live()) != 0 {
 		t.Fatal("a node that has not joined is a member")
 	}
-	if err := a.Join(t.Context(), "a:1"); err != nil {
+	if err := a.join(t); err != nil {
 		t.Fatal(err)
 	}
 	b := s.join("b")
 	b.until("both are known", func() bool { return b.knows("a", "b") })
-	got, ok := memberAt(b.Members, "a:1")
+	got, ok := memberAt(b.Members, a.address)
 	if !ok || got.GetId() != a.Self().GetId() || got.GetHttpUrl() != "http://a" || len(got.GetGpus()) != 1 ||
 		got.GetState() != messages.MemberState_MEMBER_STATE_UP || got.GetStarted() == nil {
 		t.Errorf("member a in the view of b: %v", got)
@@ -31,14 +32,14 @@ func TestJoin(t *testing.T) {
 	if _, ok := memberAt(b.Members, "c:1"); ok {
 		t.Error("a member at c:1 was found")
 	}
-	if err := a.Join(t.Context(), "a:1"); err == nil {
+	if err := a.join(t); err == nil {
 		t.Error("a node joined twice")
 	}
 	if err := a.SetLeaving(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	b.until("a is leaving", func() bool {
-		m, _ := memberAt(b.Members, "a:1")
+		m, _ := memberAt(b.Members, a.address)
 		return m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING
 	})
 }
@@ -49,19 +50,12 @@ func TestRefusedConnectionIsDead(t *testing.T) {
 	s := startServer(t)
 	long := func(c *Config) { c.SilentFor = time.Hour }
 	join := func(name string, listens bool) *node {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = listener.Close() })
 		n := s.open(name, long)
-		if err := n.Join(t.Context(), listener.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
 		if !listens {
-			if err := listener.Close(); err != nil {
-				t.Fatal(err)
-			}
+			n.address = refusedAddress(t)
+		}
+		if err := n.join(t); err != nil {
+			t.Fatal(err)
 		}
 		return n
 	}
@@ -70,6 +64,17 @@ func TestRefusedConnectionIsDead(t *testing.T) {
 	stopped.crash() // its address still accepts connections, like that of a stopped process
 	killed.crash()
 	watcher.until("c is dead, b may live", func() bool { return watcher.knows("a", "b") })
+}
+
+// refusedAddress returns an address that refuses connections.
+func refusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func TestCrashIsDetectedByAll(t *testing.T) {
@@ -109,10 +114,11 @@ func TestLeave(t *testing.T) {
 	if _, _, err := n[0].Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
 		t.Errorf("a node that left acquired a lease: %v", err)
 	}
-	if err := n[0].Join(t.Context(), "a:2"); err != nil {
+	n[0].address = "127.0.0.1:2"
+	if err := n[0].join(t); err != nil {
 		t.Fatal(err)
 	}
-	n[1].until("a is back", func() bool { _, ok := memberAt(n[1].Members, "a:2"); return ok })
+	n[1].until("a is back", func() bool { _, ok := memberAt(n[1].Members, "127.0.0.1:2"); return ok })
 }
 
 // TestStalledNodeIsFenced stops a node's renewals, as SIGSTOP would, until the others declare it
@@ -126,6 +132,8 @@ func TestStalledNodeIsFenced(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
+	s.settle()
+	a.apart = true
 	a.writeMu.Lock()
 	b.until("a is dead", func() bool { return b.knows("b", "c") })
 	newTerm := uint64(0)
@@ -137,6 +145,7 @@ func TestStalledNodeIsFenced(t *testing.T) {
 		t.Errorf("term %d after %d", newTerm, term)
 	}
 	a.writeMu.Unlock()
+	a.apart = false
 	a.until("a has joined again", func() bool { return a.received(func(c Change) bool { return c.Rejoined }) })
 	if self := a.Self(); self.GetId() == old.GetId() || self.GetIncarnation() <= old.GetIncarnation() {
 		t.Errorf("fenced as %s, rejoined as %s", old.GetId(), self.GetId())
@@ -148,7 +157,7 @@ func TestStalledNodeIsFenced(t *testing.T) {
 		t.Errorf("a acquired b's lease: %d, %v", got, err)
 	}
 	b.until("a is back", func() bool {
-		m, ok := memberAt(b.Members, "a:1")
+		m, ok := memberAt(b.Members, a.address)
 		return ok && m.GetId() == a.Self().GetId()
 	})
 	if b.received(left("c")) || a.received(left("c")) || a.received(left("b")) {
@@ -158,10 +167,10 @@ func TestStalledNodeIsFenced(t *testing.T) {
 
 func TestNameConflict(t *testing.T) {
 	s := startServer(t)
-	s.join("a")
+	a := s.join("a")
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
-	err := other.Join(t.Context(), "other:1")
-	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), "a:1") ||
+	err := other.join(t)
+	if !errors.Is(err, ErrNameTaken) || !strings.Contains(err.Error(), a.address) ||
 		!strings.Contains(err.Error(), "--name") {
 		t.Errorf("a second node named a: %v", err)
 	}
@@ -183,7 +192,7 @@ func TestRestartTakesOverName(t *testing.T) {
 	}
 	n[1].until(
 		"the new a is known",
-		func() bool { m, ok := memberAt(n[1].Members, "a:1"); return ok && m.GetId() == a.Self().GetId() },
+		func() bool { m, ok := memberAt(n[1].Members, a.address); return ok && m.GetId() == a.Self().GetId() },
 	)
 	n[1].until("the old a has left", func() bool {
 		return n[1].received(func(c Change) bool { return len(c.Left) == 1 && c.Left[0].GetId() == was.GetId() })
@@ -196,7 +205,7 @@ func TestJoinTakesNameOfDeadMember(t *testing.T) {
 	s := startServer(t)
 	s.join("a").crash()
 	other := s.open("a", func(c *Config) { c.Instance = "another" })
-	if err := other.Join(t.Context(), "other:1"); err != nil {
+	if err := other.join(t); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -214,13 +223,9 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			before := time.Now()
 			s.restart(wipe)
 			for _, one := range n {
-				one.until(
-					"reconnected and can suspect others",
-					func() bool { return one.connectedSince(before) && one.canSuspect() && one.knows("a", "b", "c") },
-				)
+				one.until("can suspect others", func() bool { return one.canSuspect() && one.knows("a", "b", "c") })
 			}
 			// By now a lost record would have shown. A fourth node reads the bucket itself.
 			d := s.join("d")
@@ -243,22 +248,30 @@ func TestServerRestartKeepsMembers(t *testing.T) {
 	}
 }
 
-// TestPartition disconnects one node from NATS until the others declare it dead.
+// TestPartition disconnects one node from NATS until the others declare it dead. The network heals
+// in real time, because nats.go finds a silent connection by pings of its own.
 func TestPartition(t *testing.T) {
 	s := startServer(t)
 	n := s.joinVigilant("a", "b")
 	p := startProxy(t, s.listen)
-	c := (&natsServer{t: t, listen: p.address()}).join("c")
+	s.listen = p.address()
+	c := s.join("c")
 	for _, one := range append(n, c) {
 		one.until("knows all and can suspect them", func() bool { return one.knows("a", "b", "c") && one.canSuspect() })
 	}
 	was := c.Self().GetId()
+	s.settle()
+	c.apart = true
 	p.cut(true)
 	n[0].until("c is dead", func() bool { return n[0].knows("a", "b") })
 	if !c.knows("a", "b", "c") {
 		t.Error("a disconnected node declared others dead")
 	}
+	cut := s.clock.Now().Add(-time.Nanosecond)
 	p.cut(false)
+	testkit.Until(t, "c has another connection", func() bool { return c.conn.Stats().Reconnects > 0 })
+	s.until("c has noticed it", func() bool { return c.connectedSince(cut) })
+	c.apart = false
 	n[0].until("c is back", func() bool { return n[0].knows("a", "b", "c") })
 	c.until("c was fenced", func() bool { return c.received(func(c Change) bool { return c.Rejoined }) })
 	if c.Self().GetId() == was {
@@ -273,11 +286,11 @@ func TestPartition(t *testing.T) {
 func TestAcquireWithoutNATS(t *testing.T) {
 	s := startServer(t)
 	a := s.join("a")
-	s.server.Stop()
+	s.stop()
 	a.until("the node may have been deleted", func() bool {
 		a.Members.mu.Lock()
 		defer a.Members.mu.Unlock()
-		return !a.health.leaseValid(time.Now())
+		return !a.health.leaseValid(s.clock.Now())
 	})
 	if _, _, err := a.Acquire(t.Context(), "planner"); !errors.Is(err, ErrNotMember) {
 		t.Errorf("got %v", err)

@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 
 	"troupe/cluster/natsd"
 	"troupe/messages"
+	"troupe/testkit"
+	"troupe/testkit/clock"
 )
 
 func TestMain(m *testing.M) {
@@ -29,15 +32,27 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server.expirePerSecond"))
 }
 
-// natsServer is a nats-server that can be stopped, wiped and restarted at the same address.
+// natsServer is a nats-server that can be stopped, wiped and restarted at the same address, and the
+// nodes that use it. It is a real one, because compare-and-swap, lost buckets and reconnections are
+// what the tests are about. Only its answers take time: the nodes have a clock that the test advances.
 type natsServer struct {
 	t      testing.TB
 	dir    string
 	listen string
 	server *natsd.Server
+	clock  *clock.Clock // nil: the nodes run in real time
+	nodes  []*node
 }
 
 func startServer(t testing.TB) *natsServer {
+	t.Helper()
+	s := startInRealTime(t)
+	s.clock = clock.New()
+	return s
+}
+
+// startInRealTime returns a server for nodes that run in real time, which benchmarks measure.
+func startInRealTime(t testing.TB) *natsServer {
 	t.Helper()
 	s := &natsServer{t: t, dir: t.TempDir(), listen: "127.0.0.1:0"}
 	s.start()
@@ -58,22 +73,46 @@ func (s *natsServer) start() {
 	}
 }
 
+// stop stops the server while no request is in flight, and waits until all nodes have noticed.
+func (s *natsServer) stop() {
+	s.t.Helper()
+	s.settle()
+	s.server.Stop()
+	for _, n := range s.active() {
+		testkit.Until(s.t, n.cfg.Name+" is disconnected", func() bool { return !n.conn.IsConnected() })
+	}
+}
+
+// resume starts the server again and waits until all nodes are connected.
+func (s *natsServer) resume() {
+	s.t.Helper()
+	s.clock.Advance(time.Millisecond)
+	stopped := s.clock.Now().Add(-time.Nanosecond)
+	s.start()
+	for _, n := range s.active() {
+		testkit.Until(s.t, n.cfg.Name+" is connected", func() bool { return n.connectedSince(stopped) })
+	}
+}
+
 func (s *natsServer) restart(wipe bool) {
 	s.t.Helper()
-	s.server.Stop()
+	s.stop()
 	if wipe {
 		if err := os.RemoveAll(s.dir); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	s.start()
+	s.resume()
 }
 
 // node is one member of a test and the changes that it received.
 type node struct {
 	*Members
-	t    testing.TB
-	conn *nats.Conn
+	server  *natsServer
+	conn    *nats.Conn
+	address string    // accepts connections, so that the silence of the node alone shows its death
+	time    *nodeTime // nil in real time
+	apart   bool      // stopped or cut off: the clock advances without waiting for it
 
 	mu      sync.Mutex
 	changes []Change
@@ -96,15 +135,25 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 		Instance: "instance of " + name,
 		Log:      zerolog.New(zerolog.NewTestWriter(s.t)).With().Str("node", name).Logger(),
 	}
+	n := &node{server: s, conn: conn}
+	if s.clock != nil {
+		n.time = &nodeTime{Clock: s.clock}
+		cfg.Runtime = n.time
+	}
 	if change != nil {
 		change(&cfg)
 	}
-	m, err := Open(s.t.Context(), js, cfg)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	n := &node{Members: m, t: s.t, conn: conn}
-	m.Subscribe(func(c Change) {
+	s.t.Cleanup(func() { _ = listener.Close() })
+	n.address = listener.Addr().String()
+	if n.Members, err = Open(s.t.Context(), js, cfg); err != nil {
+		s.t.Fatal(err)
+	}
+	s.nodes = append(s.nodes, n)
+	n.Subscribe(func(c Change) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.changes = append(n.changes, c)
@@ -116,7 +165,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 func (s *natsServer) join(name string) *node {
 	s.t.Helper()
 	n := s.open(name, nil)
-	if err := n.Join(s.t.Context(), name+":1"); err != nil {
+	if err := n.join(s.t); err != nil {
 		s.t.Fatal(err)
 	}
 	return n
@@ -182,17 +231,8 @@ func (n *node) received(what func(Change) bool) bool {
 }
 
 func (n *node) until(what string, ok func() bool) {
-	n.t.Helper()
-	until(n.t, n.cfg.Name+": "+what, ok)
-}
-
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
+	n.server.t.Helper()
+	n.server.until(n.cfg.Name+": "+what, ok)
 }
 
 func left(name string) func(Change) bool {

@@ -21,7 +21,7 @@ func newCluster(t *testing.T, n *node) *cluster.Cluster {
 	config := remote.Configure("127.0.0.1", 0)
 	c := cluster.New(system, cluster.Configure("troupe", n.Provider(), n.Lookup(), config))
 	c.Remote = remote.NewRemote(system, config)
-	system.ProcessRegistry.Address = n.cfg.Name + ":7000"
+	system.ProcessRegistry.Address = n.address
 	t.Cleanup(system.Shutdown)
 	return c
 }
@@ -60,18 +60,21 @@ func TestProvider(t *testing.T) {
 		}
 	}
 	old := a.Self().GetId()
-	until(t, "two members", func() bool { return len(ofA()) == 2 && len(ofB()) == 2 })
+	s.until("two members", func() bool { return len(ofA()) == 2 && len(ofB()) == 2 })
 	if got := ofB()[old]; got != ca.ActorSystem.Address() {
 		t.Errorf("a is at %q, not %s", got, ca.ActorSystem.Address())
 	}
+	s.settle()
+	a.apart = true
 	a.writeMu.Lock()
-	until(t, "a is dead", func() bool { return len(ofB()) == 1 })
+	s.until("a is dead", func() bool { return len(ofB()) == 1 })
 	a.writeMu.Unlock()
-	until(t, "a is back as another member", func() bool { return len(ofB()) == 2 && ofB()[old] == "" })
+	a.apart = false
+	s.until("a is back as another member", func() bool { return len(ofB()) == 2 && ofB()[old] == "" })
 	if err := pa.Shutdown(true); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a has left", func() bool { return len(ofB()) == 1 })
+	s.until("a has left", func() bool { return len(ofB()) == 1 })
 	if err := pb.Shutdown(true); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +91,12 @@ func TestLookup(t *testing.T) {
 	if got := lookup.Get(id); got != nil {
 		t.Errorf("without a holder the actor is at %v", got)
 	}
-	for i, want := range []string{"a:1", "b:1"} {
+	for i, want := range []string{n[0].address, n[1].address} {
 		term, ok, err := n[i].Acquire(t.Context(), DeploymentRole+"m")
 		if !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		until(t, "the actor is found", func() bool { return lookup.Get(id).GetAddress() == want })
+		s.until("the actor is found", func() bool { return lookup.Get(id).GetAddress() == want })
 		if pid := lookup.Get(id); pid.GetId() != "node/deployments/m" {
 			t.Errorf("the PID is %v", pid)
 		}
@@ -101,7 +104,7 @@ func TestLookup(t *testing.T) {
 		if err := n[i].Release(t.Context(), DeploymentRole+"m", term); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the PID is no longer cached", func() bool {
+		s.until("the PID is no longer cached", func() bool {
 			_, kept := c.PidCache.Get("m", DeploymentKind)
 			return !kept
 		})

@@ -15,11 +15,11 @@ import (
 // restartFrom restarts the server with the files of an earlier time.
 func (s *natsServer) restartFrom(dir string) {
 	s.t.Helper()
-	s.server.Stop()
+	s.stop()
 	if err := errors.Join(os.RemoveAll(s.dir), os.CopyFS(s.dir, os.DirFS(dir))); err != nil {
 		s.t.Fatal(err)
 	}
-	s.start()
+	s.resume()
 }
 
 // TestTermsGrowAfterServerLosesThem checks that terms continue above those that the nodes know if
@@ -27,13 +27,13 @@ func (s *natsServer) restartFrom(dir string) {
 func TestTermsGrowAfterServerLosesThem(t *testing.T) {
 	s := startServer(t)
 	a := s.joinVigilant("a", "b")[0]
-	acquire(t, a.Members)
-	s.server.Stop()
+	acquire(t, a)
+	s.stop()
 	before := t.TempDir()
 	if err := os.CopyFS(before, os.DirFS(s.dir)); err != nil {
 		t.Fatal(err)
 	}
-	s.start()
+	s.resume()
 	var last uint64
 	for range 300 { // more than the renewals before the nodes read the bucket again
 		a.until("the server is back", func() (ok bool) {
@@ -53,7 +53,7 @@ func TestRaiseTerms(t *testing.T) {
 	s := startServer(t)
 	nodes := s.joinVigilant("a", "b")
 	a := nodes[0]
-	term := acquire(t, a.Members)
+	term := acquire(t, a)
 	id, role := a.Self().GetId(), a.Roles()[0]
 	js, err := jetstream.New(a.conn)
 	if err != nil {

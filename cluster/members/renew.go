@@ -16,10 +16,11 @@ import (
 // missed changes, and deletes silent members.
 func (m *Members) run() {
 	defer close(m.done)
-	tick := m.cfg.Runtime.After(m.health.tickInterval())
+	every := m.health.tickInterval()
+	tick := m.cfg.Runtime.After(every)
 	status := m.connStatus
 	for {
-		renewNow := false
+		renewNow, ticked := false, time.Time{}
 		select {
 		case <-m.ctx.Done():
 			return
@@ -31,9 +32,12 @@ func (m *Members) run() {
 		case <-m.wake:
 			renewNow = true
 		case <-tick:
-			tick = m.cfg.Runtime.After(m.health.tickInterval())
+			ticked = m.now()
 		}
 		m.tick(renewNow)
+		if !ticked.IsZero() {
+			tick = m.cfg.Runtime.After(ticked.Add(every).Sub(m.now()))
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
+	"troupe/testkit"
 )
 
 // childConfig is the environment variable that makes the test binary run as a node with its own
@@ -179,7 +180,7 @@ func (x *trio) canSuspect(live int) func() bool {
 func (x *trio) lead(t testing.TB, server string) {
 	t.Helper()
 	js := x.nodes[0].js
-	until(t, server+" leads", func() bool {
+	testkit.Until(t, server+" leads", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		stream, err := js.Stream(ctx, bucket.Stream(Bucket))
@@ -193,11 +194,12 @@ func (x *trio) lead(t testing.TB, server string) {
 		}
 		return true
 	})
-	until(t, "all can suspect others", x.canSuspect(3))
+	testkit.Until(t, "all can suspect others", x.canSuspect(3))
 }
 
 // TestKilledServer kills a node together with its NATS server, which is the leader in one case. The
-// other two delete it, keep each other, and admit it again.
+// other two delete it, keep each other, and admit it again. It runs in real time with a real
+// process, because only a killed one leaves its server's elections and connections to the others.
 func TestKilledServer(t *testing.T) {
 	x := startTrio(t)
 	for _, leader := range []string{"a", "c"} {
@@ -205,9 +207,9 @@ func TestKilledServer(t *testing.T) {
 		ids := [2]string{x.nodes[0].Self().GetId(), x.nodes[1].Self().GetId()}
 		killed := time.Now()
 		x.third.kill()
-		until(t, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
+		testkit.Until(t, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
 		t.Logf("with leader %s, c was declared dead after %s", leader, time.Since(killed).Round(time.Millisecond))
-		until(t, "all can suspect others", x.canSuspect(2))
+		testkit.Until(t, "all can suspect others", x.canSuspect(2))
 		for i, n := range x.nodes {
 			if n.Self().GetId() != ids[i] {
 				t.Errorf("%s became %s", ids[i], n.Self().GetId())
@@ -215,7 +217,7 @@ func TestKilledServer(t *testing.T) {
 		}
 		x.restartThird(t)
 	}
-	until(t, "c is back", x.canSuspect(3))
+	testkit.Until(t, "c is back", x.canSuspect(3))
 }
 
 func freeAddresses(t testing.TB, n int) (all []string) {

@@ -7,7 +7,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
-	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -26,20 +25,13 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The clock of the node that created the bucket was a day ahead.
-	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	if _, err := openBucket(t.Context(), js, ahead, supervise.System, zerolog.Nop()); err != nil {
+	ahead := uint64(s.clock.Now().Add(24 * time.Hour).UnixMicro())
+	if _, err := openBucket(t.Context(), js, ahead, s.clock, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	events := make(chan string, 10)
-	m, err := Open(t.Context(), js, Config{
-		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(),
-		OnEvent: func(kind, _ string) { events <- kind },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	if err := m.Join(t.Context(), "127.0.0.1:1"); err != nil {
+	m := s.open("a", func(c *Config) { c.OnEvent = func(kind, _ string) { events <- kind } })
+	if err := m.join(t); err != nil {
 		t.Fatal(err)
 	}
 	term := acquire(t, m)
@@ -49,6 +41,7 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
 		t.Fatal(err)
 	}
+	m.until("the node is a member of a new bucket", func() bool { return len(events) == 2 })
 	if kind := <-events; kind != "members.lost" {
 		t.Error(kind)
 	}
@@ -65,21 +58,17 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 
 // acquire acquires a role, once the node is a member and its lease in the previous bucket is
 // forgotten.
-func acquire(t *testing.T, m *Members) uint64 {
+func acquire(t *testing.T, n *node) (term uint64) {
 	t.Helper()
-	for {
-		e, err := m.kv.get(t.Context(), leaseKey("r"))
-		if err == nil {
-			term, ok, err := m.Acquire(t.Context(), "r")
-			if after, _ := m.kv.get(t.Context(), leaseKey("r")); err == nil && ok && after.revision == term &&
-				e.revision <= term {
-				return term
-			}
+	n.until("the lease", func() bool {
+		e, err := n.kv.get(t.Context(), leaseKey("r"))
+		if err != nil {
+			return false
 		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the lease was not acquired")
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+		var ok bool
+		term, ok, err = n.Acquire(t.Context(), "r")
+		after, _ := n.kv.get(t.Context(), leaseKey("r"))
+		return err == nil && ok && after.revision == term && e.revision <= term
+	})
+	return term
 }

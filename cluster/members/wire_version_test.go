@@ -14,12 +14,12 @@ import (
 func TestJoinRefusesOtherWireVersion(t *testing.T) {
 	s := startServer(t)
 	old := s.open("old", func(c *Config) { c.WireVersion = 1 })
-	if err := old.Join(t.Context(), "old:1"); err != nil {
+	if err := old.join(t); err != nil {
 		t.Fatal(err)
 	}
 	next := s.open("next", nil)
 	next.until("the old node is known", func() bool { return next.knows("old") })
-	err := next.Join(t.Context(), "next:1")
+	err := next.join(t)
 	if !errors.Is(err, ErrWireVersion) || !strings.Contains(err.Error(), "node old has wire version 1") ||
 		!strings.Contains(err.Error(), "stop all nodes") || next.Self() != nil {
 		t.Fatalf("Join beside wire version 1: %v", err)
@@ -28,7 +28,7 @@ func TestJoinRefusesOtherWireVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.until("the old node has left", func() bool { return len(next.Live()) == 0 })
-	if err := next.Join(t.Context(), "next:1"); err != nil || next.Self().GetWireVersion() != messages.WireVersion {
+	if err := next.join(t); err != nil || next.Self().GetWireVersion() != messages.WireVersion {
 		t.Errorf("Join alone: %v, %v", err, next.Self())
 	}
 }
@@ -38,13 +38,13 @@ func TestJoinRefusesOtherWireVersion(t *testing.T) {
 func TestDeadMemberOfOtherWireVersion(t *testing.T) {
 	s := startServer(t)
 	old := s.open("old", func(c *Config) { c.WireVersion = 1 })
-	if err := old.Join(t.Context(), "old:1"); err != nil {
+	if err := old.join(t); err != nil {
 		t.Fatal(err)
 	}
-	old.Close() // writes nothing
+	old.crash()
 	next := s.open("next", nil)
 	next.until("the record is known", func() bool { return next.knows("old") })
-	if err := next.Join(t.Context(), "next:1"); err != nil {
+	if err := next.join(t); err != nil {
 		t.Error(err)
 	}
 }
