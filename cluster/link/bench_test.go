@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"troupe/cluster/link"
 	"troupe/messages"
 )
 
@@ -85,6 +86,9 @@ func compareToBare(b *testing.B, link func(), bare func()) {
 	bare()
 	b.ReportMetric(float64(time.Since(start))/float64(took), "of-bare-gRPC")
 }
+
+// inRealTime gives a node the runtime that it has in production.
+func inRealTime(c *link.Config) { c.Runtime = nil }
 
 // BenchmarkTell sends the tokens of 64 streams from one node to as many sessions on another until
 // all have arrived.

@@ -101,7 +101,7 @@ func TestRefusesBadMessages(t *testing.T) {
 	batch.Envelopes[2].MessageData = []byte{0x0a, 0x01, 0xff} // a string that is not UTF-8
 	send(t, stream, batchOf(batch))
 
-	until(t, "refusal of each", func() bool { return len(testkit.Got[*messages.Refused](asker)) == 7 })
+	testkit.Until(t, "refusal of each", func() bool { return len(testkit.Got[*messages.Refused](asker)) == 7 })
 	for i, want := range []string{
 		b.Address() + " does not know troupe.v1.InventedLater, sent by " + a.Address() + ": " +
 			b.Address() + " is the older",
@@ -116,13 +116,13 @@ func TestRefusesBadMessages(t *testing.T) {
 	if got := testkit.Got[*messages.Refused](asker)[0].GetReason(); got != messages.Reason_REASON_UNSUPPORTED {
 		t.Errorf("an unknown type was refused with %s", got)
 	}
-	until(
+	testkit.Until(
 		t,
 		"answer to the rest of the batch",
 		func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == 1 },
 	)
 	send(t, stream, batchOf(newBatch(a.pid("asker"), good)))
-	until(
+	testkit.Until(
 		t,
 		"answer on the same stream",
 		func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == 2 },
@@ -164,7 +164,7 @@ func TestDropsMalformedMessages(t *testing.T) {
 		before := len(testkit.Got[*messages.SequenceStatus](asker))
 		send(t, stream, batchOf(batch))
 		send(t, stream, batchOf(newBatch(a.pid("asker"), good)))
-		until(
+		testkit.Until(
 			t,
 			"answer after "+name,
 			func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == before+1 },
@@ -207,7 +207,7 @@ func TestWatchForOtherNodeIsDropped(t *testing.T) {
 	asker := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	_, to := b.echo(t)
 	send(t, stream, batchOf(batch))
-	until(t, "answer", func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == 1 })
+	testkit.Until(t, "answer", func() bool { return len(testkit.Got[*messages.SequenceStatus](asker)) == 1 })
 	c.waitReachable(t, to) // its answer comes after anything that b sent to the victim
 	select {
 	case m := <-told:

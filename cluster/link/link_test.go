@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
-	"github.com/asynkron/protoactor-go/remote"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -17,6 +16,7 @@ import (
 	"troupe/cluster/link"
 	"troupe/messages"
 	"troupe/testkit"
+	"troupe/testkit/clock"
 )
 
 func TestNodesReachEachOther(t *testing.T) {
@@ -106,7 +106,7 @@ func TestNonMemberIsUnreachable(t *testing.T) {
 	}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	p.Send(to, &messages.GetSequence{})
-	until(t, "dead letter for an actor", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1 })
+	testkit.Until(t, "dead letter for an actor", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1 })
 	if n := wires.accepted(); n != 0 {
 		t.Errorf("%d connections were dialled", n)
 	}
@@ -131,7 +131,7 @@ func TestMemberRejoins(t *testing.T) {
 	a.waitReachable(t, to)
 	watch := a.watch(t, b.pid("sink"))
 	waiting := a.ask(b.pid("sink"), "never answered")
-	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
+	testkit.Until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 
 	a.link.SetMembers([]string{a.Address()})
 	wantDeadLetter(t, waiting)
@@ -157,7 +157,7 @@ func TestRemovedMemberIsDisconnected(t *testing.T) {
 	join(a, b)
 	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 	waiting := a.ask(b.pid("sink"), "x")
-	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
+	testkit.Until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	b.link.SetMembers([]string{b.Address()})
 	wantDeadLetter(t, waiting)
 }
@@ -186,7 +186,7 @@ func TestConnectionRefused(t *testing.T) {
 		p.Send(to, &messages.GetSequence{})
 	}
 	terminated(t, watch)
-	until(
+	testkit.Until(
 		t,
 		"dead letter for each message",
 		func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == n },
@@ -210,7 +210,7 @@ func TestConnectionIsCut(t *testing.T) {
 	a.waitReachable(t, to)
 	watch := a.watch(t, b.pid("sink"))
 	waiting := a.ask(b.pid("sink"), "x")
-	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
+	testkit.Until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	wires.cut()
 	wantDeadLetter(t, waiting)
 	if why := terminated(t, watch); why != actor.TerminatedReason_AddressTerminated {
@@ -229,7 +229,7 @@ func TestReplyConnectionIsCut(t *testing.T) {
 	_, to := b.echo(t)
 	a.waitReachable(t, to)
 	waiting := a.ask(b.pid("sink"), "x")
-	until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
+	testkit.Until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
 	wires.cut()
 	wantDeadLetter(t, waiting)
 	a.waitReachable(t, to)
@@ -239,35 +239,44 @@ func TestReplyConnectionIsCut(t *testing.T) {
 // noticed. Once the replying node has noticed it too, the next ping reports the loss. The
 // connection of the request stays up.
 func TestReplyIsLost(t *testing.T) {
-	a, wires := startBehindProxy(t, inRealTime)
-	b := start(t, inRealTime)
+	laterA, laterB := clock.New(), clock.New()
+	a, wires := startBehindProxy(t, at(laterA))
+	b := start(t, at(laterB))
 	join(a, b)
-	_, to := b.echo(t)
+	echo, to := b.echo(t)
 	a.waitReachable(t, to)
-	noticed := make(chan struct{}, 8)
-	a.EventStream.Subscribe(func(event any) {
-		if e, ok := event.(*remote.EndpointTerminatedEvent); ok && e.Address == b.Address() {
-			noticed <- struct{}{}
-		}
-	})
+	replied := func() int { return len(testkit.Got[*messages.GetSequence](echo)) }
+	lostByA, lostByB, before := a.lost(), b.lost(), replied()
 	wires.orphan()
-	<-noticed
-	wantDeadLetter(t, a.ask(to, "x"))
+	if from := <-lostByA; from != b.Address() {
+		t.Errorf("the requesting node lost %s", from)
+	}
+	waiting := a.ask(to, "x")
+	testkit.Until(t, "the reply", func() bool { return replied() > before })
+	advanceUntil(t, laterB, "the replying node has noticed", func() bool { return len(lostByB) > 0 })
+	laterA.Await(1)
+	laterA.Advance(link.PingInterval)
+	wantDeadLetter(t, waiting)
 	a.waitReachable(t, to)
 }
 
 // TestSilentPeer checks that watches end if a peer falls silent while it stays a member.
 func TestSilentPeer(t *testing.T) {
-	a := start(t, inRealTime)
-	b, wires := startBehindProxy(t, inRealTime)
+	later := clock.New()
+	a := start(t, at(later))
+	b, wires := startBehindProxy(t)
 	join(a, b)
 	_, to := b.echo(t)
 	a.waitReachable(t, to)
 	watch := a.watch(t, to)
 	wires.stall()
-	wantDeadLetter(t, a.ask(to, "on a stalled connection"))
+	for _, what := range []string{"on a stalled connection", "on a new one"} {
+		waiting := a.ask(to, what)
+		done := ended(waiting)
+		advanceUntil(t, later, "end of the request "+what, func() bool { return isClosed(done) })
+		wantDeadLetter(t, waiting)
+	}
 	terminated(t, watch)
-	wantDeadLetter(t, a.ask(to, "on a new one"))
 	wires.resume()
 	a.waitReachable(t, to)
 }
@@ -289,23 +298,28 @@ func TestSilentPeerLeaves(t *testing.T) {
 	waiting := a.ask(to, "x")
 	a.link.SetMembers([]string{a.Address()})
 	wantDeadLetter(t, waiting)
-	until(
+	testkit.Until(
 		t,
 		"dead letter for what was not sent",
 		func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) > 0 },
 	)
 }
 
-// TestSilentPeerWithInboundOnly: only the peer has a connection to this node, and it falls silent.
+// TestSilentPeerWithInboundOnly: the connection of a peer to this node falls silent, and with it the
+// notification of a watcher here. The connection from this node to the peer stays up.
 func TestSilentPeerWithInboundOnly(t *testing.T) {
-	b, wires := startBehindProxy(t, inRealTime)
-	a := start(t, inRealTime)
+	laterA, laterB := clock.New(), clock.New()
+	b, wires := startBehindProxy(t, at(laterB))
+	a := start(t, at(laterA))
 	join(a, b)
-	sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
-	a.Root.Send(b.pid("sink"), &messages.GetSequence{})
-	until(t, "message", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
-	watch := b.watch(t, a.pid("unknown"))
+	_, to := a.echo(t)
+	b.waitReachable(t, to) // through both connections
+	lostByA := a.lost()
 	wires.stall()
+	watch := b.watch(t, a.pid("unknown"))
+	advanceUntil(t, laterA, "the peer has noticed", func() bool { return len(lostByA) > 0 })
+	laterB.Await(1)
+	laterB.Advance(link.PingInterval)
 	terminated(t, watch)
 }
 
@@ -364,9 +378,10 @@ func TestOnlyProtobufIsSent(t *testing.T) {
 func TestStopLeaksNoGoroutines(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	t.Run("nodes", func(t *testing.T) {
-		a, b, c := start(t, inRealTime), start(t, inRealTime), start(t, inRealTime)
+		later := clock.New()
+		a, b, c := start(t, at(later)), start(t), start(t)
 		join(a, b, c)
-		gone, wires := startBehindProxy(t, inRealTime)
+		gone, wires := startBehindProxy(t)
 		for _, n := range []*node{a, b, c} {
 			n.link.SetMembers([]string{a.Address(), b.Address(), c.Address(), gone.Address()})
 			n.echo(t)
@@ -378,8 +393,9 @@ func TestStopLeaksNoGoroutines(t *testing.T) {
 			n.waitReachable(t, to)
 		}
 		wires.stall()
-		waiting := a.ask(to, "x")
-		a.link.Stop(context.Background())
+		waiting, stopped := a.ask(to, "x"), make(chan struct{})
+		go func() { defer close(stopped); a.link.Stop(context.Background()) }()
+		advanceUntil(t, later, "the link has stopped", func() bool { return isClosed(stopped) })
 		wantDeadLetter(t, waiting)
 		wantDeadLetter(t, a.ask(b.pid("echo"), "x"))
 		wantDeadLetter(t, b.ask(a.pid("echo"), "x"))
@@ -399,7 +415,7 @@ func TestStopFlushes(t *testing.T) {
 				a.Root.Send(to, &messages.TokensEmitted{})
 			}
 			a.link.Stop(context.Background())
-			until(t, "all messages", func() bool { return len(testkit.Got[*messages.TokensEmitted](p)) == n })
+			testkit.Until(t, "all messages", func() bool { return len(testkit.Got[*messages.TokensEmitted](p)) == n })
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/asynkron/protoactor-go/remote"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
@@ -21,8 +22,8 @@ import (
 	"troupe/testkit/clock"
 )
 
-// timeout limits every wait in these tests; it allows for a slow machine.
-const timeout = 20 * time.Second
+// timeout limits every request in these tests; it allows for a slow machine.
+const timeout = time.Minute
 
 // stubProvider is a provider for tests that set the members of each link themselves.
 type stubProvider struct{ err error }
@@ -39,7 +40,8 @@ func (stubLookup) RemovePid(*cluster.ClusterIdentity, *actor.PID) {}
 func (stubLookup) Setup(*cluster.Cluster, []string, bool)         {}
 func (stubLookup) Shutdown()                                      {}
 
-// node is an actor system with a link.
+// node is an actor system with a link. The sockets are real, because broken, stalled and orphaned
+// connections are what the tests are about.
 type node struct {
 	*actor.ActorSystem
 	link *link.Link
@@ -56,9 +58,17 @@ func config(sys *actor.ActorSystem) link.Config {
 	}
 }
 
-// inRealTime makes pings time out. Without it, time stands still, and no connection is lost because
-// the machine is slow.
-func inRealTime(c *link.Config) { c.Runtime = nil }
+// at makes a node use a clock that the test advances, so that pings time out. Without it, time stands
+// still, and no connection is lost because the machine is slow.
+func at(later *clock.Clock) func(*link.Config) {
+	return func(c *link.Config) { c.Runtime = later }
+}
+
+// advanceUntil advances the clock of a node whose peer is silent. Its pings time out meanwhile.
+func advanceUntil(t testing.TB, later *clock.Clock, what string, ok func() bool) {
+	t.Helper()
+	testkit.Until(t, what, func() bool { later.Advance(link.PingInterval); return ok() })
+}
 
 func start(t testing.TB, change ...func(*link.Config)) *node {
 	t.Helper()
@@ -108,20 +118,39 @@ func (n *node) ask(to *actor.PID, id string) actor.Future {
 // waitReachable waits until an echo answers, or fails the test.
 func (n *node) waitReachable(t testing.TB, to *actor.PID) {
 	t.Helper()
-	until(t, "an answer of "+to.String(), func() bool {
+	testkit.Until(t, "an answer of "+to.String(), func() bool {
 		answer, err := n.ask(to, "r").Result()
 		status, ok := answer.(*messages.SequenceStatus)
 		return err == nil && ok && status.GetKnown() && status.GetRequestId() == "r"
 	})
 }
 
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(timeout); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("no %s within %s", what, timeout)
-		}
+// ended returns a channel that is closed when a request has ended.
+func ended(f actor.Future) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { defer close(done); _ = f.Wait() }()
+	return done
+}
+
+// isClosed reports whether a channel without values is closed.
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
 	}
+}
+
+// lost returns a channel that receives the addresses whose connections a node considers lost.
+func (n *node) lost() <-chan string {
+	lost := make(chan string, 64)
+	n.EventStream.Subscribe(func(event any) {
+		if e, ok := event.(*remote.EndpointTerminatedEvent); ok {
+			lost <- e.Address
+		}
+	})
+	return lost
 }
 
 // wantDeadLetter fails the test unless the future ends with a dead letter.
@@ -153,13 +182,8 @@ func (n *node) watch(t testing.TB, who *actor.PID) <-chan *actor.Terminated {
 
 func terminated(t testing.TB, seen <-chan *actor.Terminated) actor.TerminatedReason {
 	t.Helper()
-	select {
-	case m := <-seen:
-		return m.Why
-	case <-time.After(timeout):
-		t.Fatal("the watcher was not notified")
-		return 0
-	}
+	testkit.Until(t, "notification of the watcher", func() bool { return len(seen) > 0 })
+	return (<-seen).Why
 }
 
 // proxy forwards connections to a node that advertises the proxy's address.

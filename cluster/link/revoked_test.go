@@ -11,6 +11,7 @@ import (
 
 	"troupe/cluster/link"
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
 
 // TestRevokedNodeIsDisconnected: nodes lose the link to one whose certificate is revoked, in both
@@ -58,8 +59,8 @@ func TestRevokedNodeIsDisconnected(t *testing.T) {
 	if err := os.WriteFile(revoked, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the link from the revoked node to break", func() bool { return unreachable(bad.ask(atA, "to a")) })
-	until(
+	testkit.Until(t, "the link from the revoked node to break", func() bool { return unreachable(bad.ask(atA, "to a")) })
+	testkit.Until(
 		t,
 		"the link to the revoked node to break",
 		func() bool { return unreachable(a.ask(atBad, "to the revoked one")) },

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/observe/tree"
+	"troupe/testkit"
 )
 
 // TestLostNodeRemovesWatchers makes 50 actors of one node watch an actor of another. Some unwatch
@@ -42,11 +43,11 @@ func TestLostNodeRemovesWatchers(t *testing.T) {
 			}
 		}))
 	}
-	until(t, "50 watchers", func() bool { return watchers() == 50 })
+	testkit.Until(t, "50 watchers", func() bool { return watchers() == 50 })
 	for _, pid := range all[:10] {
 		a.Root.Send(pid, &unwatch{})
 	}
-	until(t, "40 watchers", func() bool { return watchers() == 40 })
+	testkit.Until(t, "40 watchers", func() bool { return watchers() == 40 })
 	b.link.SetMembers([]string{b.Address()})
-	until(t, "no watchers", func() bool { return watchers() == 0 })
+	testkit.Until(t, "no watchers", func() bool { return watchers() == 0 })
 }
