@@ -13,6 +13,7 @@ import (
 	"troupe/cluster/natsd"
 	"troupe/control"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // TestServesClusterOnlyWhileSynced checks that a node answers requests about the cluster only after
@@ -44,11 +45,10 @@ func TestServesClusterOnlyWhileSynced(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
 	for _, endpoint := range []string{".status", ".tree", ".kv"} {
-		for { // until the endpoint answers
-			if _, err := conn.Request("troupe.v1.node.a"+endpoint, nil, time.Second); err == nil {
-				break
-			}
-		}
+		testkit.Until(t, endpoint+" answers", func() bool {
+			_, err := conn.Request("troupe.v1.node.a"+endpoint, nil, time.Minute)
+			return err == nil
+		})
 	}
 	for _, subject := range []string{
 		"nodes.list", "replicas.migrate", "models.list", "kv.stats", "adapters.list", "explain.r",
@@ -61,15 +61,10 @@ func TestServesClusterOnlyWhileSynced(t *testing.T) {
 	<-serving
 	ask(t, conn, "troupe.v1.nodes.list", "", &messages.ListNodesResponse{})
 	close(leaving)
-	for end := time.Now().Add(time.Minute); ; { // until the subscriptions are drained
-		_, err := conn.Request("troupe.v1.nodes.list", nil, time.Second)
-		if errors.Is(err, nats.ErrNoResponders) {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("a leaving node answers nodes.list: %v", err)
-		}
-	}
+	testkit.Until(t, "the subscriptions are drained", func() bool {
+		_, err := conn.Request("troupe.v1.nodes.list", nil, time.Minute)
+		return errors.Is(err, nats.ErrNoResponders)
+	})
 	if _, err := conn.Request("troupe.v1.node.a.status", nil, time.Minute); err != nil {
 		t.Errorf("status of the leaving node: %v", err)
 	}

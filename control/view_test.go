@@ -21,6 +21,7 @@ import (
 	"troupe/control"
 	"troupe/messages"
 	"troupe/observe/tree"
+	"troupe/testkit"
 )
 
 // node is the backend of one node of a cluster of four: a and b answer, c hangs, d is not
@@ -81,8 +82,9 @@ func (n node) Tree() []*messages.ActorNode {
 	return []*messages.ActorNode{{Name: "node", Id: "node", Children: []*messages.ActorNode{gateway}}}
 }
 
-// cluster starts the control services of a and b and returns a connection to their NATS server.
-func cluster(t *testing.T) *nats.Conn {
+// cluster starts the control services of a and b and returns a connection to their NATS server,
+// which is a real one.
+func cluster(t *testing.T) (*nats.Conn, *askers) {
 	t.Helper()
 	server, err := natsd.Start(
 		t.Context(),
@@ -97,29 +99,27 @@ func cluster(t *testing.T) *nats.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	if _, err := conn.SubscribeSync("troupe.v1.node.c.*"); err != nil {
-		t.Fatal(err)
-	}
+	asking := newAskers(t, conn)
 	sys := actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
 	)
 	for name, sessions := range map[string]int{"a": 10, "b": 3000} {
 		pid, err := sys.Root.SpawnNamed(control.Props(control.Config{
 			Conn: conn, Backend: node{name: name, sessions: sessions}, Version: "0.0.0", Node: name, Log: zerolog.Nop(),
+			Runtime: asking.runtime(),
 		}), name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = sys.Root.StopFuture(pid).Wait() })
 		for _, endpoint := range []string{".status", ".tree", ".kv"} {
-			for { // until the endpoint answers
-				if _, err := conn.Request("troupe.v1.node."+name+endpoint, nil, time.Second); err == nil {
-					break
-				}
-			}
+			testkit.Until(t, endpoint+" answers", func() bool {
+				_, err := conn.Request("troupe.v1.node."+name+endpoint, nil, time.Minute)
+				return err == nil
+			})
 		}
 	}
-	return conn
+	return conn, asking
 }
 
 func ask(t *testing.T, conn *nats.Conn, subject, body string, into proto.Message) {
@@ -136,9 +136,10 @@ func ask(t *testing.T, conn *nats.Conn, subject, body string, into proto.Message
 // TestViewShowsUnreachableNodes checks that each node shows all nodes in order, unreachable ones
 // included.
 func TestViewShowsUnreachableNodes(t *testing.T) {
-	conn := cluster(t)
+	conn, asking := cluster(t)
 	for _, from := range []string{"a", "b"} {
-		view := &control.View{Conn: conn, Backend: node{name: from}, Node: from}
+		view := &control.View{Conn: conn, Backend: node{name: from}, Node: from, Runtime: asking.runtime()}
+		asking.request()
 		var got []string
 		for _, n := range view.Nodes(t.Context()) {
 			got = append(got, n.GetMember().GetName()+":"+n.GetUnreachable())
@@ -152,6 +153,7 @@ func TestViewShowsUnreachableNodes(t *testing.T) {
 		}
 	}
 	var gpus messages.ListGpusResponse
+	asking.request()
 	ask(t, conn, "troupe.v1.gpus.list", "", &gpus)
 	var got []string
 	for _, g := range gpus.GetGpus() {
@@ -166,8 +168,9 @@ func TestViewShowsUnreachableNodes(t *testing.T) {
 // TestKVAsksAllNodes checks that KV requests go to all nodes and that unreachable nodes are shown.
 // A node that hangs does not delay the answers of the others.
 func TestKVAsksAllNodes(t *testing.T) {
-	conn := cluster(t)
+	conn, asking := cluster(t)
 	var stats messages.KvStatsResponse
+	asking.request()
 	ask(t, conn, "troupe.v1.kv.stats", "", &stats)
 	var got []string
 	for _, n := range stats.GetNodes() {
@@ -179,6 +182,7 @@ func TestKVAsksAllNodes(t *testing.T) {
 		t.Error(s, stats.GetPins())
 	}
 	var flushed messages.KvFlushResponse
+	asking.request()
 	ask(t, conn, "troupe.v1.kv.flush", `{"tier":"dram"}`, &flushed)
 	got = nil
 	for _, m := range flushed.GetMoved() {
@@ -197,7 +201,7 @@ func TestKVAsksAllNodes(t *testing.T) {
 // TestDrainShowsDecision checks that the answer combines the node's own status with the new
 // decision.
 func TestDrainShowsDecision(t *testing.T) {
-	conn := cluster(t)
+	conn, _ := cluster(t)
 	var drained messages.DrainNodeResponse
 	ask(t, conn, "troupe.v1.nodes.drain", `{"name":"b"}`, &drained)
 	if n := drained.GetNode(); !n.GetDraining() || n.GetDetail() != "decided" || len(n.GetGpus()) != 1 {
@@ -218,8 +222,9 @@ func TestDrainShowsDecision(t *testing.T) {
 // TestTreeOfAllNodes checks that each node folds its own sessions, so a folded tree always fits
 // into a message. A whole tree that does not fit is refused with an error.
 func TestTreeOfAllNodes(t *testing.T) {
-	conn := cluster(t)
+	conn, asking := cluster(t)
 	var text messages.TreeResponse
+	asking.request()
 	ask(t, conn, "troupe.v1.tree", `{"format":"text"}`, &text)
 	for _, want := range []string{
 		"\na ", "… 4 more sessions", "\nb ", "… 2994 more sessions", "UNREACHABLE: no answer within 1s",
@@ -242,7 +247,7 @@ func TestTreeOfAllNodes(t *testing.T) {
 
 // TestTreePageWithoutNATS checks that a node without NATS still shows its own tree.
 func TestTreePageWithoutNATS(t *testing.T) {
-	conn := cluster(t)
+	conn, _ := cluster(t)
 	conn.Close()
 	view := &control.View{Conn: conn, Backend: node{name: "a"}, Node: "a"}
 	w := httptest.NewRecorder()

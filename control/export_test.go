@@ -1,0 +1,3 @@
+package control
+
+const NodeTimeout = nodeTimeout
