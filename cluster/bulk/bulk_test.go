@@ -15,13 +15,14 @@ import (
 
 	"troupe/cluster/bulk"
 	"troupe/messages"
+	"troupe/testkit"
 	"troupe/testkit/clock"
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
-		_ = checks.Value.Set("25") // a check waits for timers, not for the CPU
+		_ = checks.Value.Set("25") // a check waits for sockets, not for the CPU
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -51,24 +52,6 @@ func expect(
 		t.Fatal(err)
 	}
 	return ticket
-}
-
-// within returns a context that ends with the test, or after a time that no test needs.
-func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited 30 s until %s", what)
-		}
-		<-time.After(time.Millisecond)
-	}
 }
 
 // Defaults of bulk.Config.
@@ -152,7 +135,7 @@ func TestSend(t *testing.T) {
 		t.Errorf("the ticket is for %d bytes", ticket.GetBytes())
 	}
 	for _, part := range [][]uint32{{5, 5, 99}, all(100)[:60], all(100)[50:], nil} {
-		if err := a.Send(within(t), ticket, part, from(want)); err != nil {
+		if err := a.Send(t.Context(), ticket, part, from(want)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -180,7 +163,7 @@ func TestIdle(t *testing.T) {
 	for range 2 {
 		sink := newBlockingSink()
 		ticket := expect(t, b, 10, 2, sink.put)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(t.Context())
 		sent := make(chan error)
 		go func() { sent <- a.Send(ctx, ticket, all(2), from(content(1, 2, 10))) }()
 		<-sink.entered
@@ -189,7 +172,7 @@ func TestIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(sink.release)
-		until(t, "the connection to be closed", func() bool {
+		testkit.Until(t, "the connection to be closed", func() bool {
 			later.Advance(idleAfter / 4)
 			return a.Stats().Outbound == 0 && b.Stats().Inbound == 0
 		})

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"troupe/cluster/bulk"
 	"troupe/messages"
+	"troupe/testkit"
 	"troupe/testkit/clock"
 )
 
@@ -37,7 +37,7 @@ func TestRefusesBadTickets(t *testing.T) {
 		"no transfer":      func(ticket *messages.BulkTicket) { ticket.Transfer = "x" },
 		"dropped":          func(ticket *messages.BulkTicket) { patient.Drop(ticket) },
 		"expired": func(*messages.BulkTicket) {
-			until(t, "the transfer to expire", func() bool {
+			testkit.Until(t, "the transfer to expire", func() bool {
 				later.Advance(expireAfter / 4)
 				return expiring.Stats().Transfers == 0
 			})
@@ -58,7 +58,7 @@ func TestRefusesBadTickets(t *testing.T) {
 			ticket := expect(t, b, 10, 4, put)
 			defer b.Drop(proto.CloneOf(ticket))
 			spoil(ticket)
-			if err := a.Send(within(t), ticket, indices, from(content(1, 5, 10))); !errors.Is(err, want) {
+			if err := a.Send(t.Context(), ticket, indices, from(content(1, 5, 10))); !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
 			}
 		})
@@ -88,7 +88,7 @@ func TestSinkFails(t *testing.T) {
 		return nil
 	})
 	for range 2 { // the second Send fails too
-		err := a.Send(within(t), ticket, all(100), from(content(1, 100, 1000)))
+		err := a.Send(t.Context(), ticket, all(100), from(content(1, 100, 1000)))
 		if !errors.Is(err, bulk.ErrSink) || !strings.Contains(err.Error(), "chunk 3: no block 7") {
 			t.Errorf("%v", err)
 		}
@@ -107,7 +107,7 @@ func TestReadFails(t *testing.T) {
 	for range 30 {
 		sink := newBlockingSink()
 		ticket := expect(t, b, 150_000, 9, sink.put)
-		err := a.Send(within(t), ticket, all(9), func(i uint32, into []byte) (int, error) {
+		err := a.Send(t.Context(), ticket, all(9), func(i uint32, into []byte) (int, error) {
 			if i == 0 {
 				return 1, nil
 			}
@@ -119,7 +119,7 @@ func TestReadFails(t *testing.T) {
 		}
 		close(sink.release)
 		tooLong := func(uint32, []byte) (int, error) { return 150_001, nil }
-		if err := a.Send(within(t), ticket, []uint32{1}, tooLong); err == nil {
+		if err := a.Send(t.Context(), ticket, []uint32{1}, tooLong); err == nil {
 			t.Error("read returned more than fits and Send succeeded")
 		}
 	}
@@ -149,7 +149,7 @@ func TestSlowSinks(t *testing.T) {
 	for range 24 {
 		ticket := expect(t, b, 10_000, 100, slow.put)
 		running.Go(func() {
-			if err := a.Send(within(t), ticket, all(100), from(content(1, 100, 10_000))); err != nil {
+			if err := a.Send(t.Context(), ticket, all(100), from(content(1, 100, 10_000))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -157,7 +157,7 @@ func TestSlowSinks(t *testing.T) {
 	}
 	got, want := newSink(), content(2, 100, 10_000)
 	ticket := expect(t, b, 10_000, 100, got.put)
-	if err := a.Send(within(t), ticket, all(100), from(want)); err != nil {
+	if err := a.Send(t.Context(), ticket, all(100), from(want)); err != nil {
 		t.Error(err)
 	}
 	if err := got.compare(want); err != nil {
@@ -181,9 +181,9 @@ func TestHungSink(t *testing.T) {
 	for range 10 {
 		ticket := expect(t, b, 10_000, 20, hung.put)
 		sent := make(chan error, 1)
-		go func() { sent <- a.Send(within(t), ticket, all(20), from(content(1, 20, 10_000))) }()
+		go func() { sent <- a.Send(t.Context(), ticket, all(20), from(content(1, 20, 10_000))) }()
 		<-hung.entered
-		until(t, "the transfer to end", func() bool { later.Advance(sinkTimeout / 4); return len(sent) > 0 })
+		testkit.Until(t, "the transfer to end", func() bool { later.Advance(sinkTimeout / 4); return len(sent) > 0 })
 		if err := <-sent; !errors.Is(err, bulk.ErrSink) {
 			t.Fatalf("%v", err)
 		}
@@ -204,7 +204,7 @@ func TestDropWaits(t *testing.T) {
 		return nil
 	})
 	sent, dropped := make(chan error), make(chan struct{})
-	go func() { sent <- a.Send(within(t), ticket, all(50), from(content(1, 50, 100))) }()
+	go func() { sent <- a.Send(t.Context(), ticket, all(50), from(content(1, 50, 100))) }()
 	<-entered
 	go func() {
 		defer close(dropped)
@@ -229,7 +229,7 @@ func TestCancelledSends(t *testing.T) {
 	for range 20 {
 		sink := newBlockingSink()
 		ticket := expect(t, b, 5_000, 50, sink.put)
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(t.Context())
 		sent := make(chan error)
 		go func() { sent <- a.Send(ctx, ticket, all(50), from(content(1, 50, 5_000))) }()
 		<-sink.entered
@@ -257,25 +257,23 @@ func TestReceiverCloses(t *testing.T) {
 			once.Do(func() { go func() { b.Close(); close(closed) }() })
 			return nil
 		})
-		ctx, cancel := context.WithCancel(within(t))
-		go func() {
-			<-closed
-			for ctx.Err() == nil && a.Stats().Sent[b.Address()].Reconnects <= 3 { // the sender did not learn of it
-				<-time.After(time.Millisecond)
-			}
-			cancel()
-		}()
-		if err := a.Send(ctx, ticket, all(10_000), zeros); !errors.Is(err, bulk.ErrRefused) {
+		ctx, cancel := context.WithCancel(t.Context())
+		sent := make(chan error, 1)
+		go func() { sent <- a.Send(ctx, ticket, all(10_000), zeros) }()
+		<-closed
+		testkit.Until(t, "the end of the transfer, or a sender that does not learn of it", func() bool {
+			return len(sent) > 0 || a.Stats().Sent[b.Address()].Reconnects > 3
+		})
+		cancel()
+		if err := <-sent; !errors.Is(err, bulk.ErrRefused) {
 			t.Errorf("%v", err)
 		}
-		cancel()
-		<-closed
 	}
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	tried := a.Stats().Sent[ticket.GetAddress()].Reconnects
 	sent := make(chan error)
 	go func() { sent <- a.Send(ctx, ticket, all(1), zeros) }()
-	until(t, "another try", func() bool { return a.Stats().Sent[ticket.GetAddress()].Reconnects > tried+1 })
+	testkit.Until(t, "another try", func() bool { return a.Stats().Sent[ticket.GetAddress()].Reconnects > tried+1 })
 	cancel()
 	if err := <-sent; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("send to a closed node: %v", err)
@@ -288,15 +286,15 @@ func TestSenderCloses(t *testing.T) {
 	sink := newBlockingSink()
 	ticket := expect(t, b, 1000, 10, sink.put)
 	sent := make(chan error)
-	go func() { sent <- a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))) }()
+	go func() { sent <- a.Send(t.Context(), ticket, all(10), from(content(1, 10, 1000))) }()
 	<-sink.entered
 	a.Close()
 	if err := <-sent; !errors.Is(err, bulk.ErrClosed) {
 		t.Errorf("%v", err)
 	}
-	if err := a.Send(within(t), ticket, all(10), from(content(1, 10, 1000))); !errors.Is(err, bulk.ErrClosed) {
+	if err := a.Send(t.Context(), ticket, all(10), from(content(1, 10, 1000))); !errors.Is(err, bulk.ErrClosed) {
 		t.Errorf("afterwards: %v", err)
 	}
 	close(sink.release)
-	until(t, "the receiver to see the end", func() bool { return b.Stats().Inbound == 0 })
+	testkit.Until(t, "the receiver to see the end", func() bool { return b.Stats().Inbound == 0 })
 }

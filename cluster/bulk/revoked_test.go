@@ -11,6 +11,7 @@ import (
 
 	"troupe/cluster/bulk"
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
 
 // TestRevokedNodeIsDisconnected: the open connection of a node whose certificate is revoked is
@@ -46,7 +47,7 @@ func TestRevokedNodeIsDisconnected(t *testing.T) {
 		defer b.Drop(ticket)
 		return bad.Send(ctx, ticket, all(5), from(content(1, 5, 100_000)))
 	}
-	if err := send(within(t)); err != nil {
+	if err := send(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	file, _, err := security.Revoke(dir, "bad")
@@ -60,11 +61,11 @@ func TestRevokedNodeIsDisconnected(t *testing.T) {
 	if err := os.WriteFile(revoked, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the connection to be closed", func() bool { return b.Stats().Inbound == 0 })
-	ctx, cancel := context.WithCancel(within(t))
+	testkit.Until(t, "the connection to be closed", func() bool { return b.Stats().Inbound == 0 })
+	ctx, cancel := context.WithCancel(t.Context())
 	sent := make(chan error)
 	go func() { sent <- send(ctx) }()
-	until(t, "another try", func() bool { return bad.Stats().Sent[b.Address()].Reconnects > 1 })
+	testkit.Until(t, "another try", func() bool { return bad.Stats().Sent[b.Address()].Reconnects > 1 })
 	cancel()
 	if err := <-sent; err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a revoked node's transfer: %v", err)

@@ -35,7 +35,7 @@ func TestWrongSeal(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = a.Send(
-			within(t),
+			t.Context(),
 			ticket,
 			[]uint32{1},
 			func(_ uint32, into []byte) (int, error) { return copy(into, chunk), nil },

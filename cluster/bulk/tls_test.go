@@ -10,6 +10,7 @@ import (
 
 	"troupe/cluster/bulk"
 	"troupe/cluster/bulk/bulkbench"
+	"troupe/testkit"
 )
 
 // TestTLS sends between nodes with certificates. A node without one is rejected, and so is plain
@@ -39,12 +40,12 @@ func TestTLS(t *testing.T) {
 			want, got := content(1, 50, 100_000), newSink()
 			ticket := expect(t, b, 100_000, 50, got.put)
 			defer b.Drop(ticket)
-			ctx := within(t)
+			ctx := t.Context()
 			if c.fails != "" {
 				ctx, cancel := context.WithCancel(ctx)
 				sent := make(chan error)
 				go func() { sent <- a.Send(ctx, ticket, all(50), from(want)) }()
-				until(t, "another try", func() bool { return a.Stats().Sent[b.Address()].Reconnects > 1 })
+				testkit.Until(t, "another try", func() bool { return a.Stats().Sent[b.Address()].Reconnects > 1 })
 				cancel()
 				err := <-sent
 				if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), c.fails) || len(got.got) != 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"troupe/messages"
+	"troupe/testkit"
 	"troupe/testkit/clock"
 )
 
@@ -187,26 +188,30 @@ func TestReceiverStops(t *testing.T) {
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			go func() {
-				defer cancel()
-				to, still := p.peer(ticket.GetAddress()), 0
-				for before := uint64(0); still < 20 && to.reconnects.Load() < 3; still++ {
-					now := to.chunks.Load()
-					if now != before || now == 0 || silent {
-						before, still = now, 0
-					}
-					if silent && now > 0 {
-						later.Advance(time.Second)
-					}
-					<-time.After(time.Millisecond)
-				}
-			}()
 			indices := make([]uint32, 5000)
 			for i := range indices {
 				indices[i] = uint32(i)
 			}
-			err := p.Send(ctx, ticket, indices, func(_ uint32, into []byte) (int, error) { return len(into), nil })
-			if !errors.Is(err, context.Canceled) {
+			read := func(_ uint32, into []byte) (int, error) { return len(into), nil }
+			sent := make(chan error, 1)
+			go func() { sent <- p.Send(ctx, ticket, indices, read) }()
+			to := p.peer(ticket.GetAddress())
+			before, still := uint64(0), 0
+			testkit.Until(t, "the sender is blocked", func() bool { // or slow, which passes too
+				if now := to.chunks.Load(); now != before {
+					before, still = now, 0
+				}
+				still++
+				return before > 0 && still > 10
+			})
+			if silent {
+				testkit.Until(t, "connections are lost", func() bool {
+					later.Advance(time.Second)
+					return to.reconnects.Load() >= 3
+				})
+			}
+			cancel()
+			if err := <-sent; !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
 		})
