@@ -34,7 +34,7 @@ func newKeyedGateway(t *testing.T, log *bytes.Buffer) *testGateway {
 	keys := openKeys(t, fmt.Sprintf(
 		"- {name: ann, key: %s}\n- {name: kim, key: %s, models: ['k*v']}\n- {name: root, key: %s, admin: true}\n",
 		anyModel, kjvOnly, rootKey))
-	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop), func(cfg *gateway.Config) {
 		cfg.Keys, cfg.Log = keys, zerolog.New(log)
 		cfg.Routes = map[string]http.Handler{
 			"/tree": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "tree") }),

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"troupe/gateway"
+	"troupe/testkit"
 	"troupe/testkit/clock"
 )
 
@@ -66,7 +67,7 @@ func allocatedBytes(f func()) uint64 {
 // TestPromptOfLongestTokensFits checks that a prompt that fits is accepted even if it consists of
 // the longest tokens.
 func TestPromptOfLongestTokensFits(t *testing.T) {
-	w := newTestGateway(t, generateBySeed("God did."))
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop))
 	tok, longest := testTokenizer(), ""
 	for id := range tok.Vocab() {
 		if text := tok.Token(uint32(id)); !tok.Special(uint32(id)) && len(text) > len(longest) &&
@@ -102,7 +103,7 @@ func (b gatedBody) Read(p []byte) (int, error) {
 // budget get 503 with Retry-After, and that memory is reused.
 func TestBodyMemoryBudget(t *testing.T) {
 	later := clock.New()
-	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop), func(cfg *gateway.Config) {
 		cfg.BodyBytes, cfg.Runtime = 1<<20, later
 	})
 	server := httptest.NewServer(w)
@@ -126,11 +127,7 @@ func TestBodyMemoryBudget(t *testing.T) {
 		go func() { held <- post(gatedBody{strings.NewReader(strings.Repeat(" ", 400<<10)), gate}) }()
 	}
 	room := `troupe_gateway_body_bytes`
-	for end := time.Now().Add(testTimeout); w.metric(room) != "1.048576e+06"; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s is %s, not 1 MiB", room, w.metric(room))
-		}
-	}
+	testkit.Until(t, "the bodies fill 1 MiB", func() bool { return w.metric(room) == "1.048576e+06" })
 	postAndWait := func(body io.Reader) int {
 		answered := make(chan int)
 		go func() { answered <- post(body) }()
@@ -161,7 +158,7 @@ func TestBodyMemoryBudget(t *testing.T) {
 // TestMemoryReleasedAfterFlood checks that the heap returns to its size after many large prompts,
 // refused and served.
 func TestMemoryReleasedAfterFlood(t *testing.T) {
-	w := newTestGateway(t, generateBySeed("God did."))
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop))
 	server := httptest.NewServer(w)
 	defer server.Close()
 	long := `{"model":"kjv","prompt":"` + strings.Repeat("a ", 1<<19) + `"}`

@@ -38,7 +38,8 @@ func sendAsBrowser(t *testing.T, server *httptest.Server, method, path, body str
 // TestCrossOriginRequestsRefused checks that pages of other origins cannot make a browser use a
 // node on loopback, unless their origin is listed. Programs and the node's own pages can use it.
 func TestCrossOriginRequestsRefused(t *testing.T) {
-	w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) { cfg.Origins = []string{chatOrigin} })
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop),
+		func(cfg *gateway.Config) { cfg.Origins = []string{chatOrigin} })
 	server := httptest.NewServer(w.AllowHosts([]string{"gpu1"}, w))
 	defer server.Close()
 	const load, complete = "/v1/load_lora_adapter", "/v1/completions"
@@ -113,7 +114,7 @@ func TestCrossOriginRequestsRefused(t *testing.T) {
 // headers of OpenAI clients.
 func TestCORSPreflight(t *testing.T) {
 	keys := openKeys(t, "- {name: ann, key: "+anyModel+"}\n")
-	w := newTestGateway(t, generateBySeed("God did."),
+	w := newTestGateway(t, generateAtOnce("God did.", finishStop),
 		func(cfg *gateway.Config) { cfg.Keys, cfg.Origins = keys, []string{chatOrigin} })
 	server := httptest.NewServer(w)
 	defer server.Close()

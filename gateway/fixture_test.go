@@ -198,13 +198,23 @@ var testTokenizer = sync.OnceValue(func() *tokenizer.Tokenizer {
 // tokenInterval is the virtual time between two tokens.
 const tokenInterval = 10 * time.Millisecond
 
-// generate returns a session that delivers the tokens of a text one by one. finish is the finish
-// reason of the last one.
+// generate returns a session that delivers the tokens of a text one by one, tokenInterval apart. It
+// is for tests in a bubble. finish is the finish reason of the last token.
 func generate(text string, finish messages.FinishReason) sessionFunc {
+	return generateAfter(text, finish, func(ctx context.Context) bool { return sleepOrEnd(ctx, tokenInterval) })
+}
+
+// generateAtOnce is like generate without pauses, for tests with real sockets.
+func generateAtOnce(text string, finish messages.FinishReason) sessionFunc {
+	return generateAfter(text, finish, func(ctx context.Context) bool { return ctx.Err() == nil })
+}
+
+// generateAfter delivers each token after a pause, which returns false once the session has ended.
+func generateAfter(text string, finish messages.FinishReason, pause func(context.Context) bool) sessionFunc {
 	return func(ctx context.Context, call *gateway.Call) {
 		ids := testTokenizer().Encode(text, false)[len(call.Output()):]
 		for i, id := range ids {
-			if !sleepOrEnd(ctx, tokenInterval) {
+			if !pause(ctx) {
 				return
 			}
 			if i == len(ids)-1 {

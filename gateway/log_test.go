@@ -39,7 +39,7 @@ func TestPanicValueNotLogged(t *testing.T) {
 	const prompt = "PROMPT-OF-A-CLIENT"
 	for _, value := range []any{prompt, errors.New(prompt), fmt.Errorf("tokens of %q", prompt), []string{prompt}} {
 		log := &bytes.Buffer{}
-		w := newTestGateway(t, generateBySeed("God did."), func(cfg *gateway.Config) {
+		w := newTestGateway(t, generateAtOnce("God did.", finishStop), func(cfg *gateway.Config) {
 			cfg.Log, cfg.Inspect = zerolog.New(log), func(string) (engine.ModelInfo, error) { panic(value) }
 		})
 		rec := w.post("/v1/completions", `{"model":"kjv","prompt":"`+prompt+`"}`)

@@ -42,7 +42,7 @@ func (w *testGateway) postAs(who, body string, headers ...string) *httptest.Resp
 // TestPendingBodiesTakeNoPlace checks that requests whose bodies have not arrived take no places,
 // even when there are more of them than places.
 func TestPendingBodiesTakeNoPlace(t *testing.T) {
-	w := newTestGateway(t, generate("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
+	w := newTestGateway(t, generateAtOnce("a", finishStop), func(c *gateway.Config) { c.MaxInFlight = 4 })
 	s := httptest.NewServer(w)
 	defer s.Close()
 	for range 8 {

@@ -17,6 +17,7 @@ import (
 	"troupe/gateway"
 	"troupe/gateway/apikey"
 	"troupe/messages"
+	"troupe/testkit"
 	"troupe/testkit/clock"
 )
 
@@ -80,21 +81,11 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 		}
 		rest <- text.String()
 	}()
-	select {
-	case text := <-rest:
-		if !strings.Contains(text, `"code":"invalid_api_key"`) || strings.Contains(text, "[DONE]") {
-			t.Errorf("stream ends with %q", text)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("stream of a revoked key continues")
+	testkit.Until(t, "the stream of the revoked key ends", func() bool { return len(rest) == 1 })
+	if text := <-rest; !strings.Contains(text, `"code":"invalid_api_key"`) || strings.Contains(text, "[DONE]") {
+		t.Errorf("stream ends with %q", text)
 	}
-	for end := time.Now().Add(30 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		if _, closed := w.sessions(); closed == 1 {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("%d sessions were closed, want 1", closed)
-		}
-	}
+	testkit.Until(t, "its session is closed", func() bool { _, closed := w.sessions(); return closed == 1 })
 	close(finish)
 	text := ""
 	for kept.Scan() {

@@ -66,8 +66,8 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty := testkit.FillDisk(t, dir)
-	until(t, "a write is refused", func() bool { return put() != nil })
-	until(t, "the store has stopped", func() bool { return s.Disk().State == DiskStopped })
+	testkit.Until(t, "a write is refused", func() bool { return put() != nil })
+	testkit.Until(t, "the store has stopped", func() bool { return s.Disk().State == DiskStopped })
 	d := s.Disk()
 	if d.Free >= d.Needed || d.Needed != 1<<20 || d.Folder != dir {
 		t.Errorf("%+v", d)
@@ -79,14 +79,14 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty()
-	until(t, "the store accepts writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
+	testkit.Until(t, "the store accepts writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
 	if s.URL() != url {
 		t.Errorf("URL %s, was %s", s.URL(), url)
 	}
 	if v, err := kv.Get(t.Context(), "before"); err != nil || string(v.Value()) != "v" {
 		t.Errorf("value stored before: %v", err)
 	}
-	until(t, "the in-process connection is back", func() bool { return own.FlushTimeout(time.Second) == nil })
+	testkit.Until(t, "the in-process connection is back", func() bool { return own.FlushTimeout(time.Second) == nil })
 	var last Disk
 	for len(changes) > 0 {
 		last = <-changes
@@ -142,7 +142,7 @@ func TestFullDiskInCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kv jetstream.KeyValue
-	until(t, "a bucket on three servers", func() bool {
+	testkit.Until(t, "a bucket on three servers", func() bool {
 		kv, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 3})
 		return err == nil
 	})
@@ -152,18 +152,18 @@ func TestFullDiskInCluster(t *testing.T) {
 		_, err := kv.Put(ctx, "k", make([]byte, 64<<10))
 		return err == nil
 	}
-	until(t, "a write", put)
+	testkit.Until(t, "a write", put)
 	empty := testkit.FillDisk(t, dir)
-	until(
+	testkit.Until(
 		t,
 		"the store of that server has stopped",
 		func() bool { put(); return servers[0].Disk().State == DiskStopped },
 	)
-	until(t, "the others accept writes", put)
+	testkit.Until(t, "the others accept writes", put)
 	empty()
-	until(t, "its store accepts writes again", func() bool { return servers[0].Disk().State == DiskOK })
+	testkit.Until(t, "its store accepts writes again", func() bool { return servers[0].Disk().State == DiskOK })
 	servers[2].Stop() // now servers[0] is needed for a majority
-	until(t, "a write to servers[0] and one other", put)
+	testkit.Until(t, "a write to servers[0] and one other", put)
 }
 
 // TestStartOnFullDisk checks that the error of a start without space names the folder and the

@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
+
+	"troupe/testkit"
 )
 
 func start(t *testing.T, change func(*Config)) (*Server, error) {
@@ -131,7 +133,7 @@ func TestCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			servers := startThree(t, omit)
-			until(t, "all are connected", func() bool {
+			testkit.Until(t, "all are connected", func() bool {
 				return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2
 			})
 			checkValuesSurvive(t, servers)
@@ -152,7 +154,7 @@ func checkValuesSurvive(t *testing.T, servers []*Server) {
 		t.Fatal(err)
 	}
 	var kv jetstream.KeyValue
-	until(t, "a bucket on three servers", func() bool {
+	testkit.Until(t, "a bucket on three servers", func() bool {
 		kv, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "b", Replicas: 3})
 		return err == nil
 	})
@@ -160,7 +162,7 @@ func checkValuesSurvive(t *testing.T, servers []*Server) {
 		t.Fatal(err)
 	}
 	servers[2].Stop()
-	until(t, "a write to the remaining servers", func() bool {
+	testkit.Until(t, "a write to the remaining servers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := kv.Put(ctx, "k", []byte("w"))
@@ -206,13 +208,4 @@ func busy(t *testing.T) string {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
 }

@@ -19,16 +19,8 @@ import (
 
 	"troupe/cluster/natsd"
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 30 s: %s", what)
-		}
-	}
-}
 
 // logBuffer collects log lines.
 type logBuffer struct {
@@ -162,12 +154,12 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 	}
 
 	put(file(node, anna, otto))
-	until(t, "the users are loaded", func() bool { return loaded.Load() == 1 })
+	testkit.Until(t, "the users are loaded", func() bool { return loaded.Load() == 1 })
 	will, err := enter(ottoSeed)
 	if err != nil {
 		t.Fatalf("otto, who is in the file now: %v", err)
 	}
-	until(t, "otto gets replies", func() bool {
+	testkit.Until(t, "otto gets replies", func() bool {
 		_, err := will.Request("troupe.v1.x", nil, time.Second)
 		return err == nil
 	})
@@ -181,19 +173,19 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		file(node, anna) + "\nport: 1": "has port, which is not about users",
 	} {
 		put(wrong)
-		until(t, "a log line with "+want, func() bool { return logged.has(want) })
+		testkit.Until(t, "a log line with "+want, func() bool { return logged.has(want) })
 		if _, err := enter(ottoSeed); err != nil {
 			t.Errorf("after an invalid file (%s) otto cannot connect: %v", want, err)
 		}
 	}
 
 	put(file(node, otto))
-	until(t, "the users are loaded again", func() bool { return loaded.Load() == 2 })
-	until(t, "anna is disconnected", func() bool { return !was.IsConnected() })
+	testkit.Until(t, "the users are loaded again", func() bool { return loaded.Load() == 2 })
+	testkit.Until(t, "anna is disconnected", func() bool { return !was.IsConnected() })
 	if _, err := enter(annaSeed); !errors.Is(err, nats.ErrAuthorization) {
 		t.Errorf("anna, who was removed: %v", err)
 	}
-	until(t, "otto gets replies", func() bool {
+	testkit.Until(t, "otto gets replies", func() bool {
 		_, err := will.Request("troupe.v1.x", nil, time.Second)
 		return err == nil
 	})
@@ -201,12 +193,12 @@ func changeUsers(t *testing.T, file func(node string, users ...string) string) {
 		t.Errorf("the node's own connection was lost %d times", self.Reconnects)
 	}
 	put(file(node, anna, otto))
-	until(t, "the users are loaded a third time", func() bool { return loaded.Load() == 3 })
+	testkit.Until(t, "the users are loaded a third time", func() bool { return loaded.Load() == 3 })
 	if _, err := enter(annaSeed); err != nil {
 		t.Errorf("anna, who is back: %v", err)
 	}
 	// Get would race: nats-server answers it by reading options without the lock that a reload takes.
-	until(t, "the store has the value stored before", func() bool { // its API is down briefly during a reload
+	testkit.Until(t, "the store has the value stored before", func() bool { // its API is down briefly during a reload
 		stored, err := kv.Status(t.Context())
 		return err == nil && stored.Values() == 1
 	})
@@ -270,7 +262,7 @@ func TestRevokedRoute(t *testing.T) {
 	for _, s := range servers {
 		t.Cleanup(s.Stop)
 	}
-	until(t, "all are connected", func() bool {
+	testkit.Until(t, "all are connected", func() bool {
 		return servers[0].Peers() == 2 && servers[1].Peers() == 2 && servers[2].Peers() == 2
 	})
 	file, _, err := security.Revoke(dir, "n2")
@@ -284,6 +276,6 @@ func TestRevokedRoute(t *testing.T) {
 	if err := os.WriteFile(revoked, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the revoked server is disconnected", func() bool { return servers[2].Peers() == 0 })
-	until(t, "the others are connected", func() bool { return servers[0].Peers() == 1 && servers[1].Peers() == 1 })
+	testkit.Until(t, "the revoked server is disconnected", func() bool { return servers[2].Peers() == 0 })
+	testkit.Until(t, "the others are connected", func() bool { return servers[0].Peers() == 1 && servers[1].Peers() == 1 })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
 
 // natsWith starts the NATS server of a node, with routes to others.
@@ -66,13 +67,10 @@ func TestNATS(t *testing.T) {
 	if _, err := from.Subscribe("ask", func(m *nats.Msg) { _ = m.Respond(nil) }); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
-		if _, err := to.Request("ask", nil, time.Second); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("a and b do not form a cluster: %v", err)
-		}
-	}
+	testkit.Until(t, "a and b form a cluster", func() bool {
+		_, err := to.Request("ask", nil, time.Second)
+		return err == nil
+	})
 	if stranger.NumRoutes() != 0 {
 		t.Error("a server with another CA joined the cluster")
 	}

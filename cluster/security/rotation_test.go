@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/security"
+	"troupe/testkit"
 )
 
 // cat concatenates files into one, as an operator would.
@@ -115,15 +116,6 @@ func (h held) passes(t *testing.T) bool {
 	return err == nil
 }
 
-func within(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited 30 s for: %s", what)
-		}
-	}
-}
-
 // node returns the files of one node, with its own copies of the CA and the revoked certificates.
 func node(t *testing.T, dir, name string) security.Files {
 	t.Helper()
@@ -186,8 +178,8 @@ func TestCAChange(t *testing.T) {
 	}
 
 	cat(t, af.CA, newCA)
-	within(t, "the connection from b to be closed", func() bool { return !before.passes(t) })
-	within(t, "the connection to b to be closed", func() bool { return !towards.passes(t) })
+	testkit.Until(t, "the connection from b to be closed", func() bool { return !before.passes(t) })
+	testkit.Until(t, "the connection to b to be closed", func() bool { return !towards.passes(t) })
 	if !kept.passes(t) {
 		t.Error("a connection of the new CA is closed")
 	}
@@ -243,15 +235,15 @@ func TestRevoked(t *testing.T) {
 	if _, err := hold(t, b, a); err == nil {
 		t.Error("a revoked certificate is dialled")
 	}
-	within(t, "the connection from b to be closed", func() bool { return !fromB.passes(t) })
-	within(t, "the connection to b to be closed", func() bool { return !toB.passes(t) })
+	testkit.Until(t, "the connection from b to be closed", func() bool { return !fromB.passes(t) })
+	testkit.Until(t, "the connection to b to be closed", func() bool { return !toB.passes(t) })
 	if !fromC.passes(t) {
 		t.Error("another's connection is closed")
 	}
 	if err := os.WriteFile(af.Revoked, []byte("b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(
+	testkit.Until(
 		t,
 		"the malformed list to be logged",
 		func() bool { return strings.Contains(log.String(), "line 1: not a SHA-256 fingerprint") },
@@ -312,7 +304,7 @@ func TestRevokedAtNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	cat(t, af.Revoked, file)
-	within(t, "the revoked client to be disconnected", func() bool { return s.NumClients() == 1 && !b.IsConnected() })
+	testkit.Until(t, "the revoked client to be disconnected", func() bool { return s.NumClients() == 1 && !b.IsConnected() })
 	if c.Flush() != nil || c.Reconnects != 0 {
 		t.Error("another client was disconnected")
 	}
@@ -323,7 +315,7 @@ func TestRevokedAtNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	cat(t, bf.Revoked, file)
-	within(t, "the client to leave the revoked server", func() bool { return !d.IsConnected() })
+	testkit.Until(t, "the client to leave the revoked server", func() bool { return !d.IsConnected() })
 }
 
 // buffer is a log that can be read while it is written.

@@ -15,6 +15,7 @@ import (
 	"troupe/cluster/natsd"
 	"troupe/cluster/reply"
 	"troupe/cluster/service"
+	"troupe/testkit"
 )
 
 func connect(t *testing.T) *nats.Conn {
@@ -130,13 +131,9 @@ func TestMatchesMicro(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for end := time.Now().Add(time.Minute); theirs.Stats().Endpoints[0].NumRequests < 3 ||
-		s.Stats().Endpoints[0].NumRequests < 3; {
-		if time.Now().After(end) {
-			t.Fatal("not all requests were counted")
-		}
-		<-time.After(time.Millisecond)
-	}
+	testkit.Until(t, "all requests are counted", func() bool {
+		return theirs.Stats().Endpoints[0].NumRequests == 3 && s.Stats().Endpoints[0].NumRequests == 3
+	})
 	for _, verb := range []string{"PING", "INFO", "STATS"} {
 		got, want := described(t, conn, verb, "ours"), described(t, conn, verb, "theirs")
 		if endpoints, ok := want["endpoints"].([]any); ok {

@@ -16,6 +16,7 @@ import (
 
 	"troupe/cluster/natsd"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // TestErrorsCarryReasons checks that an error tells whether nothing was changed or a change may
@@ -114,7 +115,7 @@ func TestDisconnectedWriteIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Stop()
-	until(t, "the loss of the connection", func() bool { return !conn.IsConnected() })
+	testkit.Until(t, "the loss of the connection", func() bool { return !conn.IsConnected() })
 	var failure Failure
 	_, err = s.Put(t.Context(), spec, 0)
 	if !errors.As(err, &failure) || failure.GetReason() != messages.Reason_REASON_NO_QUORUM {
@@ -123,18 +124,9 @@ func TestDisconnectedWriteIsRefused(t *testing.T) {
 	if server, err = natsd.Start(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the reconnect", func() bool { return conn.FlushTimeout(time.Second) == nil })
+	testkit.Until(t, "the reconnect", func() bool { return conn.FlushTimeout(time.Second) == nil })
 	if _, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision {
 		t.Errorf("revision %d, was %d: %v", at, revision, err)
-	}
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timeout after 30 s: %s", what)
-		}
 	}
 }
 
@@ -207,20 +199,20 @@ func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
 		revision, err = s.Put(t.Context(), spec, over)
 		return err == nil
 	}
-	until(t, "storing a deployment", store)
+	testkit.Until(t, "storing a deployment", store)
 
 	servers[1].Stop()
 	servers[2].Stop()
-	until(t, "the loss of two servers", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
+	testkit.Until(t, "the loss of two servers", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
 	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(2))}, revision)
 	if !errors.Is(err, noQuorum) {
 		t.Errorf("got %v", err)
 	}
 
 	start(1, 2)
-	until(t, "reading the deployment", func() bool { _, _, err := s.Get(t.Context(), "kjv"); return err == nil })
+	testkit.Until(t, "reading the deployment", func() bool { _, _, err := s.Get(t.Context(), "kjv"); return err == nil })
 	if got, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision || got.GetReplicas() != 1 {
 		t.Errorf("revision %d with %d replicas, was %d with 1: %v", at, got.GetReplicas(), revision, err)
 	}
-	until(t, "changing the deployment", store)
+	testkit.Until(t, "changing the deployment", store)
 }

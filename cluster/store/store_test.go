@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,6 +17,7 @@ import (
 	"troupe/actors/model/deployment"
 	"troupe/cluster/natsd"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // open opens a store on a new server. restart stops the server and starts it again.
@@ -69,17 +69,11 @@ func (f *recorder[T]) record(name string, value T, synced bool) {
 
 func (f *recorder[T]) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	testkit.Until(t, what, func() bool {
 		f.mu.Lock()
-		done := ok()
-		f.mu.Unlock()
-		if done {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("timeout after 20 s: %s", what)
-		}
-	}
+		defer f.mu.Unlock()
+		return ok()
+	})
 }
 
 // startWatch runs a watch until the test ends.

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // TestSlowDisk: a read returns when its context ends and its memory is not written afterwards, and
 // other reads proceed while buffers are free.
-func TestSlowDisk(t *testing.T) {
+func TestSlowDisk(t *testing.T) { synctest.Test(t, testSlowDisk) }
+
+func testSlowDisk(t *testing.T) {
 	f, _ := open(t, FileConfig{Path: filepath.Join(t.TempDir(), "tier"), Slabs: cut(1, 2, testBytes), Depth: 2})
 	if err := f.Write(t.Context(), 0, testHash(0), content(0, testBytes)); err != nil {
 		t.Fatal(err)
@@ -58,10 +61,8 @@ func TestReadWhileUsing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, end := context.WithTimeout(t.Context(), time.Minute)
-	defer end()
-	err := f.View(ctx, 0, testHash(0), testBytes, func(first []byte) error {
-		return f.View(ctx, 1, testHash(1), testBytes, func(second []byte) error {
+	err := f.View(t.Context(), 0, testHash(0), testBytes, func(first []byte) error {
+		return f.View(t.Context(), 1, testHash(1), testBytes, func(second []byte) error {
 			if !bytes.Equal(first, content(0, testBytes)) || !bytes.Equal(second, content(1, testBytes)) {
 				t.Error("the second block changed the first")
 			}
