@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// testUnit is the tests of a folder. Declarations are told apart by name only. The making of a value
+// testUnit is the tests of a folder. Only names distinguish declarations. The making of a value
 // stands for calls of all methods of its type, and of the types of its fields.
 type testUnit struct {
 	funcs   map[string][]testDecl
@@ -59,23 +59,24 @@ func (u *testUnit) add(fset *token.FileSet, file *ast.File, helps bool) {
 	}
 }
 
-// addFields makes the fields of struct types part of the types. A field looks like the variable of a
-// function.
+// addFields makes the fields of struct types part of the types, as if each type had a method that
+// declares a variable for each field.
 func (u *testUnit) addFields(in testDecl, decl *ast.GenDecl) {
 	for _, spec := range decl.Specs {
 		named, ok := spec.(*ast.TypeSpec)
 		if !ok {
 			continue
 		}
-		if fields, ok := named.Type.(*ast.StructType); ok {
-			in.code = &ast.BlockStmt{}
-			for _, f := range fields.Fields.List {
-				in.code.(*ast.BlockStmt).List = append(in.code.(*ast.BlockStmt).List, &ast.DeclStmt{Decl: &ast.GenDecl{
-					Tok: token.VAR, Specs: []ast.Spec{&ast.ValueSpec{Type: f.Type}},
-				}})
-			}
-			u.methods[named.Name.Name] = append(u.methods[named.Name.Name], in)
+		fields, ok := named.Type.(*ast.StructType)
+		if !ok {
+			continue
 		}
+		variables := &ast.GenDecl{Tok: token.VAR}
+		for _, f := range fields.Fields.List {
+			variables.Specs = append(variables.Specs, &ast.ValueSpec{Type: f.Type})
+		}
+		in.code = variables
+		u.methods[named.Name.Name] = append(u.methods[named.Name.Name], in)
 	}
 }
 

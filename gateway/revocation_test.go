@@ -49,7 +49,7 @@ func TestRevokedKeyEndsStream(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}, func(cfg *gateway.Config) { cfg.Keys, cfg.Runtime = keys, later })
-	server := httptest.NewServer(w)
+	server := httptest.NewServer(w) // a real one, since a stream must end on the wire
 	defer server.Close()
 	stream := func(key string) *bufio.Scanner {
 		t.Helper()

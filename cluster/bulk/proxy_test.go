@@ -154,9 +154,9 @@ func TestFaults(t *testing.T) {
 		later := clock.New()
 		between := newProxy(t, later, faults)
 		defer between.close()
-		a, b := plane(t, bulk.Config{SilentAfter: silence, Runtime: later}), plane(t, bulk.Config{
-			Advertise: between.listener.Addr().String(), Window: 400_000, SilentAfter: silence,
-			Runtime: later,
+		a := plane(t, bulk.Config{SilentAfter: silence, Runtime: later})
+		b := plane(t, bulk.Config{
+			Advertise: between.listener.Addr().String(), Window: 400_000, SilentAfter: silence, Runtime: later,
 		})
 		between.start(b.ListensOn())
 		defer a.Close()

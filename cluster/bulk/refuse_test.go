@@ -183,7 +183,10 @@ func TestHungSink(t *testing.T) {
 		sent := make(chan error, 1)
 		go func() { sent <- a.Send(t.Context(), ticket, all(20), from(content(1, 20, 10_000))) }()
 		<-hung.entered
-		testkit.Until(t, "the transfer to end", func() bool { later.Advance(sinkTimeout / 4); return len(sent) > 0 })
+		testkit.Until(t, "the transfer to end", func() bool {
+			later.Advance(sinkTimeout / 4)
+			return len(sent) > 0
+		})
 		if err := <-sent; !errors.Is(err, bulk.ErrSink) {
 			t.Fatalf("%v", err)
 		}

@@ -173,7 +173,9 @@ func TestRejectsHostileFrames(t *testing.T) {
 			}
 		})
 	}
-	testkit.Until(t, "no connection is left", func() bool { return patient.Stats().Inbound+hasty.Stats().Inbound == 0 })
+	testkit.Until(t, "no connection is left", func() bool {
+		return patient.Stats().Inbound+hasty.Stats().Inbound == 0
+	})
 }
 
 // TestRejectsChunksBeyondTransfer sends chunks that exceed the transfer: its stream is refused, and

@@ -139,7 +139,10 @@ func TestNoMessageLostWhenEndpointEnds(t *testing.T) {
 		}
 		return len(testkit.Got[*messages.GetSequence](sink)), back
 	}
-	testkit.Until(t, "end of each message", func() bool { arrived, back := ends(); return arrived+back >= actors*each })
+	testkit.Until(t, "end of each message", func() bool {
+		arrived, back := ends()
+		return arrived+back >= actors*each
+	})
 	if arrived, back := ends(); arrived+back != actors*each {
 		t.Errorf("of %d messages %d arrived and %d came back", actors*each, arrived, back)
 	}
@@ -225,7 +228,9 @@ func TestNodeReplacedAtSameAddress(t *testing.T) {
 			sink := testkit.NewPeer(t, b.ActorSystem, "sink", nil)
 			a.waitReachable(t, to)
 			watch, waiting := a.watch(t, b.pid("sink")), a.ask(b.pid("sink"), "x")
-			testkit.Until(t, "request in flight", func() bool { return len(testkit.Got[*messages.GetSequence](sink)) == 1 })
+			testkit.Until(t, "request in flight", func() bool {
+				return len(testkit.Got[*messages.GetSequence](sink)) == 1
+			})
 			b.link.Stop(context.Background())
 			if told {
 				a.link.SetMembers([]string{a.Address()})

@@ -106,7 +106,9 @@ func TestNonMemberIsUnreachable(t *testing.T) {
 	}
 	p := testkit.NewPeer(t, a.ActorSystem, "asker", nil)
 	p.Send(to, &messages.GetSequence{})
-	testkit.Until(t, "dead letter for an actor", func() bool { return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1 })
+	testkit.Until(t, "dead letter for an actor", func() bool {
+		return len(testkit.Got[*actor.DeadLetterResponse](p)) == 1
+	})
 	if n := wires.accepted(); n != 0 {
 		t.Errorf("%d connections were dialled", n)
 	}
@@ -415,7 +417,9 @@ func TestStopFlushes(t *testing.T) {
 				a.Root.Send(to, &messages.TokensEmitted{})
 			}
 			a.link.Stop(context.Background())
-			testkit.Until(t, "all messages", func() bool { return len(testkit.Got[*messages.TokensEmitted](p)) == n })
+			testkit.Until(t, "all messages", func() bool {
+				return len(testkit.Got[*messages.TokensEmitted](p)) == n
+			})
 		})
 	}
 }

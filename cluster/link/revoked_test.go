@@ -59,7 +59,9 @@ func TestRevokedNodeIsDisconnected(t *testing.T) {
 	if err := os.WriteFile(revoked, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Until(t, "the link from the revoked node to break", func() bool { return unreachable(bad.ask(atA, "to a")) })
+	testkit.Until(t, "the link from the revoked node to break", func() bool {
+		return unreachable(bad.ask(atA, "to a"))
+	})
 	testkit.Until(
 		t,
 		"the link to the revoked node to break",

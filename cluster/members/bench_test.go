@@ -132,7 +132,9 @@ func BenchmarkKilledServer(b *testing.B) {
 				x.lead(b, leader)
 				killed := time.Now()
 				x.third.kill()
-				testkit.Until(b, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
+				testkit.Until(b, "c is dead", func() bool {
+					return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2
+				})
 				took = append(took, time.Since(killed))
 				x.restartThird(b)
 			}

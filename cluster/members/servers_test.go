@@ -207,7 +207,9 @@ func TestKilledServer(t *testing.T) {
 		ids := [2]string{x.nodes[0].Self().GetId(), x.nodes[1].Self().GetId()}
 		killed := time.Now()
 		x.third.kill()
-		testkit.Until(t, "c is dead", func() bool { return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2 })
+		testkit.Until(t, "c is dead", func() bool {
+			return len(x.nodes[0].Live()) == 2 && len(x.nodes[1].Live()) == 2
+		})
 		t.Logf("with leader %s, c was declared dead after %s", leader, time.Since(killed).Round(time.Millisecond))
 		testkit.Until(t, "all can suspect others", x.canSuspect(2))
 		for i, n := range x.nodes {

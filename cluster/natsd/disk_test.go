@@ -79,14 +79,18 @@ func TestFullDisk(t *testing.T) {
 	}
 
 	empty()
-	testkit.Until(t, "the store accepts writes again", func() bool { return s.Disk().State == DiskOK && put() == nil })
+	testkit.Until(t, "the store accepts writes again", func() bool {
+		return s.Disk().State == DiskOK && put() == nil
+	})
 	if s.URL() != url {
 		t.Errorf("URL %s, was %s", s.URL(), url)
 	}
 	if v, err := kv.Get(t.Context(), "before"); err != nil || string(v.Value()) != "v" {
 		t.Errorf("value stored before: %v", err)
 	}
-	testkit.Until(t, "the in-process connection is back", func() bool { return own.FlushTimeout(time.Second) == nil })
+	testkit.Until(t, "the in-process connection is back", func() bool {
+		return own.FlushTimeout(time.Second) == nil
+	})
 	var last Disk
 	for len(changes) > 0 {
 		last = <-changes

@@ -20,6 +20,8 @@ import (
 	"troupe/testkit"
 )
 
+// start starts a server. The servers, their elections and their disks are real, since the package is
+// about nothing else.
 func start(t *testing.T, change func(*Config)) (*Server, error) {
 	t.Helper()
 	cfg := Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "one", Log: zerolog.Nop()}

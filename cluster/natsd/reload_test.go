@@ -277,5 +277,7 @@ func TestRevokedRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Until(t, "the revoked server is disconnected", func() bool { return servers[2].Peers() == 0 })
-	testkit.Until(t, "the others are connected", func() bool { return servers[0].Peers() == 1 && servers[1].Peers() == 1 })
+	testkit.Until(t, "the others are connected", func() bool {
+		return servers[0].Peers() == 1 && servers[1].Peers() == 1
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,6 +18,7 @@ import (
 	"troupe/cluster/recovery"
 	"troupe/cluster/store"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // node has a node's connection to the store: its server, the desired state and the members.
@@ -51,7 +51,8 @@ func (n *node) stopOnce() {
 	n.server.Stop()
 }
 
-// boot opens the store in a folder as a node does.
+// boot opens the store in a folder as a node does, with a real server, whose files are what is
+// damaged.
 func boot(t *testing.T, dir string) (n *node, err error) {
 	t.Helper()
 	n = &node{}
@@ -157,8 +158,7 @@ func prepare(t *testing.T) (stopped, killed prepared) {
 // check fails if a node lacks a stored value.
 func (p prepared) check(t *testing.T, n *node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
+	ctx := t.Context()
 	all, err := n.store.List(ctx)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -192,13 +192,14 @@ func (p prepared) check(t *testing.T, n *node) {
 // acquire acquires a free role as soon as the node's membership is certain.
 func acquire(t *testing.T, n *node, role string) (term uint64) {
 	t.Helper()
-	for {
-		term, ok, err := n.members.Acquire(t.Context(), role)
-		if ok {
-			return term
-		}
+	testkit.Until(t, "the role is free", func() bool {
+		var ok bool
+		var err error
+		term, ok, err = n.members.Acquire(t.Context(), role)
 		if err != nil && !errors.Is(err, members.ErrNotMember) {
 			t.Fatal(err)
 		}
-	}
+		return ok
+	})
+	return term
 }

@@ -56,7 +56,8 @@ func watched(t *testing.T, f security.Files, log zerolog.Logger) *security.Ident
 // held are the two ends of an open connection.
 type held struct{ client, server net.Conn }
 
-// hold connects two identities and returns both ends, or the error.
+// hold connects two identities and returns both ends, or the error. Sockets and files are real, since
+// TLS and what the system reports about changed files are what is tested.
 func hold(t *testing.T, server, client *security.Identity) (held, error) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -304,7 +305,9 @@ func TestRevokedAtNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	cat(t, af.Revoked, file)
-	testkit.Until(t, "the revoked client to be disconnected", func() bool { return s.NumClients() == 1 && !b.IsConnected() })
+	testkit.Until(t, "the revoked client to be disconnected", func() bool {
+		return s.NumClients() == 1 && !b.IsConnected()
+	})
 	if c.Flush() != nil || c.Reconnects != 0 {
 		t.Error("another client was disconnected")
 	}

@@ -18,6 +18,8 @@ import (
 	"troupe/testkit"
 )
 
+// connect returns a connection to a new server. It is a real one, since the answers are compared with
+// those of nats.go.
 func connect(t *testing.T) *nats.Conn {
 	t.Helper()
 	server, err := natsd.Start(

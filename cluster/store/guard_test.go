@@ -203,14 +203,20 @@ func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
 
 	servers[1].Stop()
 	servers[2].Stop()
-	testkit.Until(t, "the loss of two servers", func() bool { connected, _, _ := servers[0].Quorum(); return connected == 1 })
+	testkit.Until(t, "the loss of two servers", func() bool {
+		connected, _, _ := servers[0].Quorum()
+		return connected == 1
+	})
 	_, err = s.Put(t.Context(), &messages.DeploymentSpec{Name: "kjv", Replicas: new(uint32(2))}, revision)
 	if !errors.Is(err, noQuorum) {
 		t.Errorf("got %v", err)
 	}
 
 	start(1, 2)
-	testkit.Until(t, "reading the deployment", func() bool { _, _, err := s.Get(t.Context(), "kjv"); return err == nil })
+	testkit.Until(t, "reading the deployment", func() bool {
+		_, _, err := s.Get(t.Context(), "kjv")
+		return err == nil
+	})
 	if got, at, err := s.Get(t.Context(), "kjv"); err != nil || at != revision || got.GetReplicas() != 1 {
 		t.Errorf("revision %d with %d replicas, was %d with 1: %v", at, got.GetReplicas(), revision, err)
 	}

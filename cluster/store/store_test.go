@@ -20,7 +20,8 @@ import (
 	"troupe/testkit"
 )
 
-// open opens a store on a new server. restart stops the server and starts it again.
+// open opens a store on a new server. restart stops the server and starts it again. It is a real
+// server, since the store relies on its revisions, its watches and what it keeps.
 func open(t *testing.T) (s *Store, restart func()) {
 	t.Helper()
 	dir, listen := t.TempDir(), "127.0.0.1:0"
