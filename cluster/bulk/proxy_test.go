@@ -165,7 +165,8 @@ func TestFaults(t *testing.T) {
 		var running sync.WaitGroup
 		for i, size := range sizes {
 			running.Go(func() {
-				if err := sendTwoParts(t.Context(), a, b, content(uint64(i), chunks, size), size, seals, places); err != nil {
+				want := content(uint64(i), chunks, size)
+				if err := sendTwoParts(t.Context(), a, b, want, size, seals, places); err != nil {
 					t.Errorf("transfer %d: %v; %+v", i, err, a.Stats())
 				}
 			})
