@@ -52,7 +52,8 @@ func TestPeerRestarts(t *testing.T) {
 	}
 }
 
-// sendForever sends to an echo and watches it until the test ends.
+// sendForever sends to an echo and watches it until the test ends. Its pace is in real time, like the
+// sockets; no outcome depends on it.
 func sendForever(t *testing.T, n *node, address string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var busy sync.WaitGroup
