@@ -77,13 +77,20 @@ func refusedAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// TestCrashIsDetectedByAll checks that a member is dead SilentFor after its last renewal, and not
+// earlier, and that its successor has another ID.
 func TestCrashIsDetectedByAll(t *testing.T) {
 	s := startServer(t)
 	n := s.joinVigilant("a", "b", "c")
-	dead := n[2].Self().GetId()
+	dead, silentFor := n[2].Self().GetId(), n[2].cfg.SilentFor
+	s.settle()
 	n[2].crash()
+	renewed := n[2].health.lastRenewed
 	for _, one := range n[:2] {
 		one.until("c is dead", func() bool { return one.knows("a", "b") })
+		if silent := s.clock.Now().Sub(renewed); silent < silentFor || silent > silentFor+2*stepTime {
+			t.Errorf("%s: dead after %s of silence", one.cfg.Name, silent)
+		}
 		one.until("notification that c left", func() bool { return one.received(left("c")) })
 	}
 	c := s.join("c")
