@@ -155,6 +155,7 @@ func paced(kind string) []actor.ReceiverMiddleware {
 // TestRebalance checks that an undrained node gets a replica back while streams run, and that they
 // get the same tokens. It takes ten seconds since real links and KV blocks need real time.
 func TestRebalance(t *testing.T) {
+	t.Parallel() // it mostly waits
 	stream := func(n *node.Node, seed int) string {
 		return complete(t, n,
 			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true,
@@ -250,6 +251,7 @@ func TestJoinedNodeKnowsReplicas(t *testing.T) {
 // TestStopWithoutNATS checks that a node whose NATS server is gone stops long before its drain
 // timeout.
 func TestStopWithoutNATS(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server, err := natsd.Start(t.Context(),
 		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
 	if err != nil {
