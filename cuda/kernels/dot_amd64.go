@@ -18,8 +18,7 @@ type (
 	sixteen [16]float32
 )
 
-// whole returns the whole vectors of x. It is called for every row, and the bounds of x are checked
-// where x is sliced, so that checks of pointers, which the race detector turns on, are left out.
+// whole returns the whole vectors of x. It is called for every row.
 //
 //go:nocheckptr
 func whole(x []float32) []sixteen {

@@ -107,6 +107,7 @@ func (u *uploader) chunk(r io.Reader, t placedTensor, to cuda.Ptr, n int64) erro
 // it would take most of the time of a load, and both buffers belong to the load alone.
 //
 //go:norace
+//go:nocheckptr
 func convert(out []byte, to cuda.DType, in []byte, from cuda.DType) error {
 	if to == from {
 		copy(out, in)
