@@ -32,17 +32,18 @@ run: build ## run one node with the shipped model and request a completion
 	$(BIN)/troupe up --config examples/quickstart.yaml --try "In the beginning"
 
 # Packages in which goroutines share memory, the longest first so that none is left over at the end.
-# CONTRIBUTING.md says what the others have instead.
+# CONTRIBUTING.md says what the others have instead. The race detector would delay the exit of every
+# process by a second.
 RACE := ./node ./actors/... ./cluster/... ./cmd/... ./control/... ./cuda/driver ./cuda/host ./cuda/telemetry \
 	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/chaos \
 	./testkit/clock ./testkit/cluster
 
 test: ## run all tests, those in which goroutines share memory under the race detector
-	go test -vet=off -race -timeout 20m $(RACE)
+	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 20m $(RACE)
 	go test -vet=off -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
 
 race: ## run all tests under the race detector (about twice as long)
-	go test -vet=off -race -timeout 40m ./...
+	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
 
 check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
 	go test -count=1 .
