@@ -42,7 +42,7 @@ test: ## run all tests, those in which goroutines share memory under the race de
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 20m $(RACE)
 	go test -vet=off -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
 
-race: ## run all tests under the race detector (about twice as long)
+race: ## run all tests under the race detector
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
 
 check: fmt-check vet lint gen-check kernels-check vulncheck ## check format, code, generated files, layers, wording
