@@ -52,9 +52,10 @@ type reservation struct {
 	bytes  int64
 }
 
-// grow extends the reservation to at least n bytes. It waits up to bodyMemoryWait.
+// grow extends the reservation to at least n bytes. It waits up to bodyMemoryWait. Free memory is
+// taken even if that time has passed, since a busy machine may not have run this goroutine during it.
 func (r *reservation) grow(ctx context.Context, n int64) error {
-	if n <= r.bytes {
+	if r.tryGrow(n) {
 		return nil
 	}
 	ctx, cancel := r.budget.rt.WithTimeout(ctx, bodyMemoryWait)

@@ -34,3 +34,17 @@ func TestTokenizerPermits(t *testing.T) {
 	}
 	end()
 }
+
+// TestFreeBodyMemoryIsTakenLate checks that free memory is given to a request whose time to wait has
+// passed, as on a machine that did not run it meanwhile, and that none is given if there is none.
+func TestFreeBodyMemoryIsTakenLate(t *testing.T) {
+	b := newMemoryBudget(10, supervise.System)
+	late, pass := context.WithCancel(t.Context())
+	pass()
+	if err := (&reservation{budget: b}).grow(late, 10); err != nil {
+		t.Errorf("10 of 10 bytes: %v", err)
+	}
+	if (&reservation{budget: b}).grow(late, 1) == nil {
+		t.Error("more than there are")
+	}
+}

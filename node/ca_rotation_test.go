@@ -30,6 +30,7 @@ func concatenate(t *testing.T, to string, from ...string) {
 // TestCARotation checks that two nodes move to certificates of a new CA without a restart and stay
 // connected over NATS and their links. Then one node is revoked and loses the other.
 func TestCARotation(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cas := [2]string{t.TempDir(), t.TempDir()}
 	for _, dir := range cas {
 		ca, _, err := security.OpenAuthority(dir)

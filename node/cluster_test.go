@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/natsd"
@@ -135,9 +136,26 @@ func TestStopHandsOver(t *testing.T) {
 	})
 }
 
+// paced is middleware that delays every step. A replica moves only after ten seconds without a
+// change, and streams that run meanwhile at full speed would keep all cores busy.
+func paced(kind string) []actor.ReceiverMiddleware {
+	if kind != "engine" {
+		return nil
+	}
+	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
+			if _, ok := env.Message.(*messages.RunStep); ok {
+				<-time.After(20 * time.Millisecond)
+			}
+			next(ctx, env)
+		}
+	}}
+}
+
 // TestRebalance checks that an undrained node gets a replica back while streams run, and that they
-// get the same tokens.
+// get the same tokens. It takes ten seconds since real links and KV blocks need real time.
 func TestRebalance(t *testing.T) {
+	t.Parallel() // it mostly waits
 	stream := func(n *node.Node, seed int) string {
 		return complete(t, n,
 			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true,
@@ -145,7 +163,7 @@ func TestRebalance(t *testing.T) {
 	}
 	alone := start(t, nil)
 	want := []string{stream(alone, 0), stream(alone, 1), stream(alone, 2)}
-	nodes := startCluster(t, 2, nil)
+	nodes := startCluster(t, 2, func(_ int, c *node.Config) { c.Middleware = paced })
 	deploy(t, nodes[0], kjvSpec(2))
 	drain := func(yes bool) {
 		t.Helper()
@@ -233,6 +251,7 @@ func TestJoinedNodeKnowsReplicas(t *testing.T) {
 // TestStopWithoutNATS checks that a node whose NATS server is gone stops long before its drain
 // timeout.
 func TestStopWithoutNATS(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server, err := natsd.Start(t.Context(),
 		natsd.Config{Listen: "127.0.0.1:0", StoreDir: t.TempDir(), Name: "apart", Log: zerolog.Nop()})
 	if err != nil {

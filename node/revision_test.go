@@ -86,6 +86,7 @@ func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
 // TestChangedFilesAreNotServed checks that a replica that finds changed files does not serve and
 // that the deployment reports it. models.deploy then rolls all replicas to the new files.
 func TestChangedFilesAreNotServed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := copyModel(t)
 	n := start(t, servingFolder(dir))
 	before := completeGoldens(t, n)
@@ -153,6 +154,7 @@ func TestDeployOfSameFilesStartsNoRollout(t *testing.T) {
 // TestServesWithoutFolder checks that a model whose folder is gone still serves after it is scaled
 // up, and that the status of the deployment names the fault and the folder.
 func TestServesWithoutFolder(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := copyModel(t)
 	n := start(t, servingFolder(dir))
 	before := completeGoldens(t, n)

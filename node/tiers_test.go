@@ -94,24 +94,28 @@ func conversationRequest(model, prompt string, seed int) map[string]any {
 		"ignore_eos": true}
 }
 
-// TestTiersChangeNoToken checks that all goldens and 200 random prompts get the tokens of a run
-// with room for all blocks, although most blocks are demoted and restored.
+// TestTiersChangeNoToken checks that all goldens and 200 random prompts, 60 under the race detector,
+// get the tokens of a run with room for all blocks, although most blocks are demoted and restored.
 func TestTiersChangeNoToken(t *testing.T) {
-	want := completeConversations(t, start(t, withLimits(8, 400, 0)), 100)
+	many := 100
+	if raceEnabled {
+		many = 30
+	}
+	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, how := range []struct {
 		name   string
 		change func(*node.Config)
 	}{{"whole blocks", func(*node.Config) {}}, {"by layers", withParts}} {
 		t.Run(how.name, func(t *testing.T) {
 			n := start(t, withTiers(filepath.Join(t.TempDir(), "kv"), how.change))
-			got := completeConversations(t, n, 100)
+			got := completeConversations(t, n, many)
 			for i := range want {
 				if got[i] != want[i] || want[i] == "" {
 					t.Errorf("prompt %d: got %q, want %q", i, got[i], want[i])
 				}
 			}
 			// One by one, so that no step delays the start of a sequence until its restore has ended.
-			for i, prompt := range conversationPrompts(50) {
+			for i, prompt := range conversationPrompts(many / 2) {
 				if c := complete(t, n, conversationRequest("kjv", prompt, i)); c.Choices[0].Text != want[i] {
 					t.Errorf("prompt %d alone: got %q, want %q", i, c.Choices[0].Text, want[i])
 				}
@@ -160,7 +164,7 @@ func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsSt
 // TestTierFaultsChangeNoToken checks that prompts get the tokens of a run without tiers when an
 // actor crashes or the file is corrupted, and that no slot leaks.
 func TestTierFaultsChangeNoToken(t *testing.T) {
-	const many = 24
+	const many = 16
 	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string

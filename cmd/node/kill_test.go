@@ -2,9 +2,10 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,11 +19,8 @@ import (
 // TestDeploymentsSurviveKill checks that a restarted node serves its deployments again after kill
 // -9.
 func TestDeploymentsSurviveKill(t *testing.T) {
-	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	first, url := startNode(t, bin, data)
+	data := t.TempDir()
+	first, url := startNode(t, data)
 	deploy, err := json.Marshal(map[string]any{"deployment": map[string]any{"name": "kjv", "path": testkit.Model()}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,16 +33,30 @@ func TestDeploymentsSurviveKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.Wait() // it was killed
-	_, url = startNode(t, bin, data)
+	_, url = startNode(t, data)
 	serves(t, url)
 }
 
 var natsLine = regexp.MustCompile(`nats://\S+`)
 
-// startNode starts a node and returns it with its NATS URL. It is killed at the end of the test.
-func startNode(t *testing.T, bin, data string, more ...string) (*exec.Cmd, string) {
+// command returns a command of troupe that runs as a process of its own. It is this test's binary,
+// which testscript.Main runs as troupe under that name, so nothing is built for it.
+func command(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(bin, append([]string{
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Args[0] = "troupe"
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector delays the exit
+	return cmd
+}
+
+// startNode starts a node and returns it with its NATS URL. It is killed at the end of the test.
+func startNode(t *testing.T, data string, more ...string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := command(t.Context(), t, append([]string{
 		"up", "--data", data, "--http", "127.0.0.1:0", "--nats-listen", "127.0.0.1:0", "--devices", "host:1x256MiB",
 	}, more...)...)
 	out, err := cmd.StdoutPipe()

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -22,12 +20,9 @@ import (
 // that file recovers the intact blocks, restores them instead of recomputing, and gives the same
 // answers.
 func TestNVMeBlocksSurviveKill(t *testing.T) {
-	bin, data := filepath.Join(t.TempDir(), "node"), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	data := t.TempDir()
 	options := []string{"--kv-dram", "0", "--kv-nvme", "24MiB"}
-	first, url := startNode(t, bin, data, options...)
+	first, url := startNode(t, data, options...)
 	ask(t, url, "troupe.v1.models.deploy", `{"deployment": {"name": "kjv", "path": "`+testkit.Model()+`"}}`)
 	serves(t, url)
 	var texts [8]string
@@ -46,7 +41,7 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 	}
 	_ = first.Wait() // it was killed
 	writing()
-	_, url = startNode(t, bin, data, options...)
+	_, url = startNode(t, data, options...)
 	serves(t, url)
 	if found := nvmeStatus(t, url).GetResident(); found < whole {
 		t.Errorf("recovered %d blocks, want at least %d", found, whole)
@@ -69,13 +64,13 @@ func TestNVMeBlocksSurviveKill(t *testing.T) {
 	if s := nvmeStatus(t, url); s.GetHits() < 3 || s.GetDamaged() > 0 {
 		t.Errorf("%v", s)
 	}
-	shown := runCommand(t, bin, "kv", "--nats", url)
+	shown := runCommand(t, "kv", "--nats", url)
 	for _, want := range []string{"/nvme ", "/nvme → hbm", "kjv-0", "past the page cache"} {
 		if !strings.Contains(shown, want) && !strings.Contains(shown, "no O_DIRECT") {
 			t.Errorf("no %q in\n%s", want, shown)
 		}
 	}
-	text := runCommand(t, bin, "kv", "--json", "--nats", url)
+	text := runCommand(t, "kv", "--json", "--nats", url)
 	if err := protojson.Unmarshal([]byte(text), &messages.KvStatsResponse{}); err != nil {
 		t.Error(err, text)
 	}

@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 		Deadline: time.Now().Add(4 * time.Minute), // in case a node starts although it should not
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector delays every exit by a second
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -73,10 +74,9 @@ func TestHungStartIsAbandoned(t *testing.T) {
 // TestSignalsWhileStarting signals a node in each state in which a start may block for long. It
 // must exit with status 0 before its own timeout.
 func TestSignalsWhileStarting(t *testing.T) {
-	self, err := os.Executable() // testscript.Main runs the node under this name
-	if err != nil {
-		t.Fatal(err)
-	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else nodes inherit that nohup ignores it, and ignore it too
+	defer signal.Stop(hangups)
 	for name, begins := range map[string]func(t *testing.T, data string) blockedStart{
 		"NATS accepts but does not answer": func(t *testing.T, _ string) blockedStart {
 			silent, accepted := silentListener(t)
@@ -103,7 +103,7 @@ func TestSignalsWhileStarting(t *testing.T) {
 			t.Run(name+", "+signal.String(), func(t *testing.T) {
 				data := t.TempDir()
 				w := begins(t, data)
-				node, log := launch(t, self, append([]string{"up", "--data", data, "--http", "127.0.0.1:0",
+				node, log := launch(t, append([]string{"up", "--data", data, "--http", "127.0.0.1:0",
 					"--devices", "host:1x64MiB"}, w.args...)...)
 				w.until(log)
 				signaled := time.Now()
@@ -128,13 +128,11 @@ type blockedStart struct {
 }
 
 // launch starts a node and returns it with the lines of its log. A timeout kills it.
-func launch(t *testing.T, self string, args ...string) (*exec.Cmd, <-chan string) {
+func launch(t *testing.T, args ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than the timeouts of a start
 	t.Cleanup(cancel)
-	node := exec.CommandContext(ctx, self, args...)
-	node.Args[0] = "troupe"
-	node.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector delays the exit
+	node := command(ctx, t, args...)
 	out, err := node.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

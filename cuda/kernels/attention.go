@@ -111,6 +111,8 @@ func (a *attention) seen(i int) (first, last int) {
 }
 
 // attend computes softmax(q·Kᵀ · scale) · V for a span and all heads that share one KV head.
+//
+//go:norace
 func (a *attention) attend(s *scratch, span span, head int) {
 	first, _ := a.seen(span.lo)
 	_, last := a.seen(span.hi - 1)
@@ -171,6 +173,8 @@ func weights(scores []float32, lo, hi int) float32 {
 }
 
 // fill sets scores to a value without effect.
+//
+//go:norace
 func fill(scores []float32) {
 	for i := range scores {
 		scores[i] = float32(math.Inf(-1))

@@ -18,7 +18,9 @@ type (
 	sixteen [16]float32
 )
 
-// whole returns the whole vectors of x.
+// whole returns the whole vectors of x. It is called for every row.
+//
+//go:nocheckptr
 func whole(x []float32) []sixteen {
 	if len(x) < 16 {
 		return nil // a pointer to a vector would reach past the end

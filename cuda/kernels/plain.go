@@ -117,6 +117,9 @@ func widenBF16Plain(out []float32, in []uint16) {
 }
 
 // F16ToF32 converts an IEEE 754 binary16.
+//
+//go:norace
+//go:nocheckptr
 func F16ToF32(h uint16) float32 {
 	sign, exp, frac := uint32(h>>15)<<31, uint32(h>>10)&0x1f, uint32(h)&0x3ff
 	switch exp {

@@ -41,6 +41,7 @@ func (m machine) rmsNorm(op RMSNorm) {
 	}
 }
 
+//go:norace
 func (m machine) rope(op Rope) {
 	n, heads, half := int(op.N), int(op.Heads), int(op.HeadDim)/2
 	x, positions, freq := m.f32(op.X, n*heads*2*half), m.i32(op.Positions, n), m.f32(op.InvFreq, half)

@@ -34,6 +34,7 @@ type backend struct {
 	ready atomic.Bool
 	sent  atomic.Int64 // requests
 	next  atomic.Int64 // time of the next probe, in Unix nanoseconds
+	turn  sync.Mutex   // held by a probe
 }
 
 // Balance starts a balancer that probes each node once per period.
@@ -120,6 +121,8 @@ func (b *Balancer) pick() *backend {
 // probe asks a node whether it is ready. A probe that times out changes nothing, because these tests
 // also run on very busy machines.
 func (to *backend) probe() {
+	to.turn.Lock()
+	defer to.turn.Unlock()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	res, err := client.Get(to.url.String() + "/ready")
 	if os.IsTimeout(err) {
@@ -146,6 +149,7 @@ func (b *Balancer) Restart(ctx context.Context, n *Node) (unaware int, err error
 		return 0, err
 	}
 	unaware = int(to.sent.Load() - sent)
+	to.probe() // is refused, so that no answer of the old process makes the new one ready before it is
 	if err := n.Start(ctx); err != nil {
 		return unaware, err
 	}
@@ -172,13 +176,19 @@ type Steady struct {
 	failed []error
 }
 
-// Keep starts clients that send the requests in turn through the balancer, until Finish.
-func (b *Balancer) Keep(ctx context.Context, clients int, requests []Request, answers []Answer) *Steady {
+// Keep starts clients that send the requests in turn through the balancer, until Finish. Each waits
+// for a while between two requests.
+func (b *Balancer) Keep(ctx context.Context, clients int, between time.Duration, requests []Request,
+	answers []Answer) *Steady {
 	s := &Steady{through: b, requests: requests, answers: answers}
 	for range clients {
 		s.clients.Go(func() {
 			for !s.stop.Load() && ctx.Err() == nil {
 				s.one(ctx)
+				select {
+				case <-ctx.Done():
+				case <-time.After(between):
+				}
 			}
 		})
 	}
