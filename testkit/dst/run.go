@@ -76,7 +76,7 @@ type cluster struct {
 
 const (
 	deviceBytes = 36 << 20
-	dramBytes   = 1 << 20
+	dramBytes   = 512 << 10
 	diskBytes   = 2 << 20
 )
 
@@ -87,7 +87,8 @@ func Run(o Options) Result {
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
 		disks: make(map[string]*disk), files: make(map[string]int),
-		adapters: newStoredObjects[*messages.AdapterSpec](), pins: newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
+		adapters: newStoredObjects[*messages.AdapterSpec](),
+		pins:     newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
@@ -136,7 +137,8 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(adapterPages), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+		AdapterPages: proto.Uint32(adapterPages),
+		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
 // path returns the current path of a model. Each path stands for different files.
@@ -147,9 +149,14 @@ func (c *cluster) start(name string) {
 		c.disks[name] = newDisk(c.Seed, uint64(len(c.disks)))
 		c.adapterFiles[name] = newAdapterFiles()
 	}
+	if !c.disks[name].opens() { // the node ends, and is started again
+		c.world.at(time.Now().Add(time.Second), func() string { return "start " + name }, func() { c.start(name) })
+		return
+	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
-		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name], store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
+		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
+		store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -321,7 +328,6 @@ var expected = map[FaultKind][]messages.Reason{
 	},
 	Delete:        {messages.Reason_REASON_NOT_FOUND},
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
-	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
 	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
 	HangStep:      {messages.Reason_REASON_DEADLINE},
 	StickStep:     {messages.Reason_REASON_DEADLINE},
@@ -377,7 +383,8 @@ func (c *cluster) check() {
 		case refused != nil:
 			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
 			c.result.Refused[reason]++
-			if !c.expects(refused.GetReason()) {
+			load := refused.GetReason() == messages.Reason_REASON_LOAD_FAILED && c.loadExplained(call)
+			if !load && !c.expects(refused.GetReason()) {
 				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
 			}
 		default:
