@@ -61,10 +61,17 @@ func (d *disk) open(n *Node) *diskStore {
 	h := &diskHandle{disk: d}
 	f, err := kvstore.OpenDisk(kvstore.FileConfig{Path: "disk of " + n.cfg.Name, Slabs: kv.CutSlabs(diskBytes),
 		Depth: 1}, h)
-	if err != nil { // a node does not start without its tier
-		panic(err)
+	if err != nil {
+		panic(err) // see opens
 	}
 	return &diskStore{File: f, disk: d, handle: h, runtime: n.runtime}
+}
+
+// opens reports whether a KV tier on the disk can be opened. A node does not start without.
+func (d *disk) opens() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.state == "" || d.state == DiskSlow
 }
 
 // set changes the state of the disk.

@@ -48,7 +48,7 @@ func (e *endpoint) SendUserMessage(pid *actor.PID, message any) {
 		e.system.DeadLetter.SendUserMessage(pid, message)
 		return
 	}
-	l := letter{target: pid, sender: sender, message: proto.Clone(m)} // the other node receives a copy
+	l := letter{target: copyPID(pid), sender: copyPID(sender), message: proto.Clone(m)} // the other node receives a copy
 	if header != nil && header.Length() > 0 {
 		l.header = header.ToMap()
 	}
@@ -63,10 +63,21 @@ func (e *endpoint) SendUserMessage(pid *actor.PID, message any) {
 	}
 }
 
+// copyPID returns a copy of a PID; nil for nil. A PID caches the process to which one actor system
+// has resolved it, so that two systems must not share it.
+func copyPID(pid *actor.PID) *actor.PID {
+	if pid == nil {
+		return nil
+	}
+	return actor.NewPID(pid.GetAddress(), pid.GetId())
+}
+
 // SendSystemMessage implements actor.Process.
 func (e *endpoint) SendSystemMessage(pid *actor.PID, message any) {
+	pid = copyPID(pid)
 	switch m := message.(type) {
 	case *actor.Watch:
+		m = &actor.Watch{Watcher: copyPID(m.GetWatcher())}
 		one := watch{pid.GetAddress(), m.GetWatcher().GetId(), pid.GetId()}
 		e.network.mu.Lock()
 		posted := e.post(letter{target: pid, message: m})
@@ -78,11 +89,13 @@ func (e *endpoint) SendSystemMessage(pid *actor.PID, message any) {
 			e.terminated(m.GetWatcher().GetId(), pid, actor.TerminatedReason_AddressTerminated)
 		}
 	case *actor.Unwatch:
+		m = &actor.Unwatch{Watcher: copyPID(m.GetWatcher())}
 		e.network.mu.Lock()
 		defer e.network.mu.Unlock()
 		delete(e.watches, watch{pid.GetAddress(), m.GetWatcher().GetId(), pid.GetId()})
 		e.post(letter{target: pid, message: m})
 	case *actor.Terminated:
+		m = &actor.Terminated{Who: copyPID(m.GetWho()), Why: m.GetWhy()}
 		e.network.mu.Lock()
 		defer e.network.mu.Unlock()
 		delete(e.watchers, watch{pid.GetAddress(), pid.GetId(), m.GetWho().GetId()})

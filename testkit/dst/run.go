@@ -147,6 +147,10 @@ func (c *cluster) start(name string) {
 		c.disks[name] = newDisk(c.Seed, uint64(len(c.disks)))
 		c.adapterFiles[name] = newAdapterFiles()
 	}
+	if !c.disks[name].opens() { // the node ends, and is started again
+		c.world.at(time.Now().Add(time.Second), func() string { return "start " + name }, func() { c.start(name) })
+		return
+	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
 		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name], store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
