@@ -76,7 +76,7 @@ type cluster struct {
 
 const (
 	deviceBytes = 36 << 20
-	dramBytes   = 1 << 20
+	dramBytes   = 512 << 10
 	diskBytes   = 2 << 20
 )
 
