@@ -2,6 +2,7 @@ package dst
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -67,5 +68,14 @@ func (c *cluster) pinAdapter(key string, pinned bool) {
 		spec := proto.CloneOf(old)
 		spec.Pinned = pinned
 		return spec
+	})
+}
+
+// loadExplained reports whether the faults explain that a load failed for a call: they broke the files
+// of its adapter, or failed a load of a model.
+func (c *cluster) loadExplained(call *Call) bool {
+	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
+		return f.Kind == FailLoads || f.Kind == BreakFiles && (f.State == FilesMissing || f.State == FilesDamaged) &&
+			f.Model == call.Sequence.GetModel() && f.Adapter == call.Sequence.GetAdapter()
 	})
 }

@@ -325,7 +325,6 @@ var expected = map[FaultKind][]messages.Reason{
 	},
 	Delete:        {messages.Reason_REASON_NOT_FOUND},
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
-	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
 	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
 	HangStep:      {messages.Reason_REASON_DEADLINE},
 	StickStep:     {messages.Reason_REASON_DEADLINE},
@@ -381,7 +380,8 @@ func (c *cluster) check() {
 		case refused != nil:
 			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
 			c.result.Refused[reason]++
-			if !c.expects(refused.GetReason()) {
+			load := refused.GetReason() == messages.Reason_REASON_LOAD_FAILED && c.loadExplained(call)
+			if !load && !c.expects(refused.GetReason()) {
 				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
 			}
 		default:
