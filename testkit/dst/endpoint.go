@@ -48,7 +48,7 @@ func (e *endpoint) SendUserMessage(pid *actor.PID, message any) {
 		e.system.DeadLetter.SendUserMessage(pid, message)
 		return
 	}
-	l := letter{target: copyPID(pid), sender: copyPID(sender), message: proto.Clone(m)} // the other node receives a copy
+	l := letter{target: copyPID(pid), sender: copyPID(sender), message: proto.Clone(m)}
 	if header != nil && header.Length() > 0 {
 		l.header = header.ToMap()
 	}

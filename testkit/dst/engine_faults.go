@@ -17,7 +17,7 @@ var (
 // engineFaults are the pending faults of the engines and loads of one node. Each of them occurs once.
 type engineFaults struct {
 	runtime supervise.Runtime
-	gone    <-chan struct{} // closed when the node has crashed
+	gone    chan struct{} // closed when the node has crashed
 
 	mu        sync.Mutex
 	failSteps int
@@ -36,8 +36,8 @@ type hang struct {
 	stuck bool
 }
 
-func newEngineFaults(rt supervise.Runtime, gone <-chan struct{}) *engineFaults {
-	return &engineFaults{runtime: rt, gone: gone, slow: 1}
+func newEngineFaults(rt supervise.Runtime) *engineFaults {
+	return &engineFaults{runtime: rt, gone: make(chan struct{}), slow: 1}
 }
 
 // change adds a fault.

@@ -60,7 +60,7 @@ type Node struct {
 	plane      *plane
 	catalogue  *catalogue.Catalogue
 	prefixes   backend.Prefixes
-	followers  *stored.Followers
+	followers  []*stored.Followers
 	dram       *kvstore.Arena
 	nvme       *diskStore
 	faults     *engineFaults
@@ -89,8 +89,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
-	gone := make(chan struct{})
-	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime, gone)
+	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
@@ -103,7 +102,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.client = &client{
 		registry: r,
 		now:      node.runtime.Now,
-		gone:     gone,
+		gone:     make(chan struct{}),
 		leases:   make(map[string]lease),
 		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: node.gpus.Names(),
 			State: messages.MemberState_MEMBER_STATE_UP},
@@ -126,7 +125,7 @@ func (n *Node) Crash() {
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
 	n.cfg.disk.crash(n.nvme.handle)
-	go n.followers.Stop()
+	n.abandon()
 }
 
 // renew renews the node's membership and notifies its actors of changes.
@@ -326,8 +325,10 @@ func (c *cluster) replicas(model string) (all []placed) {
 
 // Stop stops the node's actors.
 func (n *Node) Stop() {
-	n.crashed = true
-	go n.followers.Stop()
+	if !n.crashed {
+		n.crashed = true
+		n.abandon()
+	}
 	n.system.Root.Stop(n.root)
 	n.system.Shutdown()
 }

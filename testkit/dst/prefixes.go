@@ -40,10 +40,23 @@ func (c *Call) again(id string) *Call {
 
 // followStore starts the watches of the node's catalogue of adapters and of its pinned prefixes.
 func (n *Node) followStore() {
-	n.catalogue, n.followers = catalogue.New(), stored.NewFollowers(n.runtime, n.cfg.Log)
-	n.prefixes = backend.Prefixes{Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: n.catalogue, Log: n.cfg.Log}
+	n.catalogue = catalogue.New()
+	n.prefixes = backend.Prefixes{Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: n.catalogue,
+		Log: n.cfg.Log}
 	access := n.cfg.store
 	access.client = n.client
-	n.followers.Start(stored.Adapters(&access, n.catalogue.Apply), func() {})
-	n.followers.Start(n.prefixes.Pins.Watch(&access), func() {})
+	for _, w := range []stored.Watch{stored.Adapters(&access, n.catalogue.Apply), n.prefixes.Pins.Watch(&access)} {
+		f := stored.NewFollowers(n.runtime, n.cfg.Log)
+		f.Start(w, func() {})
+		n.followers = append(n.followers, f)
+	}
+}
+
+// abandon ends what still runs outside of the actors of a node that has crashed, each part in a task
+// of its own, since the timers that two goroutines start at a time would have no order.
+func (n *Node) abandon() {
+	n.runtime.Go(func() { close(n.faults.gone) })
+	for _, f := range n.followers {
+		n.runtime.Go(f.Stop)
+	}
 }

@@ -87,7 +87,8 @@ func Run(o Options) Result {
 	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
 		disks: make(map[string]*disk), files: make(map[string]int),
-		adapters: newStoredObjects[*messages.AdapterSpec](), pins: newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
+		adapters: newStoredObjects[*messages.AdapterSpec](),
+		pins:     newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
@@ -136,7 +137,8 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(adapterPages), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+		AdapterPages: proto.Uint32(adapterPages),
+		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
 // path returns the current path of a model. Each path stands for different files.
@@ -153,7 +155,8 @@ func (c *cluster) start(name string) {
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
-		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name], store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
+		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
+		store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.

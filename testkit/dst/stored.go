@@ -2,7 +2,6 @@ package dst
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -87,8 +86,6 @@ func follow[T proto.Message](ctx context.Context, c *client, s *storedObjects[T]
 		}
 		select {
 		case <-next:
-		case <-c.gone:
-			return errors.New("the node has crashed")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
