@@ -11,8 +11,8 @@
 //   - the data plane: plane, with those of cluster/bulk
 //   - members, leases, and stored deployments: Registry, with those of cluster/members and
 //     cluster/store
-//   - disks: an arena, and the files of adapters, which survive their node
-//   - the catalogue of adapters in the store: adapterStore
+//   - disks: disk, under the File of engine/kvstore, and the files of adapters; both survive their node
+//   - adapters and pinned prefixes in the store: storedObjects
 //   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
 //     and of the adapter that they read
 //
