@@ -39,6 +39,7 @@ func (c *cluster) clientsEnded() bool {
 
 // checkClients checks the responses of all clients.
 func (c *cluster) checkClients() {
+	c.checkLimits()
 	for _, h := range c.clients {
 		for _, w := range h.wrong {
 			c.fail("%s: %s", h.id, w)
@@ -59,4 +60,31 @@ func (c *cluster) checkClients() {
 // hasFault reports whether the run has a fault of a kind.
 func (c *cluster) hasFault(kind FaultKind) bool {
 	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Kind == kind })
+}
+
+// checkLimits checks that no gateway has served more requests of a key at once than its limit.
+func (c *cluster) checkLimits() {
+	for _, h := range c.clients {
+		if !h.served || h.key.requests == 0 {
+			continue
+		}
+		at, others := h.admitted(), 0
+		for _, o := range c.clients {
+			if o != h && o.served && o.key.name == h.key.name && o.connection.node == h.connection.node &&
+				!o.admitted().After(at) && o.connection.left.After(at) {
+				others++
+			}
+		}
+		if others >= h.key.requests {
+			c.fail("%s was served with %d other requests of its key, whose limit is %d", h.id, others, h.key.requests)
+		}
+	}
+}
+
+// admitted returns when the last attempt of a request was admitted.
+func (h *httpClient) admitted() time.Time {
+	if began := h.connection.began; began.After(h.sent) {
+		return began
+	}
+	return h.sent
 }

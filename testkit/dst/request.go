@@ -29,6 +29,7 @@ type request struct {
 // clientKey is an API key of keyFile. The limits are those in the file.
 type clientKey struct {
 	name, secret string
+	requests     int // limit of requests in flight; 0: none
 	tokens       int // limit of tokens in flight, or per minute; 0: none
 	limited      bool
 	standard     bool // must not have a higher class than standard
@@ -39,7 +40,7 @@ var clientKeys = []clientKey{
 	{name: "free", secret: "dst-free-0000000000"},
 	{name: "free", secret: "dst-free-0000000000"},
 	{name: "low", secret: "dst-low-00000000000", standard: true},
-	{name: "few", secret: "dst-few-00000000000", limited: true},
+	{name: "few", secret: "dst-few-00000000000", limited: true, requests: 2},
 	{name: "small", secret: "dst-small-000000000", limited: true, tokens: 400},
 	{name: "minute", secret: "dst-minute-00000000", limited: true, tokens: 1200},
 }

@@ -144,7 +144,9 @@ func (h *httpClient) finish() {
 		}
 		completion += h.want[i].completion
 	}
-	h.served = true
+	if h.served = true; h.status != 0 || h.connection.late {
+		h.fail("served, instead of status %d or a refusal by a node that stops: %v", h.status, h.connection.late)
+	}
 	u := h.response.usage
 	switch wanted := !h.stream || h.includeUsage; {
 	case u == nil && wanted:

@@ -29,7 +29,9 @@ type socket struct {
 	lost    bool          // the client has left, or the node has crashed, or a deadline has passed
 	closed  bool          // the client has left, so nothing arrives there
 	began   time.Time     // start of the handler
-	ended   time.Time     // end of the handler; zero: it runs
+	left    time.Time     // when the handler returned
+	ended   time.Time     // end of the response; zero: the handler runs
+	late    bool          // the node refused requests when the handler began
 
 	header       http.Header
 	status       int
@@ -258,13 +260,14 @@ func (c *socket) SetWriteDeadline(t time.Time) error {
 // serve calls the handler as net/http does.
 func (c *socket) serve(h http.Handler, r *http.Request) {
 	c.mu.Lock()
-	c.began = time.Now()
+	c.began, c.late = time.Now(), c.node.serving.isStopping()
 	c.mu.Unlock()
 	aborted := c.call(h, r)
+	left := time.Now()
 	c.node.takeTurn("http " + c.id + " ends")
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = time.Now()
+	c.left, c.ended = left, time.Now()
 	c.node.forget(c)
 	c.cancel()
 	if c.lost {
