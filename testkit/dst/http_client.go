@@ -99,6 +99,7 @@ func (h *httpClient) leave() {
 	h.ended, h.left = true, true
 	if h.connection != nil {
 		h.connection.leave()
+		h.cluster.checkSessions(h.node)
 	}
 }
 
@@ -144,6 +145,7 @@ func (h *httpClient) receive(conn *socket, piece []byte, end ending) {
 		h.parse(r.body)
 		h.finish()
 	}
+	h.cluster.checkSessions(h.node)
 	h.checkDuration(conn)
 	h.ended = true
 }

@@ -2,6 +2,9 @@ package dst
 
 import (
 	"context"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -43,6 +46,30 @@ func (c *cluster) restlessGateway(n *Node, report func(string, ...any)) {
 				u.GetTokensInFlight(), u.GetClient())
 		}
 	}
+}
+
+// closeWithin is the time after which the sessions of a request that has ended must have stopped.
+const closeWithin = 10 * time.Millisecond
+
+// checkSessions checks, a moment after a request has ended at a node, that there is no session
+// without an open call. Crashes of the actors concerned delay that.
+func (c *cluster) checkSessions(n *Node) {
+	if slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Actor == "session" || f.Actor == "gateway" }) {
+		return
+	}
+	c.world.at(time.Now().Add(closeWithin), func() string { return "check sessions of " + n.cfg.Name }, func() {
+		sessions := slices.DeleteFunc(n.sessions(), func(id string) bool { return !strings.HasPrefix(id, query.Gateway) })
+		if open := n.serving.calls.Open(); !n.crashed && !n.dispatcher.isPaused() && len(sessions) > open {
+			c.fail("%s has %d sessions and %d open calls", n.cfg.Name, len(sessions), open)
+		}
+	})
+}
+
+// isPaused reports whether the actors of the node handle no messages.
+func (d *Dispatcher) isPaused() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.paused
 }
 
 // gaugeOf returns the value of a gauge without labels.
