@@ -57,11 +57,6 @@ func (c *cluster) checkClients() {
 	}
 }
 
-// hasFault reports whether the run has a fault of a kind.
-func (c *cluster) hasFault(kind FaultKind) bool {
-	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Kind == kind })
-}
-
 // checkLimits checks that no gateway has served more requests of a key at once than its limit.
 func (c *cluster) checkLimits() {
 	for _, h := range c.clients {

@@ -61,7 +61,9 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
 	case says("differ"):
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
-	case says("could not be loaded"), says("the gateway failed"), says("crashed repeatedly"):
+	case says("could not be loaded"):
+		return server && h.cluster.expects(messages.Reason_REASON_LOAD_FAILED)
+	case says("the gateway failed"), says("crashed repeatedly"):
 		return false
 	case says("engine"):
 		return server && (begun || status == http.StatusInternalServerError)
@@ -80,6 +82,7 @@ var expected = map[FaultKind][]messages.Reason{
 	Delete:        {messages.Reason_REASON_NOT_FOUND},
 	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
 	BreakFiles:    {messages.Reason_REASON_LOAD_FAILED},
+	FailLoads:     {messages.Reason_REASON_LOAD_FAILED},
 	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
 	HangStep:      {messages.Reason_REASON_DEADLINE},
 	StickStep:     {messages.Reason_REASON_DEADLINE},
