@@ -125,12 +125,14 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 func (n *Node) Crash() {
 	n.crashed = true
 	n.client.setDown(true)
-	close(n.client.gone)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
 	n.cfg.disk.crash(n.nvme.handle)
 	go n.followers.Stop()
 	n.breakConnections()
+	// What waits for the store ends in a task of its own, so that this one alone starts timers.
+	n.world.add(task{key: n.cfg.Name + " gone", label: func() string { return n.cfg.Name + " gone" },
+		run: func() { close(n.client.gone) }})
 }
 
 // renew renews the node's membership and notifies its actors of changes.

@@ -59,7 +59,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return server && status == http.StatusServiceUnavailable && h.node.serving.isStopping()
 	case says("quarantine"), says("device lost"):
 		return server && (begun || status == http.StatusServiceUnavailable) && h.cluster.scarceDevices()
-	case says("differ"):
+	case says("differ"), says("were replaced"):
 		return server && h.cluster.expects(messages.Reason_REASON_WEIGHTS_DIFFER)
 	case says("could not be loaded"):
 		return server && h.cluster.expects(messages.Reason_REASON_LOAD_FAILED)
