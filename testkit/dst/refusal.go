@@ -25,8 +25,8 @@ func (h *httpClient) refuse(status int, header http.Header) {
 	}
 	h.refused = strings.TrimSpace(strconv.Itoa(status) + " " + code)
 	if !h.explains(status, code, e) {
-		h.fail("refused by %s after %v: status %d, %s, code %q: %s", h.node.cfg.Name, time.Since(h.sent), status, e.Type,
-			code, e.Message)
+		h.fail("refused by %s after %v: status %d, %s, code %q: %s", h.node.cfg.Name, time.Since(h.sent), status,
+			e.Type, code, e.Message)
 	}
 	if after, err := strconv.Atoi(header.Get("Retry-After")); status == http.StatusTooManyRequests &&
 		(err != nil || after < 1) {

@@ -54,11 +54,13 @@ const closeWithin = 10 * time.Millisecond
 // checkSessions checks, a moment after a request has ended at a node, that there is no session
 // without an open call. Crashes of the actors concerned delay that.
 func (c *cluster) checkSessions(n *Node) {
-	if slices.ContainsFunc(c.result.Faults, func(f Fault) bool { return f.Actor == "session" || f.Actor == "gateway" }) {
+	crashes := func(f Fault) bool { return f.Actor == "session" || f.Actor == "gateway" }
+	if slices.ContainsFunc(c.result.Faults, crashes) {
 		return
 	}
 	c.world.at(time.Now().Add(closeWithin), func() string { return "check sessions of " + n.cfg.Name }, func() {
-		sessions := slices.DeleteFunc(n.sessions(), func(id string) bool { return !strings.HasPrefix(id, query.Gateway) })
+		direct := func(id string) bool { return !strings.HasPrefix(id, query.Gateway) }
+		sessions := slices.DeleteFunc(n.sessions(), direct)
 		if open := n.serving.calls.Open(); !n.crashed && !n.dispatcher.isPaused() && len(sessions) > open {
 			c.fail("%s has %d sessions and %d open calls", n.cfg.Name, len(sessions), open)
 		}

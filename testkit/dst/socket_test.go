@@ -68,7 +68,8 @@ func TestSocketDelivers(t *testing.T) {
 		s.receive([]byte("one "), false)
 		w.at(time.Now().Add(time.Second), func() string { return "rest" }, func() { s.receive([]byte("two"), true) })
 	})
-	if f.end != complete || len(f.body) != 40*500 || f.at < time.Second || !bytes.HasPrefix(f.body[500:], []byte("bb")) {
+	if f.end != complete || len(f.body) != 40*500 || f.at < time.Second ||
+		!bytes.HasPrefix(f.body[500:], []byte("bb")) {
 		t.Errorf("%d bytes, end %v after %v", len(f.body), f.end, f.at)
 	}
 }
