@@ -16,13 +16,8 @@ const deadlineGrace = time.Second
 func (g *Gateway) deliver(ctx context.Context, gen *generation) error {
 	late := gen.rt.After(gen.deadline.Sub(gen.rt.Now()) + deadlineGrace)
 	for gen.unfinished > 0 {
-		select {
-		case <-gen.wake:
-		case <-ctx.Done():
-			return contextError(ctx)
-		case <-late:
-			return openai.Refusal(messages.Reason_REASON_DEADLINE,
-				"the request's time is up; raise timeout, or lower max_tokens")
+		if err := gen.await(ctx, late); err != nil {
+			return err
 		}
 		for _, c := range gen.choices {
 			if err := g.advance(gen, c); err != nil {
@@ -32,6 +27,29 @@ func (g *Gateway) deliver(ctx context.Context, gen *generation) error {
 	}
 	gen.finished = gen.rt.Now()
 	return gen.exchange.finish(gen)
+}
+
+// await waits until a call has made progress. It returns an error once ctx has ended or late has
+// fired, even if there is progress: among several ready channels, select chooses at random.
+func (gen *generation) await(ctx context.Context, late <-chan time.Time) error {
+	tooLate := openai.Refusal(messages.Reason_REASON_DEADLINE,
+		"the request's time is up; raise timeout, or lower max_tokens")
+	if ctx.Err() != nil {
+		return contextError(ctx)
+	}
+	select {
+	case <-late:
+		return tooLate
+	default:
+	}
+	select {
+	case <-gen.wake:
+		return nil
+	case <-ctx.Done():
+		return contextError(ctx)
+	case <-late:
+		return tooLate
+	}
 }
 
 // advance writes the new output of a choice. Once it has tokens, the KV blocks of its prompt exist

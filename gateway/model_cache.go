@@ -80,8 +80,11 @@ func (v *version) matches(d *messages.DeploymentSpec) bool {
 	return err == nil && digest.Revision(weights, v.settings).String() == d.GetRevisionDigest()
 }
 
+// modelLoad is a load in flight. Each request that waits for it has a channel, which is closed in a
+// goroutine of its own: a runtime decides in which order the requests continue.
 type modelLoad struct {
-	done  chan struct{}
+	waiters []chan struct{}
+
 	spec  *messages.DeploymentSpec
 	model *model
 	err   error
@@ -101,13 +104,15 @@ func (m *modelCache) get(ctx context.Context, d *messages.DeploymentStatus) (*mo
 		}
 		load := e.loading
 		if load == nil {
-			load = &modelLoad{done: make(chan struct{}), spec: spec}
+			load = &modelLoad{spec: spec}
 			e.loading = load
 			m.rt.Go(func() { m.load(e, load) })
 		}
+		loaded := make(chan struct{})
+		load.waiters = append(load.waiters, loaded)
 		m.mu.Unlock()
 		select {
-		case <-load.done:
+		case <-loaded:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -168,7 +173,9 @@ func (m *modelCache) loadOnce(e *cacheEntry, load *modelLoad) {
 			e.versions = append([]*version{{load.model, load.spec.GetPath(), load.spec.GetDeploy()}}, e.versions...)
 			e.versions = e.versions[:min(len(e.versions), maxVersions)]
 		}
-		close(load.done)
+		for _, loaded := range load.waiters {
+			m.rt.Go(func() { close(loaded) })
+		}
 	}()
 	defer recoverPanic(m.panics, &load.err)
 	load.model, load.err = m.read(load.spec.GetPath())

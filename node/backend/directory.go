@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"troupe/actors/model/router"
 	"troupe/control"
@@ -22,6 +23,10 @@ func (d Directory) Deployment(ctx context.Context, name string) (*messages.Deplo
 		return &messages.DeploymentStatus{Spec: stored.GetSpec(), Revision: stored.GetRevision()}, nil
 	}
 	status, err := d.DeploymentControl.Deployment(ctx, name)
+	if err == nil && status.GetSpec().GetPath() == "" { // the router knows only its replicas, on other nodes
+		status, err = nil, control.Refuse(messages.Reason_REASON_NOT_FOUND,
+			fmt.Sprintf("model %q is not deployed; the last of its replicas are draining", name))
+	}
 	if refused := (control.Refusal{}); errors.As(err, &refused) &&
 		refused.GetReason() == messages.Reason_REASON_NOT_FOUND &&
 		len(d.Catalogue.All("")) > 0 {

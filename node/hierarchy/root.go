@@ -34,8 +34,8 @@ func (r Root) Props(b *Base) *actor.Props {
 		{Name: "router", Props: b.Instrument("router", r.Router.Props(b))},
 		{Name: "deployments", Props: b.Instrument("deployments", r.Deployments.Props(b))},
 		{Name: "planner", Props: b.Instrument("planner", r.Planner.Props(b))},
-		{Name: "gateway", Props: b.Instrument("gateway", gatewayProps(b, r.Calls))},
-		{Name: "usage", Props: b.Instrument("usage", usageProps(b, r.Shares, r.Members))},
+		{Name: "gateway", Props: b.Instrument("gateway", GatewayProps(b, r.Calls))},
+		{Name: "usage", Props: b.Instrument("usage", UsageProps(b, r.Shares, r.Members))},
 		{Name: "control", Props: b.Instrument("control", control.Props(r.Control))},
 	}
 	if !r.Tiers.Empty() {

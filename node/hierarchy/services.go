@@ -85,8 +85,8 @@ func (p Planner) Props(b *Base) *actor.Props {
 // Gateway returns the address of the actor that is the parent of the sessions of calls.
 func Gateway(sys *actor.ActorSystem) *actor.PID { return query.Local(sys, query.Gateway) }
 
-// gatewayProps returns the props of the actor that is the parent of the sessions of calls.
-func gatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
+// GatewayProps returns the props of the actor that is the parent of the sessions of calls.
+func GatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
 	return gateway.Props(gateway.ActorConfig{Calls: calls, Strategy: b.Strategy(), Log: b.Log,
 		Session: func(call *gateway.Call) *actor.Props {
 			return b.Instrument("session", session.Props(session.Config{
@@ -95,9 +95,9 @@ func gatewayProps(b *Base, calls *gateway.Calls) *actor.Props {
 		}})
 }
 
-// usageProps returns the props of the actor that reports the usage of this node's clients to the
+// UsageProps returns the props of the actor that reports the usage of this node's clients to the
 // other nodes.
-func usageProps(b *Base, shares *gateway.Quotas, members func() *messages.MembersChanged) *actor.Props {
+func UsageProps(b *Base, shares *gateway.Quotas, members func() *messages.MembersChanged) *actor.Props {
 	return gateway.UsageProps(gateway.UsageConfig{
 		Node: b.Node, Quotas: shares, Members: members,
 		Peer: func(m *messages.Member) *actor.PID { return pidAt(m, query.Usage) },

@@ -15,7 +15,16 @@
 //   - adapters and pinned prefixes in the store: storedObjects
 //   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
 //     and of the adapter that they read
+//   - sockets of HTTP clients: socket, which takes the place of net/http's server too
 //
-// Clients (Call) compare every token with Output. Run injects the faults of a seed, and checks at
-// the end that every request has ended and that nothing of it is left.
+// Most requests are HTTP requests (httpClient) to the gateways of the nodes. The tokenizer is that of
+// a model of the repository. The client checks each event against the known output: text, tokens,
+// log-probabilities, finish reason, and usage. It checks that there is a reason for each error and
+// each broken connection. The other requests (Call) go to a session without a gateway, and their
+// tokens are compared with Output.
+//
+// A handler of a request runs in a task of the world, and continues in one whenever it writes to its
+// socket or has queried an actor. Between two of them it waits for the output of its calls. Run
+// injects the faults of a seed, and checks at the end that every request has ended and that nothing
+// of it is left.
 package dst

@@ -20,8 +20,7 @@ const (
 	stateBytes = 16              // of one token in one layer
 	tokenBytes = 1 << 10         // of a token's KV in one layer; its first bytes are the state
 	layerBytes = 16 * tokenBytes // of a block
-	vocab      = 1000
-	eos        = 0 // never sampled
+	vocab      = 1024
 )
 
 // state is the state that a layer keeps for a token: a hash of all tokens so far.
@@ -52,23 +51,15 @@ func choose(all [][layers]state) uint32 {
 			_, _ = h.Write(s[:]) // never fails
 		}
 	}
-	return 1 + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-1)
+	return firstText + binary.LittleEndian.Uint32(h.Sum(nil))%(vocab-firstText)
 }
 
 // Output returns the first n tokens that a correct replica computes for a prompt with the adapter of
 // the given hash; see adapterID.
 func Output(prompt []uint32, n int, adapter string) (output []uint32) {
-	var all [][layers]state
-	var last [layers]state
-	for _, t := range prompt {
-		last = next(last, t, adapter)
-		all = append(all, last)
-	}
-	for len(output) < n {
-		t := choose(all)
-		output = append(output, t)
-		last = next(last, t, adapter)
-		all = append(all, last)
+	tokens, _ := generate(prompt, adapter, sample.Params{}, limits{most: n})
+	for _, t := range tokens {
+		output = append(output, t.ID)
 	}
 	return output
 }
@@ -121,7 +112,8 @@ func (w *weights) Info() engine.ModelInfo { return InfoOf(w.path) }
 func (w *weights) Free() error            { return w.device.Free(w.at) }
 
 func (w *weights) Digests() engine.Digests {
-	return engine.Digests{Weights: "weights of " + w.path, Revision: "revision of " + w.path}
+	weights, revision := digestsOf(w.path)
+	return engine.Digests{Weights: weights, Revision: revision}
 }
 
 // Open implements engine.Weights.
@@ -173,7 +165,7 @@ func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]
 			return nil, errStep
 		}
 		if s.Sample {
-			sampled = append(sampled, sample.Token{ID: t})
+			sampled = append(sampled, draw(t, s.Sampling))
 		}
 	}
 	return sampled, nil

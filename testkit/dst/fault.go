@@ -93,7 +93,7 @@ func (f Fault) String() string {
 
 // actorKinds are the kinds of actors that crash.
 var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
-	"deployments", "replicas", "session", "adapters", "slot"}
+	"deployments", "replicas", "session", "adapters", "slot", "gateway", "usage"}
 
 // plan returns the faults that a seed determines.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
@@ -139,6 +139,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		LoseInStep,
 		HangLoad,
 		FailLoads,
+		StopNode,
 	}
 	var all []Fault
 	for range count {
@@ -158,7 +159,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 			f.For = span(time.Second, 5*time.Second)
 		case CrashActor:
 			f.Actor, f.After = actorKinds[rng.IntN(len(actorKinds))], rng.IntN(2) == 0
-		case CrashNode:
+		case CrashNode, StopNode:
 			f.For = span(time.Second, 10*time.Second)
 		case Cut:
 			for f.Peer = f.Node; f.Peer == f.Node; {

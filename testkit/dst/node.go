@@ -68,6 +68,8 @@ type Node struct {
 	root       *actor.PID
 	crashed    bool
 	known      []*messages.Member // live members, as last sent to the actors
+	tree       *tree.Registry
+	serving    serving
 
 	mu      sync.Mutex
 	crashes map[string][]bool // by kind of actor: pending crashes, each after the next message or before it
@@ -109,6 +111,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	}
 	node.renew()
 	node.followStore()
+	node.openServing()
 	var err error
 	if node.root, err = node.system.Root.SpawnNamed(node.props(), "node"); err != nil {
 		panic(err)
@@ -121,11 +124,14 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 func (n *Node) Crash() {
 	n.crashed = true
 	n.client.setDown(true)
-	close(n.client.gone)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
 	n.cfg.disk.crash(n.nvme.handle)
 	n.abandon()
+	n.breakConnections()
+	// What waits for the store ends in a task of its own, so that this one alone starts timers.
+	n.world.add(task{key: n.cfg.Name + " gone", label: func() string { return n.cfg.Name + " gone" },
+		run: func() { close(n.client.gone) }})
 }
 
 // renew renews the node's membership and notifies its actors of changes.
@@ -139,7 +145,9 @@ func (n *Node) renew() {
 	for _, m := range now {
 		addresses = append(addresses, m.GetAddress())
 	}
-	same := slices.EqualFunc(before, now, func(a, b *messages.Member) bool { return a.GetId() == b.GetId() })
+	same := slices.EqualFunc(before, now, func(a, b *messages.Member) bool {
+		return a.GetId() == b.GetId() && a.GetState() == b.GetState()
+	})
 	if same {
 		return
 	}
@@ -150,7 +158,7 @@ func (n *Node) renew() {
 			changed.Left = append(changed.Left, m)
 		}
 	}
-	for _, id := range []string{query.Router, query.Deployments} {
+	for _, id := range []string{query.Router, query.Deployments, query.Usage} {
 		n.system.Root.Send(n.pid(id), changed)
 	}
 }
@@ -213,11 +221,11 @@ func (n *Node) members() *messages.MembersChanged {
 	return &messages.MembersChanged{Members: n.client.live()}
 }
 
-// props composes the actors as the node of the product does, without its gateway's HTTP side and
-// without its control service.
+// props composes the actors as the node of the product does, without its control service.
 func (n *Node) props() *actor.Props {
+	n.tree = tree.New(nil)
 	base := &hierarchy.Base{Node: n.cfg.Name, System: n.system, Dispatcher: n.dispatcher,
-		Registry: tree.New(func(tree.Event) {}), Middleware: n.crashing, Log: n.cfg.Log}
+		Registry: n.tree, Middleware: n.crashing, Log: n.cfg.Log}
 	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
 		Open: &tiers.Tiers{
 			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
@@ -230,13 +238,13 @@ func (n *Node) props() *actor.Props {
 		Pins:        n.prefixes.Pinned,
 
 		AdapterHostBytes: adapterHostBytes}
-	router := hierarchy.Router{Members: n.members, Sessions: func() int { return 0 }, Tiers: below,
-		Adapters: n.catalogue.Reconcile}
+	router := hierarchy.Router{Members: n.members, Sessions: n.serving.calls.Open, Tiers: below,
+		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.startServing}
 	deployments := hierarchy.Deployments{Store: n.client, Leases: n.client, Members: n.members,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.client.record, Publish: silent}
 	planner := hierarchy.Planner{Leases: n.client, Scale: n.client.scale}
-	sessions := supervise.Props(func() actor.Actor { return &gateway{n, base} }, actor.WithSupervisor(base.Strategy()))
+	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,
 		Children: []supervise.Child{
 			{Name: "devices", Props: devices.Props(base)},
@@ -245,20 +253,22 @@ func (n *Node) props() *actor.Props {
 			{Name: "router", Props: base.Instrument("router", router.Props(base))},
 			{Name: "deployments", Props: base.Instrument("deployments", deployments.Props(base))},
 			{Name: "planner", Props: base.Instrument("planner", planner.Props(base))},
-			{Name: "gateway", Props: base.Instrument("gateway", sessions)},
+			{Name: "gateway", Props: base.Instrument("gateway", hierarchy.GatewayProps(base, n.serving.calls))},
+			{Name: "usage", Props: base.Instrument("usage", hierarchy.UsageProps(base, n.serving.quotas, n.members))},
+			{Name: "direct", Props: base.Instrument("direct", direct)},
 		}}))
 }
 
 func silent(string, string, string) {}
 
-// gateway supervises the sessions of the node's calls, as the gateway actor of the product does.
-type gateway struct {
+// direct supervises the sessions of calls without a gateway.
+type direct struct {
 	node *Node
 	base *hierarchy.Base
 }
 
 // Receive starts a session for each call.
-func (g *gateway) Receive(ctx actor.Context) {
+func (g *direct) Receive(ctx actor.Context) {
 	if call, ok := ctx.Message().(*Call); ok {
 		n := g.node
 		_, err := ctx.SpawnNamed(g.base.Instrument("session", session.Props(session.Config{
@@ -271,7 +281,7 @@ func (g *gateway) Receive(ctx actor.Context) {
 }
 
 // open starts a call.
-func (n *Node) open(call *Call) { n.system.Root.Send(n.pid("node/gateway"), call) }
+func (n *Node) open(call *Call) { n.system.Root.Send(n.pid("node/direct"), call) }
 
 // command sends a KV command to the replicas of a model on a node.
 func (c *cluster) command(n *Node, model string, command proto.Message) {
@@ -328,6 +338,7 @@ func (n *Node) Stop() {
 	if !n.crashed {
 		n.crashed = true
 		n.abandon()
+		n.breakConnections()
 	}
 	n.system.Root.Stop(n.root)
 	n.system.Shutdown()

@@ -77,10 +77,11 @@ func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...a
 		}
 		c.restlessTiers(n, report)
 		for _, call := range c.calls {
-			if _, ok := n.system.ProcessRegistry.GetLocal("node/gateway/session-" + call.ID); ok && call.Ended() {
+			if _, ok := n.system.ProcessRegistry.GetLocal("node/direct/session-" + call.ID); ok && call.Ended() {
 				report("%s still has the session of %s", name, call.ID)
 			}
 		}
+		c.restlessGateway(n, report)
 		if open := n.plane.open(); open > 0 {
 			report("%s expects %d transfers", name, open)
 		}

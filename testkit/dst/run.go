@@ -38,6 +38,9 @@ type Result struct {
 	Void     int // number of calls whose client was connected to a node that crashed
 }
 
+// directOdds is the number of calls of which one goes to a session without a gateway.
+const directOdds = 2
+
 // settle is the virtual time after the last fault within which all properties must hold again.
 const settle = 2 * time.Minute
 
@@ -71,6 +74,8 @@ type cluster struct {
 
 	adapterFiles map[string]*adapterFiles // by node
 	calls        []*Call
+	requests     requests
+	clients      []*httpClient
 	result       Result
 }
 
@@ -89,6 +94,7 @@ func Run(o Options) Result {
 		disks: make(map[string]*disk), files: make(map[string]int),
 		adapters: newStoredObjects[*messages.AdapterSpec](),
 		pins:     newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
+	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
@@ -142,7 +148,9 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 }
 
 // path returns the current path of a model. Each path stands for different files.
-func (c *cluster) path(name string) string { return fmt.Sprintf("/models/%s/%d", name, c.files[name]) }
+func (c *cluster) path(name string) string {
+	return modelPath(slices.IndexFunc(models, func(m model) bool { return m.name == name }), c.files[name])
+}
 
 func (c *cluster) start(name string) {
 	if c.disks[name] == nil {
@@ -170,8 +178,12 @@ func (c *cluster) schedule(load time.Duration) {
 		} else {
 			at = at.Add(time.Duration(c.rng.Int64N(int64(50 * time.Millisecond))))
 		}
-		if i > 0 && c.rng.IntN(6) == 0 {
-			again := c.calls[i-1].again(fmt.Sprintf("r%d", i))
+		if c.rng.IntN(directOdds) > 0 {
+			c.scheduleClient(at)
+			continue
+		}
+		if n := len(c.calls); n > 0 && c.rng.IntN(6) == 0 {
+			again := c.calls[n-1].again(fmt.Sprintf("r%d", i))
 			c.calls = append(c.calls, again)
 			c.world.at(at, func() string { return "open " + again.ID }, func() { c.open(again) })
 			continue
@@ -205,7 +217,7 @@ func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 		p = slices.Clone(old[:c.rng.IntN(len(old)+1)])
 	}
 	for range 1 + c.rng.IntN(60) {
-		p = append(p, uint32(1+c.rng.IntN(vocab-1)))
+		p = append(p, uint32(firstText+c.rng.IntN(vocab-firstText)))
 	}
 	return p[:min(len(p), 200)]
 }
@@ -225,7 +237,7 @@ func (c *cluster) open(call *Call) {
 func (c *cluster) close(call *Call) {
 	if n := call.started; n != nil && !n.crashed && !call.Ended() {
 		call.cancel()
-		n.system.Root.Send(n.pid("node/gateway/session-"+call.ID), &messages.CloseSession{RequestId: call.ID})
+		n.system.Root.Send(n.pid("node/direct/session-"+call.ID), &messages.CloseSession{RequestId: call.ID})
 	}
 }
 
@@ -238,7 +250,7 @@ func (c *cluster) allEnded() bool {
 			return false
 		}
 	}
-	return true
+	return c.clientsEnded()
 }
 
 // inject injects a fault.
@@ -256,6 +268,10 @@ func (c *cluster) inject(f Fault) {
 		}
 		n.Crash()
 		later(func() { c.start(f.Node) })
+	case StopNode:
+		if !n.crashed && !n.serving.isStopping() {
+			n.shutDown(func() { later(func() { c.start(f.Node) }) })
+		}
 	case Cut:
 		from, to := n.address, c.nodes[f.Peer].address
 		c.network.Cut(from, to)
@@ -318,24 +334,6 @@ func (c *cluster) inject(f Fault) {
 	c.injectEngines(n, f, later)
 }
 
-// expected has the reasons for which a call may be refused if there are faults of a kind. The empty
-// kind stands for all kinds.
-var expected = map[FaultKind][]messages.Reason{
-	"": {
-		messages.Reason_REASON_QUEUE_FULL,
-		messages.Reason_REASON_ENGINE_FAILED,
-		messages.Reason_REASON_NO_MEMORY,
-	},
-	Delete:        {messages.Reason_REASON_NOT_FOUND},
-	DeleteAdapter: {messages.Reason_REASON_NOT_FOUND},
-	Redeploy:      {messages.Reason_REASON_WEIGHTS_DIFFER},
-	HangStep:      {messages.Reason_REASON_DEADLINE},
-	StickStep:     {messages.Reason_REASON_DEADLINE},
-	HangReset:     {messages.Reason_REASON_DEADLINE},
-	HangLoad:      {messages.Reason_REASON_DEADLINE},
-	SlowDevice:    {messages.Reason_REASON_DEADLINE},
-}
-
 func modelOf(name string) model {
 	for _, m := range models {
 		if m.name == name {
@@ -345,24 +343,13 @@ func modelOf(name string) model {
 	panic("no model " + name)
 }
 
-func (c *cluster) expects(reason messages.Reason) bool {
-	if slices.Contains(expected[""], reason) {
-		return true
-	}
-	if reason == messages.Reason_REASON_QUARANTINED && c.scarceDevices() {
-		return true
-	}
-	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
-		return slices.Contains(expected[f.Kind], reason)
-	})
-}
-
 // check checks the properties that must hold at the end.
 func (c *cluster) check() {
 	if c.world.livelock != nil {
 		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",
 			time.Since(c.world.trace.began), maxBusy, strings.Join(c.world.livelock, "\n"))
 	}
+	c.checkClients()
 	for _, call := range c.calls {
 		refused, wrong := call.Result()
 		for _, w := range wrong {
