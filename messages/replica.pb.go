@@ -1699,11 +1699,12 @@ func (x *EngineReady) GetIncarnation() uint64 {
 }
 
 // RunStep (command, to the engine) runs one step. Steps are numbered, and one is in flight at a
-// time.
+// time. An engine ignores the commands to its earlier incarnations: the replica repeats them.
 type RunStep struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          uint64                 `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
 	Sequences     []*StepSequence        `protobuf:"bytes,2,rep,name=sequences,proto3" json:"sequences,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the engine, from EngineReady
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1750,6 +1751,13 @@ func (x *RunStep) GetSequences() []*StepSequence {
 		return x.Sequences
 	}
 	return nil
+}
+
+func (x *RunStep) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
 }
 
 // StepSequence is a sequence of a step: see engine.Sequence.
@@ -2298,10 +2306,11 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12!\n" +
 	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"/\n" +
 	"\vEngineReady\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"T\n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"v\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x125\n" +
-	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\"\x9f\x02\n" +
+	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\"\x9f\x02\n" +
 	"\fStepSequence\x12\x16\n" +
 	"\x06tokens\x18\x01 \x03(\rR\x06tokens\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\rR\bposition\x12\x16\n" +

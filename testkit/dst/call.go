@@ -79,6 +79,7 @@ func (c *Call) Fail(refused *messages.Refused) {
 		return
 	}
 	c.refused, c.end = refused, time.Now()
+	see(refused)
 }
 
 func (c *Call) ended() bool {

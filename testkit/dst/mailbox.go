@@ -151,6 +151,7 @@ func (m *mailbox) turn() {
 		message := m.user[0]
 		m.user = m.user[1:]
 		m.mu.Unlock()
+		see(message)
 		m.guard(func() { m.invoker.InvokeUserMessage(message) }, message)
 	} else {
 		m.mu.Unlock()

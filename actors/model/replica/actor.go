@@ -43,9 +43,10 @@ type replica struct {
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	model   *messages.ModelLoaded // nil until the GPU actor answers
-	failure *messages.Refused     // set in state Failed
-	engine  *actor.PID            // nil until the blocks are adopted
+	model      *messages.ModelLoaded // nil until the GPU actor answers
+	failure    *messages.Refused     // set in state Failed
+	engine     *actor.PID            // nil until the blocks are adopted
+	engineLife uint64                // incarnation of the engine, from its last EngineReady
 
 	sequences      wire.Sequences
 	command        *messages.RunStep // last step sent to the engine
@@ -101,6 +102,7 @@ func (r *replica) Receive(ctx actor.Context) {
 	case *messages.AdoptBlocksResult:
 		r.Perform(ctx, r.machine.Adopted(wire.Resident(msg.GetAdopted().GetResident()), supervise.Now(ctx)))
 	case *messages.EngineReady:
+		r.engineLife = msg.GetIncarnation()
 		r.Perform(ctx, r.machine.EngineReady(supervise.Now(ctx)))
 	case *messages.ConfirmRevision:
 		r.Perform(ctx, r.machine.ConfirmRevision(msg.GetRevisionDigest(), supervise.Now(ctx)))

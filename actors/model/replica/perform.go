@@ -78,7 +78,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.RunStep:
 			r.runStep(ctx, e)
 		case core.RepeatStep:
-			ctx.Request(r.engine, r.command)
+			r.repeatStep(ctx)
 		case core.Emit:
 			r.emit(ctx, e)
 		case core.PrefillMeasured:

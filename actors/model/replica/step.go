@@ -28,7 +28,8 @@ func (r *replica) Advance(ctx actor.Context) {
 
 // runStep sends a step to the engine.
 func (r *replica) runStep(ctx actor.Context, e core.RunStep) {
-	r.command = &messages.RunStep{Step: e.Step, Sequences: make([]*messages.StepSequence, len(e.Entries))}
+	r.command = &messages.RunStep{Step: e.Step, Incarnation: r.engineLife,
+		Sequences: make([]*messages.StepSequence, len(e.Entries))}
 	for i, entry := range e.Entries {
 		var spec *messages.SequenceSpec
 		if c := r.sequences[entry.ID]; c != nil {
@@ -37,6 +38,13 @@ func (r *replica) runStep(ctx actor.Context, e core.RunStep) {
 		r.command.Sequences[i] = r.base().StepSequence(entry, spec, r.machine.Batch())
 		r.command.Sequences[i].Gate = r.tiering.GateOf(entry)
 	}
+	ctx.Request(r.engine, r.command)
+}
+
+// repeatStep sends the step in flight to the next incarnation of the engine.
+func (r *replica) repeatStep(ctx actor.Context) {
+	r.command = &messages.RunStep{Step: r.command.GetStep(), Sequences: r.command.GetSequences(),
+		Incarnation: r.engineLife}
 	ctx.Request(r.engine, r.command)
 }
 

@@ -95,7 +95,12 @@ func (e *engineActor) onStop() {
 	}
 }
 
+// onRun starts a step. A command to an earlier incarnation, which crashed before it handled the
+// command, is ignored: its blocks may belong to other sequences by now.
 func (e *engineActor) onRun(ctx actor.Context, msg *messages.RunStep) {
+	if msg.GetIncarnation() != e.incarnation {
+		return
+	}
 	batch, err := engineBatch(msg, e.Adapter, e.Gate)
 	if err != nil {
 		panic(err)

@@ -1,0 +1,54 @@
+package dst
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/core/table"
+	"troupe/messages"
+)
+
+// Sight is something that can happen in a run: a row of a transition table that applies, a state
+// that is entered, or a refusal with some reason.
+type Sight struct {
+	Name string // unique
+	Seen bool   // in this process
+}
+
+// Sights lists what can happen, sorted by name: all rows and states of the tables that are linked
+// into this program, and all reasons. Runs share it, since it is known per process.
+func Sights() (all []Sight) {
+	for _, r := range table.Reached() {
+		for _, l := range r.Lines {
+			all = append(all, Sight{r.Table + ": " + l.String(), len(l.In) > 0})
+		}
+		for _, s := range r.States {
+			all = append(all, Sight{r.Table + ": state " + s.Name, s.Reached})
+		}
+	}
+	for value, name := range messages.Reason_name {
+		if value != 0 {
+			all = append(all, Sight{"refusal: " + strings.TrimPrefix(name, "REASON_"), refused[value].Load()})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Sight) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// refused has the reasons of the refusals that actors have received.
+var refused [64]atomic.Bool
+
+// see notes the refusal that a message contains, if any.
+func see(envelope any) {
+	_, message, _ := actor.UnwrapEnvelope(envelope)
+	r, ok := message.(*messages.Refused)
+	if answer, is := message.(interface{ GetRefused() *messages.Refused }); !ok && is {
+		r = answer.GetRefused()
+	}
+	if r != nil {
+		refused[r.GetReason()].Store(true)
+	}
+}
