@@ -32,11 +32,20 @@ func connect(t *testing.T) jetstream.JetStream {
 	return js
 }
 
+func client(t *testing.T, js jetstream.JetStream) Client {
+	t.Helper()
+	c, err := NewClient(js.Conn(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // TestOpenIsIdempotent checks that the second Open finds the bucket of the first, and that it is an
 // ordinary KV bucket.
 func TestOpenIsIdempotent(t *testing.T) {
 	js := connect(t)
-	first, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
+	first, err := Open(t.Context(), client(t, js), Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,24 +64,24 @@ func TestOpenIsIdempotent(t *testing.T) {
 		msg.Header.Get("Nats-Sequence") != "1000" {
 		t.Errorf("republished %v, %v", msg, err)
 	}
-	again, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 2000, Replicas: 1})
+	again, err := Open(t.Context(), client(t, js), Config{Name: "b", FirstRevision: 2000, Replicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.CachedInfo().Created != first.CachedInfo().Created {
+	if again.Created != first.Created {
 		t.Error("the bucket was created again")
 	}
 	if e, err := kv.Get(t.Context(), "a.key"); err != nil || string(e.Value()) != "v" {
 		t.Errorf("value %v, %v", e, err)
 	}
-	if got := first.CachedInfo().Config.Replicas; got != 1 {
+	if got := first.Config.Replicas; got != 1 {
 		t.Errorf("%d replicas on one server", got)
 	}
 }
 
 // TestUnsupportedReplicasFailAtOnce checks that Open does not retry an error that persists.
 func TestUnsupportedReplicasFailAtOnce(t *testing.T) {
-	_, err := Open(t.Context(), connect(t), Config{Name: "b", Replicas: 3})
+	_, err := Open(t.Context(), client(t, connect(t)), Config{Name: "b", Replicas: 3})
 	if errorCode(err) != replicasUnsupported {
 		t.Errorf("got %v", err)
 	}
@@ -110,11 +119,11 @@ func TestDirectReadsAreOff(t *testing.T) {
 		t.Fatalf("a bucket of nats.go: %v", err)
 	}
 	for _, name := range []string{"earlier", "new"} {
-		stream, err := Open(t.Context(), js, Config{Name: name})
+		info, err := Open(t.Context(), client(t, js), Config{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stream.CachedInfo().Config.AllowDirect {
+		if info.Config.AllowDirect {
 			t.Errorf("bucket %s allows direct reads", name)
 		}
 		if err := directRead(t, js, name); !errors.Is(err, nats.ErrNoResponders) {

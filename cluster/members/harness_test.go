@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
 	"troupe/messages"
 )
@@ -87,7 +87,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	if change != nil {
 		change(&cfg)
 	}
-	m, err := Open(s.t.Context(), js, cfg)
+	m, err := Open(s.t.Context(), client, cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -16,40 +15,44 @@ import (
 // missed changes, and deletes silent members.
 func (m *Members) run() {
 	defer close(m.done)
-	tick := m.cfg.Runtime.After(m.health.tickInterval())
-	status := m.connStatus
+	m.keepTicking()
 	for {
-		renewNow := false
 		select {
 		case <-m.ctx.Done():
 			return
-		case _, open := <-status:
-			if !open { // the connection is closed permanently
-				status = nil
-			}
-			m.reconnected()
 		case <-m.wake:
-			renewNow = true
-		case <-tick:
-			tick = m.cfg.Runtime.After(m.health.tickInterval())
 		}
-		m.tick(renewNow)
+		if m.ctx.Err() != nil {
+			return
+		}
+		m.tick()
 	}
 }
 
-func (m *Members) tick(renewNow bool) {
+// keepTicking requests a tick after each interval.
+func (m *Members) keepTicking() {
+	m.cfg.Runtime.AfterFunc(m.health.tickInterval(), func() {
+		if m.ctx.Err() == nil {
+			m.tickNow()
+			m.keepTicking()
+		}
+	})
+}
+
+func (m *Members) tick() {
 	m.mu.Lock()
 	stalled := m.health.tick(m.now())
 	dropped, _ := m.changesSub.Dropped() // fails if the connection is closed
 	m.stale = m.stale || stalled || dropped != m.droppedChanges
 	m.droppedChanges = dropped
-	due := renewNow || m.health.renewDue(m.now())
+	due := m.renewAsked || m.health.renewDue(m.now())
+	m.renewAsked = false
 	m.mu.Unlock()
 	if stalled {
 		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).
 			Msg("this node stalled; other nodes may have declared it dead")
 	}
-	if !m.conn.IsConnected() {
+	if !m.kv.Connected() {
 		m.renewFailed()
 		return
 	}
@@ -63,9 +66,10 @@ func (m *Members) tick(renewNow bool) {
 // reconnected is called when the connection is back and changes may have been missed.
 func (m *Members) reconnected() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.health.disconnected(m.now())
 	m.stale = true
+	m.mu.Unlock()
+	m.tickNow()
 }
 
 // renewFailed records a failed renewal and reports whether it is the first in a row.
@@ -234,7 +238,7 @@ func (m *Members) recreateBucket(failure error) {
 	ctx, cancel := m.requestContext()
 	defer cancel()
 	// A bucket without a majority does not respond either.
-	if _, err := m.kv.js.Stream(ctx, bucket.Stream(Bucket)); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if _, err := m.kv.Info(ctx, Bucket); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return
 	}
 	if m.markBucketLost() {
@@ -245,7 +249,7 @@ func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
 	highest := m.highestTerm
 	m.mu.Unlock()
-	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Runtime, m.cfg.Log); err == nil {
+	if _, err := openBucket(ctx, m.kv.Client, highest, m.cfg.Runtime, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.stale = true
 		m.mu.Unlock()

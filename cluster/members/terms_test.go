@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
@@ -21,17 +20,17 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The clock of the node that created the bucket was a day ahead.
 	ahead := uint64(time.Now().Add(24 * time.Hour).UnixMicro())
-	if _, err := openBucket(t.Context(), js, ahead, supervise.System, zerolog.Nop()); err != nil {
+	if _, err := openBucket(t.Context(), client, ahead, supervise.System, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	events := make(chan string, 10)
-	m, err := Open(t.Context(), js, Config{
+	m, err := Open(t.Context(), client, Config{
 		Name: "a", RenewEvery: 60 * time.Millisecond, Log: zerolog.Nop(),
 		OnEvent: func(kind, _ string) { events <- kind },
 	})
@@ -46,7 +45,7 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 	if term <= ahead {
 		t.Fatalf("term %d in a bucket that begins at %d", term, ahead)
 	}
-	if err := js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+	if err := client.Delete(t.Context(), Bucket); err != nil {
 		t.Fatal(err)
 	}
 	if kind := <-events; kind != "members.lost" {
