@@ -9,10 +9,8 @@
 //   - the order of messages: Dispatcher, a supervise.MailboxSource
 //   - links between nodes: Network, with the guarantees of cluster/link
 //   - the data plane: plane, with those of cluster/bulk
-//   - members, leases, and stored deployments: Registry, with those of cluster/members and
-//     cluster/store
+//   - NATS: a natskv.Server, below cluster/members and cluster/store
 //   - disks: an arena, and the files of adapters, which survive their node
-//   - the catalogue of adapters in the store: adapterStore
 //   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
 //     and of the adapter that they read
 //

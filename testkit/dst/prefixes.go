@@ -4,10 +4,6 @@ import (
 	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
-
-	"troupe/control/catalogue"
-	"troupe/node/backend"
-	"troupe/node/stored"
 )
 
 // blockTokens is the number of tokens of a KV block.
@@ -36,14 +32,4 @@ func pickSalt(rng *rand.Rand) []byte {
 // again returns a call with the same prompt, as the gateway opens for n > 1.
 func (c *Call) again(id string) *Call {
 	return &Call{ID: id, want: c.want, node: c.node, Sequence: proto.CloneOf(c.Sequence)}
-}
-
-// followStore starts the watches of the node's catalogue of adapters and of its pinned prefixes.
-func (n *Node) followStore() {
-	n.catalogue, n.followers = catalogue.New(), stored.NewFollowers(n.runtime, n.cfg.Log)
-	n.prefixes = backend.Prefixes{Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: n.catalogue, Log: n.cfg.Log}
-	access := n.cfg.store
-	access.client = n.client
-	n.followers.Start(stored.Adapters(&access, n.catalogue.Apply), func() {})
-	n.followers.Start(n.prefixes.Pins.Watch(&access), func() {})
 }
