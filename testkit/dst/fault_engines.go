@@ -13,7 +13,7 @@ import (
 const (
 	HangStep   FaultKind = "hang-step"    // the next step on Node hangs for For, or until its engine stops
 	StickStep  FaultKind = "stick-step"   // the next step on Node hangs for For, even if its engine stops
-	HangReset  FaultKind = "hang-restart" // the next step on Node hangs until an operator restarts its replicas after For
+	HangReset  FaultKind = "hang-restart" // the next step on Node hangs until an operator restarts its replicas
 	FailSteps  FaultKind = "fail-steps"   // the next Count steps on Node fail in the middle
 	SlowDevice FaultKind = "slow-device"  // steps on Node take Count times as long for For
 	FailAllocs FaultKind = "fail-allocs"  // Node's device allocates no memory for For

@@ -41,7 +41,9 @@ func newJoined(n *Node, server *natskv.Server) *joined {
 	j := &joined{node: n, client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, "store"})}
 	j.nodes = membership.Nodes{Self: n.cfg.Name, Drained: &j.drained, Live: j.live}
 	j.catalogue = catalogue.New()
-	j.prefixes = backend.Prefixes{Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: j.catalogue, Log: n.cfg.Log}
+	j.prefixes = backend.Prefixes{
+		Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: j.catalogue, Log: n.cfg.Log,
+	}
 	j.ctx, j.end = context.WithCancel(context.Background())
 	return j
 }

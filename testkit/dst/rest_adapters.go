@@ -65,7 +65,8 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 		}
 	}
 	used := n.devices[i].hostInUse() - host
-	if most := int64(len(models.Held())) * blockCopiers * layers * layerBytes; used > most || used%(layers*layerBytes) > 0 {
+	most := int64(len(models.Held())) * blockCopiers * layers * layerBytes
+	if used > most || used%(layers*layerBytes) > 0 {
 		report("%s: %d bytes of host memory are allocated besides %d of adapters", where, used, host)
 	}
 }

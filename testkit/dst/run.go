@@ -138,7 +138,8 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(adapterPages), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
+		AdapterPages: proto.Uint32(adapterPages), MaxAdapters: proto.Uint32(4), MaxAdapterRank: proto.Uint32(8),
+		Deploy: 1}
 }
 
 // path returns the current path of a model. Each path stands for different files.

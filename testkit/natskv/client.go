@@ -27,7 +27,6 @@ const (
 type Client struct {
 	server *Server
 	rt     supervise.Runtime
-	closed chan struct{}
 
 	// Guarded by server.mu.
 	ended         bool
@@ -38,6 +37,7 @@ type Client struct {
 	slow          time.Duration // added to each delay
 	loseAnswers   int
 	requests      *flow
+	open          []*request // those without an answer
 	flows         []*flow
 	subscriptions []*subscription
 	watchers      []*watcher
@@ -48,7 +48,7 @@ type listener struct{ f func() }
 
 // Connect connects a client. All that it does happens in timers and goroutines of rt.
 func (s *Server) Connect(rt supervise.Runtime) *Client {
-	c := &Client{server: s, rt: supervise.OrSystem(rt), connected: true, closed: make(chan struct{})}
+	c := &Client{server: s, rt: supervise.OrSystem(rt), connected: true}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.requests = c.newFlow()
@@ -150,8 +150,10 @@ func (c *Client) Close() {
 		return
 	}
 	c.ended = true
-	close(c.closed)
 	c.disconnect()
+	for _, r := range c.open {
+		c.rt.Go(r.close)
+	}
 	c.subscriptions, c.listeners = nil, nil
 	for _, w := range c.watchers {
 		w.end()
@@ -216,6 +218,19 @@ func (s *subscription) Unsubscribe() error {
 	return nil
 }
 
+// request is a request without an answer. Each of them learns in its own time that the connection is
+// closed.
+type request struct{ closed chan struct{} }
+
+func (r *request) close() { close(r.closed) }
+
+// forget removes a request that has ended.
+func (c *Client) forget(r *request) {
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
+	c.open = slices.DeleteFunc(slices.Clone(c.open), func(other *request) bool { return other == r })
+}
+
 // ask sends a request to the server and waits for its answer. handle runs there, under mu.
 func ask[T any](ctx context.Context, c *Client, writes bool, handle func() (T, error)) (answer T, err error) {
 	if _, limited := ctx.Deadline(); !limited {
@@ -231,12 +246,14 @@ func ask[T any](ctx context.Context, c *Client, writes bool, handle func() (T, e
 		err    error
 	}
 	answered := make(chan result, 1)
+	open := &request{closed: make(chan struct{})}
 	s := c.server
 	s.mu.Lock()
 	if c.ended {
 		s.mu.Unlock()
 		return answer, nats.ErrConnectionClosed
 	}
+	c.open = append(c.open, open)
 	c.requests.send(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -254,12 +271,13 @@ func ask[T any](ctx context.Context, c *Client, writes bool, handle func() (T, e
 		back.send(func() { answered <- r })
 	})
 	s.mu.Unlock()
+	defer c.forget(open)
 	select {
 	case r := <-answered:
 		return r.answer, r.err
 	case <-ctx.Done():
 		return answer, ctx.Err()
-	case <-c.closed:
+	case <-open.closed:
 		return answer, nats.ErrConnectionClosed
 	}
 }
