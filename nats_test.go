@@ -17,8 +17,9 @@ import (
 // cannot redirect what is published.
 var natsCalls = map[string]map[string]string{
 	"Subscribe": {
-		"cluster/service/service.go describe": "dispatch calls its handler, behind the guard",
-		"cluster/members/members.go Open":     "receives changes of a bucket and answers nothing",
+		"cluster/service/service.go describe":     "dispatch calls its handler, behind the guard",
+		"cluster/members/members.go Open":         "receives changes of a bucket and answers nothing",
+		"cluster/bucket/nats_client.go Subscribe": "likewise, for members.Open",
 	},
 	"QueueSubscribe": {"cluster/service/service.go Add": "dispatch calls its handler, behind the guard"},
 	"SubscribeSync":  {"cluster/reply/peer.go AskPeer": "waits for an answer and answers nothing"},
@@ -38,8 +39,7 @@ var natsCalls = map[string]map[string]string{
 	},
 	"Publish": {"control/events.go send": "kinds of events are checked constants"},
 	"PublishMsg": {
-		"cluster/members/bucket_client.go write": "keys are names of nodes and roles",
-		"cluster/store/restore.go restore":       "keys were read from the store",
+		"cluster/bucket/nats_client.go Write": "keys are names of nodes and roles, or were read from the store",
 	},
 	"ChanSubscribe":              {},
 	"AddService":                 {},

@@ -13,6 +13,7 @@ import (
 // these: their events carry the time.
 var seamExempt = map[string]string{
 	"actors/supervise/runtime.go":    "implements supervise.System",
+	"actors/supervise/answer.go":     "sets no time for the future",
 	"actors/supervise/dispatcher.go": "runs actors; a simulation has a dispatcher of its own",
 	"gateway/apikey/keys.go":         "API keys are secrets",
 	"cluster/bulk/bulkbench":         "measures the machine",
@@ -29,7 +30,10 @@ var seamFunctions = map[string][]string{
 	"context": {
 		"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc",
 	},
-	"sync":                       {"WaitGroup.Go"},
+	"sync": {"WaitGroup.Go"},
+	"github.com/asynkron/protoactor-go/actor": {
+		"RootContext.RequestFuture", "Context.RequestFuture", "senderPart.RequestFuture", "NewFuture",
+	},
 	"golang.org/x/sync/errgroup": {"*"},
 	"golang.org/x/time/rate":     {"*"},
 	"math/rand":                  {"*"},

@@ -3,10 +3,10 @@ package node
 import (
 	"context"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"troupe/cluster/bucket"
 	"troupe/cluster/members"
 	"troupe/cluster/reply"
 	"troupe/cluster/store"
@@ -62,11 +62,11 @@ func (c *joined) askPeer(ctx context.Context) (*messages.ListNodesResponse, erro
 }
 
 func (c *joined) openStore(ctx context.Context) error {
-	js, err := jetstream.New(c.bus.Conn())
+	client, err := bucket.NewClient(c.bus.Conn(), c.cfg.Runtime)
 	if err != nil {
 		return err
 	}
-	c.store, err = store.Open(ctx, js, store.Config{
+	c.store, err = store.Open(ctx, client, store.Config{
 		Folder: c.cfg.DataDir, Copy: c.bus.StoreCopy(), Log: c.cfg.Log, Runtime: c.cfg.Runtime,
 	})
 	return err
@@ -98,7 +98,7 @@ func (c *joined) keepStore(context.Context) error {
 
 // openMembers opens the membership registry. The node joins later, once its actors run.
 func (c *joined) openMembers(ctx context.Context) error {
-	js, err := jetstream.New(c.bus.Conn())
+	client, err := bucket.NewClient(c.bus.Conn(), c.cfg.Runtime)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *joined) openMembers(ctx context.Context) error {
 		InboxPrefixes: c.bus.InboxPrefixes,
 	}
 	seen, limit := c.store.Terms()
-	c.members, err = members.Open(ctx, js, members.Config{
+	c.members, err = members.Open(ctx, client, members.Config{
 		Name: c.cfg.Name, Instance: c.cfg.Instance, Describe: about.Fill, Log: c.cfg.Log,
 		SeenTerm: seen, TermLimit: limit,
 		OnEvent: func(kind, detail string) { c.publish(kind, members.Bucket, detail) }, Runtime: c.cfg.Runtime,

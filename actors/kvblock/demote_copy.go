@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/core/kv"
 	core "troupe/core/tier"
 	"troupe/engine/kvstore"
@@ -44,7 +45,7 @@ func (d demoteJob) run(ctx context.Context) (result []core.Outcome, err error) {
 		at[b.Hash], hashes[i] = i, b.Hash[:]
 	}
 	request := &messages.ReserveSlots{RequestId: d.name, Hashes: hashes, BlockBytes: uint64(size)}
-	answer, err := d.root.RequestFuture(d.to.Tier, request, answerTimeout).Result()
+	answer, err := supervise.Request(d.root, d.to.Tier, request, answerTimeout).Result()
 	if err != nil {
 		return result, err
 	}

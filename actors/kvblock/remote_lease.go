@@ -23,7 +23,7 @@ type leaseRequest struct {
 // run returns the holder's answer, or a refusal if the holder does not answer. A holder that does
 // not answer in time is asked to stop sending.
 func (l leaseRequest) run(life context.Context) (*messages.LeaseBlocksResult, error) {
-	asked := l.root.RequestFuture(l.holder, l.lease, l.timeout)
+	asked := supervise.Request(l.root, l.holder, l.lease, l.timeout)
 	answered, end := context.WithCancel(life)
 	defer end()
 	l.runtime.Go(func() {

@@ -56,20 +56,20 @@ func Stream(name string) string { return "KV_" + name }
 // Subject returns the subject of a key in the stream of a bucket.
 func Subject(name, key string) string { return "$KV." + name + "." + key }
 
-// Open opens a bucket and creates it if it does not exist. It retries while a cluster forms, until
-// ctx ends or 30 s have passed.
-func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	return retry(ctx, cfg, func(ctx context.Context) (jetstream.Stream, error) { return open(ctx, js, cfg) })
+// Open opens a bucket and creates it if it does not exist. It returns its state. It retries while a
+// cluster forms, until ctx ends or 30 s have passed.
+func Open(ctx context.Context, c Client, cfg Config) (*jetstream.StreamInfo, error) {
+	return retry(ctx, cfg, func(ctx context.Context) (*jetstream.StreamInfo, error) { return open(ctx, c, cfg) })
 }
 
-// OpenKV is like Open and returns the KV view of nats.go. It retries if the server that answers has
-// not learned of the new bucket yet.
-func OpenKV(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.KeyValue, error) {
-	return retry(ctx, cfg, func(ctx context.Context) (jetstream.KeyValue, error) {
-		if _, err := open(ctx, js, cfg); err != nil {
+// OpenKV is like Open and returns the KV view of the bucket. It retries if the server that answers
+// has not learned of the new bucket yet.
+func OpenKV(ctx context.Context, c Client, cfg Config) (KeyValue, error) {
+	return retry(ctx, cfg, func(ctx context.Context) (KeyValue, error) {
+		if _, err := open(ctx, c, cfg); err != nil {
 			return nil, err
 		}
-		return js.KeyValue(ctx, cfg.Name)
+		return c.KeyValue(ctx, cfg.Name)
 	})
 }
 
@@ -100,17 +100,17 @@ func retry[T any](ctx context.Context, cfg Config, ask func(context.Context) (T,
 	}
 }
 
-func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
-	stream, err := js.Stream(ctx, Stream(cfg.Name))
+func open(ctx context.Context, c Client, cfg Config) (*jetstream.StreamInfo, error) {
+	info, err := c.Info(ctx, cfg.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return create(ctx, js, cfg)
+		return create(ctx, c, cfg)
 	}
 	if err != nil {
 		return nil, err
 	}
-	have := stream.CachedInfo().Config
+	have := info.Config
 	if have.Replicas >= cfg.Replicas && !have.AllowDirect {
-		return stream, nil
+		return info, nil
 	}
 	log := cfg.Log.Info().Str("bucket", cfg.Name)
 	if have.Replicas < cfg.Replicas {
@@ -122,13 +122,13 @@ func open(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.St
 		log = log.Bool("allow_direct", false)
 	}
 	log.Msg("updating bucket")
-	return js.UpdateStream(ctx, have)
+	return c.Update(ctx, have)
 }
 
 // create creates the bucket as nats.go would, with settings that jetstream.KeyValueConfig lacks.
-func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.Stream, error) {
+func create(ctx context.Context, c Client, cfg Config) (*jetstream.StreamInfo, error) {
 	replicas := cfg.Replicas
-	if replicas == 0 && js.Conn().ConnectedClusterName() != "" {
+	if replicas == 0 && c.Clustered() {
 		replicas = 3
 	}
 	want := jetstream.StreamConfig{
@@ -141,15 +141,15 @@ func create(ctx context.Context, js jetstream.JetStream, cfg Config) (jetstream.
 	if cfg.Republish != "" {
 		want.RePublish = &jetstream.RePublish{Source: Subject(cfg.Name, ">"), Destination: cfg.Republish + ".>"}
 	}
-	stream, err := js.CreateStream(ctx, want)
+	info, err := c.Create(ctx, want)
 	if errorCode(err) == replicasUnsupported && cfg.Replicas == 0 {
 		want.Replicas = 1
-		stream, err = js.CreateStream(ctx, want)
+		info, err = c.Create(ctx, want)
 	}
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return js.Stream(ctx, want.Name) // another node created it first, with another configuration
+		return c.Info(ctx, cfg.Name) // another node created it first, with another configuration
 	}
-	return stream, err
+	return info, err
 }
 
 // IsTransient reports whether an error is due to a NATS cluster that is forming or electing a

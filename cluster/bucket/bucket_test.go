@@ -35,11 +35,20 @@ func connect(t *testing.T) jetstream.JetStream {
 	return js
 }
 
+func client(t *testing.T, js jetstream.JetStream) Client {
+	t.Helper()
+	c, err := NewClient(js.Conn(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // TestOpenIsIdempotent checks that the second Open finds the bucket of the first, and that it is an
 // ordinary KV bucket.
 func TestOpenIsIdempotent(t *testing.T) {
 	js := connect(t)
-	first, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
+	first, err := Open(t.Context(), client(t, js), Config{Name: "b", FirstRevision: 1000, Republish: "changes"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,24 +67,24 @@ func TestOpenIsIdempotent(t *testing.T) {
 		msg.Header.Get("Nats-Sequence") != "1000" {
 		t.Errorf("republished %v, %v", msg, err)
 	}
-	again, err := Open(t.Context(), js, Config{Name: "b", FirstRevision: 2000, Replicas: 1})
+	again, err := Open(t.Context(), client(t, js), Config{Name: "b", FirstRevision: 2000, Replicas: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.CachedInfo().Created != first.CachedInfo().Created {
+	if again.Created != first.Created {
 		t.Error("the bucket was created again")
 	}
 	if e, err := kv.Get(t.Context(), "a.key"); err != nil || string(e.Value()) != "v" {
 		t.Errorf("value %v, %v", e, err)
 	}
-	if got := first.CachedInfo().Config.Replicas; got != 1 {
+	if got := first.Config.Replicas; got != 1 {
 		t.Errorf("%d replicas on one server", got)
 	}
 }
 
 // TestUnsupportedReplicasFailAtOnce checks that Open does not retry an error that persists.
 func TestUnsupportedReplicasFailAtOnce(t *testing.T) {
-	_, err := Open(t.Context(), connect(t), Config{Name: "b", Replicas: 3})
+	_, err := Open(t.Context(), client(t, connect(t)), Config{Name: "b", Replicas: 3})
 	if errorCode(err) != replicasUnsupported {
 		t.Errorf("got %v", err)
 	}
@@ -92,23 +101,23 @@ func (r noWaits) After(time.Duration) <-chan time.Time {
 
 // fullDisk is a server that cannot create the folders of its next streams.
 type fullDisk struct {
-	jetstream.JetStream
+	Client
 	failures int // left
 }
 
-func (d *fullDisk) CreateStream(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
+func (d *fullDisk) Create(ctx context.Context, cfg jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	if d.failures--; d.failures >= 0 {
 		return nil, &jetstream.APIError{Code: 500, ErrorCode: storeFailed}
 	}
-	return d.JetStream.CreateStream(ctx, cfg)
+	return d.Client.Create(ctx, cfg)
 }
 
 // TestStoreFailureIsRetried checks that Open tries again a few times if the server cannot create
 // the folder of the bucket, as while it removes the folders of a deleted one.
 func TestStoreFailureIsRetried(t *testing.T) {
-	js := connect(t)
+	connection := client(t, connect(t))
 	for failures, want := range map[int]jetstream.ErrorCode{storeAttempts - 1: 0, storeAttempts: storeFailed} {
-		disk := &fullDisk{js, failures}
+		disk := &fullDisk{connection, failures}
 		_, err := Open(t.Context(), disk, Config{Name: fmt.Sprint("b", failures), Runtime: noWaits{supervise.System}})
 		if errorCode(err) != want || (err == nil) != (want == 0) {
 			t.Errorf("after %d failures: %v", failures, err)
@@ -148,11 +157,11 @@ func TestDirectReadsAreOff(t *testing.T) {
 		t.Fatalf("a bucket of nats.go: %v", err)
 	}
 	for _, name := range []string{"earlier", "new"} {
-		stream, err := Open(t.Context(), js, Config{Name: name})
+		info, err := Open(t.Context(), client(t, js), Config{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stream.CachedInfo().Config.AllowDirect {
+		if info.Config.AllowDirect {
 			t.Errorf("bucket %s allows direct reads", name)
 		}
 		if err := directRead(t, js, name); !errors.Is(err, nats.ErrNoResponders) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,26 +33,25 @@ var errConflict = errors.New("key was changed concurrently")
 
 // bucketClient reads and writes the bucket.
 type bucketClient struct {
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	rt     supervise.Runtime
-	log    zerolog.Logger
+	bucket.Client
+	rt  supervise.Runtime
+	log zerolog.Logger
 }
 
 func openBucket(
 	ctx context.Context,
-	js jetstream.JetStream,
+	c bucket.Client,
 	seen uint64,
 	rt supervise.Runtime,
 	log zerolog.Logger,
 ) (*bucketClient, error) {
-	stream, err := bucket.Open(ctx, js, bucket.Config{
+	_, err := bucket.Open(ctx, c, bucket.Config{
 		Name: Bucket, Description: "Members of a Troupe cluster, and their leases",
 		Republish: republishPrefix,
 		// Terms are revisions. Those of a new bucket must be above all that nodes have seen.
 		FirstRevision: max(uint64(rt.Now().UnixMicro()), seen+termGap), Log: log, Runtime: rt,
 	})
-	return &bucketClient{js, stream, rt, log}, err
+	return &bucketClient{c, rt, log}, err
 }
 
 // put writes a key over a revision and returns the new revision. It returns errConflict if the key
@@ -63,33 +61,34 @@ func (c *bucketClient) put(ctx context.Context, key string, value proto.Message,
 	if err != nil {
 		return 0, fmt.Errorf("key %s: %w", key, err)
 	}
-	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Data: data, Header: nats.Header{}}, over)
+	return c.write(ctx, key, bucket.Value{Data: data}, over)
 }
 
 // remove deletes a key that is at a revision. It returns errConflict if the key has another
 // revision.
 func (c *bucketClient) remove(ctx context.Context, key string, at uint64) (uint64, error) {
-	header := nats.Header{operationHeader: {operationDelete}}
-	return c.write(ctx, &nats.Msg{Subject: bucket.Subject(Bucket, key), Header: header}, at)
+	return c.write(ctx, key, deletion(), at)
 }
 
-func (c *bucketClient) write(ctx context.Context, msg *nats.Msg, over uint64) (uint64, error) {
-	ack, err := c.js.PublishMsg(ctx, msg,
-		jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
-		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+// deletion returns the value that deletes a key.
+func deletion() bucket.Value {
+	return bucket.Value{Header: nats.Header{operationHeader: {operationDelete}}}
+}
+
+func (c *bucketClient) write(ctx context.Context, key string, v bucket.Value, over uint64) (uint64, error) {
+	revision, err := c.Write(ctx, Bucket, key, v, over)
+	if bucket.IsConflict(err) {
 		return 0, errConflict
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", msg.Subject, err)
+		return 0, fmt.Errorf("%s: %w", bucket.Subject(Bucket, key), err)
 	}
-	return ack.Sequence, nil
+	return revision, nil
 }
 
 // get reads a key. The revision is 0 if the key does not exist.
 func (c *bucketClient) get(ctx context.Context, key string) (entry, error) {
-	msg, err := c.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+	msg, err := c.Last(ctx, Bucket, key)
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return entry{key: key}, nil
 	}
@@ -121,14 +120,13 @@ func (c *bucketClient) decodeChange(msg *nats.Msg) (e entry, previous uint64) {
 // snapshot reads all keys, and the last revision of the bucket when they were listed. It reads
 // leases before members, so that the holder of a lease is in the snapshot if it is live.
 func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, err error) {
-	prefix := bucket.Subject(Bucket, "")
-	info, err := c.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	keys, upTo, err := c.Keys(ctx, Bucket)
 	if err != nil {
 		return nil, 0, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
 	var leases, members []string
-	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		if key := strings.TrimPrefix(subject, prefix); strings.HasPrefix(key, leasePrefix) {
+	for _, key := range keys {
+		if strings.HasPrefix(key, leasePrefix) {
 			leases = append(leases, key)
 		} else if strings.HasPrefix(key, memberPrefix) {
 			members = append(members, key)
@@ -141,5 +139,5 @@ func (c *bucketClient) snapshot(ctx context.Context) (all []entry, upTo uint64, 
 		}
 		all = append(all, e)
 	}
-	return all, info.State.LastSeq, nil
+	return all, upTo, nil
 }

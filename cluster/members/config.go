@@ -2,6 +2,7 @@ package members
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -29,6 +30,9 @@ type Config struct {
 	// OnEvent is called with kind "members.lost" when the bucket was deleted, and with
 	// "members.restored" when the node is a member again.
 	OnEvent func(kind, detail string)
+	// Refused reports whether the host of an address refuses connections to it. By default it tries
+	// with TCP.
+	Refused func(ctx context.Context, address string) bool
 	Log     zerolog.Logger
 	Runtime supervise.Runtime // default supervise.System
 }
@@ -41,6 +45,9 @@ func (c Config) withDefaults() Config {
 	c.Grace = cmp.Or(c.Grace, 2*c.SilentFor)
 	if c.Describe == nil {
 		c.Describe = func(*messages.Member) {}
+	}
+	if c.Refused == nil {
+		c.Refused = connectionRefused
 	}
 	if c.OnEvent == nil {
 		c.OnEvent = func(string, string) {}

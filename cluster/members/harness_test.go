@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
 	"troupe/messages"
 	"troupe/testkit"
@@ -126,7 +126,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (s *natsServer) open(name string, change func(*Config)) *node {
 	}
 	s.t.Cleanup(func() { _ = listener.Close() })
 	n.address = listener.Addr().String()
-	if n.Members, err = Open(s.t.Context(), js, cfg); err != nil {
+	if n.Members, err = Open(s.t.Context(), client, cfg); err != nil {
 		s.t.Fatal(err)
 	}
 	s.nodes = append(s.nodes, n)

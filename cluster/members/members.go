@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
+	"troupe/actors/supervise"
 	"troupe/cluster/bucket"
 	"troupe/messages"
 )
@@ -17,22 +17,21 @@ import (
 // Members follows the bucket and, after Join, renews the node's own record. It is safe for
 // concurrent use.
 type Members struct {
-	cfg  Config
-	kv   *bucketClient
-	conn *nats.Conn
+	cfg Config
+	kv  *bucketClient
 
-	changesSub *nats.Subscription
-	connStatus chan nats.Status
-	wake       chan struct{} // requests a tick at once
-	ctx        context.Context
-	cancel     context.CancelFunc
-	done       chan struct{}
+	changesSub    bucket.Subscription
+	stopConnected func()
+	wake          chan struct{} // has a capacity of one; requests a tick at once
+	ctx           context.Context
+	cancel        context.CancelFunc
+	done          chan struct{}
 
-	writeMu     sync.Mutex // held while the own record is written or the whole bucket is read
-	address     string     // guarded by writeMu; empty if not joined
-	leaving     bool       // guarded by writeMu
-	incarnation uint64     // guarded by writeMu; the latest of this node
-	rival       string     // guarded by writeMu; ID of the last logged member with the name of this node
+	writeMu     supervise.Lock // held while the own record is written or the whole bucket is read
+	address     string         // guarded by writeMu; empty if not joined
+	leaving     bool           // guarded by writeMu
+	incarnation uint64         // guarded by writeMu; the latest of this node
+	rival       string         // guarded by writeMu; ID of the last logged member with the name of this node
 
 	notifyMu    sync.Mutex // held while subscribers are notified
 	notified    viewState
@@ -46,6 +45,8 @@ type Members struct {
 	revision        uint64           // of self's record as last written
 	stale           bool             // a change was missed and the bucket must be read again
 	droppedChanges  int              // number of changes that the subscription has dropped
+	renewAsked      bool             // a renewal was requested
+	ticked          time.Time        // when the timer of ticks fired; zero: it has not since the last tick
 	pendingRejoined bool             // Rejoined for the next notification
 	highestTerm     uint64           // highest known revision of the bucket
 	bucketLost      bool             // the bucket is gone, and this node has no record in a new one yet
@@ -55,9 +56,9 @@ type subscriber struct{ notify func(Change) }
 
 // Open opens the bucket, reads it and follows it until Close. The connection should be made with
 // natsd.ClientOptions, because the time to rejoin depends on how fast it reconnects.
-func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, error) {
+func Open(ctx context.Context, c bucket.Client, cfg Config) (*Members, error) {
 	cfg = cfg.withDefaults()
-	kv, err := openBucket(ctx, js, cfg.TermLimit, cfg.Runtime, cfg.Log)
+	kv, err := openBucket(ctx, c, cfg.TermLimit, cfg.Runtime, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -65,19 +66,19 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (*Members, er
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, kv: kv, conn: js.Conn(), view: view{}, departed: departed{},
+		cfg: cfg, kv: kv, view: view{}, departed: departed{}, writeMu: supervise.NewLock(),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		health: natsHealth{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	if m.changesSub, err = m.conn.Subscribe(republishPrefix+".>", m.onChange); err != nil {
+	if m.changesSub, err = c.Subscribe(republishPrefix+".>", m.onChange); err != nil {
 		return nil, fmt.Errorf("subscribe to changes of KV bucket %s: %w", Bucket, err)
 	}
 	if err := m.retryTransient(ctx, m.resync); err != nil {
 		_ = m.changesSub.Unsubscribe()
 		return nil, err
 	}
-	m.connStatus = m.conn.StatusChanged(nats.CONNECTED)
+	m.stopConnected = c.OnConnected(m.reconnected)
 	cfg.Runtime.Go(m.run)
 	return m, nil
 }
@@ -106,7 +107,7 @@ func (m *Members) Close() {
 	m.cancel()
 	<-m.done
 	_ = m.changesSub.Unsubscribe() // fails if the connection is closed
-	m.conn.RemoveStatusListener(m.connStatus)
+	m.stopConnected()
 }
 
 // Self returns the node's own record, or nil if it is not a member.
@@ -209,6 +210,14 @@ func (m *Members) onChange(msg *nats.Msg) {
 
 // renewNow requests a tick, with a renewal, at once.
 func (m *Members) renewNow() {
+	m.mu.Lock()
+	m.renewAsked = true
+	m.mu.Unlock()
+	m.tickNow()
+}
+
+// tickNow requests a tick at once.
+func (m *Members) tickNow() {
 	select {
 	case m.wake <- struct{}{}:
 	default:

@@ -28,7 +28,7 @@ func (m *Members) probeRefused(silent []entry) []entry {
 	defer cancel()
 	var probes sync.WaitGroup
 	for i, e := range silent {
-		supervise.GoIn(rt, &probes, func() { refused[i] = connectionRefused(ctx, e.member.GetAddress()) })
+		supervise.GoIn(rt, &probes, func() { refused[i] = m.cfg.Refused(ctx, e.member.GetAddress()) })
 	}
 	probes.Wait()
 	var found []entry

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
@@ -24,14 +22,9 @@ const (
 // RaiseTerms makes terms continue above limit. Members and leases are kept, with new revisions. No
 // other process may write to the bucket meanwhile. A member whose record is lost joins again.
 func RaiseTerms(
-	ctx context.Context, js jetstream.JetStream, limit uint64, rt supervise.Runtime, log zerolog.Logger,
+	ctx context.Context, c bucket.Client, limit uint64, rt supervise.Runtime, log zerolog.Logger,
 ) error {
-	stream, err := js.Stream(ctx, bucket.Stream(Bucket))
-	if err != nil {
-		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
-	}
-	c := &bucketClient{js, stream, rt, log}
-	return c.renumber(ctx, limit)
+	return (&bucketClient{c, rt, log}).renumber(ctx, limit)
 }
 
 // renumber rewrites the contents of the bucket with revisions above limit.
@@ -40,7 +33,7 @@ func (c *bucketClient) renumber(ctx context.Context, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := c.stream.Purge(ctx, jetstream.WithPurgeSequence(max(limit, last)+1)); err != nil {
+	if err := c.Purge(ctx, Bucket, max(limit, last)+1); err != nil {
 		return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
 	for _, e := range all {
@@ -50,9 +43,7 @@ func (c *bucketClient) renumber(ctx context.Context, limit uint64) error {
 		case e.lease != nil:
 			_, err = c.put(ctx, e.key, e.lease, 0)
 		default:
-			_, err = c.write(ctx, &nats.Msg{
-				Subject: bucket.Subject(Bucket, e.key), Header: nats.Header{operationHeader: {operationDelete}},
-			}, 0)
+			_, err = c.write(ctx, e.key, deletion(), 0)
 		}
 		if err != nil && !errors.Is(err, errConflict) { // after a conflict the member's own write stands
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
@@ -68,7 +59,7 @@ func (c *bucketClient) raiseIfLost(ctx context.Context, seen, limit uint64) erro
 		return nil
 	}
 	for range raiseChecks { // a former leader may lack recent writes
-		info, err := c.stream.Info(ctx)
+		info, err := c.Info(ctx, Bucket)
 		if err != nil {
 			return fmt.Errorf("KV bucket %s: %w", Bucket, err)
 		}

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/cluster/bucket"
 )
 
 // restartFrom restarts the server with the files of an earlier time.
@@ -55,12 +55,12 @@ func TestRaiseTerms(t *testing.T) {
 	a := nodes[0]
 	term := acquire(t, a)
 	id, role := a.Self().GetId(), a.Roles()[0]
-	js, err := jetstream.New(a.conn)
+	client, err := bucket.NewClient(a.conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	limit := term + 1<<30
-	if err := RaiseTerms(t.Context(), js, limit, supervise.System, zerolog.Nop()); err != nil {
+	if err := RaiseTerms(t.Context(), client, limit, supervise.System, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {

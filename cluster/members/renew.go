@@ -8,7 +8,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -17,43 +16,51 @@ import (
 func (m *Members) run() {
 	defer close(m.done)
 	every := m.health.tickInterval()
-	tick := m.cfg.Runtime.After(every)
-	status := m.connStatus
+	m.tickAfter(every)
 	for {
-		renewNow, ticked := false, time.Time{}
 		select {
 		case <-m.ctx.Done():
 			return
-		case _, open := <-status:
-			if !open { // the connection is closed permanently
-				status = nil
-			}
-			m.reconnected()
 		case <-m.wake:
-			renewNow = true
-		case <-tick:
-			ticked = m.now()
 		}
-		m.tick(renewNow)
+		if m.ctx.Err() != nil {
+			return
+		}
+		m.tick()
+		m.mu.Lock()
+		ticked := m.ticked
+		m.ticked = time.Time{}
+		m.mu.Unlock()
 		if !ticked.IsZero() {
-			tick = m.cfg.Runtime.After(ticked.Add(every).Sub(m.now()))
+			m.tickAfter(ticked.Add(every).Sub(m.now()))
 		}
 	}
 }
 
-func (m *Members) tick(renewNow bool) {
+// tickAfter requests a tick after some time. The next one is requested once it has ended.
+func (m *Members) tickAfter(d time.Duration) {
+	m.cfg.Runtime.AfterFunc(d, func() {
+		m.mu.Lock()
+		m.ticked = m.now()
+		m.mu.Unlock()
+		m.tickNow()
+	})
+}
+
+func (m *Members) tick() {
 	m.mu.Lock()
 	stalled := m.health.tick(m.now())
 	dropped, _ := m.changesSub.Dropped() // fails if the connection is closed
 	m.stale = m.stale || stalled || dropped != m.droppedChanges
 	m.droppedChanges = dropped
-	due := renewNow || m.health.renewDue(m.now())
+	due := m.renewAsked || m.health.renewDue(m.now())
+	m.renewAsked = false
 	m.mu.Unlock()
 	if stalled {
 		m.cfg.Log.Warn().Dur("longer_than", m.cfg.SilentFor).
 			Msg("this node stalled; other nodes may have declared it dead")
 	}
-	if !m.conn.IsConnected() {
+	if !m.kv.Connected() {
 		m.renewFailed()
 		return
 	}
@@ -67,9 +74,10 @@ func (m *Members) tick(renewNow bool) {
 // reconnected is called when the connection is back and changes may have been missed.
 func (m *Members) reconnected() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.health.disconnected(m.now())
 	m.stale = true
+	m.mu.Unlock()
+	m.tickNow()
 }
 
 // renewFailed records a failed renewal and reports whether it is the first in a row.
@@ -238,7 +246,7 @@ func (m *Members) recreateBucket(failure error) {
 	ctx, cancel := m.requestContext()
 	defer cancel()
 	// A bucket without a majority does not respond either.
-	if _, err := m.kv.js.Stream(ctx, bucket.Stream(Bucket)); !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if _, err := m.kv.Info(ctx, Bucket); !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return
 	}
 	if m.markBucketLost() {
@@ -249,7 +257,7 @@ func (m *Members) recreateBucket(failure error) {
 	m.mu.Lock()
 	highest := m.highestTerm
 	m.mu.Unlock()
-	if _, err := openBucket(ctx, m.kv.js, highest, m.cfg.Runtime, m.cfg.Log); err == nil {
+	if _, err := openBucket(ctx, m.kv.Client, highest, m.cfg.Runtime, m.cfg.Log); err == nil {
 		m.mu.Lock()
 		m.stale = true
 		m.mu.Unlock()

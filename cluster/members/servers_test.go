@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/bucket"
@@ -30,7 +29,7 @@ const childConfig = "TROUPE_MEMBERS_TEST_CHILD"
 type embedded struct {
 	server *natsd.Server
 	conn   *nats.Conn
-	js     jetstream.JetStream
+	client bucket.Client
 	*Members
 }
 
@@ -44,11 +43,11 @@ func startEmbedded(ctx context.Context, cfg natsd.Config) (*embedded, error) {
 	if e.conn, err = e.server.Connect(natsd.ClientOptions(cfg.Name, zerolog.Nop())...); err != nil {
 		return nil, err
 	}
-	if e.js, err = jetstream.New(e.conn); err != nil {
+	if e.client, err = bucket.NewClient(e.conn, nil); err != nil {
 		return nil, err
 	}
 	config := Config{Name: cfg.Name, Instance: cfg.Name}
-	if e.Members, err = Open(ctx, e.js, config); err != nil {
+	if e.Members, err = Open(ctx, e.client, config); err != nil {
 		return nil, err
 	}
 	return e, e.Join(ctx, cfg.Name+":1")
@@ -179,15 +178,15 @@ func (x *trio) canSuspect(live int) func() bool {
 // lead makes a server the leader of the bucket's stream.
 func (x *trio) lead(t testing.TB, server string) {
 	t.Helper()
-	js := x.nodes[0].js
+	client := x.nodes[0].client
 	testkit.Until(t, server+" leads", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		stream, err := js.Stream(ctx, bucket.Stream(Bucket))
+		info, err := client.Info(ctx, Bucket)
 		if err != nil {
 			return false
 		}
-		if info := stream.CachedInfo(); info.Cluster == nil || info.Cluster.Leader != server {
+		if info.Cluster == nil || info.Cluster.Leader != server {
 			_, _ = x.nodes[0].conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+bucket.Stream(Bucket),
 				[]byte(`{"placement":{"preferred":"`+server+`"}}`)) // the next round checks the result
 			return false

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"troupe/actors/supervise"
 	"troupe/testkit"
 	"troupe/testkit/clock"
 )
@@ -37,6 +38,14 @@ func (r *nodeTime) After(d time.Duration) <-chan time.Time {
 		r.due = at
 	}
 	return r.Clock.After(d)
+}
+
+// AfterFunc implements supervise.Runtime. The node starts the timer of its ticks with it.
+func (r *nodeTime) AfterFunc(d time.Duration, f func()) supervise.Timer {
+	r.mu.Lock()
+	r.due = r.Now().Add(d)
+	r.mu.Unlock()
+	return r.Clock.AfterFunc(d, f)
 }
 
 func (r *nodeTime) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/bucket"
@@ -20,13 +19,13 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The clock of the node that created the bucket was a day ahead.
 	ahead := uint64(s.clock.Now().Add(24 * time.Hour).UnixMicro())
-	if _, err := openBucket(t.Context(), js, ahead, s.clock, zerolog.Nop()); err != nil {
+	if _, err := openBucket(t.Context(), client, ahead, s.clock, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	events := make(chan string, 10)
@@ -38,7 +37,7 @@ func TestTermsGrowInNewBucket(t *testing.T) {
 	if term <= ahead {
 		t.Fatalf("term %d in a bucket that begins at %d", term, ahead)
 	}
-	if err := js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+	if err := client.Delete(t.Context(), Bucket); err != nil {
 		t.Fatal(err)
 	}
 	m.until("the node is a member of a new bucket", func() bool { return len(events) == 2 })

@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"troupe/actors/supervise"
+	"troupe/cluster/bucket"
 	"troupe/cluster/members"
 	"troupe/cluster/natsd"
 	"troupe/cluster/recovery"
@@ -70,16 +70,16 @@ func boot(t *testing.T, dir string) (n *node, err error) {
 	if n.conn, err = n.server.Connect(opts...); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(n.conn)
+	client, err := bucket.NewClient(n.conn, nil)
 	if err != nil {
 		return nil, err
 	}
-	if n.store, err = store.Open(t.Context(), js, store.Config{Folder: dir, Copy: known, Log: log}); err != nil {
+	if n.store, err = store.Open(t.Context(), client, store.Config{Folder: dir, Copy: known, Log: log}); err != nil {
 		return nil, err
 	}
 	seen, limit := n.store.Terms()
 	cfg2 := members.Config{Name: "test", Instance: "i", SeenTerm: seen, TermLimit: limit, Log: log}
-	if n.members, err = members.Open(t.Context(), js, cfg2); err != nil {
+	if n.members, err = members.Open(t.Context(), client, cfg2); err != nil {
 		return nil, err
 	}
 	if err := n.store.TrackTerms(t.Context(), n.members.HighestTerm); err != nil {

@@ -125,20 +125,20 @@ func inspect(
 		return finding{}, fmt.Errorf("connect to the embedded nats-server: %w", err)
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, rt)
 	if err != nil {
 		return finding{}, err
 	}
-	found, err := inspectState(ctx, js, cfg.StoreDir, known)
+	found, err := inspectState(ctx, client, cfg.StoreDir, known)
 	if err == nil {
-		err = found.inspectTerms(ctx, js, cfg.StoreDir, known)
+		err = found.inspectTerms(ctx, client, cfg.StoreDir, known)
 	}
 	if err != nil {
 		return finding{}, fmt.Errorf("the store in %s cannot be read: %w; look for an earlier log line",
 			cfg.StoreDir, err)
 	}
 	if found.why == "" && known != nil {
-		err = raiseTerm(ctx, rt, js, &cfg, known)
+		err = raiseTerm(ctx, rt, client, &cfg, known)
 	}
 	return found, err
 }
@@ -147,16 +147,16 @@ func inspect(
 // for certain. After a kill or a power failure it is unknown, since unsynced or damaged files may
 // lack the last terms.
 func raiseTerm(
-	ctx context.Context, rt supervise.Runtime, js jetstream.JetStream, cfg *natsd.Config, known *backup.State,
+	ctx context.Context, rt supervise.Runtime, c bucket.Client, cfg *natsd.Config, known *backup.State,
 ) error {
-	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
+	info, err := c.Info(ctx, members.Bucket)
 	if errors.Is(err, jetstream.ErrStreamNotFound) || known.TermLimit == 0 {
 		return nil // the revisions of a new bucket start above the limit
 	}
 	if err != nil {
 		return err
 	}
-	last := stream.CachedInfo().State.LastSeq
+	last := info.State.LastSeq
 	if known.Stopped && last == known.Term {
 		return nil
 	}
@@ -165,12 +165,12 @@ func raiseTerm(
 	if err := backup.Save(cfg.StoreDir, known); err != nil {
 		return err
 	}
-	return members.RaiseTerms(ctx, js, from, rt, cfg.Log)
+	return members.RaiseTerms(ctx, c, from, rt, cfg.Log)
 }
 
-func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) (f finding, err error) {
+func inspectState(ctx context.Context, c bucket.Client, dir string, known *backup.State) (f finding, err error) {
 	folders := streamFolders(dir, store.Bucket)
-	stream, err := js.Stream(ctx, bucket.Stream(store.Bucket))
+	_, err = c.Info(ctx, store.Bucket)
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) {
 		if len(folders) == 0 && (known == nil || known.Revision == 0) {
 			return finding{}, nil // no store yet
@@ -180,7 +180,7 @@ func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known
 	if err != nil {
 		return finding{}, err
 	}
-	have, last, failed, err := store.ReadAll(ctx, stream, store.Bucket)
+	have, last, failed, err := store.ReadAll(ctx, c, store.Bucket)
 	if err != nil {
 		return finding{}, err
 	}
@@ -196,9 +196,9 @@ func inspectState(ctx context.Context, js jetstream.JetStream, dir string, known
 }
 
 // inspectTerms adds the files of leases if terms are lost.
-func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir string, known *backup.State) error {
+func (f *finding) inspectTerms(ctx context.Context, c bucket.Client, dir string, known *backup.State) error {
 	folders := streamFolders(dir, members.Bucket)
-	stream, err := js.Stream(ctx, bucket.Stream(members.Bucket))
+	info, err := c.Info(ctx, members.Bucket)
 	api := (*jetstream.APIError)(nil)
 	why := ""
 	switch {
@@ -210,11 +210,11 @@ func (f *finding) inspectTerms(ctx context.Context, js jetstream.JetStream, dir 
 	case err != nil:
 		return err
 	default:
-		_, last, failed, err := store.ReadAll(ctx, stream, members.Bucket)
+		_, last, failed, err := store.ReadAll(ctx, c, members.Bucket)
 		switch {
 		case err != nil:
 			return err
-		case len(failed) > 0 || stream.CachedInfo().State.Lost != nil:
+		case len(failed) > 0 || info.State.Lost != nil:
 			why = "the bucket " + members.Bucket + " has lost " + strings.Join(append(failed, "leases"), ", ")
 		case known != nil && last < known.Term:
 			why = fmt.Sprintf("the bucket %s has lost terms up to %d", members.Bucket, known.Term)

@@ -61,7 +61,7 @@ func (s *Store) Adapter(ctx context.Context, model, name string) (*messages.Adap
 // DeleteAdapter removes an adapter whose key is at revision `at`. Otherwise it returns ErrConflict.
 func (s *Store) DeleteAdapter(ctx context.Context, model, name string, at uint64) error {
 	key := adapterKey(model, name)
-	if err := s.syncDelete(ctx, key, at, s.kv.Delete(ctx, key, jetstream.LastRevision(at))); err != nil {
+	if err := s.syncDelete(ctx, key, at, s.kv.Delete(ctx, key, at)); err != nil {
 		return adapterError(model, name, err)
 	}
 	return nil

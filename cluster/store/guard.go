@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"troupe/cluster/bucket"
 	"troupe/messages"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) SetPrecheck(problem func() error) { s.precheck.Store(&problem) }
 
 // guarded is a bucket that calls the precheck first. Its errors state whether a change was made.
 type guarded struct {
-	jetstream.KeyValue
+	bucket.KeyValue
 	store *Store
 }
 
@@ -50,7 +51,7 @@ func (g guarded) problem() error {
 	return nil
 }
 
-// Get implements jetstream.KeyValue.
+// Get implements bucket.KeyValue.
 func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
 	if err := g.problem(); err != nil {
 		return nil, err
@@ -61,26 +62,24 @@ func (g guarded) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, 
 	return e, readError(key, err)
 }
 
-// Put implements jetstream.KeyValue.
+// Put implements bucket.KeyValue.
 func (g guarded) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	return g.write(key, func() (uint64, error) { return g.KeyValue.Put(ctx, key, value) })
 }
 
-// Create implements jetstream.KeyValue.
-func (g guarded) Create(
-	ctx context.Context, key string, value []byte, opts ...jetstream.KVCreateOpt,
-) (uint64, error) {
-	return g.write(key, func() (uint64, error) { return g.KeyValue.Create(ctx, key, value, opts...) })
+// Create implements bucket.KeyValue.
+func (g guarded) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	return g.write(key, func() (uint64, error) { return g.KeyValue.Create(ctx, key, value) })
 }
 
-// Update implements jetstream.KeyValue.
+// Update implements bucket.KeyValue.
 func (g guarded) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	return g.write(key, func() (uint64, error) { return g.KeyValue.Update(ctx, key, value, revision) })
 }
 
-// Delete implements jetstream.KeyValue.
-func (g guarded) Delete(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
-	_, err := g.write(key, func() (uint64, error) { return 0, g.KeyValue.Delete(ctx, key, opts...) })
+// Delete implements bucket.KeyValue.
+func (g guarded) Delete(ctx context.Context, key string, revision uint64) error {
+	_, err := g.write(key, func() (uint64, error) { return 0, g.KeyValue.Delete(ctx, key, revision) })
 	return err
 }
 
@@ -88,7 +87,7 @@ func (g guarded) write(key string, do func() (uint64, error)) (uint64, error) {
 	if err := g.problem(); err != nil {
 		return 0, err
 	}
-	if !g.store.conn.IsConnected() { // nats.go would buffer the request and send it later
+	if !g.store.client.Connected() { // nats.go would buffer the request and send it later
 		return 0, newFailure(messages.Reason_REASON_NO_QUORUM, nats.ErrDisconnected,
 			"this node is not connected to NATS; nothing was changed; retry when it is connected")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
 	"troupe/messages"
 	"troupe/testkit"
@@ -101,11 +102,11 @@ func TestDisconnectedWriteIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), js, Config{Replicas: 1, Log: zerolog.Nop()})
+	s, err := Open(t.Context(), client, Config{Replicas: 1, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,11 +175,11 @@ func TestRefusedWriteIsNotAppliedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), js, Config{Replicas: 3, Log: zerolog.Nop()})
+	s, err := Open(t.Context(), client, Config{Replicas: 3, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"troupe/cluster/backup"
-	"troupe/cluster/bucket"
 )
 
 // localCopy maintains the copy of the desired state in the data folder.
@@ -129,7 +128,7 @@ func (s *Store) readAfter(ctx context.Context, key string, over uint64) (entry, 
 	ctx, cancel := s.rt.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for {
-		msg, err := s.stream.GetLastMsgForSubject(ctx, bucket.Subject(Bucket, key))
+		msg, err := s.client.Last(ctx, Bucket, key)
 		if err != nil {
 			return entry{}, err
 		}

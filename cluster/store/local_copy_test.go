@@ -10,19 +10,19 @@ import (
 	"troupe/cluster/bucket"
 )
 
-// staleStream answers some reads of a key with an old message, as a server that is behind does.
-type staleStream struct {
-	jetstream.Stream
+// staleClient answers some reads of a key with an old message, as a server that is behind does.
+type staleClient struct {
+	bucket.Client
 	old  *jetstream.RawStreamMsg
 	left int
 }
 
-func (s *staleStream) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+func (s *staleClient) Last(ctx context.Context, name, key string) (*jetstream.RawStreamMsg, error) {
 	if s.left > 0 {
 		s.left--
 		return s.old, nil
 	}
-	return s.Stream.GetLastMsgForSubject(ctx, subject)
+	return s.Client.Last(ctx, name, key)
 }
 
 // TestCopyIgnoresStaleReads checks that the copy has each acknowledged change, even if the server
@@ -32,7 +32,7 @@ func TestCopyIgnoresStaleReads(t *testing.T) {
 	dir := t.TempDir()
 	n := openWithCopy(t, s, dir)
 	first := put(t, n, "m", 1)
-	old, err := n.stream.GetLastMsgForSubject(t.Context(), bucket.Subject(Bucket, deployments+"m"))
+	old, err := n.client.Last(t.Context(), Bucket, deployments+"m")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,15 +44,15 @@ func TestCopyIgnoresStaleReads(t *testing.T) {
 		}
 		return state.Keys[deployments+"m"]
 	}
-	n.stream = &staleStream{n.stream, old, 3}
+	n.client = &staleClient{n.client, old, 3}
 	second := put(t, n, "m", 2)
 	if got := saved(); got.Revision != second {
 		t.Errorf("the copy has revision %d after a write of revision %d over %d", got.Revision, second, first)
 	}
-	if old, err = s.stream.GetLastMsgForSubject(t.Context(), bucket.Subject(Bucket, deployments+"m")); err != nil {
+	if old, err = s.client.Last(t.Context(), Bucket, deployments+"m"); err != nil {
 		t.Fatal(err)
 	}
-	n.stream = &staleStream{s.stream, old, 3}
+	n.client = &staleClient{s.client, old, 3}
 	if err := n.Delete(t.Context(), "m"); err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ func TestApplyRejectsEntryOfNewBucket(t *testing.T) {
 		t.Helper()
 		w.updates <- fakeEntry{revision: revision}
 		close(w.updates)
-		_ = s.consume(t.Context(), w, nodes, known, nil, nil,
-			func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) })
+		to := watch{prefix: nodes, apply: func(e jetstream.KeyValueEntry) { applied = append(applied, e.Revision()) }}
+		_ = s.consume(t.Context(), &to, w, known)
 		w.updates = make(chan jetstream.KeyValueEntry, 1)
 		return applied
 	}
@@ -94,13 +94,13 @@ func TestListingBehindLeader(t *testing.T) {
 	w.updates <- nil
 	close(w.updates)
 	var applied []string
-	err := s.consume(t.Context(), w, deployments, s.mirror.lastRevision(), nil, nil, func(e jetstream.KeyValueEntry) {
+	err := s.consume(t.Context(), &watch{prefix: deployments, apply: func(e jetstream.KeyValueEntry) {
 		if e == nil {
 			applied = append(applied, "end")
 			return
 		}
 		applied = append(applied, e.Key())
-	})
+	}}, w, s.mirror.lastRevision())
 	if got := strings.Join(applied, " "); got != deployments+"m end" || err == nil {
 		t.Errorf("the watch delivered %q, %v", got, err)
 	}

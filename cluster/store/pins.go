@@ -30,7 +30,7 @@ func (s *Store) DeletePin(ctx context.Context, name string) error {
 		return fmt.Errorf("pin %s: %w", name, ErrNotFound)
 	}
 	if err == nil {
-		err = s.syncDelete(ctx, pins+name, e.Revision(), s.kv.Delete(ctx, pins+name))
+		err = s.syncDelete(ctx, pins+name, e.Revision(), s.kv.Delete(ctx, pins+name, 0))
 	}
 	if err != nil {
 		return fmt.Errorf("pin %s: %w", name, err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,18 +16,16 @@ import (
 
 // ReadAll returns every key of a bucket, and the bucket's last revision at the time of the listing.
 // Keys that are listed but cannot be read are described in failed.
-func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
+func ReadAll(ctx context.Context, c bucket.Client, name string) (
 	keys map[string]backup.Key, last uint64, failed []string, err error,
 ) {
-	prefix := bucket.Subject(name, "")
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(prefix+">"))
+	names, last, err := c.Keys(ctx, name)
 	if err != nil {
 		return nil, 0, nil, err
 	}
-	keys = make(map[string]backup.Key, len(info.State.Subjects))
-	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		key := strings.TrimPrefix(subject, prefix)
-		msg, err := stream.GetLastMsgForSubject(ctx, subject)
+	keys = make(map[string]backup.Key, len(names))
+	for _, key := range names {
+		msg, err := c.Last(ctx, name, key)
 		api := (*jetstream.APIError)(nil)
 		if errors.As(err, &api) || errors.Is(err, jetstream.ErrMsgNotFound) {
 			failed = append(failed, fmt.Sprintf("key %s: %v", key, err))
@@ -40,15 +36,14 @@ func ReadAll(ctx context.Context, stream jetstream.Stream, name string) (
 		}
 		keys[key] = backup.Key{Value: msg.Data, Revision: msg.Sequence, Deleted: msg.Header.Get(operationHeader) != ""}
 	}
-	return keys, info.State.LastSeq, failed, nil
+	return keys, last, failed, nil
 }
 
 // reconcile compares the bucket with the copy in the data folder and restores what the bucket
-// lacks. Afterwards the mirror has all keys.
-func (s *Store) reconcile(ctx context.Context, known *backup.State) error {
+// lacks. Afterwards the mirror has all keys. The bucket was created at the given time.
+func (s *Store) reconcile(ctx context.Context, created time.Time, known *backup.State) error {
 	ctx, cancel := s.rt.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
-	created := s.stream.CachedInfo().Created
 	have, last, err := s.readAll(ctx)
 	if err != nil {
 		return err
@@ -130,7 +125,7 @@ func (s *Store) deleteDamaged(
 	s.mirror.load(have, last, known.Created)
 	err := s.local.save(ctx)
 	if err == nil {
-		err = s.js.DeleteStream(ctx, bucket.Stream(Bucket))
+		err = s.client.Delete(ctx, Bucket)
 	}
 	if err != nil {
 		s.log.Error().Err(err).Msg("damaged bucket not deleted")
@@ -142,7 +137,7 @@ func (s *Store) readAll(ctx context.Context) (have map[string]backup.Key, last u
 	for {
 		var failed []string
 		once, end := s.rt.WithTimeout(ctx, checkTimeout)
-		have, last, failed, err = ReadAll(once, s.stream, Bucket)
+		have, last, failed, err = ReadAll(once, s.client, Bucket)
 		end()
 		if err == nil && len(failed) > 0 {
 			s.log.Error().Strs("failed", failed).Msg("store has unreadable keys")
@@ -166,12 +161,11 @@ func otherCluster(known *backup.State, have map[string]backup.Key) bool {
 // recreateRolledBack recreates a bucket that has lost revisions while nodes were running, as
 // happens when the machine of a single server loses power. With several servers a majority has all
 // revisions, and a server that reports fewer is behind.
-func (s *Store) recreateRolledBack(ctx context.Context, stream jetstream.Stream, before uint64) error {
-	info := stream.CachedInfo()
+func (s *Store) recreateRolledBack(ctx context.Context, info *jetstream.StreamInfo, before uint64) error {
 	if info.Config.Replicas > 1 {
 		return nil
 	}
-	have, last, _, err := ReadAll(ctx, stream, Bucket)
+	have, last, _, err := ReadAll(ctx, s.client, Bucket)
 	if err != nil || last >= before {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"troupe/cluster/backup"
-	"troupe/cluster/bucket"
 	"troupe/core/kv"
 	"troupe/messages"
 )
@@ -20,7 +19,7 @@ func openWithCopy(t *testing.T, s *Store, dir string) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := Open(t.Context(), s.js, Config{Folder: dir, Copy: known, Log: zerolog.New(os.Stderr)})
+	other, err := Open(t.Context(), s.client, Config{Folder: dir, Copy: known, Log: zerolog.New(os.Stderr)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,10 +59,12 @@ func TestNewerStoreOutranksCopy(t *testing.T) {
 	put(t, away, "goes", 1)
 	put(t, away, "purged", 1)
 	away.Close()
-	if err := errors.Join(s.Delete(t.Context(), "goes"), s.kv.Delete(t.Context(), deployments+"purged")); err != nil {
+	if err := errors.Join(
+		s.Delete(t.Context(), "goes"), s.kv.Delete(t.Context(), deployments+"purged", 0),
+	); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.kv.PurgeDeletes(t.Context()); err != nil {
+	if err := natsKV(t, s).PurgeDeletes(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, "stays", 2)
@@ -165,7 +166,7 @@ func TestCopyRestoresDeletedBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Close()
-	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+	if err := s.client.Delete(t.Context(), Bucket); err != nil {
 		t.Fatal(err)
 	}
 	back := openWithCopy(t, s, dir)

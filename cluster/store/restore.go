@@ -76,21 +76,19 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	ctx, cancel := s.rt.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	before := s.mirror.lastRevision()
-	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	if err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt()) &&
-		stream.CachedInfo().State.LastSeq < before {
-		if err = s.recreateRolledBack(ctx, stream, before); err == nil {
-			stream, err = s.js.Stream(ctx, bucket.Stream(Bucket))
+	info, err := s.client.Info(ctx, Bucket)
+	if err == nil && info.Created.Equal(s.mirror.createdAt()) && info.State.LastSeq < before {
+		if err = s.recreateRolledBack(ctx, info, before); err == nil {
+			info, err = s.client.Info(ctx, Bucket)
 		}
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s.reportState(true, "bucket "+Bucket+" was deleted; restoring it from this node's memory")
-		stream, err = s.open(ctx)
+		info, err = s.open(ctx)
 	}
 	if err != nil {
 		return s.logFailure(err)
 	}
-	info := stream.CachedInfo()
 	if info.Created.Equal(s.mirror.createdAt()) {
 		s.mirror.advance(info.State.LastSeq)
 		s.reportState(false, "")
@@ -100,7 +98,7 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 	written := 0
 	known := s.mirror.snapshot()
 	for _, key := range slices.Sorted(maps.Keys(known)) {
-		wrote, err := s.restore(ctx, stream, key, known[key])
+		wrote, err := s.restore(ctx, key, known[key])
 		if err != nil {
 			return s.logFailure(fmt.Errorf("restore key %s: %w", key, err))
 		}
@@ -117,11 +115,10 @@ func (s *Store) ensureRestored(ctx context.Context) error {
 
 // restore writes a key that the bucket lacks, or that it has from a node that knew an older
 // revision.
-func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string, h entry) (wrote bool, err error) {
-	subject := bucket.Subject(Bucket, key)
+func (s *Store) restore(ctx context.Context, key string, h entry) (wrote bool, err error) {
 	for range maxConflicts {
 		var over uint64
-		now, err := stream.GetLastMsgForSubject(ctx, subject)
+		now, err := s.client.Last(ctx, Bucket, key)
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 		case err != nil:
@@ -134,20 +131,19 @@ func (s *Store) restore(ctx context.Context, stream jetstream.Stream, key string
 				return false, nil
 			}
 		}
-		msg := &nats.Msg{Subject: subject, Header: nats.Header{restoredFrom: {strconv.FormatUint(h.revision, 10)}}}
+		value := bucket.Value{Header: nats.Header{restoredFrom: {strconv.FormatUint(h.revision, 10)}}}
 		if h.deleted {
-			msg.Header.Set(operationHeader, operationDelete)
-		} else if msg.Data, err = restoredValue(key, h); err != nil {
+			value.Header.Set(operationHeader, operationDelete)
+		} else if value.Data, err = restoredValue(key, h); err != nil {
 			s.log.Error().Err(err).Msg("cannot restore stored value")
 			return false, nil
 		}
-		ack, err := s.js.PublishMsg(ctx, msg,
-			jetstream.WithExpectLastSequencePerSubject(over), jetstream.WithRetryAttempts(0))
+		revision, err := s.client.Write(ctx, Bucket, key, value, over)
 		if err == nil {
-			s.mirror.replace(key, entry{value: msg.Data, revision: ack.Sequence, deleted: h.deleted})
+			s.mirror.replace(key, entry{value: value.Data, revision: revision, deleted: h.deleted})
 			return true, nil
 		}
-		if !isConflict(err) {
+		if !bucket.IsConflict(err) {
 			return false, err
 		}
 	}
@@ -165,12 +161,6 @@ func restoredValue(key string, h entry) ([]byte, error) {
 		return nil, fmt.Errorf("key %s: %w", key, err)
 	}
 	return encode(withRevision(spec, h.revision))
-}
-
-func isConflict(err error) bool {
-	api := (*jetstream.APIError)(nil)
-	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // reportState reports the loss or the restoration of the bucket, if the state has changed.
@@ -203,18 +193,4 @@ func (s *Store) logFailure(err error) error {
 		s.log.Error().Err(err).Msg("cannot restore store; retrying")
 	}
 	return err
-}
-
-// restartWatches makes every watch start over.
-func (s *Store) restartWatches() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.rewatch)
-	s.rewatch = make(chan struct{})
-}
-
-func (s *Store) watchRestart() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rewatch
 }

@@ -15,7 +15,7 @@ import (
 // second opens the same bucket as another node would.
 func second(t *testing.T, s *Store) *Store {
 	t.Helper()
-	other, err := Open(t.Context(), s.js, Config{Log: zerolog.Nop()})
+	other, err := Open(t.Context(), s.client, Config{Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestRestoreMergesNodes(t *testing.T) {
 			know(a, "deployments.w", `{"name":"w","replicas":1}`, 140)
 			know(a, "adapters.m/l", `{"name":"l","model":"m"}`, 50)
 			know(b, "adapters.m/l", `{"name":"l","model":"m"}`, 50)
-			if err := a.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+			if err := a.client.Delete(t.Context(), Bucket); err != nil {
 				t.Fatal(err)
 			}
 			late := second(t, a) // this node knows nothing of the deleted bucket and creates a new one
@@ -94,7 +94,7 @@ func TestRestoreMergesNodes(t *testing.T) {
 func TestRecreatedBucketContinuesRevisions(t *testing.T) {
 	s, _ := open(t)
 	s.mirror.advance(1 << 40) // as if the clock had been set back since
-	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+	if err := s.client.Delete(t.Context(), Bucket); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.ensureRestored(t.Context()); err != nil {
@@ -128,10 +128,10 @@ func TestWatchReportsNoDeletionForLostBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "the node", func() bool { return f.last["a"].GetDraining() && f.synced == 1 })
-	if err := s.js.DeleteStream(t.Context(), bucket.Stream(Bucket)); err != nil {
+	if err := s.client.Delete(t.Context(), Bucket); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bucket.Open(t.Context(), s.js, bucket.Config{ // recreated by another node
+	if _, err := bucket.Open(t.Context(), s.client, bucket.Config{ // recreated by another node
 		Name: Bucket, FirstRevision: s.mirror.lastRevision() + 2*revisionGap,
 	}); err != nil {
 		t.Fatal(err)

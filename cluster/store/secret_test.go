@@ -53,7 +53,7 @@ func TestErrorsDoNotShowSecret(t *testing.T) {
 		t.Error("a short secret was stored")
 	}
 	for _, value := range []string{"", "not-hexadecimal-value", hex.EncodeToString(make([]byte, kv.SecretBytes-1))} {
-		if _, err := s.kv.PutString(t.Context(), secretKey, value); err != nil {
+		if _, err := natsKV(t, s).PutString(t.Context(), secretKey, value); err != nil {
 			t.Fatal(err)
 		}
 		create := func(ctx context.Context) ([]byte, error) {
@@ -84,19 +84,19 @@ func TestWatchSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "the secret", func() bool { return f.last["secret"] == hex.EncodeToString(first) })
-	if err := s.kv.Delete(t.Context(), secretKey); err != nil {
+	if err := s.kv.Delete(t.Context(), secretKey, 0); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "its deletion", func() bool { return f.last["secret"] == "" })
 	for key, value := range map[string]string{secretKey: "no secret", secrets + "other": hex.EncodeToString(first)} {
-		if _, err := s.kv.PutString(t.Context(), key, value); err != nil {
+		if _, err := natsKV(t, s).PutString(t.Context(), key, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	restart()
 	f.until(t, "the end of the listing after the restart",
 		func() bool { return f.synced == 2 && f.last["secret"] == "" })
-	if err := s.kv.Purge(t.Context(), secretKey); err != nil {
+	if err := natsKV(t, s).Purge(t.Context(), secretKey); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.CreateSecret(t.Context(), second); err != nil {

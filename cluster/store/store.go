@@ -19,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
@@ -50,10 +49,8 @@ var (
 
 // Store is the desired state. It is safe for concurrent use.
 type Store struct {
-	js       jetstream.JetStream
-	kv       jetstream.KeyValue // guarded
-	stream   jetstream.Stream
-	conn     *nats.Conn
+	client   bucket.Client
+	kv       guarded
 	replicas int
 	log      zerolog.Logger
 	rt       supervise.Runtime
@@ -64,12 +61,12 @@ type Store struct {
 	onEvent  atomic.Pointer[func(kind, detail string)]
 	local    localCopy
 
-	restoring   sync.Mutex // held while the bucket is checked and restored
-	lastFailure string     // guarded by restoring; the last logged failure
+	restoring   supervise.Lock // held while the bucket is checked and restored
+	lastFailure string         // guarded by restoring; the last logged failure
 
 	mu            sync.Mutex
-	rewatch       chan struct{} // closed to restart all watches
-	pendingEvents []event       // events from before Run
+	watches       []*watch // those that run now
+	pendingEvents []event  // events from before Run
 }
 
 // event holds the arguments of a call of Run's onEvent.
@@ -88,20 +85,21 @@ type Config struct {
 
 // Open opens the bucket and creates it if it does not exist. It then restores from the copy what
 // the bucket has lost.
-func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, err error) {
-	s := &Store{js: js, conn: js.Conn(), replicas: cfg.Replicas, log: cfg.Log, rewatch: make(chan struct{}),
+func Open(ctx context.Context, c bucket.Client, cfg Config) (_ *Store, err error) {
+	s := &Store{client: c, replicas: cfg.Replicas, log: cfg.Log, restoring: supervise.NewLock(),
 		rt: supervise.OrSystem(cfg.Runtime)}
 	s.local.start(s, cfg)
 	if cfg.Copy != nil {
 		s.mirror.advance(cfg.Copy.Revision)
 	}
-	if s.stream, err = s.open(ctx); err != nil {
+	info, err := s.open(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.reconcile(ctx, cfg.Copy); err != nil {
+	if err := s.reconcile(ctx, info.Created, cfg.Copy); err != nil {
 		return nil, fmt.Errorf("KV bucket %s: %w", Bucket, err)
 	}
-	kv, err := bucket.OpenKV(ctx, js, s.config())
+	kv, err := bucket.OpenKV(ctx, c, s.config())
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +107,8 @@ func Open(ctx context.Context, js jetstream.JetStream, cfg Config) (_ *Store, er
 	return s, s.local.save(ctx)
 }
 
-func (s *Store) open(ctx context.Context) (jetstream.Stream, error) {
-	return bucket.Open(ctx, s.js, s.config())
+func (s *Store) open(ctx context.Context) (*jetstream.StreamInfo, error) {
+	return bucket.Open(ctx, s.client, s.config())
 }
 
 func (s *Store) config() bucket.Config {
@@ -156,7 +154,7 @@ func (s *Store) Get(ctx context.Context, name string) (*messages.DeploymentSpec,
 
 // List returns all deployments. It logs and skips values that it cannot decode.
 func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err error) {
-	w, err := s.kv.Watch(ctx, deployments+">", jetstream.IgnoreDeletes())
+	w, err := s.kv.Watch(ctx, deployments+">")
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +167,11 @@ func (s *Store) List(ctx context.Context) (all []*messages.DeploymentSpec, err e
 			if e == nil {
 				return all, nil
 			}
-			s.applyDeployment(e, func(c deployment.Change) { all = append(all, c.Spec) })
+			s.applyDeployment(e, func(c deployment.Change) {
+				if c.Spec != nil { // not deleted
+					all = append(all, c.Spec)
+				}
+			})
 		}
 	}
 }
@@ -180,7 +182,7 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	if errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return s.syncDelete(ctx, deployments+name, over, s.kv.Delete(ctx, deployments+name))
+	return s.syncDelete(ctx, deployments+name, over, s.kv.Delete(ctx, deployments+name, 0))
 }
 
 // Watch implements deployment.Store. It logs and skips values that it cannot decode.

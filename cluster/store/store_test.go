@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/actors/model/deployment"
+	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
 	"troupe/messages"
 	"troupe/testkit"
@@ -41,14 +42,34 @@ func open(t *testing.T) (s *Store, restart func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	client, err := bucket.NewClient(conn, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(t.Context(), js, Config{Log: zerolog.New(os.Stderr)}); err != nil {
+	if s, err = Open(t.Context(), connected{client, conn}, Config{Log: zerolog.New(os.Stderr)}); err != nil {
 		t.Fatal(err)
 	}
 	return s, func() { server.Stop(); start() }
+}
+
+// connected is a client and its connection.
+type connected struct {
+	bucket.Client
+	conn *nats.Conn
+}
+
+// natsKV returns the view of nats.go of the bucket.
+func natsKV(t *testing.T, s *Store) jetstream.KeyValue {
+	t.Helper()
+	js, err := jetstream.New(s.client.(connected).conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kv
 }
 
 // recorder holds what a watch has delivered: the last value of each name, nil if it was deleted.
@@ -123,7 +144,7 @@ func TestWatchNodes(t *testing.T) {
 	if _, err := s.Node(t.Context(), "c"); err == nil {
 		t.Error("no error for a key that stores another node")
 	}
-	if err := s.kv.Delete(t.Context(), nodes+"b"); err != nil {
+	if err := s.kv.Delete(t.Context(), nodes+"b", 0); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, "a deletion", func() bool { spec, known := f.last["b"]; return known && spec == nil })

@@ -4,35 +4,81 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"troupe/cluster/bucket"
 )
+
+// watch is a watch of the keys with a prefix.
+type watch struct {
+	prefix string
+	apply  func(jetstream.KeyValueEntry)
+	again  chan struct{} // has a capacity of one; signals that the watch must start over
+}
+
+// startOver makes the watch start over.
+func (w *watch) startOver() {
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
+}
+
+// startingOver reports whether the watch must start over.
+func (w *watch) startingOver() bool {
+	select {
+	case <-w.again:
+		return true
+	default:
+		return false
+	}
+}
 
 // watch calls apply with the last value of every key with a prefix, then with nil, then with each
 // change. It returns when ctx ends or the store is lost. It starts over after a reconnect, since
 // the server has dropped the consumer.
 func (s *Store) watch(ctx context.Context, prefix string, apply func(jetstream.KeyValueEntry)) error {
-	connected := s.conn.StatusChanged(nats.CONNECTED)
-	defer s.conn.RemoveStatusListener(connected)
+	w := &watch{prefix: prefix, apply: apply, again: make(chan struct{}, 1)}
+	defer s.client.OnConnected(w.startOver)()
+	s.addWatch(w)
+	defer s.removeWatch(w)
 	for {
-		again := s.watchRestart()
+		w.startingOver() // what made it start over so far is past
 		if err := s.ensureRestored(ctx); err != nil {
 			return err
 		}
 		at := s.mirror.lastRevision()
-		w, err := s.kv.Watch(ctx, prefix+">")
+		updates, err := s.kv.Watch(ctx, prefix+">")
 		if err != nil {
 			return err
 		}
-		err = s.consume(ctx, w, prefix, at, connected, again, apply)
-		_ = w.Stop() // a lost connection has ended it
+		err = s.consume(ctx, w, updates, at)
+		_ = updates.Stop() // a lost connection has ended it
 		if err != nil {
 			return err
 		}
 		s.log.Debug().Str("prefix", prefix).Msg("restarting watch of the desired state")
+	}
+}
+
+func (s *Store) addWatch(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = append(s.watches, w)
+}
+
+func (s *Store) removeWatch(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches = slices.DeleteFunc(s.watches, func(other *watch) bool { return other == w })
+}
+
+// restartWatches makes every watch start over, each in its own time.
+func (s *Store) restartWatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		s.rt.Go(w.startOver)
 	}
 }
 
@@ -50,20 +96,18 @@ func (s *Store) watchForCopy(ctx context.Context) {
 
 // consume applies the updates of a watch that began at revision at. It returns nil if the watch
 // must start over.
-func (s *Store) consume(
-	ctx context.Context, w jetstream.KeyWatcher, prefix string, at uint64, connected <-chan nats.Status,
-	again <-chan struct{}, apply func(jetstream.KeyValueEntry),
-) error {
+func (s *Store) consume(ctx context.Context, w *watch, updates jetstream.KeyWatcher, at uint64) error {
 	listed := map[string]bool{} // nil after the stored keys were listed
 	for {
+		if ctx.Err() != nil || w.startingOver() { // before any update that has arrived too
+			return ctx.Err()
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-connected:
+		case <-w.again:
 			return nil
-		case <-again:
-			return nil
-		case e, ok := <-w.Updates():
+		case e, ok := <-updates.Updates():
 			if !ok {
 				return cmp.Or(ctx.Err(), errors.New("watch ended"))
 			}
@@ -71,14 +115,14 @@ func (s *Store) consume(
 				return nil // the bucket was recreated since the watch began
 			}
 			if e == nil {
-				if err := s.confirmUnlisted(ctx, prefix, listed, at, apply); err != nil {
+				if err := s.confirmUnlisted(ctx, w, listed, at); err != nil {
 					return err
 				}
 				listed = nil
 			} else if listed != nil {
 				listed[e.Key()] = true
 			}
-			apply(e)
+			w.apply(e)
 		}
 	}
 }
@@ -86,10 +130,8 @@ func (s *Store) consume(
 // confirmUnlisted handles the known keys that a listing lacks. Either they were deleted, or the server
 // that sent the listing is behind the leader: the leader is asked, and apply called for keys that it
 // has.
-func (s *Store) confirmUnlisted(
-	ctx context.Context, prefix string, listed map[string]bool, at uint64, apply func(jetstream.KeyValueEntry),
-) error {
-	for _, key := range s.mirror.unlisted(prefix, listed, at) {
+func (s *Store) confirmUnlisted(ctx context.Context, w *watch, listed map[string]bool, at uint64) error {
+	for _, key := range s.mirror.unlisted(w.prefix, listed, at) {
 		e, err := s.kv.Get(ctx, key)
 		switch {
 		case errors.Is(err, jetstream.ErrKeyNotFound):
@@ -99,7 +141,7 @@ func (s *Store) confirmUnlisted(
 		case !s.mirror.apply(e):
 			return errors.New("the bucket was recreated during a listing")
 		default:
-			apply(e)
+			w.apply(e)
 		}
 	}
 	return nil
@@ -109,6 +151,6 @@ func (s *Store) confirmUnlisted(
 func (s *Store) sameBucket(ctx context.Context) bool {
 	ctx, cancel := s.rt.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	stream, err := s.js.Stream(ctx, bucket.Stream(Bucket))
-	return err == nil && stream.CachedInfo().Created.Equal(s.mirror.createdAt())
+	info, err := s.client.Info(ctx, Bucket)
+	return err == nil && info.Created.Equal(s.mirror.createdAt())
 }

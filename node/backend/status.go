@@ -73,7 +73,7 @@ func (s *Status) Tiers(context.Context) ([]*messages.SlotsStatus, error) {
 	var all []*messages.SlotsStatus
 	for _, name := range s.Lower {
 		tier := query.Local(s.System, query.Tier(name))
-		answer, err := s.System.Root.RequestFuture(tier, &messages.GetSlots{RequestId: name}, tierTimeout).Result()
+		answer, err := supervise.Request(s.System.Root, tier, &messages.GetSlots{RequestId: name}, tierTimeout).Result()
 		if err != nil {
 			return nil, fmt.Errorf("tier %s: %w", name, err)
 		}

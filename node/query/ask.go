@@ -43,7 +43,7 @@ func Within[T any](ctx context.Context, sys *actor.ActorSystem, to *actor.PID, q
 	defer cancel()
 	var got any
 	for within := first; ; within *= 2 {
-		got, err = sys.Root.RequestFuture(to, query, within).Result()
+		got, err = supervise.Request(sys.Root, to, query, within).Result()
 		if !errors.Is(err, actor.ErrTimeout) {
 			break
 		}

@@ -3,7 +3,6 @@ package dst
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 
 	"troupe/messages"
 )
@@ -19,12 +18,6 @@ const (
 	adapterHostBytes = 3 * adapterBytes
 )
 
-// splitAdapter splits the key of a stored adapter.
-func splitAdapter(key string) (model, name string) {
-	model, name, _ = strings.Cut(key, "/")
-	return model, name
-}
-
 // registerAdapters stores the adapters of all models.
 func (c *cluster) registerAdapters() {
 	for _, m := range models {
@@ -38,10 +31,8 @@ func (c *cluster) registerAdapters() {
 func (c *cluster) register(model, name string) {
 	key := model + "/" + name
 	c.files[key]++
-	c.adapters.put(key, func(_ *messages.AdapterSpec, revision uint64) *messages.AdapterSpec {
-		return &messages.AdapterSpec{Name: name, Model: model, Rank: adapterRank, Revision: revision,
-			Path: fmt.Sprintf("%s/%d", adapterFolder(model, name), c.files[key])}
-	})
+	c.operator.register(&messages.AdapterSpec{Name: name, Model: model, Rank: adapterRank,
+		Path: fmt.Sprintf("%s/%d", adapterFolder(model, name), c.files[key])})
 }
 
 // pickAdapter returns the adapter of a request: none for half of them, otherwise one by Zipf's law.

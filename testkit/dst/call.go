@@ -14,9 +14,10 @@ type Call struct {
 	ID       string
 	Sequence *messages.SequenceSpec
 
-	node      string // name of the node that the client is connected to
-	started   *Node  // that node; nil: the call is not open yet
-	cancelled bool   // the client has disconnected
+	node       string // name of the node that the client is connected to
+	started    *Node  // that node; nil: the call is not open yet
+	cancelled  bool   // the client has disconnected
+	turnedAway bool   // the node was not serving when the call was made
 
 	mu      sync.Mutex
 	want    []uint32

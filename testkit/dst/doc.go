@@ -9,10 +9,8 @@
 //   - the order of messages: Dispatcher, a supervise.MailboxSource
 //   - links between nodes: Network, with the guarantees of cluster/link
 //   - the data plane: plane, with those of cluster/bulk
-//   - members, leases, and stored deployments: Registry, with those of cluster/members and
-//     cluster/store
+//   - NATS: a natskv.Server, below cluster/members and cluster/store
 //   - disks: disk, under the File of engine/kvstore, and the files of adapters; both survive their node
-//   - adapters and pinned prefixes in the store: storedObjects
 //   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
 //     and of the adapter that they read
 //   - sockets of HTTP clients: socket, which takes the place of net/http's server too

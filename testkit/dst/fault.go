@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"troupe/cluster/members"
+	"troupe/cluster/store"
 )
 
 // FaultKind is a kind of fault, or of operator action.
@@ -17,6 +20,11 @@ const (
 	Cut        FaultKind = "cut"         // Node cannot reach Peer
 	Isolate    FaultKind = "isolate"     // Node reaches neither other nodes nor the store
 	Outage     FaultKind = "outage"      // Node cannot reach the store
+	LoseAnswer FaultKind = "lose-answer" // the store applies the next write of Node, and the answer is lost
+	SlowStore  FaultKind = "slow-store"  // what Node sends to the store and back takes Count ms longer
+	StallStore FaultKind = "stall-store" // the store answers no request
+	LoseBucket FaultKind = "lose-bucket" // Bucket is deleted
+	RollBack   FaultKind = "roll-back"   // Bucket loses its last Count revisions
 	Pause      FaultKind = "pause"       // the actors of Node handle no messages
 	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
 	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
@@ -38,12 +46,13 @@ type Fault struct {
 	Actor string        // CrashActor
 	After bool          // CrashActor: panic after handling the message instead of before
 	For   time.Duration // duration of the fault
-	Count int           // Scale
+	Count int           // Scale, SlowStore, RollBack
 
 	Adapter string    // adapter of Model that an operator acts on, or whose files are broken
 	State   FileState // BreakFiles
 	Disk    DiskState // BreakDisk
 	Tier    string    // FlushTier
+	Bucket  string    // LoseBucket, RollBack
 }
 
 func (f Fault) String() string {
@@ -75,12 +84,17 @@ func (f Fault) String() string {
 	if f.Tier != "" {
 		s += " " + f.Tier
 	}
+	if f.Bucket != "" {
+		s += " " + f.Bucket
+	}
 	if f.Kind == PinPrefix || f.Kind == RestorePrefix {
 		s += fmt.Sprintf(" of prompt %d", f.Count)
 	}
 	switch f.Kind {
 	case FailSteps, SlowDevice, FailLoads:
 		s += fmt.Sprintf(" (%d)", f.Count)
+	case SlowStore, RollBack:
+		s += fmt.Sprintf(" by %d", f.Count)
 	}
 	if f.Kind == DamageDisk {
 		s += fmt.Sprintf(" in %d bits", f.Count)
@@ -95,6 +109,9 @@ func (f Fault) String() string {
 var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm", "tier", "router", "deployment",
 	"deployments", "replicas", "session", "adapters", "slot", "gateway", "usage"}
 
+// buckets are the buckets that are lost.
+var buckets = []string{members.Bucket, store.Bucket}
+
 // plan returns the faults that a seed determines.
 func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
 	kinds := []FaultKind{
@@ -107,6 +124,12 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		Cut,
 		Isolate,
 		Outage,
+		LoseAnswer,
+		LoseAnswer,
+		SlowStore,
+		StallStore,
+		LoseBucket,
+		RollBack,
 		Pause,
 		Migrate,
 		Migrate,
@@ -166,8 +189,12 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 				f.Peer = nodes[rng.IntN(len(nodes))]
 			}
 			f.For = span(100*time.Millisecond, 5*time.Second)
-		case Isolate, Outage:
+		case Isolate, Outage, StallStore:
 			f.For = span(200*time.Millisecond, 6*time.Second)
+		case SlowStore:
+			f.For, f.Count = span(200*time.Millisecond, 6*time.Second), 20+rng.IntN(600)
+		case LoseBucket, RollBack:
+			f.Bucket, f.Count = buckets[rng.IntN(len(buckets))], 1+rng.IntN(4)
 		case Pause:
 			f.For = span(100*time.Millisecond, 3*time.Second)
 		case Scale:

@@ -4,10 +4,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	"troupe/messages"
 )
 
 // Faults and operator actions that concern adapters.
@@ -50,25 +46,12 @@ func (c *cluster) injectAdapters(f Fault, later func(func())) {
 	case Register:
 		c.register(f.Model, f.Adapter)
 	case DeleteAdapter:
-		c.adapters.remove(f.Model + "/" + f.Adapter)
+		c.operator.deleteAdapter(f.Model, f.Adapter)
 		later(func() { c.register(f.Model, f.Adapter) })
 	case PinAdapter:
-		key := f.Model + "/" + f.Adapter
-		c.pinAdapter(key, true)
-		later(func() { c.pinAdapter(key, false) })
+		c.operator.pinAdapter(f.Model, f.Adapter, true)
+		later(func() { c.operator.pinAdapter(f.Model, f.Adapter, false) })
 	}
-}
-
-// pinAdapter pins or unpins a stored adapter. Its revision does not change.
-func (c *cluster) pinAdapter(key string, pinned bool) {
-	if c.adapters.get(key) == nil {
-		return
-	}
-	c.adapters.put(key, func(old *messages.AdapterSpec, _ uint64) *messages.AdapterSpec {
-		spec := proto.CloneOf(old)
-		spec.Pinned = pinned
-		return spec
-	})
 }
 
 // loadExplained reports whether the faults explain that a load failed for a call: they broke the files

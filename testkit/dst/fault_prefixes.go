@@ -38,11 +38,9 @@ func (c *cluster) injectPrefixes(n *Node, f Fault, later func(func())) {
 		if blocks == 0 {
 			return
 		}
-		c.pins.put(name, func(*messages.PinnedPrefix, uint64) *messages.PinnedPrefix {
-			return &messages.PinnedPrefix{Name: name, Model: seq.GetModel(), Adapter: seq.GetAdapter(),
-				Tokens: seq.GetPrompt()[:blocks*blockTokens], Blocks: uint32(blocks)}
-		})
-		later(func() { c.pins.remove(name) })
+		c.operator.pin(&messages.PinnedPrefix{Name: name, Model: seq.GetModel(), Adapter: seq.GetAdapter(),
+			Tokens: seq.GetPrompt()[:blocks*blockTokens], Blocks: uint32(blocks)})
+		later(func() { c.operator.unpin(name) })
 	case RestorePrefix:
 		seq := c.calls[f.Count%len(c.calls)].Sequence
 		adapter, err := n.prefixes.Revision(seq.GetModel(), seq.GetAdapter())

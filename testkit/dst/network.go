@@ -108,6 +108,14 @@ func (n *Network) Heal(from, to string) {
 	c.next()
 }
 
+// refuses reports whether the host of an address refuses connections from another address, because
+// the node has crashed.
+func (n *Network) refuses(from, to string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.nodes[to] == nil && !n.isCut(from, to) && !n.isCut(to, from)
+}
+
 func (n *Network) sortedPairs() []pair {
 	return slices.SortedFunc(maps.Keys(n.conns), func(a, b pair) int {
 		return strings.Compare(a.from+" "+a.to, b.from+" "+b.to)

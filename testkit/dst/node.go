@@ -15,19 +15,18 @@ import (
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/session"
 	"troupe/actors/supervise"
-	"troupe/control/catalogue"
 	"troupe/core/kv"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/kvstore"
 	"troupe/messages"
-	"troupe/node/backend"
 	"troupe/node/gpus"
 	"troupe/node/hierarchy"
+	"troupe/node/membership"
 	"troupe/node/query"
-	"troupe/node/stored"
 	"troupe/node/tiers"
 	"troupe/observe/tree"
+	"troupe/testkit/natskv"
 )
 
 // NodeConfig describes a node.
@@ -35,12 +34,12 @@ type NodeConfig struct {
 	Name        string
 	Devices     int
 	DeviceBytes int64
-	DRAMBytes   int64 // size of the KV tier in host memory
+	DRAMBytes   int64  // size of the KV tier in host memory
+	Failed      func() // called when the node could not start, and has ended
 	Log         zerolog.Logger
 
 	restore      kv.RestorePolicy
 	disk         *disk         // with a KV tier; it survives the node
-	store        storeAccess   // without its client
 	adapterFiles *adapterFiles // of the node; they survive it
 }
 
@@ -49,7 +48,7 @@ type Node struct {
 	cfg     NodeConfig
 	world   *World
 	network *Network
-	client  *client
+	*joined
 	runtime supervise.Runtime
 	system  *actor.ActorSystem
 	address string
@@ -58,16 +57,12 @@ type Node struct {
 	devices    []*Device
 	gpus       *gpus.GPUs
 	plane      *plane
-	catalogue  *catalogue.Catalogue
-	prefixes   backend.Prefixes
-	followers  []*stored.Followers
 	dram       *kvstore.Arena
 	nvme       *diskStore
 	faults     *engineFaults
 	fence      replicaset.Fence
 	root       *actor.PID
 	crashed    bool
-	known      []*messages.Member // live members, as last sent to the actors
 	tree       *tree.Registry
 	serving    serving
 
@@ -76,7 +71,7 @@ type Node struct {
 }
 
 // StartNode starts a node.
-func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
+func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Node {
 	w.starts++
 	node := &Node{cfg: cfg, world: w, network: n, runtime: w.Runtime(cfg.Name),
 		address: fmt.Sprintf(
@@ -91,6 +86,7 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
+	node.joined = newJoined(node, server)
 	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
@@ -101,76 +97,41 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
 		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
 		faults: node.faults}, open...)
-	node.client = &client{
-		registry: r,
-		now:      node.runtime.Now,
-		gone:     make(chan struct{}),
-		leases:   make(map[string]lease),
-		self: &messages.Member{Name: cfg.Name, Address: node.address, Gpus: node.gpus.Names(),
-			State: messages.MemberState_MEMBER_STATE_UP},
-	}
-	node.renew()
-	node.followStore()
+	node.tree = tree.New(nil)
 	node.openServing()
-	var err error
-	if node.root, err = node.system.Root.SpawnNamed(node.props(), "node"); err != nil {
-		panic(err)
-	}
-	node.keepRenewing()
+	node.runtime.Go(node.run)
 	return node
+}
+
+// startActors starts the actors.
+func (n *Node) startActors() (err error) {
+	n.root, err = n.system.Root.SpawnNamed(n.props(), "node")
+	return err
+}
+
+// stopActors stops the actors, unless the node has crashed.
+func (n *Node) stopActors() {
+	if !n.crashed {
+		_ = n.system.Root.StopFuture(n.root).Wait() // the node may crash first
+	}
 }
 
 // Crash ends the node without notice. Its memory is lost.
 func (n *Node) Crash() {
 	n.crashed = true
-	n.client.setDown(true)
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
 	n.cfg.disk.crash(n.nvme.handle)
 	n.abandon()
 	n.breakConnections()
-	// What waits for the store ends in a task of its own, so that this one alone starts timers.
-	n.world.add(task{key: n.cfg.Name + " gone", label: func() string { return n.cfg.Name + " gone" },
-		run: func() { close(n.client.gone) }})
 }
 
-// renew renews the node's membership and notifies its actors of changes.
-func (n *Node) renew() {
-	if err := n.client.renew(); err != nil {
-		return
-	}
-	before, now := n.known, n.client.live()
-	n.known = now
-	var addresses []string
-	for _, m := range now {
-		addresses = append(addresses, m.GetAddress())
-	}
-	same := slices.EqualFunc(before, now, func(a, b *messages.Member) bool {
-		return a.GetId() == b.GetId() && a.GetState() == b.GetState()
-	})
-	if same {
-		return
-	}
-	n.network.SetMembers(n.address, addresses)
-	changed := &messages.MembersChanged{Members: now}
-	for _, m := range before {
-		if !slices.ContainsFunc(now, func(l *messages.Member) bool { return l.GetId() == m.GetId() }) {
-			changed.Left = append(changed.Left, m)
-		}
-	}
-	for _, id := range []string{query.Router, query.Deployments, query.Usage} {
-		n.system.Root.Send(n.pid(id), changed)
-	}
-}
-
-func (n *Node) keepRenewing() {
-	n.runtime.AfterFunc(renewEvery, func() {
-		if n.crashed {
-			return
-		}
-		n.renew()
-		n.keepRenewing()
-	})
+// abandon ends what still runs outside of the actors of a node that has crashed, each part in a task
+// of its own, since the timers that two goroutines start at a time would have no order.
+func (n *Node) abandon() {
+	n.client.Close()
+	n.runtime.Go(func() { close(n.faults.gone) })
+	n.runtime.Go(n.end)
 }
 
 func (n *Node) pid(id string) *actor.PID { return actor.NewPID(n.address, id) }
@@ -217,20 +178,15 @@ func (n *Node) takeCrash(kind string, message any) (before, after bool) {
 	return !due[0], due[0]
 }
 
-func (n *Node) members() *messages.MembersChanged {
-	return &messages.MembersChanged{Members: n.client.live()}
-}
-
 // props composes the actors as the node of the product does, without its control service.
 func (n *Node) props() *actor.Props {
-	n.tree = tree.New(nil)
 	base := &hierarchy.Base{Node: n.cfg.Name, System: n.system, Dispatcher: n.dispatcher,
 		Registry: n.tree, Middleware: n.crashing, Log: n.cfg.Log}
 	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
 		Open: &tiers.Tiers{
 			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
 			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.nvme}}},
-		MayBeRemote: func() bool { return len(n.client.live()) > 1 }}
+		MayBeRemote: func() bool { return len(n.live()) > 1 }}
 	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
@@ -238,12 +194,13 @@ func (n *Node) props() *actor.Props {
 		Pins:        n.prefixes.Pinned,
 
 		AdapterHostBytes: adapterHostBytes}
-	router := hierarchy.Router{Members: n.members, Sessions: n.serving.calls.Open, Tiers: below,
-		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.startServing}
-	deployments := hierarchy.Deployments{Store: n.client, Leases: n.client, Members: n.members,
+	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
+		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
+	leases := membership.Leases{Members: n.members}
+	deployments := hierarchy.Deployments{Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
-		Record:  n.client.record, Publish: silent}
-	planner := hierarchy.Planner{Leases: n.client, Scale: n.client.scale}
+		Record:  n.control().RecordDigests, Publish: silent}
+	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,
 		Children: []supervise.Child{
@@ -254,7 +211,7 @@ func (n *Node) props() *actor.Props {
 			{Name: "deployments", Props: base.Instrument("deployments", deployments.Props(base))},
 			{Name: "planner", Props: base.Instrument("planner", planner.Props(base))},
 			{Name: "gateway", Props: base.Instrument("gateway", hierarchy.GatewayProps(base, n.serving.calls))},
-			{Name: "usage", Props: base.Instrument("usage", hierarchy.UsageProps(base, n.serving.quotas, n.members))},
+			{Name: "usage", Props: base.Instrument("usage", hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current))},
 			{Name: "direct", Props: base.Instrument("direct", direct)},
 		}}))
 }
@@ -340,6 +297,8 @@ func (n *Node) Stop() {
 		n.abandon()
 		n.breakConnections()
 	}
-	n.system.Root.Stop(n.root)
+	if n.root != nil {
+		n.system.Root.Stop(n.root)
+	}
 	n.system.Shutdown()
 }

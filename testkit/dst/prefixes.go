@@ -4,10 +4,6 @@ import (
 	"math/rand/v2"
 
 	"google.golang.org/protobuf/proto"
-
-	"troupe/control/catalogue"
-	"troupe/node/backend"
-	"troupe/node/stored"
 )
 
 // blockTokens is the number of tokens of a KV block.
@@ -36,27 +32,4 @@ func pickSalt(rng *rand.Rand) []byte {
 // again returns a call with the same prompt, as the gateway opens for n > 1.
 func (c *Call) again(id string) *Call {
 	return &Call{ID: id, want: c.want, node: c.node, Sequence: proto.CloneOf(c.Sequence)}
-}
-
-// followStore starts the watches of the node's catalogue of adapters and of its pinned prefixes.
-func (n *Node) followStore() {
-	n.catalogue = catalogue.New()
-	n.prefixes = backend.Prefixes{Pins: &stored.Pins{}, Secret: &stored.Secret{}, Catalogue: n.catalogue,
-		Log: n.cfg.Log}
-	access := n.cfg.store
-	access.client = n.client
-	for _, w := range []stored.Watch{stored.Adapters(&access, n.catalogue.Apply), n.prefixes.Pins.Watch(&access)} {
-		f := stored.NewFollowers(n.runtime, n.cfg.Log)
-		f.Start(w, func() {})
-		n.followers = append(n.followers, f)
-	}
-}
-
-// abandon ends what still runs outside of the actors of a node that has crashed, each part in a task
-// of its own, since the timers that two goroutines start at a time would have no order.
-func (n *Node) abandon() {
-	n.runtime.Go(func() { close(n.faults.gone) })
-	for _, f := range n.followers {
-		n.runtime.Go(f.Stop)
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/messages"
 	"troupe/node/query"
 )
@@ -59,7 +60,7 @@ func (c *cluster) restlessModel(model string, leased map[string]bool, report fun
 		}
 		c.restlessAdapters(r, s, report)
 	}
-	if wanted := c.registry.replicas(model); serving != wanted {
+	if wanted := c.operator.replicas(model); serving != wanted {
 		report("%d replicas of %s serve, %d are wanted", serving, model, wanted)
 	}
 }
@@ -71,6 +72,9 @@ func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...a
 		if n.crashed {
 			report("%s is down", name)
 			continue
+		}
+		if live := n.live(); !n.ready.Load() || len(live) != len(c.names) {
+			report("%s knows %d live members", name, len(live))
 		}
 		for i := range n.devices {
 			c.restlessDevice(n, i, leased, report)
@@ -115,7 +119,7 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 
 // ask sends a request and runs the world until it is answered.
 func ask[Answer any](c *cluster, n *Node, pid *actor.PID, request any) (a Answer, ok bool) {
-	f := n.system.Root.RequestFuture(pid, request, 5*time.Second)
+	f := supervise.Request(n.system.Root, pid, request, 5*time.Second)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

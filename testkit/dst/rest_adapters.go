@@ -11,7 +11,7 @@ func (c *cluster) restlessAdapters(r placed, s *messages.ReplicaStatus, report f
 	where := r.name + " on " + r.node.cfg.Name
 	used := 0
 	for _, a := range s.GetAdapters() {
-		stored := c.adapters.get(s.GetModel() + "/" + a.GetName())
+		stored := c.operator.adapter(s.GetModel(), a.GetName())
 		if a.GetSequences() > 0 || a.GetPinned() || a.GetState() != messages.AdapterState_ADAPTER_STATE_IDLE &&
 			a.GetState() != messages.AdapterState_ADAPTER_STATE_ABSENT {
 			report("%s: adapter %s@%d is %s, with %d sequences, pinned: %v", where, a.GetName(), a.GetRevision(),

@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/messages"
+	"troupe/testkit/natskv"
 )
 
 // Options describe a run.
@@ -63,14 +64,13 @@ type cluster struct {
 	Options
 	world    *World
 	network  *Network
-	registry *Registry
+	server   *natskv.Server
+	operator *operator
 	rng      *rand.Rand // random numbers of the load
 	names    []string
 	nodes    map[string]*Node
 	disks    map[string]*disk // by node; disks survive crashes of their node
 	files    map[string]int   // by model or adapter: how many times other files were deployed
-	adapters *storedObjects[*messages.AdapterSpec]
-	pins     *storedObjects[*messages.PinnedPrefix]
 
 	adapterFiles map[string]*adapterFiles // by node
 	calls        []*Call
@@ -89,11 +89,10 @@ const (
 func Run(o Options) Result {
 	w := NewWorld(o.Seed)
 	w.trace.log = o.Trace
-	c := &cluster{Options: o, world: w, network: NewNetwork(w), registry: NewRegistry(),
+	c := &cluster{Options: o, world: w, network: NewNetwork(w), server: natskv.NewServer(time.Now),
 		rng: rand.New(rand.NewPCG(o.Seed, 1)), nodes: make(map[string]*Node),
 		disks: make(map[string]*disk), files: make(map[string]int),
-		adapters: newStoredObjects[*messages.AdapterSpec](),
-		pins:     newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
+		adapterFiles: make(map[string]*adapterFiles)}
 	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
 	for i := range o.Nodes {
@@ -105,11 +104,12 @@ func Run(o Options) Result {
 		c.result.Faults = plan(faults, c.names, o.Count, load)
 	}
 	began := time.Now()
+	c.operator = newOperator(w, c.server)
 	for _, name := range c.names {
 		c.start(name)
 	}
 	for _, m := range models {
-		c.registry.Put(m.name, c.spec(m))
+		c.operator.Put(m.name, c.spec(m))
 	}
 	c.registerAdapters()
 	w.Run(5*time.Second, never)
@@ -127,6 +127,7 @@ func Run(o Options) Result {
 		}
 		c.nodes[name].Stop()
 	}
+	c.operator.stop()
 	w.busy = 0
 	w.Run(time.Minute, never)
 	time.Sleep(time.Second) // goroutines of the actor systems end
@@ -157,14 +158,17 @@ func (c *cluster) start(name string) {
 		c.disks[name] = newDisk(c.Seed, uint64(len(c.disks)))
 		c.adapterFiles[name] = newAdapterFiles()
 	}
-	if !c.disks[name].opens() { // the node ends, and is started again
+	again := func() {
 		c.world.at(time.Now().Add(time.Second), func() string { return "start " + name }, func() { c.start(name) })
+	}
+	if !c.disks[name].opens() { // the node ends, and is started again
+		again()
 		return
 	}
-	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
+	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
-		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
-		store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
+		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
+		adapterFiles: c.adapterFiles[name]})
 }
 
 // schedule distributes the calls and the faults over the duration of the load.
@@ -225,7 +229,8 @@ func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 func (c *cluster) open(call *Call) {
 	n := c.nodes[call.node]
 	call.started = n
-	if n.crashed {
+	if n.crashed || !n.ready.Load() {
+		call.turnedAway = true
 		return
 	}
 	if n.bindAdapter(call) {
@@ -241,8 +246,8 @@ func (c *cluster) close(call *Call) {
 	}
 }
 
-// void reports whether the client of a call is gone: it was connected to a node that crashed.
-func (c *Call) void() bool { return c.started != nil && c.started.crashed }
+// void reports whether a call cannot end well: its node was down or has crashed.
+func (c *Call) void() bool { return c.turnedAway || c.started != nil && c.started.crashed }
 
 func (c *cluster) allEnded() bool {
 	for _, call := range c.calls {
@@ -269,7 +274,7 @@ func (c *cluster) inject(f Fault) {
 		n.Crash()
 		later(func() { c.start(f.Node) })
 	case StopNode:
-		if !n.crashed && !n.serving.isStopping() {
+		if n.ready.Load() && !n.crashed && !n.serving.isStopping() {
 			n.shutDown(func() { later(func() { c.start(f.Node) }) })
 		}
 	case Cut:
@@ -277,7 +282,7 @@ func (c *cluster) inject(f Fault) {
 		c.network.Cut(from, to)
 		later(func() { c.network.Heal(from, to) })
 	case Isolate:
-		n.client.setDown(true)
+		n.client.Cut()
 		var pairs []pair
 		for _, other := range c.names {
 			if other != f.Node {
@@ -295,22 +300,34 @@ func (c *cluster) inject(f Fault) {
 			for _, p := range pairs {
 				c.network.Heal(p.from, p.to)
 			}
-			n.client.setDown(n.crashed)
+			n.client.Heal()
 		})
 	case Outage:
-		n.client.setDown(true)
-		later(func() { n.client.setDown(n.crashed) })
+		n.client.Cut()
+		later(n.client.Heal)
+	case LoseAnswer:
+		n.client.LoseAnswers(1)
+	case SlowStore:
+		n.client.Slow(time.Duration(f.Count) * time.Millisecond)
+		later(func() { n.client.Slow(0) })
+	case StallStore:
+		c.server.Stall(true)
+		later(func() { c.server.Stall(false) })
+	case LoseBucket:
+		c.server.DeleteBucket(f.Bucket)
+	case RollBack:
+		c.server.RollBack(f.Bucket, uint64(f.Count))
 	case Pause:
 		n.dispatcher.pause()
 		later(n.dispatcher.resume)
 	case LoseDevice:
 		_ = n.devices[0].lose(n.runtime, f.For)
 	case Delete:
-		c.registry.Put(f.Model, nil)
-		later(func() { c.registry.Put(f.Model, c.spec(modelOf(f.Model))) })
+		c.operator.Put(f.Model, nil)
+		later(func() { c.operator.Put(f.Model, c.spec(modelOf(f.Model))) })
 	case Redeploy:
 		c.files[f.Model]++
-		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
+		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Path, s.WeightsDigest, s.RevisionDigest = c.path(f.Model), "", ""
 			s.Deploy++
 		})
@@ -323,7 +340,7 @@ func (c *cluster) inject(f Fault) {
 	case Restart:
 		c.restart(n, f.Model)
 	case Scale:
-		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
+		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
 				proto.Uint32(uint32(f.Count))
 		})

@@ -11,11 +11,12 @@ import (
 )
 
 // Runtime returns the supervise.Runtime of a node.
-func (w *World) Runtime(node string) supervise.Runtime { return &nodeRuntime{w, node} }
+func (w *World) Runtime(node string) supervise.Runtime { return &nodeRuntime{w, node, "timer"} }
 
 type nodeRuntime struct {
 	world *World
 	node  string
+	what  string // its timers are for
 }
 
 // Now implements supervise.Runtime. The world uses the clock of the synctest bubble.
@@ -30,7 +31,7 @@ func (r *nodeRuntime) After(d time.Duration) <-chan time.Time {
 
 // AfterFunc implements supervise.Runtime.
 func (r *nodeRuntime) AfterFunc(d time.Duration, f func()) supervise.Timer {
-	return r.world.addTimer(&timer{at: time.Now().Add(max(d, 0)), label: r.node + " timer", fire: f})
+	return r.world.addTimer(&timer{at: time.Now().Add(max(d, 0)), label: r.node + " " + r.what, fire: f})
 }
 
 // addTimer adds a timer to the world.
@@ -47,11 +48,6 @@ func (w *World) addTimer(t *timer) *timer {
 // at calls f at the given time.
 func (w *World) at(when time.Time, label func() string, f func()) {
 	w.addTimer(&timer{at: when, labelOf: label, fire: f})
-}
-
-// WithTimeout implements supervise.Runtime.
-func (r *nodeRuntime) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(parent, d)
 }
 
 // OnDone implements supervise.Runtime.

@@ -23,7 +23,7 @@ func losesDevice(f Fault) bool { return f.Kind == LoseDevice || f.Kind == LoseIn
 
 func takesAway(f Fault) bool {
 	switch f.Kind {
-	case CrashNode, StopNode, Isolate, FailAllocs, HangLoad, FailLoads, StickStep:
+	case CrashNode, StopNode, Isolate, Outage, SlowStore, FailAllocs, HangLoad, FailLoads, StickStep:
 		return true
 	}
 	return losesDevice(f)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"troupe/messages"
 	"troupe/node/backend"
 	"troupe/node/shutdown"
@@ -25,13 +23,13 @@ const (
 func (n *Node) shutDown(stopped func()) {
 	status := &backend.Status{Node: n.cfg.Name, System: n.system}
 	s := &shutdown.Shutdown{Config: shutdown.Config{
-		Gateway: n.serving.gateway, Web: &n.serving, SetLeaving: n.setLeaving, OnLeaving: func() {},
-		HavePeers: func() bool { return len(n.client.live()) > 1 },
+		Gateway: n.serving.gateway, Web: &n.serving, SetLeaving: n.members.SetLeaving, OnLeaving: func() {},
+		HavePeers: n.nodes.HavePeers,
 		Status: func(ctx context.Context) (*messages.NodeStatus, error) {
 			defer n.takeTurn("shutdown")
 			return replicasOf(ctx, status, n.cfg.Name)
 		},
-		Stopping: n.serving.setStopping, Stop: func() { n.stopActors(stopped) },
+		Stopping: n.serving.setStopping, Stop: func() { n.finish(stopped) },
 		Timeout: stopTimeout, Log: n.cfg.Log, Runtime: n.runtime,
 	}}
 	n.runtime.Go(func() {
@@ -42,9 +40,10 @@ func (n *Node) shutDown(stopped func()) {
 	})
 }
 
-// stopActors stops the actors of the node. What is left then is lost as in a crash.
-func (n *Node) stopActors(stopped func()) {
-	_ = n.system.Root.StopFuture(n.root).Wait() // the node may crash first
+// finish stops the parts of the node. What is left then is lost as in a crash.
+func (n *Node) finish(stopped func()) {
+	n.end()
+	<-n.ended
 	n.takeTurn("stopped")
 	if !n.crashed {
 		n.Crash()
@@ -63,13 +62,6 @@ func replicasOf(ctx context.Context, status *backend.Status, node string) (*mess
 		}
 	}
 	return s, err
-}
-
-// setLeaving marks the node's record as leaving.
-func (n *Node) setLeaving(context.Context) error {
-	n.client.self = proto.CloneOf(n.client.self)
-	n.client.self.State = messages.MemberState_MEMBER_STATE_LEAVING
-	return n.client.renew()
 }
 
 // setStopping records that the gateway refuses requests from now on.

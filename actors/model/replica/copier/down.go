@@ -95,7 +95,7 @@ func (d down) run(ctx context.Context) (stored []bool, err error) {
 
 // reserve asks the tier for slots.
 func (d down) reserve(hashes [][]byte) (*messages.SlotsReserved, error) {
-	answer, err := d.root.RequestFuture(d.to.Actor, &messages.ReserveSlots{
+	answer, err := supervise.Request(d.root, d.to.Actor, &messages.ReserveSlots{
 		RequestId: d.request, Hashes: hashes, BlockBytes: uint64(d.from.BlockBytes()),
 	}, reserveTimeout).Result()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/engine/kvstore"
 	"troupe/messages"
@@ -80,7 +81,7 @@ func (r restore) requestFetch(ctx context.Context, from *messages.BlocksHeld, id
 	ticket *messages.BulkTicket) error {
 	deadline, _ := ctx.Deadline()
 	within := deadline.Sub(r.runtime.Now())
-	answer, err := r.root.RequestFuture(r.lookup.remote, &messages.FetchBlocks{
+	answer, err := supervise.Request(r.root, r.lookup.remote, &messages.FetchBlocks{
 		RequestId: id, From: from, Hashes: bytesOf(hashes), Space: r.lookup.namespace[:],
 		BlockBytes: uint64(r.to.BlockBytes()),
 		Ticket:     ticket, Within: durationpb.New(within), PartBytes: uint64(r.layers.PartBytes()),

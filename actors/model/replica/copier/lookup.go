@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/actors/supervise"
 	"troupe/core/kv"
 	"troupe/messages"
 )
@@ -47,9 +48,10 @@ func (l *lookup) run(life context.Context, root *actor.RootContext) found {
 		inSpace := h.Namespaced(l.namespace)
 		wanted[i] = inSpace[:]
 	}
-	asked := make([]actor.Future, len(l.tiers))
+	asked := make([]*supervise.Answer, len(l.tiers))
 	for i, t := range l.tiers {
-		asked[i] = root.RequestFuture(t.Actor, &messages.LockBlocks{RequestId: l.request, Hashes: wanted}, l.within)
+		request := &messages.LockBlocks{RequestId: l.request, Hashes: wanted}
+		asked[i] = supervise.Request(root, t.Actor, request, l.within)
 	}
 	below := make(map[kv.Hash]location)
 	for i := len(asked) - 1; i >= 0; i-- { // the fastest tier is last, so that it takes precedence
@@ -84,7 +86,7 @@ func (l *lookup) findRemote(root *actor.RootContext, all *found) {
 	for i, h := range rest {
 		inTiers[i] = h.Namespaced(l.namespace).Fingerprint64()
 	}
-	answer, err := root.RequestFuture(l.remote, &messages.FindBlocks{
+	answer, err := supervise.Request(root, l.remote, &messages.FindBlocks{
 		RequestId: l.request, Model: l.model, Replica: l.replica, Blocks: kv.Fingerprints(rest), InTiers: inTiers,
 	}, l.within).Result()
 	if err != nil {
