@@ -21,6 +21,7 @@ var (
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
 	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
+	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
 )
 
@@ -40,6 +41,9 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 	for _, f := range r.Failures {
 		t.Errorf("seed %d: %s", o.Seed, f)
 	}
+	if *first {
+		t.FailNow()
+	}
 	shortest := dst.Shrink(r.Faults, func(fewer []dst.Fault) bool {
 		o.Faults = append([]dst.Fault{}, fewer...)
 		return len(run(t, o).Failures) > 0
@@ -54,15 +58,15 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 
 // TestSeeds runs a cluster of three nodes under load and faults, for many seeds.
 func TestSeeds(t *testing.T) {
-	first, count := *from, *seeds
+	start, count := *from, *seeds
 	if *firstSeed != 0 {
-		first, count = *firstSeed, 1
+		start, count = *firstSeed, 1
 	}
 	var virtual time.Duration
 	var steps, served, injected uint64
 	seen := make(dst.Seen)
 	began := time.Now()
-	for seed := first; seed < first+count; seed++ {
+	for seed := start; seed < start+count; seed++ {
 		o := options(seed, *faults)
 		if *firstSeed != 0 {
 			o.Log = zerolog.New(os.Stdout)
