@@ -96,7 +96,7 @@ var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm"
 	"deployments", "replicas", "session", "adapters", "slot"}
 
 // plan returns the faults that a seed determines.
-func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
+func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm bool) []Fault {
 	kinds := []FaultKind{
 		CrashActor,
 		CrashActor,
@@ -139,6 +139,9 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		LoseInStep,
 		HangLoad,
 		FailLoads,
+	}
+	if calm {
+		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Scale, Offload, Flush, Redeploy}
 	}
 	var all []Fault
 	for range count {

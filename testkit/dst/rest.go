@@ -37,6 +37,9 @@ func (c *cluster) restless() (left []string) {
 		c.restlessModel(m.name, leased, report)
 	}
 	c.restlessNodes(leased, report)
+	if len(left) == 0 {
+		c.restlessMemory(report)
+	}
 	return left
 }
 

@@ -2,12 +2,12 @@ package dst
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/core/kv"
@@ -19,9 +19,11 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Calls  int
-	Faults []Fault // nil: the faults that the seed determines
-	Count  int     // number of faults that the seed determines
-	Log    zerolog.Logger
+	Faults []Fault                             // nil: the faults that the seed determines
+	Count  int                                 // number of faults that the seed determines
+	Busy   bool                                // long prompts and outputs; KV memory is short
+	Calm   bool                                // the faults are only commands of operators, so nothing may fail
+	Log    io.Writer                           // may be nil
 	Trace  func(at time.Duration, task string) // may be nil
 }
 
@@ -35,6 +37,7 @@ type Result struct {
 	Refused  map[string]int
 	Served   int
 	Seen     Seen
+	Counts   Counts
 	Void     int // number of calls whose client was connected to a node that crashed
 }
 
@@ -71,6 +74,7 @@ type cluster struct {
 
 	adapterFiles map[string]*adapterFiles // by node
 	calls        []*Call
+	checks       *checks
 	result       Result
 }
 
@@ -90,13 +94,14 @@ func Run(o Options) Result {
 		adapters: newStoredObjects[*messages.AdapterSpec](),
 		pins:     newStoredObjects[*messages.PinnedPrefix](), adapterFiles: make(map[string]*adapterFiles)}
 	c.result.Refused = make(map[string]int)
+	c.checks = newChecks(o.Calm)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
 	const load = 15 * time.Second
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
-		c.result.Faults = plan(faults, c.names, o.Count, load)
+		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
 	}
 	began := time.Now()
 	for _, name := range c.names {
@@ -107,14 +112,20 @@ func Run(o Options) Result {
 	}
 	c.registerAdapters()
 	w.Run(5*time.Second, never)
+	c.checks.setSettled(true)
 	c.schedule(load)
 	w.Run(load+10*time.Second, never)
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
 	c.survey()
+	c.checks.checkUnanswered()
+	c.checks.setSettled(false)
+	c.checkQuiet()
+	c.result.Failures = append(c.result.Failures, c.checks.all()...)
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()
+	c.result.Counts = c.count()
 	for _, name := range c.names {
 		if w.livelock != nil && !c.nodes[name].crashed {
 			c.nodes[name].Crash()
@@ -154,7 +165,8 @@ func (c *cluster) start(name string) {
 		return
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.checks.logger(name, c.Log),
+		checks:  c.checks,
 		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
 		store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
 }
@@ -176,10 +188,13 @@ func (c *cluster) schedule(load time.Duration) {
 			c.world.at(at, func() string { return "open " + again.ID }, func() { c.open(again) })
 			continue
 		}
-		prompt := c.prompt(prompts)
+		prompt, tokens := c.prompt(prompts), 60
+		if c.Busy {
+			prompt, tokens = c.longPrompt(), 150
+		}
 		prompts = append(prompts, prompt)
 		m := models[c.rng.IntN(len(models))].name
-		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(60))
+		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(tokens))
 		call.setDeadline(c.rng, at)
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
@@ -212,7 +227,7 @@ func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 
 func (c *cluster) open(call *Call) {
 	n := c.nodes[call.node]
-	call.started = n
+	call.started, call.opened = n, time.Now()
 	if n.crashed {
 		return
 	}

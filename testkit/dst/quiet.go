@@ -1,0 +1,53 @@
+package dst
+
+import (
+	"time"
+)
+
+// A calm run has no faults, so its requests are served at full speed and nothing is computed twice.
+//
+// A step takes 5 ms, 25 ms in a busy run, and 0.1 ms for each of at most 48 tokens. A message between
+// nodes takes up to 5 ms, and a request needs four before its first step. A burst of a busy run fills
+// the queues: its last requests wait for those before them. Commands stop replicas for a while.
+// Each bound is about twice what the slowest of 200 seeds needs.
+type bounds struct {
+	first, token time.Duration // until the first token, and for each further one
+	computed     float64       // computed tokens, as a part of all tokens of prompts and outputs
+}
+
+func (c *cluster) bounds() bounds {
+	switch commands := len(c.result.Faults) > 0; {
+	case commands:
+		return bounds{8 * time.Second, 400 * time.Millisecond, 1}
+	case c.Busy:
+		return bounds{6 * time.Second, 200 * time.Millisecond, 0.85}
+	default:
+		return bounds{100 * time.Millisecond, 20 * time.Millisecond, 1}
+	}
+}
+
+// checkQuiet checks a calm run.
+func (c *cluster) checkQuiet() {
+	if !c.Calm {
+		return
+	}
+	b, tokens := c.bounds(), 0
+	for _, call := range c.calls {
+		tokens += len(call.Sequence.GetPrompt()) + len(call.want)
+		if call.cancelled {
+			continue
+		}
+		if wait := call.first.Sub(call.opened); wait > b.first {
+			c.fail("%s waited for %v for its first token", call.ID, wait)
+		}
+		if each := call.last.Sub(call.first) / time.Duration(len(call.want)); each > b.token {
+			c.fail("%s took %v for each token", call.ID, each)
+		}
+		if refused, _ := call.Result(); refused != nil {
+			c.fail("%s was refused without a fault: %s", call.ID, refused.GetDetail())
+		}
+	}
+	if part := float64(c.checks.computed) / float64(tokens); part > b.computed {
+		c.fail("%d tokens were computed for %d of prompts and outputs", c.checks.computed, tokens)
+	}
+}
