@@ -14,7 +14,8 @@ const maxViolations = 10
 
 // checks records what violates a property while a cluster runs.
 type checks struct {
-	calm bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
+	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
+	quiet bool // and no operator interferes
 
 	mu       sync.Mutex
 	violated []string

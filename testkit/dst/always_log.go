@@ -36,7 +36,7 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	case bytes.Contains(line, []byte(`"message":"actor crashed"`)) && !containsAny(line, crashes):
 		wrong = "crash"
 	case l.checks.calm && containsAny(line, harmless):
-	case l.checks.calm && bytes.Contains(line, []byte(`"why":"unexpected"`)):
+	case l.checks.quiet && bytes.Contains(line, []byte(`"why":"unexpected"`)):
 		wrong = "unexpected event"
 	case l.checks.calm && level >= zerolog.WarnLevel && level != zerolog.NoLevel:
 		wrong = "warning"
@@ -53,10 +53,9 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 // crashes are the reasons for crashes that the faults of a run explain.
 var crashes = []string{"dst: crash", "device lost", "too many crashes"}
 
-// harmless are the lines that load and commands of operators explain: a timer or an answer that comes
-// late, and a fetch of blocks that their holder has evicted meanwhile, or that has other files.
-var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"event":"abandoned"`,
-	`"message":"restore incomplete"`}
+// harmless are the lines that load and commands of operators explain: a timer that comes late, and a
+// fetch of blocks that their holder has evicted meanwhile, or that has other files.
+var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"message":"restore incomplete"`}
 
 func containsAny(line []byte, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(line, []byte(text)) })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"troupe/messages"
@@ -23,6 +24,7 @@ type messageChecks struct {
 	leaders map[termOf]string      // address of the sender of commands of a term
 	latest  map[fenced]uint64      // latest term that a group of replicas has seen
 	stale   map[question]string    // commands of an older term, which must be refused
+	answers map[protoreflect.FullName]bool
 }
 
 // question is a request of an actor.
@@ -38,7 +40,20 @@ type fenced struct{ address, model string }
 
 func newMessageChecks() messageChecks {
 	return messageChecks{open: make(map[question]time.Time), leaders: make(map[termOf]string),
-		latest: make(map[fenced]uint64), stale: make(map[question]string)}
+		latest: make(map[fenced]uint64), stale: make(map[question]string),
+		answers: make(map[protoreflect.FullName]bool)}
+}
+
+// hasAnswer reports whether the answer to a message says which request it answers.
+func (c *messageChecks) hasAnswer(m proto.Message) bool {
+	name := m.ProtoReflect().Descriptor().FullName()
+	has, known := c.answers[name]
+	if !known {
+		answer, err := protoregistry.GlobalTypes.FindMessageByName(name + "Result")
+		has = err == nil && answer.Descriptor().Fields().ByName("request_id") != nil
+		c.answers[name] = has
+	}
+	return has
 }
 
 func nameOf(m proto.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
@@ -64,8 +79,7 @@ func (c *checks) receives(self, sender *actor.PID, message any) {
 	if sender == nil || isFuture(sender) {
 		return
 	}
-	answer, err := protoregistry.GlobalTypes.FindMessageByName(m.ProtoReflect().Descriptor().FullName() + "Result")
-	if err == nil && answer.Descriptor().Fields().ByName("request_id") != nil {
+	if c.messages.hasAnswer(m) {
 		c.messages.open[question{sender.String(), name, id.GetRequestId()}] = time.Now()
 	}
 }

@@ -19,6 +19,7 @@ var (
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
 	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
+	quiet     = flag.Uint64("quiet", 3, "a third of the `number` of seeds of TestQuiet")
 	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
 )
@@ -63,6 +64,8 @@ func TestSeeds(t *testing.T) {
 	var virtual time.Duration
 	var steps, served, injected uint64
 	seen := make(dst.Seen)
+	var slowest time.Duration
+	traces, counts := make(map[string]bool), make(dst.Counts)
 	began := time.Now()
 	for seed := start; seed < start+count; seed++ {
 		o := options(seed, *faults)
@@ -82,6 +85,9 @@ func TestSeeds(t *testing.T) {
 		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)
 		injected += uint64(len(r.Faults))
 		seen.Add(r.Seen)
+		slowest = max(slowest, r.Rested)
+		traces[r.Trace] = true
+		counts.Add(r.Counts)
 		t.Logf("seed %d trace %s", seed, r.Trace)
 		if len(r.Failures) > 0 {
 			o.Log, o.Trace = nil, nil
@@ -89,14 +95,17 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf(
-		"%d seeds: %d steps, %d faults, %d requests served, %.1f virtual hours per minute",
+		"%d seeds: %d traces, %d steps, %d faults, %d requests served, %.1f virtual hours per minute, at rest within %v",
 		count,
+		len(traces),
 		steps,
 		injected,
 		served,
 		virtual.Hours()/time.Since(began).Minutes(),
+		slowest,
 	)
 	t.Logf("seen: %s", seen)
+	t.Log(counts)
 }
 
 // TestSameSeedSameRun checks that a run of a cluster depends only on its seed.

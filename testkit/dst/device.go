@@ -270,6 +270,9 @@ func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) e
 		return err
 	}
 	for base, b := range d.allocated {
+		if d.mapped[p/pageBytes*pageBytes] != nil {
+			break // most accesses are to KV memory
+		}
 		if p >= base && p+cuda.Ptr(bytes) <= base+cuda.Ptr(len(b)) {
 			use(0, b[p-base:][:bytes])
 			return nil

@@ -16,6 +16,21 @@
 //   - devices and engines: Device and Loader, which compute each token from the bytes of the KV blocks
 //     and of the adapter that they read
 //
-// Clients (Call) compare every token with Output. Run injects the faults of a seed, and checks at
-// the end that every request has ended and that nothing of it is left.
+// Clients (Call) compare every token with Output. Run injects the faults of a seed. These properties
+// are checked all the time, without a message or a task of their own:
+//
+//   - a page of device memory is mapped at one address at most, and is not freed while it is in use
+//   - a block that a sequence writes to belongs to no other sequence of the batch
+//   - one member commands in each term of a deployment, and commands of an older term are refused
+//   - an actor knows every message that it receives, and crashes only for an injected reason
+//
+// In a calm run (Options.Calm), without faults and with commands of operators at most, also:
+//
+//   - nothing is logged as a warning, and without commands no table ignores an event as unexpected
+//   - every request between actors is answered, and every message finds its actor
+//   - no request is refused, the waits for tokens are bounded, and little is computed twice
+//
+// At the end every request has ended and nothing of it is left; HBM tiers, replicas, devices and
+// deployments agree about blocks, leases, states and incarnations; no tier waits for a block; and no
+// actor knows a request any longer, except in records of a fixed size.
 package dst

@@ -73,7 +73,8 @@ type Node struct {
 	known      []*messages.Member // live members, as last sent to the actors
 
 	mu      sync.Mutex
-	crashes map[string][]bool // by kind of actor: pending crashes, each after the next message or before it
+	actors  map[string]actor.Actor // by id
+	crashes map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
 }
 
 // StartNode starts a node.
@@ -84,7 +85,8 @@ func StartNode(w *World, n *Network, r *Registry, cfg NodeConfig) *Node {
 			"%s:%d",
 			cfg.Name,
 			w.starts,
-		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool)}
+		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool),
+		actors: make(map[string]actor.Actor)}
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
@@ -178,6 +180,7 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			before, after := n.takeCrash(kind, env.Message)
+			n.remember(ctx)
 			n.cfg.checks.receives(ctx.Self(), env.Sender, env.Message)
 			if before {
 				panic("dst: crash before " + fmt.Sprintf("%T", env.Message))

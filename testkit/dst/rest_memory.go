@@ -38,6 +38,9 @@ func (c *cluster) restlessMemory(report func(string, ...any)) {
 		for _, id := range leftProcesses(n.system) {
 			report("%s still has %s", n.cfg.Name, id)
 		}
+		for _, m := range c.mentioned(n) {
+			report("%s", m)
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ type Result struct {
 	Refused  map[string]int
 	Served   int
 	Seen     Seen
+	Rested   time.Duration // from the end of the load and of all faults until the cluster was at rest
 	Counts   Counts
 	Void     int // number of calls whose client was connected to a node that crashed
 }
@@ -103,6 +104,7 @@ func Run(o Options) Result {
 	if c.result.Faults = o.Faults; o.Faults == nil {
 		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
 	}
+	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
 	began := time.Now()
 	for _, name := range c.names {
 		c.start(name)
@@ -115,10 +117,12 @@ func Run(o Options) Result {
 	c.checks.setSettled(true)
 	c.schedule(load)
 	w.Run(load+10*time.Second, never)
+	faultless := time.Now()
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
 	c.survey()
+	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
 	c.checks.setSettled(false)
 	c.checkQuiet()

@@ -46,7 +46,7 @@ func (t *test) run(n int) (out string, timedOut bool, err error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, t.binary, t.args...)
 	cmd.Dir, cmd.WaitDelay = t.dir, time.Second
-	cmd.Env = append(os.Environ(), fmt.Sprint("MUTANT=", n))
+	cmd.Env = append(os.Environ(), fmt.Sprint("MUTANT=", n), "GOGC=400")
 	var b bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &b
 	err = cmd.Run()
