@@ -55,3 +55,9 @@ func (c *checks) setSettled(settled bool) {
 	defer c.mu.Unlock()
 	c.settled = settled
 }
+
+func (c *checks) isSettled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
+}

@@ -38,7 +38,7 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	case l.checks.calm && containsAny(line, harmless):
 	case l.checks.quiet && bytes.Contains(line, []byte(`"why":"unexpected"`)):
 		wrong = "unexpected event"
-	case l.checks.calm && level >= zerolog.WarnLevel && level != zerolog.NoLevel:
+	case l.checks.calm && l.checks.isSettled() && level >= zerolog.WarnLevel && level != zerolog.NoLevel:
 		wrong = "warning"
 	}
 	if wrong != "" {
@@ -51,10 +51,11 @@ func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 }
 
 // crashes are the reasons for crashes that the faults of a run explain.
-var crashes = []string{"dst: crash", "device lost", "too many crashes"}
+var crashes = []string{"dst: crash", "the simulation", "device lost", "too many crashes"}
 
 // harmless are the lines that load and commands of operators explain: a timer that comes late, and a
-// fetch of blocks that their holder has evicted meanwhile, or that has other files.
+// fetch of blocks that their holder has evicted meanwhile, or that has other files. While two
+// versions of a model are loaded, memory may be short.
 var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"message":"restore incomplete"`}
 
 func containsAny(line []byte, texts []string) bool {

@@ -94,12 +94,12 @@ func (c *checks) answered(q question, m proto.Message) {
 	delete(c.messages.stale, q)
 }
 
-// checkUnanswered checks that requests were answered in time. In a run with faults, what asks or
-// answers may have crashed.
+// checkUnanswered checks that requests were answered in time. A fault or a command may end what asks
+// or answers.
 func (c *checks) checkUnanswered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.calm {
+	if !c.quiet {
 		return
 	}
 	for _, q := range sortedQuestions(c.messages.open) {

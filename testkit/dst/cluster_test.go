@@ -69,7 +69,6 @@ func TestSeeds(t *testing.T) {
 	began := time.Now()
 	for seed := start; seed < start+count; seed++ {
 		o := options(seed, *faults)
-		o.Busy = seed%2 == 0
 		if *firstSeed != 0 {
 			o.Log = os.Stdout
 		}

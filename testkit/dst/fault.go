@@ -141,7 +141,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm 
 		FailLoads,
 	}
 	if calm {
-		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Scale, Offload, Flush, Redeploy}
+		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
 	}
 	var all []Fault
 	for range count {

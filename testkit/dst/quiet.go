@@ -6,23 +6,22 @@ import (
 
 // A calm run has no faults, so its requests are served at full speed and nothing is computed twice.
 //
-// A step takes 5 ms, 25 ms in a busy run, and 0.1 ms for each of at most 48 tokens. A message between
-// nodes takes up to 5 ms, and a request needs four before its first step. A burst of a busy run fills
-// the queues: its last requests wait for those before them. Commands stop replicas for a while.
-// Each bound is about twice what the slowest of 200 seeds needs.
+// A step takes 25 ms, and 1 ms for each of at most 48 tokens. A message between nodes takes up to
+// 5 ms, and a request needs four before its first step. If there are few requests, they only wait for
+// an adapter. Long ones fill the queues, so that the last wait for those before them.
 type bounds struct {
 	first, token time.Duration // until the first token, and for each further one
 	computed     float64       // computed tokens, as a part of all tokens of prompts and outputs
 }
 
 func (c *cluster) bounds() bounds {
-	switch commands := len(c.result.Faults) > 0; {
-	case commands:
-		return bounds{8 * time.Second, 400 * time.Millisecond, 1}
+	switch {
+	case len(c.result.Faults) > 0:
+		return bounds{30 * time.Second, time.Second, 1.2}
 	case c.Busy:
-		return bounds{6 * time.Second, 200 * time.Millisecond, 0.85}
+		return bounds{15 * time.Second, 300 * time.Millisecond, 1.1}
 	default:
-		return bounds{100 * time.Millisecond, 20 * time.Millisecond, 1}
+		return bounds{3 * time.Second, 100 * time.Millisecond, 1}
 	}
 }
 

@@ -18,7 +18,10 @@ func TestQuiet(t *testing.T) {
 	for i := range 3 * *quiet {
 		seed := *from + i
 		o := options(seed, 0)
-		o.Calm, o.Busy = true, i%3 > 0
+		o.Calm, o.Busy, o.Calls = true, i%3 > 0, 25
+		if !o.Busy {
+			o.Calls = 12
+		}
 		if i%3 == 2 {
 			o.Count = 30
 		}

@@ -38,7 +38,7 @@ func (c *cluster) restless() (left []string) {
 	}
 	c.restlessNodes(leased, report)
 	if len(left) == 0 {
-		c.restlessMemory(report)
+		c.disagreements(report)
 	}
 	return left
 }

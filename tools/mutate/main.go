@@ -89,7 +89,7 @@ func run(o options) error {
 	}
 	defer os.RemoveAll(dir)
 	t := &test{binary: filepath.Join(dir, "dst.test"), dir: "testkit/dst", timeout: o.timeout,
-		args: []string{"-test.run=^(TestQuiet|TestSeeds)$", "-test.v", "-test.failfast", "-first",
+		args: []string{"-test.run=^(TestQuiet|TestSeeds)$", "-test.v", "-test.failfast", "-first", "-quiet=2",
 			"-seeds=" + strconv.Itoa(o.seeds)}}
 	in, err := build(dir, "./testkit/dst", t.binary, all, o.count)
 	if err != nil {

@@ -7,14 +7,13 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"troupe/actors/kvblock"
 	"troupe/messages"
 	"troupe/node/query"
 )
 
-// restlessMemory compares what HBM, the tiers below, replicas and deployments say of the same
-// memory and of the same replicas.
-func (c *cluster) restlessMemory(report func(string, ...any)) {
+// disagreements compares what HBM tiers, replicas and deployments say of the same memory and of the
+// same replicas, and finds what actors have not forgotten.
+func (c *cluster) disagreements(report func(string, ...any)) {
 	replicas := make(map[string]*messages.ReplicaStatus) // by node and name
 	for _, m := range models {
 		leaders := 0
@@ -34,7 +33,6 @@ func (c *cluster) restlessMemory(report func(string, ...any)) {
 	}
 	for _, n := range c.alive() {
 		c.restlessHBM(n, replicas, report)
-		c.restlessTiers(n, report)
 		for _, id := range leftProcesses(n.system) {
 			report("%s still has %s", n.cfg.Name, id)
 		}
@@ -120,25 +118,6 @@ func (*cluster) leaseOf(all map[string]*messages.TierLease, replica string) *mes
 		}
 	}
 	return nil
-}
-
-// restlessTiers checks that no block of a tier is on its way.
-func (c *cluster) restlessTiers(n *Node, report func(string, ...any)) {
-	for _, tier := range []string{"dram", "nvme", kvblock.RemoteName} {
-		s, ok := ask[*messages.SlotsStatus](c, n, n.pid(query.Tier(tier)), &messages.GetSlots{})
-		if !ok {
-			report("tier %s of %s does not answer", tier, n.cfg.Name)
-			continue
-		}
-		if s.GetArriving()+s.GetLeaving()+s.GetFetches()+s.GetWaiting() > 0 {
-			report("tier %s of %s: %d blocks arrive, %d leave; %d fetches, %d wait", tier, n.cfg.Name, s.GetArriving(),
-				s.GetLeaving(), s.GetFetches(), s.GetWaiting())
-		}
-		if tier != kvblock.RemoteName && s.GetFree()+s.GetResident() != s.GetSlots() {
-			report("tier %s of %s: %d free and %d resident of %d slots", tier, n.cfg.Name, s.GetFree(), s.GetResident(),
-				s.GetSlots())
-		}
-	}
 }
 
 // leftProcesses returns the processes of a system that live no longer than a request: futures and
