@@ -56,7 +56,7 @@ var crashes = []string{"dst: crash", "the simulation", "device lost", "too many 
 // harmless are the lines that load and commands of operators explain: a timer that comes late, and a
 // fetch of blocks that their holder has evicted meanwhile, or that has other files. While two
 // versions of a model are loaded, memory may be short.
-var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"message":"restore incomplete"`}
+var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"message":"restore incomplete"`, "short of memory"}
 
 func containsAny(line []byte, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(line, []byte(text)) })
