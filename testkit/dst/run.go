@@ -117,7 +117,7 @@ func Run(o Options) Result {
 	w.Run(5*time.Second, never)
 	c.checks.setSettled(true)
 	c.schedule(load)
-	w.Run(load+10*time.Second, never)
+	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
 	faultless := time.Now()
 	w.Run(settle, c.allEnded)
 	c.check()
@@ -144,6 +144,14 @@ func Run(o Options) Result {
 }
 
 func never() bool { return false }
+
+// lastEnd returns when the last fault ends, after the start of the load.
+func lastEnd(faults []Fault) (end time.Duration) {
+	for _, f := range faults {
+		end = max(end, f.At+f.For)
+	}
+	return end
+}
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
 	replicas := m.replicas
