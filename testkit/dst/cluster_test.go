@@ -94,7 +94,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf(
-		"%d seeds: %d traces, %d steps, %d faults, %d requests served, %.1f virtual hours per minute, at rest within %v",
+		"%d seeds: %d traces, %d steps, %d faults, %d requests served, %.1f virtual hours per minute, at rest in %v",
 		count,
 		len(traces),
 		steps,
