@@ -72,6 +72,8 @@ type Loader struct {
 	StepTime, TokenTime, LoadTime time.Duration
 	Adapters                      *adapterFiles
 	faults                        *engineFaults
+
+	checks *checks // may be nil
 }
 
 // Inspect implements engine.Loader.
@@ -135,6 +137,7 @@ func (e *simulatedEngine) Close() error { return e.stream.Close() }
 // Step implements engine.Engine.
 func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	l, tokens := e.weights.loader, 0
+	l.checks.step(e.weights.path, e.arena.BlockTokens, batch)
 	adapters := make([]string, len(batch))
 	for i, s := range batch {
 		tokens += len(s.Tokens)

@@ -96,7 +96,7 @@ var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm"
 	"deployments", "replicas", "session", "adapters", "slot", "gateway", "usage"}
 
 // plan returns the faults that a seed determines.
-func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
+func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm bool) []Fault {
 	kinds := []FaultKind{
 		CrashActor,
 		CrashActor,
@@ -140,6 +140,9 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		HangLoad,
 		FailLoads,
 		StopNode,
+	}
+	if calm {
+		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
 	}
 	var all []Fault
 	for range count {

@@ -11,7 +11,7 @@ import (
 )
 
 // restWithin is the virtual time within which a cluster without requests must come to rest.
-const restWithin = time.Minute
+const restWithin = 30 * time.Second
 
 // checkRest checks the cluster once no request is open and nothing has failed for a while: the
 // wanted replicas must serve, and nothing may be left of earlier replicas, requests or transfers.
@@ -37,6 +37,9 @@ func (c *cluster) restless() (left []string) {
 		c.restlessModel(m.name, leased, report)
 	}
 	c.restlessNodes(leased, report)
+	if len(left) == 0 {
+		c.disagreements(report)
+	}
 	return left
 }
 

@@ -46,6 +46,9 @@ func (r *replica) Request(ctx actor.Context, id string, seq *messages.SequenceSp
 	return r.base().Request(id, seq, output, supervise.Now(ctx))
 }
 
+// Moved implements migration.Host.
+func (r *replica) Moved(ctx actor.Context, id string) { r.tiering.Dropped(ctx, id) }
+
 // Migrating implements tiering.Host.
 func (r *replica) Migrating(id string) bool { return r.migrations.Migrating(id) }
 
