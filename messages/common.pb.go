@@ -268,11 +268,12 @@ func (x *Refused) GetMemory() *MemoryShortage {
 // MemoryShortage is why a model does not fit a device. All fields but model are bytes.
 type MemoryShortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`      // the model folder
-	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that the model needs: weights, workspace, adapters and the minimum of KV blocks
-	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`       // that the models on the device need in the same way
-	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`     // memory of the device
-	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"` // part of total that is reserved for KV blocks
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`          // the model folder
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`         // that the model needs: weights, workspace, adapters and the minimum of KV blocks
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`           // that the models on the device need in the same way
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`         // memory of the device
+	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"`     // part of total that is reserved for KV blocks
+	Evictable     uint64                 `protobuf:"varint,6,opt,name=evictable,proto3" json:"evictable,omitempty"` // weights on the device that no replica uses; they would go, and are not in used
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +343,13 @@ func (x *MemoryShortage) GetReserve() uint64 {
 	return 0
 }
 
+func (x *MemoryShortage) GetEvictable() uint64 {
+	if x != nil {
+		return x.Evictable
+	}
+	return 0
+}
+
 // ActorRef addresses an actor of the cluster.
 type ActorRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -405,13 +413,14 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x121\n" +
-	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\"\x80\x01\n" +
+	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\"\x9e\x01\n" +
 	"\x0eMemoryShortage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x04R\x04used\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x18\n" +
-	"\areserve\x18\x05 \x01(\x04R\areserve\"4\n" +
+	"\areserve\x18\x05 \x01(\x04R\areserve\x12\x1c\n" +
+	"\tevictable\x18\x06 \x01(\x04R\tevictable\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id*\xdf\x04\n" +

@@ -33,7 +33,7 @@ func refused(r core.Refusal) *messages.Refused {
 
 func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 	m, metrics := e.Model, &messages.SwitchMetrics{Source: "device"}
-	if !e.Adopted {
+	if !e.Adopted && !e.Shared {
 		metrics = &messages.SwitchMetrics{Load: durationpb.New(e.Took), Source: "disk", Bytes: uint64(m.Size.Weights)}
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID,
@@ -42,6 +42,7 @@ func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 			ContextTokens: uint32(m.ContextTokens), Vocab: uint32(m.Vocab), Eos: m.EOS,
 			Metrics: metrics, Adopted: e.Adopted, AdapterPages: uint32(m.AdapterPages),
 			KvBlocksAlone: uint32(e.BlocksAlone), WeightsDigest: m.Weights, RevisionDigest: m.Revision,
+			Shared: e.Shared, Handle: m.Handle,
 		}}}
 }
 
@@ -60,6 +61,7 @@ func (d *device) refusedLoad(e core.RefuseLoad) *messages.LoadModelResult {
 			" was loaded before the last models.deploy; it is reloaded once the lease is released"
 	case e.Refusal.Overload != nil:
 		r.Memory = messages.ShortOfMemory(e.Spec.Path, e.Refusal.Overload)
+		r.Memory.Evictable = uint64(e.Refusal.Evictable)
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID, FoundRevision: e.Refusal.Found,
 		Outcome: &messages.LoadModelResult_Refused{Refused: r}}

@@ -7,8 +7,9 @@ import (
 
 var (
 	absent    = []Phase{Absent}
-	loading   = []Phase{Inspecting, Waiting, Loading}
-	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading}
+	loading   = []Phase{Inspecting, Waiting, Loading, Opening}
+	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading, Opening}
+	opening   = []Phase{Opening}
 	resident  = []Phase{Resident}
 	freeing   = []Phase{Freeing}
 )
@@ -43,11 +44,14 @@ var leases = table.New("device lease", []row[Phase]{
 	{[]Phase{Inspecting}, Inspected, always, Waiting, (*Memory).admit, "count it in the budget"},
 	{[]Phase{Inspecting}, InspectFailed, always, Absent, (*Memory).refuseFailed, "refuse all"},
 
-	{[]Phase{Waiting}, Granted, always, Loading, (*Memory).load, "lease pages; load"},
+	{[]Phase{Waiting}, Granted, always, Loading, (*Memory).load, "lease pages; load the weights, or join"},
 	{[]Phase{Waiting}, Denied, always, Absent, (*Memory).refuseDenied, "refuse all"},
 
-	{[]Phase{Loading}, Loaded, always, Resident, (*Memory).loaded, "answer all"},
-	{[]Phase{Loading}, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages; refuse all"},
+	{[]Phase{Waiting}, WeightsReady, always, same, (*Memory).keepCopy, "note the copy"},
+	{[]Phase{Loading}, WeightsReady, always, Opening, (*Memory).open, "open"},
+	{[]Phase{Waiting, Loading}, WeightsFailed, always, Absent, (*Memory).weightsFailed, "release the pages; refuse all"},
+	{opening, Loaded, always, Resident, (*Memory).loaded, "answer all"},
+	{opening, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages and the weights; refuse all"},
 	{absent, Recovered, always, Resident, (*Memory).recovered, "lease pages"},
 
 	{absent, UnloadAsked, always, same, (*Memory).answerAbsent, "answer"},

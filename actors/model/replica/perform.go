@@ -110,7 +110,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.LeasePages:
 			r.leasePages(ctx)
 		case core.StartPool:
-			r.adapters = spawn(ctx, r.Adapters(r.model.GetLease()), "adapters")
+			r.adapters = spawn(ctx, r.Adapters(r.model.GetHandle()), "adapters")
 		case core.AdoptPins:
 			r.adoptPins(ctx, e.Pins)
 		case core.SendPin:
