@@ -245,7 +245,8 @@ func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
 }
 
 // LoadModel (command) leases memory for the KV blocks of a replica, and loads the weights of its
-// model unless they are on the device. If the lease exists, it is answered at once.
+// model unless they are on the device. If the lease exists, it is answered at once, but only to the
+// actor that loaded it.
 type LoadModel struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -261,6 +262,7 @@ type LoadModel struct {
 	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest that the files must have; empty: any
 	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
 	Model          string                 `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`                                         // the deployment
+	Started        uint64                 `protobuf:"varint,14,opt,name=started,proto3" json:"started,omitempty"`                                    // start of the replica's incarnation, in nanoseconds; an earlier one is refused
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -384,6 +386,13 @@ func (x *LoadModel) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *LoadModel) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
 }
 
 type LoadModelResult struct {
@@ -2590,7 +2599,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xa3\x03\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xbd\x03\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2607,7 +2616,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	" \x01(\rR\fadapterPages\x12'\n" +
 	"\x0frevision_digest\x18\v \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06deploy\x18\f \x01(\x04R\x06deploy\x12\x14\n" +
-	"\x05model\x18\r \x01(\tR\x05model\"\xc4\x01\n" +
+	"\x05model\x18\r \x01(\tR\x05model\x12\x18\n" +
+	"\astarted\x18\x0e \x01(\x04R\astarted\"\xc4\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +

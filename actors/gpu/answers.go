@@ -21,6 +21,7 @@ var reasons = map[core.Reason]messages.Reason{
 	core.NotFound:      messages.Reason_REASON_NOT_FOUND,
 	core.NotFreed:      messages.Reason_REASON_CONFLICT,
 	core.NotSupported:  messages.Reason_REASON_UNSUPPORTED,
+	core.NotOwner:      messages.Reason_REASON_CONFLICT,
 }
 
 func refused(r core.Refusal) *messages.Refused {

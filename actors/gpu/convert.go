@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -48,7 +49,7 @@ func specOf(msg *messages.LoadModel) core.Spec {
 		Blocks: int(msg.GetKvBlocks()), StepTokens: int(msg.GetStepTokens()),
 		MaxSequences: int(msg.GetMaxSequences()), MaxAdapters: int(msg.GetMaxAdapters()),
 		MaxRank: int(msg.GetMaxAdapterRank()), AdapterPages: int(msg.GetAdapterPages()),
-		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(),
+		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(), Started: msg.GetStarted(),
 	}
 }
 
@@ -75,10 +76,18 @@ func sizeOf(info engine.ModelInfo, spec engine.LoadSpec) core.Size {
 
 func modelOf(m residency.Loaded) core.Model {
 	return core.Model{
-		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
+		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Owner: ownerOf(m.Owner), Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
 	}
+}
+
+// nameOf returns the name of an actor, from which ownerOf returns the actor.
+func nameOf(a core.Actor) string { return a.Address + " " + a.ID }
+
+func ownerOf(name string) core.Actor {
+	address, id, _ := strings.Cut(name, " ")
+	return core.Actor{Address: address, ID: id}
 }
 
 func reportOf(msg *messages.KVReport) core.Report {

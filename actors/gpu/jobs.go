@@ -48,7 +48,7 @@ func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
 // open starts a job that allocates the KV memory of a lease. The lease gets a new handle.
 func (d *device) open(ctx actor.Context, e core.Open) {
 	models, spec, incarnation, changes := d.Models, loadSpecOf(e.Spec), d.incarnation, &d.changes
-	spec.KVBlocks = e.Blocks
+	spec.KVBlocks, spec.Owner = e.Blocks, nameOf(e.Owner)
 	handle := supervise.RuntimeOf(ctx.ActorSystem()).ID()
 	changes.Add(1)
 	supervise.Job(ctx, d.lifetime,

@@ -14,8 +14,10 @@
 //	event           state                 guard             next        effects
 //	load            absent … opening      quarantined       same        refuse
 //	                absent                                  inspecting  inspect
+//	                inspecting … opening  not its owner     same        refuse
 //	                inspecting … opening                    same        wait for the load
 //	                resident              device lost       same        refuse
+//	                resident              not its owner     same        refuse
 //	                resident              resizing          same        wait for the resize
 //	                resident              another revision  same        refuse
 //	                resident                                same        answer
@@ -47,6 +49,9 @@
 // load is denied if they cannot yield enough, or have not done so within 5 s. Weights of which the
 // deployment was deleted are also evicted if KV memory can use their pages. A load waits
 // without a limit while a replica that can yield later is loading.
+//
+// A lease belongs to the actor that loaded it. Only this actor, and none of its earlier incarnations,
+// is answered with the model and the handle that opens its memory.
 //
 // # KV memory
 //
@@ -123,6 +128,7 @@
 //   - answered: every request is answered once, with the state at that time, unless it is repeated
 //     or the actor restarts first
 //   - ends: once the jobs have ended, every wait ends, even if no replica answers
+//   - owner: only the actor that loaded a lease gets its handle, and no earlier incarnation of it
 //   - bounded: a load waits for silent replicas no longer than 5 s and one tick, and a shrink no longer
 //     than 5.5 s
 //   - asked first: a replica loses a block only after it has confirmed that it does not use the

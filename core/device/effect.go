@@ -29,6 +29,7 @@ type (
 	// Memory.Loaded or LoadFailed.
 	Open struct {
 		Spec   Spec
+		Owner  Actor
 		Copy   uint64
 		Blocks int // KV blocks
 	}

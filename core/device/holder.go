@@ -13,6 +13,9 @@ type holder struct {
 	lease string
 	phase Phase
 
+	owner Actor  // of the lease
+	since uint64 // start of the owner's last known incarnation
+
 	spec     Spec   // requested by the load; not set for a recovered model
 	size     Size   // set from Waiting on
 	copy     uint64 // of its weights; set from Waiting on

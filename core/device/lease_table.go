@@ -26,6 +26,7 @@ var (
 		return !h.model.fits(e.spec)
 	}}
 	changing   = guard{"still changing", func(_ *Memory, h *holder, _ event) bool { return h.changing() }}
+	stranger   = guard{"not its owner", (*Memory).notOwner}
 	overloaded = guard{"over budget", (*Memory).overloads}
 )
 
@@ -33,8 +34,10 @@ var (
 var leases = table.New("device lease", []row[Phase]{
 	{notLoaded, LoadAsked, excluded, same, (*Memory).refuseQuarantined, "refuse"},
 	{absent, LoadAsked, always, Inspecting, (*Memory).inspect, "inspect"},
+	{loading, LoadAsked, stranger, same, (*Memory).refuseStranger, "refuse"},
 	{loading, LoadAsked, always, same, (*Memory).joinLoad, "wait for the load"},
 	{resident, LoadAsked, deviceLost, same, (*Memory).refuseQuarantined, "refuse"},
+	{resident, LoadAsked, stranger, same, (*Memory).refuseStranger, "refuse"},
 	{resident, LoadAsked, inResize, same, (*Memory).joinResize, "wait for the resize"},
 	{resident, LoadAsked, mismatch, same, (*Memory).refuseMismatch, "refuse"},
 	{resident, LoadAsked, always, same, (*Memory).adopt, "answer"},

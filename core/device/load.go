@@ -13,14 +13,35 @@ const retryFreeing = 100 * time.Millisecond
 // inspect starts a load.
 func (m *Memory) inspect(h *holder, e event) {
 	h.spec, h.started, h.requests = e.spec, e.now, []Request{e.request}
+	h.owner, h.since = e.request.From, e.spec.Started
 	m.emit(Inspect{e.spec})
 }
 
-func (m *Memory) joinLoad(h *holder, e event) { h.requests = join(h.requests, e.request) }
+func (m *Memory) joinLoad(h *holder, e event) {
+	h.since = e.spec.Started
+	h.requests = join(h.requests, e.request)
+}
 
-func (m *Memory) joinResize(h *holder, e event) { h.kv.requests = join(h.kv.requests, e.request) }
+func (m *Memory) joinResize(h *holder, e event) {
+	h.since = e.spec.Started
+	h.kv.requests = join(h.kv.requests, e.request)
+}
 
-func (m *Memory) adopt(h *holder, e event) { m.answerLoad(h, e.request, true, 0) }
+func (m *Memory) adopt(h *holder, e event) {
+	h.since = e.spec.Started
+	m.answerLoad(h, e.request, true, 0)
+}
+
+// notOwner reports whether a load does not come from the actor that loaded the lease, or comes from
+// one of its earlier incarnations.
+func (m *Memory) notOwner(h *holder, e event) bool {
+	return e.request.From != h.owner || e.spec.Started < h.since
+}
+
+func (m *Memory) refuseStranger(h *holder, e event) {
+	m.emit(RefuseLoad{e.request, e.spec, Refusal{Reason: NotOwner,
+		Detail: "lease " + h.lease + " belongs to another actor or to a later incarnation of the replica"}})
+}
 
 func (m *Memory) answerLoad(h *holder, r Request, adopted bool, took time.Duration) {
 	m.emit(AnswerLoad{To: r, Model: h.model, BlocksAlone: m.blocksAlone(h), Adopted: adopted, Took: took,
@@ -47,7 +68,7 @@ func (m *Memory) keepCopy(h *holder, e event) { h.copy = e.copy }
 // open allocates the KV memory of a lease whose weights are on the device.
 func (m *Memory) open(h *holder, e event) {
 	h.copy = e.copy
-	m.emit(Open{h.spec, h.copy, h.blocks})
+	m.emit(Open{h.spec, h.owner, h.copy, h.blocks})
 }
 
 // weightsFailed ends a load whose weights could not be loaded.
@@ -126,7 +147,7 @@ func (m *Memory) loaded(h *holder, e event) {
 
 // recovered makes a model resident that an earlier incarnation has loaded.
 func (m *Memory) recovered(h *holder, e event) {
-	h.model, h.size, h.copy = e.model, e.model.Size, e.model.Copy
+	h.model, h.size, h.copy, h.owner = e.model, e.model.Size, e.model.Copy, e.model.Owner
 	m.weights.Use(h.lease, h.copy, e.now)
 	m.performWeights(m.weights.Activate(h.lease, h.copy, e.now), Failure{}, e.now)
 	m.leasePages(h.lease, h.size, h.model.Blocks, h.model.BlockBytes, h.model.AdapterPages)

@@ -19,6 +19,7 @@ type Request struct {
 type Spec struct {
 	Lease, Path  string
 	Model        string // the deployment
+	Started      uint64 // start of the replica's incarnation; later ones have a larger number
 	BlockTokens  int
 	Blocks       int // number of KV blocks set by the operator; 0: as many as memory allows
 	StepTokens   int
@@ -54,6 +55,7 @@ type Model struct {
 	Lease        string
 	Copy         uint64 // number of the copy of its weights
 	Handle       string // opens the memory of the lease
+	Owner        Actor  // the only one that gets the handle
 	Size         Size
 	Blocks       int   // KV blocks
 	BlockBytes   int64 // of a KV block
@@ -109,11 +111,12 @@ const (
 	NotFound      // the lease is not resident
 	NotFreed      // freeing the memory failed
 	NotSupported
+	NotOwner // the lease belongs to another actor, or to a later incarnation
 )
 
 func (r Reason) String() string {
 	return [...]string{"not ready", "in quarantine", "failed", "device failed", "no memory", "weights differ",
-		"outdated", "not found", "not freed", "not supported"}[r]
+		"outdated", "not found", "not freed", "not supported", "not owner"}[r]
 }
 
 // Refusal is the refusal of a request.

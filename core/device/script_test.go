@@ -20,7 +20,7 @@ import (
 // min=2. The events are:
 //
 //	load LEASE REQUEST [weights=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
-//	     [quarantined | lost]
+//	     [incarnation=N] [from=ACTOR] [quarantined | lost]
 //	inspected LEASE [fault=CAUSE] [is=X]     is: the revision of the files, if it is known
 //	weights N [fault=CAUSE] [found=X]        copy N was loaded
 //	opened LEASE [fault=CAUSE]               as the last Open of the lease requested it
@@ -223,7 +223,7 @@ func (p *player) opened(lease string, failure Failure, failed bool) []Effect {
 	}
 	o, open := p.opens[lease]
 	model := Model{
-		Lease: lease, Copy: o.Copy, Size: p.sizes[lease], Blocks: o.Blocks, BlockBytes: hbm.PageBytes,
+		Lease: lease, Copy: o.Copy, Owner: o.Owner, Size: p.sizes[lease], Blocks: o.Blocks, BlockBytes: hbm.PageBytes,
 		AdapterPages: o.Spec.AdapterPages, Revision: p.contents[o.Copy].Revision, Deploy: o.Spec.Deploy,
 	}
 	if open {
@@ -245,11 +245,15 @@ func (p *player) fate() residency.Fate {
 func (p *player) load(lease string) []Effect {
 	spec := Spec{
 		Lease: lease, Path: "p", Model: lease[:1], AdapterPages: p.number("adapters"), Revision: p.named["revision"],
-		Deploy: uint64(p.number("deploy")),
+		Deploy: uint64(p.number("deploy")), Started: uint64(p.number("incarnation")),
 	}
 	weights, blocks, least := p.orElse("weights", 2), p.orElse("blocks", 8), p.orElse("min", 2)
 	p.sizes[lease] = sizeOf(weights, 0, least, blocks)
-	return p.m.LoadAsked(p.request(), spec, p.health(), p.now)
+	r := p.request()
+	if from, ok := p.named["from"]; ok {
+		r.From.ID = from
+	}
+	return p.m.LoadAsked(r, spec, p.health(), p.now)
 }
 
 // sizeOf returns a size given in pages, with blocks of one page.

@@ -95,6 +95,7 @@ func (w *world) load() {
 		Lease: lease, Model: modelOfLease[lease], Path: modelOfLease[lease],
 		AdapterPages: rapid.IntRange(0, 1).Draw(w.T, "adapters"),
 	}
+	spec.Started = uint64(rapid.IntRange(0, 2).Draw(w.T, "incarnation"))
 	spec.Deploy = uint64(rapid.IntRange(0, 5).Draw(w.T, "deploy") / 5)
 	least := rapid.IntRange(1, 4).Draw(w.T, "least")
 	revision, pages := contentOf(spec.Model, spec.Deploy)
@@ -108,8 +109,15 @@ func (w *world) load() {
 		spec.Revision = revision
 	}
 	r, was := w.request(), w.phase(lease)
+	if rapid.IntRange(0, 9).Draw(w.T, "stranger") == 0 {
+		r.From.ID = "stranger"
+	}
 	if was == Absent && w.health == quarantine.Healthy {
 		w.sizes[lease], w.files[lease] = s, files
+	}
+	owner, since := r.From, uint64(0)
+	if h := w.m.holders[lease]; h != nil {
+		owner, since = h.owner, h.since
 	}
 	effects := w.do(func() []Effect { return w.m.LoadAsked(r, spec, w.health, w.now) })
 	for _, e := range effects {
@@ -119,6 +127,9 @@ func (w *world) load() {
 				w.Fatal("excluded: a load starts on a quarantined device")
 			}
 		case AnswerLoad:
+			if r.From != owner || spec.Started < since {
+				w.Fatalf("owner: %+v of incarnation %d gets the handle of %+v", r, spec.Started, owner)
+			}
 			if w.health == quarantine.Lost {
 				w.Fatal("excluded: a model on a lost device is adopted")
 			}

@@ -24,7 +24,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.SetTimer:
 			supervise.After(ctx, e.After, &timerFired{r.incarnation, e.Timer})
 		case core.LoadModel:
-			ctx.Request(r.GPU, wire.LoadModel(r.Spec, r.machine.MaxAdapters()))
+			ctx.Request(r.GPU, wire.LoadModel(r.Spec, r.machine.MaxAdapters(), r.started))
 		case core.KeepModel:
 			r.keepModel(ctx.Message().(*messages.LoadModelResult), e.Fresh)
 		case core.KeepFailure:

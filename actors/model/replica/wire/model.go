@@ -17,15 +17,15 @@ func Config(s *messages.ReplicaSpec) replica.Config {
 	}
 }
 
-// LoadModel returns the command that loads the weights of a replica.
-func LoadModel(spec *messages.ReplicaSpec, maxAdapters int) *messages.LoadModel {
+// LoadModel returns the command that loads the model of a replica whose incarnation started then.
+func LoadModel(spec *messages.ReplicaSpec, maxAdapters int, started uint64) *messages.LoadModel {
 	return &messages.LoadModel{
 		RequestId: spec.GetName(), Lease: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(), BlockTokens: spec.GetBlockTokens(),
 		KvBlocks: spec.GetKvBlocks(), MaxSequences: spec.GetMaxSequences(),
 		StepTokens: spec.GetStepTokens(), AdapterPages: spec.GetAdapterPages(),
 		MaxAdapters:    uint32(maxAdapters),
 		MaxAdapterRank: cmp.Or(spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
-		RevisionDigest: spec.GetRevisionDigest(), Deploy: spec.GetDeploy(),
+		RevisionDigest: spec.GetRevisionDigest(), Deploy: spec.GetDeploy(), Started: started,
 	}
 }
 
