@@ -2209,6 +2209,150 @@ func (*ReleaseGpuResult_Released) isReleaseGpuResult_Outcome() {}
 
 func (*ReleaseGpuResult_Refused) isReleaseGpuResult_Outcome() {}
 
+// EvictWeights (command) frees weights on a device that no replica uses. The memory is free soon after
+// the answer.
+type EvictWeights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded them, or their owner: "weights-3"; empty: all that are unused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeights) Reset() {
+	*x = EvictWeights{}
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeights) ProtoMessage() {}
+
+func (x *EvictWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
+func (*EvictWeights) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EvictWeights) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *EvictWeights) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type EvictWeightsResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*EvictWeightsResult_Evicted
+	//	*EvictWeightsResult_Refused
+	Outcome       isEvictWeightsResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeightsResult) Reset() {
+	*x = EvictWeightsResult{}
+	mi := &file_messages_gpu_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeightsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeightsResult) ProtoMessage() {}
+
+func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
+func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EvictWeightsResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *EvictWeightsResult) GetOutcome() isEvictWeightsResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *EvictWeightsResult) GetEvicted() *GpuStatus {
+	if x != nil {
+		if x, ok := x.Outcome.(*EvictWeightsResult_Evicted); ok {
+			return x.Evicted
+		}
+	}
+	return nil
+}
+
+func (x *EvictWeightsResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*EvictWeightsResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isEvictWeightsResult_Outcome interface {
+	isEvictWeightsResult_Outcome()
+}
+
+type EvictWeightsResult_Evicted struct {
+	Evicted *GpuStatus `protobuf:"bytes,2,opt,name=evicted,proto3,oneof"`
+}
+
+type EvictWeightsResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*EvictWeightsResult_Evicted) isEvictWeightsResult_Outcome() {}
+
+func (*EvictWeightsResult_Refused) isEvictWeightsResult_Outcome() {}
+
 // DeviceFailed (event, from an engine to the gpu actor of its device): the device no longer works.
 type DeviceFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2220,7 +2364,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2376,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2389,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2275,7 +2419,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2431,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2444,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2347,7 +2491,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2359,7 +2503,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2372,7 +2516,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2430,7 +2574,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2586,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2599,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2492,7 +2636,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2504,7 +2648,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2517,7 +2661,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2553,7 +2697,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2565,7 +2709,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2578,7 +2722,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2781,6 +2925,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x122\n" +
 	"\breleased\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\breleased\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"C\n" +
+	"\fEvictWeights\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"\xa0\x01\n" +
+	"\x12EvictWeightsResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
+	"\aevicted\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\aevicted\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
 	"\aoutcome\"<\n" +
 	"\fDeviceFailed\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
@@ -2846,7 +3000,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -2875,54 +3029,58 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*QuarantineGpuResult)(nil),   // 24: troupe.v1.QuarantineGpuResult
 	(*ReleaseGpu)(nil),            // 25: troupe.v1.ReleaseGpu
 	(*ReleaseGpuResult)(nil),      // 26: troupe.v1.ReleaseGpuResult
-	(*DeviceFailed)(nil),          // 27: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 28: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 29: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 30: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 31: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 32: troupe.v1.GrowKV
-	(*Refused)(nil),               // 33: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 34: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 36: troupe.v1.PriorityClass
+	(*EvictWeights)(nil),          // 27: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 28: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 29: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 30: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 31: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 32: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 33: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 34: troupe.v1.GrowKV
+	(*Refused)(nil),               // 35: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	6,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	33, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	10, // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	9,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	33, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	34, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	35, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	36, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
 	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	13, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	33, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	28, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	30, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
 	18, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
 	19, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
 	21, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
 	17, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
 	16, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
 	2,  // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.WeightsLevel
-	35, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
 	3,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	35, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	35, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
 	20, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	35, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
 	22, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
 	15, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	33, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	35, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
 	15, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	33, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	36, // 28: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	35, // 29: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	33, // 30: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	35, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	15, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	35, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	35, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -2952,13 +3110,17 @@ func file_messages_gpu_proto_init() {
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
+	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
+		(*EvictWeightsResult_Evicted)(nil),
+		(*EvictWeightsResult_Refused)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -131,6 +131,8 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onDeviceFailed(ctx, msg)
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
+	case *messages.EvictWeights:
+		d.onEvict(ctx, msg)
 	case *messages.ReleaseGpu:
 		d.onRelease(ctx, msg)
 	case *tested:

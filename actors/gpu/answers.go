@@ -21,6 +21,7 @@ var reasons = map[core.Reason]messages.Reason{
 	core.NotFound:      messages.Reason_REASON_NOT_FOUND,
 	core.NotFreed:      messages.Reason_REASON_CONFLICT,
 	core.NotSupported:  messages.Reason_REASON_UNSUPPORTED,
+	core.InUse:         messages.Reason_REASON_CONFLICT,
 	core.NotOwner:      messages.Reason_REASON_CONFLICT,
 }
 
@@ -88,6 +89,18 @@ func adaptersResult(e core.AnswerAdapters) *messages.LeaseAdaptersResult {
 func refusedAdapters(e core.RefuseAdapters) *messages.LeaseAdaptersResult {
 	return &messages.LeaseAdaptersResult{RequestId: e.To.ID,
 		Outcome: &messages.LeaseAdaptersResult_Refused{Refused: refused(e.Refusal)}}
+}
+
+func evictedResult(e core.AnswerEvict, s *messages.GpuStatus) *messages.EvictWeightsResult {
+	return &messages.EvictWeightsResult{RequestId: e.To.ID, Outcome: &messages.EvictWeightsResult_Evicted{Evicted: s}}
+}
+
+func (d *device) refusedEvict(e core.RefuseEvict) *messages.EvictWeightsResult {
+	r := refused(e.Refusal)
+	if e.Model != "" {
+		r.NotLoaded = &messages.ModelNotLoaded{Model: e.Model, Device: d.Node + "/" + d.Name}
+	}
+	return &messages.EvictWeightsResult{RequestId: e.To.ID, Outcome: &messages.EvictWeightsResult_Refused{Refused: r}}
 }
 
 func quarantinedResult(requestID string, s *messages.GpuStatus) *messages.QuarantineGpuResult {

@@ -102,6 +102,10 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	}
 }
 
+func (d *device) onEvict(ctx actor.Context, msg *messages.EvictWeights) {
+	d.perform(ctx, d.memory.EvictAsked(requestOf(ctx, msg), msg.GetModel(), supervise.Now(ctx)))
+}
+
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {
 	if ctx.Sender() != nil {
 		d.perform(ctx, d.memory.Reported(actorOf(ctx.Sender()), msg.GetLease(), reportOf(msg), supervise.Now(ctx)))

@@ -48,6 +48,10 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.reply(ctx, e.To, adaptersResult(e))
 		case core.RefuseAdapters:
 			d.reply(ctx, e.To, refusedAdapters(e))
+		case core.AnswerEvict:
+			d.reply(ctx, e.To, evictedResult(e, d.status(ctx)))
+		case core.RefuseEvict:
+			d.reply(ctx, e.To, d.refusedEvict(e))
 		case core.LossDetected:
 			d.performHealth(ctx, d.quarantine.DeviceLost(e.Detail, supervise.Now(ctx)))
 		default:

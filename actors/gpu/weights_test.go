@@ -122,3 +122,72 @@ func TestUnusedWeightsAreEvicted(t *testing.T) {
 		}
 	})
 }
+
+// TestEvictWeights checks that a command frees unused weights, and refuses those in use and those that
+// are not there.
+func TestEvictWeights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeModels{}
+		p, pid := play(t, s)
+		evict := func(model string) *messages.EvictWeightsResult {
+			p.Send(pid, &messages.EvictWeights{RequestId: "e", Model: model})
+			return last[*messages.EvictWeightsResult](t, p)
+		}
+		p.Send(pid, load("1", "m-0", "m"))
+		synctest.Wait()
+		if r := evict("m").GetRefused(); r.GetReason() != messages.Reason_REASON_CONFLICT {
+			t.Errorf("in use: %v", r)
+		}
+		r := evict("n").GetRefused()
+		if r.GetReason() != messages.Reason_REASON_NOT_FOUND || r.GetNotLoaded().GetModel() != "n" ||
+			r.GetNotLoaded().GetDevice() != "node/gpu-0" {
+			t.Errorf("not there: %v", r)
+		}
+		p.Send(pid, &messages.UnloadModel{Lease: "m-0"})
+		synctest.Wait()
+		if r := evict("m"); r.GetEvicted() == nil {
+			t.Errorf("unused: %v", r)
+		}
+		p.Send(pid, &messages.GetGpu{})
+		if got := last[status](t, p); got.GetFreeBytes() != got.GetMemoryBytes() || len(s.Copies()) != 0 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// TestHandleIsForItsOwner checks that no other actor, and no earlier incarnation, gets the handle of a
+// lease by its name, also after a crash of the gpu actor.
+func TestHandleIsForItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		crash := &testkit.Crash{On: "*messages.KVShrunk", Times: 1}
+		p, pid := play(t, &fakeModels{}, crash.Middleware)
+		stranger := testkit.NewPeer(t, p.System(), "stranger", nil)
+		ask := load("1", "m-0", "m")
+		ask.Started = 5
+		p.Send(pid, ask)
+		handle := last[loadResult](t, p).GetLoaded().GetHandle()
+		if handle == "" {
+			t.Fatal("no handle")
+		}
+		for range 2 {
+			guess := load("2", "m-0", "m")
+			guess.Started = 9
+			stranger.Send(pid, guess)
+			if r := last[loadResult](t, stranger); r.GetRefused().GetReason() != messages.Reason_REASON_CONFLICT {
+				t.Errorf("a stranger got %v", r)
+			}
+			p.Send(pid, &messages.KVShrunk{Lease: "none"})
+			synctest.Wait()
+		}
+		next := load("3", "m-0", "m")
+		next.Started = 6
+		p.Send(pid, next)
+		if r := last[loadResult](t, p); r.GetLoaded().GetHandle() != handle {
+			t.Errorf("the next incarnation got %v", r)
+		}
+		p.Send(pid, ask)
+		if r := last[loadResult](t, p); r.GetRefused().GetReason() != messages.Reason_REASON_CONFLICT {
+			t.Errorf("an earlier incarnation got %v", r)
+		}
+	})
+}

@@ -121,6 +121,16 @@ type (
 		Pages int
 	}
 
+	// AnswerEvict reports that unused weights are being freed.
+	AnswerEvict struct{ To Request }
+
+	// RefuseEvict refuses EvictAsked. Model is the one that is not on the device, if that is why.
+	RefuseEvict struct {
+		To      Request
+		Model   string
+		Refusal Refusal
+	}
+
 	// RefuseAdapters refuses AdaptersAsked.
 	RefuseAdapters struct {
 		To      Request
@@ -199,6 +209,8 @@ func (Inspect) isEffect()        {}
 func (LoadWeights) isEffect()    {}
 func (FreeWeights) isEffect()    {}
 func (Open) isEffect()           {}
+func (AnswerEvict) isEffect()    {}
+func (RefuseEvict) isEffect()    {}
 func (WeightsMerged) isEffect()  {}
 func (WeightsEvicted) isEffect() {}
 func (Free) isEffect()           {}

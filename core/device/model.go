@@ -111,12 +111,13 @@ const (
 	NotFound      // the lease is not resident
 	NotFreed      // freeing the memory failed
 	NotSupported
+	InUse    // a replica uses the weights
 	NotOwner // the lease belongs to another actor, or to a later incarnation
 )
 
 func (r Reason) String() string {
 	return [...]string{"not ready", "in quarantine", "failed", "device failed", "no memory", "weights differ",
-		"outdated", "not found", "not freed", "not supported", "not owner"}[r]
+		"outdated", "not found", "not freed", "not supported", "in use", "not owner"}[r]
 }
 
 // Refusal is the refusal of a request.

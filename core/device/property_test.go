@@ -20,6 +20,7 @@ func TestInvariants(t *testing.T) {
 			"unload":   func(*rapid.T) { w.unload() },
 			"adapters": func(*rapid.T) { w.adapters() },
 			"report":   func(*rapid.T) { w.report() }, "report again": func(*rapid.T) { w.report() },
+			"evict":  func(*rapid.T) { w.evict() },
 			"shrunk": func(*rapid.T) { w.shrunk() }, "shrunk again": func(*rapid.T) { w.shrunk() },
 			"job": func(*rapid.T) { w.runJob() }, "another job": func(*rapid.T) { w.runJob() },
 			"deliver": func(*rapid.T) { w.deliver() }, "deliver more": func(*rapid.T) { w.deliver() },

@@ -26,6 +26,7 @@ import (
 //	opened LEASE [fault=CAUSE]               as the last Open of the lease requested it
 //	loaded LEASE [fault=CAUSE] [found=X]     the weights were loaded, if they were being loaded, and the lease opened
 //	unload LEASE REQUEST [spare | drop], unload-all
+//	evict MODEL REQUEST                      all: those of all models
 //	released N [fault=CAUSE]                 copy N was freed
 //	freed LEASE [fault=CAUSE]
 //	report LEASE BLOCKS [min=N] [wants=N] [priority=N]
@@ -124,6 +125,8 @@ func (p *player) event(name string) []Effect {
 			return m.WeightsNotFreed(uint64(p.count(lease)), now)
 		}
 		return m.WeightsFreed(uint64(p.count(lease)), now)
+	case "evict":
+		return m.EvictAsked(p.request(), strings.TrimPrefix(lease, "all"), now)
 	case "opened":
 		return p.opened(lease, failure, failed)
 	case "loaded":
@@ -335,6 +338,10 @@ func format(e Effect) string {
 		return fmt.Sprintf("ModelRefused{%s: %s}", e.Lease, refusal(e.Refusal))
 	case AnswerUnload:
 		return fmt.Sprintf("AnswerUnload{%s: %d bytes of %s}", e.To.ID, e.Bytes, e.Lease)
+	case RefuseEvict:
+		return fmt.Sprintf("RefuseEvict{%s: %s}", e.To.ID, refusal(e.Refusal))
+	case AnswerEvict:
+		return fmt.Sprintf("AnswerEvict{%s}", e.To.ID)
 	case RefuseUnload:
 		return fmt.Sprintf("RefuseUnload{%s: %s}", e.To.ID, refusal(e.Refusal))
 	case AnswerAdapters:

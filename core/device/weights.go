@@ -1,6 +1,8 @@
 package device
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"troupe/core/hbm"
@@ -27,6 +29,45 @@ func (m *Memory) WeightsFreed(copy uint64, now time.Time) []Effect {
 // WeightsNotFreed reports that the memory of a copy could not be freed.
 func (m *Memory) WeightsNotFreed(copy uint64, now time.Time) []Effect {
 	return m.handleWeights(m.weights.ReleaseFailed(copy, now), Failure{}, now)
+}
+
+// EvictAsked requests that unused weights be freed: those of a model or of an owner in the ledger, or
+// all if none is named. Weights in use are refused if they are named.
+func (m *Memory) EvictAsked(r Request, model string, now time.Time) []Effect {
+	var unused []residency.Copy
+	found := model == ""
+	for _, c := range m.weights.Copies() {
+		if model != "" && c.Source.Model != model && c.Owner() != model {
+			continue
+		}
+		found = true
+		switch {
+		case c.State == residency.Releasing:
+		case len(c.Users) == 0:
+			unused = append(unused, c)
+		case model != "":
+			return append(m.take(), RefuseEvict{To: r, Refusal: Refusal{Reason: InUse, Detail: fmt.Sprintf(
+				"%s: the weights of %s are used by %s; scale the model down or delete it", m.cfg.Name, model,
+				leasesOf(c))}})
+		}
+	}
+	if !found {
+		return append(m.take(), RefuseEvict{To: r, Model: model, Refusal: Refusal{Reason: NotFound,
+			Detail: "weights of " + model + " are not on " + m.cfg.Name + "; gpus.list shows those that are"}})
+	}
+	for _, c := range unused {
+		m.performWeights(m.weights.Evict(c.Number, "by command", now), Failure{}, now)
+	}
+	m.emit(AnswerEvict{r})
+	return m.handled(now)
+}
+
+func leasesOf(c residency.Copy) string {
+	var all []string
+	for _, u := range c.Users {
+		all = append(all, u.Lease)
+	}
+	return strings.Join(all, ", ")
 }
 
 // handleWeights carries out the effects of an event of the weights, and then tries the requests that

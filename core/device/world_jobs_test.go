@@ -32,6 +32,10 @@ func (w *world) carryOut(e Effect) {
 		}
 	case RefuseLoad:
 		w.answered(e.To)
+	case AnswerEvict:
+		w.answered(e.To)
+	case RefuseEvict:
+		w.answered(e.To)
 	case AnswerUnload:
 		w.answered(e.To)
 		if _, ok := w.models[e.Lease]; ok {

@@ -148,6 +148,11 @@ func (w *world) adapters() {
 	w.do(func() []Effect { return w.m.AdaptersAsked(r, lease, pages, w.now) })
 }
 
+func (w *world) evict() {
+	r, model := w.request(), rapid.SampledFrom([]string{"", "m", "n", "weights-1"}).Draw(w.T, "model")
+	w.do(func() []Effect { return w.m.EvictAsked(r, model, w.now) })
+}
+
 func (w *world) report() {
 	lease := w.lease()
 	r := Report{
