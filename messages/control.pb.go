@@ -3256,6 +3256,8 @@ type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Memory        *MemoryShortage        `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`                        // with NO_MEMORY, if a device refused a model
+	NotLoaded     *ModelNotLoaded        `protobuf:"bytes,4,opt,name=not_loaded,json=notLoaded,proto3" json:"not_loaded,omitempty"` // with NOT_FOUND, if the command names weights that are not on a device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3302,6 +3304,20 @@ func (x *ErrorResponse) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *ErrorResponse) GetMemory() *MemoryShortage {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ErrorResponse) GetNotLoaded() *ModelNotLoaded {
+	if x != nil {
+		return x.NotLoaded
+	}
+	return nil
 }
 
 // troupe.v1.keys.list: API keys by name, their limits and their usage in the cluster, without the
@@ -3691,10 +3707,13 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"P\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"\xbd\x01\n" +
 	"\rErrorResponse\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x11\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x121\n" +
+	"\x06memory\x18\x03 \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\x128\n" +
+	"\n" +
+	"not_loaded\x18\x04 \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\"\x11\n" +
 	"\x0fListKeysRequest\"<\n" +
 	"\x10ListKeysResponse\x12(\n" +
 	"\x04keys\x18\x01 \x03(\v2\x14.troupe.v1.KeyStatusR\x04keys\"\xd0\x01\n" +
@@ -3803,8 +3822,10 @@ var file_messages_control_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
 	(*RouteDecision)(nil),           // 72: troupe.v1.RouteDecision
 	(Reason)(0),                     // 73: troupe.v1.Reason
-	(PriorityClass)(0),              // 74: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 75: troupe.v1.ClientUsage
+	(*MemoryShortage)(nil),          // 74: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 75: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 76: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 77: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
 	61, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
@@ -3847,14 +3868,16 @@ var file_messages_control_proto_depIdxs = []int32{
 	71, // 37: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
 	71, // 38: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
 	73, // 39: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	60, // 40: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	74, // 41: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	75, // 42: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	74, // 40: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	75, // 41: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	60, // 42: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	76, // 43: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	77, // 44: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
