@@ -56,7 +56,8 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 						Str("panic", supervise.PanicText(p)).
 						Str("endpoint", name).
 						Msg("control request crashed")
-					fail(r, refusal(messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node))
+					fail(r, refusal(messages.Reason_REASON_INTERNAL,
+						"the request crashed; see the log of node "+c.Node))
 				}
 				c.auditRequest(r, name, req, outcome, began)
 			}()
@@ -176,8 +177,8 @@ func refusal(reason messages.Reason, detail string) *messages.Refused {
 
 // fail answers a request with an error, in the headers of the micro protocol and as JSON.
 func fail(r *service.Request, why *messages.Refused) {
-	body, err := Encode(&messages.ErrorResponse{Reason: why.GetReason(), Error: why.GetDetail(), Memory: why.GetMemory(),
-		NotLoaded: why.GetNotLoaded()})
+	body, err := Encode(&messages.ErrorResponse{Reason: why.GetReason(), Error: why.GetDetail(),
+		Memory: why.GetMemory(), NotLoaded: why.GetNotLoaded()})
 	if err != nil {
 		body = nil
 	}

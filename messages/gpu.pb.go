@@ -25,7 +25,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WeightsFate is what becomes of weights on a device when no replica uses them any more.
+// WeightsFate is what becomes of weights on a device when their last replica has ended.
 type WeightsFate int32
 
 const (

@@ -76,7 +76,8 @@ func sizeOf(info engine.ModelInfo, spec engine.LoadSpec) core.Size {
 
 func modelOf(m residency.Loaded) core.Model {
 	return core.Model{
-		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Owner: ownerOf(m.Owner), Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
+		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Owner: ownerOf(m.Owner),
+		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
 	}

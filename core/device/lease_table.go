@@ -10,6 +10,7 @@ var (
 	loading   = []Phase{Inspecting, Waiting, Loading, Opening}
 	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading, Opening}
 	opening   = []Phase{Opening}
+	ungranted = []Phase{Waiting, Loading}
 	resident  = []Phase{Resident}
 	freeing   = []Phase{Freeing}
 )
@@ -52,7 +53,7 @@ var leases = table.New("device lease", []row[Phase]{
 
 	{[]Phase{Waiting}, WeightsReady, always, same, (*Memory).keepCopy, "note the copy"},
 	{[]Phase{Loading}, WeightsReady, always, Opening, (*Memory).open, "open"},
-	{[]Phase{Waiting, Loading}, WeightsFailed, always, Absent, (*Memory).weightsFailed, "release the pages; refuse all"},
+	{ungranted, WeightsFailed, always, Absent, (*Memory).weightsFailed, "release the pages; refuse all"},
 	{opening, Loaded, always, Resident, (*Memory).loaded, "answer all"},
 	{opening, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages and the weights; refuse all"},
 	{absent, Recovered, always, Resident, (*Memory).recovered, "lease pages"},

@@ -162,7 +162,8 @@ func (p *player) event(name string) []Effect {
 		for _, model := range p.models {
 			models = append(models, model)
 		}
-		copies := slices.DeleteFunc(m.weights.Copies(), func(c residency.Copy) bool { return c.State < residency.Resident })
+		copies := slices.DeleteFunc(m.weights.Copies(),
+			func(c residency.Copy) bool { return c.State < residency.Resident })
 		p.m = New(scriptConfig, models, copies, m.attempt+1000, now)
 		clear(p.opens)
 		return nil

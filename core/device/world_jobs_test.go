@@ -177,7 +177,8 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 			return func() []Effect { return w.m.LoadFailed(j.Spec.Lease, failure, w.now) }
 		}
 		model := Model{
-			Lease: j.Spec.Lease, Copy: j.Copy, Owner: j.Owner, Size: w.sizes[j.Spec.Lease], Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
+			Lease: j.Spec.Lease, Copy: j.Copy, Owner: j.Owner, Size: w.sizes[j.Spec.Lease],
+			Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
 			AdapterPages: j.Spec.AdapterPages, Deploy: j.Spec.Deploy,
 		}
 		w.models[model.Lease] = model

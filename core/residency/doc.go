@@ -65,7 +65,7 @@
 //   - ledger: the pages leased for weights are those of the copies that are loading, resident or
 //     releasing, and no others
 //   - in use: a copy with users is never released
-//   - one load: a copy is loaded once, and all that wait for it are told how it ended
+//   - one load: a copy is loaded once, and all users that wait for it learn how it ended
 //   - once: two resident copies never have the same content and layout, unless one of them could not
 //     be freed
 //   - gives back: a load that fails gives back every page, and leaves the other copies

@@ -116,7 +116,8 @@ func (w *world) endLoad() {
 		free, others := w.ledger.Free(), len(w.m.Copies())
 		w.do(func() []Effect { return w.m.LoadFailed(l.Copy, w.now) })
 		if back := w.ledger.Free() - free; back < l.Source.Bytes || len(w.m.Copies()) != others-1 {
-			w.Fatalf("gives back: %d of %d bytes, %d of %d copies left", back, l.Source.Bytes, len(w.m.Copies()), others)
+			w.Fatalf("gives back: %d of %d bytes, %d of %d copies left", back, l.Source.Bytes, len(w.m.Copies()),
+				others)
 		}
 		return
 	}

@@ -50,7 +50,8 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
-			cmp.Compare(number(b.HasWeights), number(a.HasWeights)), cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(number(b.HasWeights), number(a.HasWeights)), cmp.Compare(b.spare(), a.spare()),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
 	why = fmt.Sprintf(
 		"%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus),

@@ -63,7 +63,8 @@ func (s *Store) Lease(spec engine.LoadSpec, copy uint64, handle string) (Loaded,
 	defer s.mu.Unlock()
 	c, ok := s.copies[copy]
 	if !ok {
-		return Loaded{}, fmt.Errorf("lease %s: weights %d are not on device %d", spec.Lease, copy, s.device.Info().Index)
+		return Loaded{}, fmt.Errorf("lease %s: weights %d are not on device %d", spec.Lease, copy,
+			s.device.Info().Index)
 	}
 	if _, ok := s.held[spec.Lease]; ok {
 		return Loaded{}, fmt.Errorf("lease %s exists on device %d; unload it first", spec.Lease, s.device.Info().Index)

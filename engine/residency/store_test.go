@@ -70,7 +70,8 @@ func TestLeasesShareWeights(t *testing.T) {
 		t.Fatal(content, err)
 	}
 	for _, lease := range []string{"m-0", "m-1"} {
-		if l, err := s.Lease(spec(lease), 1, "secret of "+lease); err != nil || l.Copy != 1 || l.Digests.Revision != "r" {
+		l, err := s.Lease(spec(lease), 1, "secret of "+lease)
+		if err != nil || l.Copy != 1 || l.Digests.Revision != "r" {
 			t.Fatal(l, err)
 		}
 	}
