@@ -83,7 +83,8 @@ func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
 
 // InfoOf describes the model at a path.
 func InfoOf(path string) engine.ModelInfo {
-	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos}, WeightBytes: 4 << 20,
+	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos},
+		WeightBytes: 4 << 20, WeightLayout: "dst",
 		KVTokenBytes: layers * tokenBytes, KVLayout: "dst " + path, KVLayers: layers,
 		RowBytes: 64, LogitsBytes: 64, AdapterBytes: 64, RankBytes: 4096}
 }

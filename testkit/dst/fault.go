@@ -26,6 +26,7 @@ const (
 	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
 	Flush      FaultKind = "flush"       // an operator drops the unused KV blocks of a replica
 	Restart    FaultKind = "restart"     // an operator restarts a replica
+	Evict      FaultKind = "evict"       // an operator frees the unused weights on the devices of Node
 )
 
 // Fault is a fault or an operator action, at a time after the start of the load.
@@ -181,6 +182,10 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm 
 		f.drawPrefixes(rng, span)
 		f.drawEngines(rng, span)
 		all = append(all, f)
+	}
+	for i, node := range nodes { // one for each node, without a draw
+		at := within * time.Duration(i+1) / time.Duration(len(nodes)+1)
+		all = append(all, Fault{At: at.Truncate(time.Millisecond), Kind: Evict, Node: node})
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })
 	return all

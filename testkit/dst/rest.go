@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"troupe/core/hbm"
 	"troupe/messages"
 	"troupe/node/query"
 )
@@ -99,7 +100,11 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 		report("%s does not answer", where)
 		return
 	}
+	used := int64(0)
 	for _, l := range s.GetLeases() {
+		if l.GetKind() == "weights" {
+			continue
+		}
 		if !leased[where+"/"+l.GetOwner()] {
 			report(
 				"%s: %d bytes of %s are leased to %s, which is not there",
@@ -110,9 +115,18 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 			)
 		}
 	}
-	if held := n.gpus.Models()[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
-		report("%s: %d bytes are allocated, but no model is loaded", where, n.devices[i].inUse())
+	for _, m := range n.gpus.Models()[i].Held() {
+		kv := m.KVBlockBytes * int64(m.KVBlocks)
+		used += (kv+pageBytes-1)/pageBytes*pageBytes + int64(m.AdapterPages)*hbm.PageBytes
 	}
+	copies := n.gpus.Models()[i].Copies()
+	for _, c := range copies {
+		used += c.Source.Bytes
+	}
+	if n.devices[i].inUse() != used {
+		report("%s: %d bytes are allocated, and %d are held", where, n.devices[i].inUse(), used)
+	}
+	restlessWeights(where, s, copies, leased, report)
 	c.restlessMemory(n, i, where, report)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/messages"
+	"troupe/node/query"
 )
 
 // Options describe a run.
@@ -350,6 +351,10 @@ func (c *cluster) inject(f Fault) {
 		c.command(n, f.Model, &messages.FlushBlocks{RequestId: n.runtime.ID()})
 	case Restart:
 		c.restart(n, f.Model)
+	case Evict:
+		for i := range n.devices {
+			n.system.Root.Send(n.pid(query.GPU(query.GPUName(i))), &messages.EvictWeights{RequestId: n.runtime.ID()})
+		}
 	case Scale:
 		c.registry.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
