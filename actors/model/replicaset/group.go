@@ -95,6 +95,7 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onGPU(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
+	case *actor.DeadLetterResponse: // a gpu actor that has stopped; onCheckLeases asks again
 	default:
 		supervise.Unknown(ctx, "replicas")
 	}
