@@ -13,7 +13,7 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
-.PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos dst damaged soak soak-plot rolling sim nats
+.PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos dst mutate damaged soak soak-plot rolling sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -112,6 +112,11 @@ FAULTS ?= 14
 dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log, and with TRACE=1 its trace
 	go test -count=1 -v -timeout 60m -run TestSeeds ./testkit/dst \
 	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace)
+
+N ?= 60
+MUTATE_SEED = $(if $(filter 0,$(SEED)),1,$(SEED))
+mutate: ## make N (60) protocol-breaking changes that SEED (1) selects, and show which runs of dst find them
+	go run ./tools/mutate -n $(N) -seed $(MUTATE_SEED)
 
 DAMAGED ?= 500
 damaged: ## start a node from DAMAGED (500) damaged data folders and check that it restores its store

@@ -31,7 +31,7 @@ var natsCalls = map[string]map[string]string{
 		"cluster/service/service.go describe": "answers a service.Request that the guard admitted",
 		"cluster/service/service.go dispatch": "likewise",
 		"control/endpoints.go serve":          "likewise",
-		"control/endpoints.go Fail":           "likewise",
+		"control/endpoints.go fail":           "likewise",
 		"gateway/nats.go write":               "likewise",
 		"gateway/nats.go finish":              "likewise",
 		"gateway/nats.go fail":                "likewise",

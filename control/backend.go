@@ -65,6 +65,7 @@ type AdapterBackend interface {
 type GPUBackend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
+	EvictWeights(ctx context.Context, req *messages.EvictWeightsRequest) (*messages.GpuStatus, error)
 }
 
 // KVBackend is the part of Backend for KV blocks and pinned prefixes.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,13 +56,14 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 						Str("panic", supervise.PanicText(p)).
 						Str("endpoint", name).
 						Msg("control request crashed")
-					Fail(r, messages.Reason_REASON_INTERNAL, "the request crashed; see the log of node "+c.Node)
+					fail(r, refusal(messages.Reason_REASON_INTERNAL,
+						"the request crashed; see the log of node "+c.Node))
 				}
 				c.auditRequest(r, name, req, outcome, began)
 			}()
 			if err := decodeRequest(r, req); err != nil {
 				outcome = messages.Reason_REASON_INVALID_ARGUMENT
-				Fail(r, messages.Reason_REASON_INVALID_ARGUMENT, err.Error())
+				fail(r, refusal(outcome, err.Error()))
 				return
 			}
 			ctx, cancel := c.Runtime.WithTimeout(life, c.timeout(name))
@@ -74,7 +76,11 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 			if err != nil {
 				var text string
 				outcome, text = errorReply(name, req, err)
-				Fail(r, outcome, text)
+				failed := refusal(outcome, text)
+				if cause := (Refusal{}); errors.As(err, &cause) {
+					failed.Memory, failed.NotLoaded = cause.GetMemory(), cause.GetNotLoaded()
+				}
+				fail(r, failed)
 				return
 			}
 			outcome = messages.Reason_REASON_UNSPECIFIED
@@ -83,7 +89,7 @@ func serve[Req, Res any, PReq message[Req], PRes message[Res]](
 				err = r.Respond(body)
 			}
 			if err != nil { // most likely the answer is too long for one message
-				Fail(r, messages.Reason_REASON_INTERNAL, err.Error())
+				fail(r, refusal(messages.Reason_REASON_INTERNAL, err.Error()))
 			}
 		}),
 	}
@@ -165,14 +171,19 @@ func Encode(m proto.Message) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Fail answers a request with an error, in the headers of the micro protocol and as JSON.
-func Fail(r *service.Request, reason messages.Reason, detail string) {
-	body, err := Encode(&messages.ErrorResponse{Reason: reason, Error: detail})
+func refusal(reason messages.Reason, detail string) *messages.Refused {
+	return &messages.Refused{Reason: reason, Detail: detail}
+}
+
+// fail answers a request with an error, in the headers of the micro protocol and as JSON.
+func fail(r *service.Request, why *messages.Refused) {
+	body, err := Encode(&messages.ErrorResponse{Reason: why.GetReason(), Error: why.GetDetail(),
+		Memory: why.GetMemory(), NotLoaded: why.GetNotLoaded()})
 	if err != nil {
 		body = nil
 	}
 	_ = r.Respond(body, micro.WithHeaders(micro.Headers{
-		micro.ErrorHeader:     {strings.ReplaceAll(detail, "\n", " ")},
-		micro.ErrorCodeHeader: {strconv.Itoa(reason.HTTPStatus())},
+		micro.ErrorHeader:     {strings.ReplaceAll(why.GetDetail(), "\n", " ")},
+		micro.ErrorCodeHeader: {strconv.Itoa(why.GetReason().HTTPStatus())},
 	})) // the client may have disconnected
 }

@@ -26,6 +26,7 @@ func (c *control) nodeEndpoints(life context.Context) []Endpoint {
 		serve(c, life, releaseEndpoint, "gpus.release",
 			`use a GPU again after a self-test: {"node": "`+c.Node+`", "name": "gpu-0"}, also "untested"`,
 			c.releaseGpu),
+		serve(c, life, "gpus-evict", "gpus.evict", "free weights on a GPU that no replica uses", c.evictWeights),
 		serve(c, life, "keys-list", "keys.list",
 			"API keys by name, with their limits and their usage in the cluster", c.listKeys),
 		serve(c, life, "tree", "tree",
@@ -103,6 +104,17 @@ func (c *control) releaseGpu(
 	}
 	gpu, err := c.Backend.ReleaseGpu(ctx, req)
 	return &messages.ReleaseGpuResponse{Gpu: gpu}, err
+}
+
+func (c *control) evictWeights(
+	ctx context.Context,
+	req *messages.EvictWeightsRequest,
+) (*messages.EvictWeightsResponse, error) {
+	if err := requireGpu(req); err != nil {
+		return nil, err
+	}
+	gpu, err := c.Backend.EvictWeights(ctx, req)
+	return &messages.EvictWeightsResponse{Gpu: gpu}, err
 }
 
 // requireGpu refuses a request without the node or the name of a GPU.

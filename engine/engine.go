@@ -56,6 +56,7 @@ type ModelInfo struct {
 	ContextTokens int      // longest sequence, prompt and output together
 	EOS           []uint32 // token IDs that end a sequence
 	WeightBytes   int64    // device memory of the weights
+	WeightLayout  string   // type and order of these bytes
 	KVTokenBytes  int64    // device memory of the keys and values of one token
 	KVLayout      string   // shape and type of these bytes
 	KVLayers      int      // layers in a block, one after the other

@@ -40,6 +40,8 @@ type LoadSpec struct {
 	AdapterPages int
 	// Revision is the digest that the files must have; empty: any.
 	Revision string
+	// Owner is the actor that alone gets the handle of the lease.
+	Owner string
 	// Deploy is the number of the models.deploy command.
 	Deploy uint64
 }

@@ -202,7 +202,8 @@ type Refused struct {
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"` // for humans: the object and the remedy
 	RetryAfter    *durationpb.Duration   `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"` // with NO_MEMORY, if a device refused a model
+	Memory        *MemoryShortage        `protobuf:"bytes,14,opt,name=memory,proto3" json:"memory,omitempty"`                        // with NO_MEMORY, if a device refused a model
+	NotLoaded     *ModelNotLoaded        `protobuf:"bytes,15,opt,name=not_loaded,json=notLoaded,proto3" json:"not_loaded,omitempty"` // with NOT_FOUND, if a command names weights that are not on a device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -265,21 +266,82 @@ func (x *Refused) GetMemory() *MemoryShortage {
 	return nil
 }
 
+func (x *Refused) GetNotLoaded() *ModelNotLoaded {
+	if x != nil {
+		return x.NotLoaded
+	}
+	return nil
+}
+
+// ModelNotLoaded is the model that a command names and that a device does not have.
+type ModelNotLoaded struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Device        string                 `protobuf:"bytes,2,opt,name=device,proto3" json:"device,omitempty"` // "node-a/gpu-0"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelNotLoaded) Reset() {
+	*x = ModelNotLoaded{}
+	mi := &file_messages_common_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelNotLoaded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelNotLoaded) ProtoMessage() {}
+
+func (x *ModelNotLoaded) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_common_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelNotLoaded.ProtoReflect.Descriptor instead.
+func (*ModelNotLoaded) Descriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ModelNotLoaded) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelNotLoaded) GetDevice() string {
+	if x != nil {
+		return x.Device
+	}
+	return ""
+}
+
 // MemoryShortage is why a model does not fit a device. All fields but model are bytes.
 type MemoryShortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`      // the model folder
-	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`     // that the model needs: weights, workspace, adapters and the minimum of KV blocks
-	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`       // that the models on the device need in the same way
-	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`     // memory of the device
-	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"` // part of total that is reserved for KV blocks
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`          // the model folder
+	Bytes         uint64                 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`         // that the model needs: weights, workspace, adapters and the minimum of KV blocks
+	Used          uint64                 `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`           // that the models on the device need in the same way
+	Total         uint64                 `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`         // memory of the device
+	Reserve       uint64                 `protobuf:"varint,5,opt,name=reserve,proto3" json:"reserve,omitempty"`     // part of total that is reserved for KV blocks
+	Evictable     uint64                 `protobuf:"varint,6,opt,name=evictable,proto3" json:"evictable,omitempty"` // weights on the device that no replica uses; they would go, and are not in used
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MemoryShortage) Reset() {
 	*x = MemoryShortage{}
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +353,7 @@ func (x *MemoryShortage) String() string {
 func (*MemoryShortage) ProtoMessage() {}
 
 func (x *MemoryShortage) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[1]
+	mi := &file_messages_common_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +366,7 @@ func (x *MemoryShortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryShortage.ProtoReflect.Descriptor instead.
 func (*MemoryShortage) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{1}
+	return file_messages_common_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *MemoryShortage) GetModel() string {
@@ -342,6 +404,13 @@ func (x *MemoryShortage) GetReserve() uint64 {
 	return 0
 }
 
+func (x *MemoryShortage) GetEvictable() uint64 {
+	if x != nil {
+		return x.Evictable
+	}
+	return 0
+}
+
 // ActorRef addresses an actor of the cluster.
 type ActorRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -353,7 +422,7 @@ type ActorRef struct {
 
 func (x *ActorRef) Reset() {
 	*x = ActorRef{}
-	mi := &file_messages_common_proto_msgTypes[2]
+	mi := &file_messages_common_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -365,7 +434,7 @@ func (x *ActorRef) String() string {
 func (*ActorRef) ProtoMessage() {}
 
 func (x *ActorRef) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_common_proto_msgTypes[2]
+	mi := &file_messages_common_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -378,7 +447,7 @@ func (x *ActorRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorRef.ProtoReflect.Descriptor instead.
 func (*ActorRef) Descriptor() ([]byte, []int) {
-	return file_messages_common_proto_rawDescGZIP(), []int{2}
+	return file_messages_common_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ActorRef) GetAddress() string {
@@ -399,19 +468,25 @@ var File_messages_common_proto protoreflect.FileDescriptor
 
 const file_messages_common_proto_rawDesc = "" +
 	"\n" +
-	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\xbb\x01\n" +
+	"\x15messages/common.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf5\x01\n" +
 	"\aRefused\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x121\n" +
-	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\"\x80\x01\n" +
+	"\x06memory\x18\x0e \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\x128\n" +
+	"\n" +
+	"not_loaded\x18\x0f \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\">\n" +
+	"\x0eModelNotLoaded\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x16\n" +
+	"\x06device\x18\x02 \x01(\tR\x06device\"\x9e\x01\n" +
 	"\x0eMemoryShortage\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x12\n" +
 	"\x04used\x18\x03 \x01(\x04R\x04used\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x04R\x05total\x12\x18\n" +
-	"\areserve\x18\x05 \x01(\x04R\areserve\"4\n" +
+	"\areserve\x18\x05 \x01(\x04R\areserve\x12\x1c\n" +
+	"\tevictable\x18\x06 \x01(\x04R\tevictable\"4\n" +
 	"\bActorRef\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id*\xdf\x04\n" +
@@ -462,24 +537,26 @@ func file_messages_common_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_messages_common_proto_goTypes = []any{
 	(Reason)(0),                 // 0: troupe.v1.Reason
 	(PriorityClass)(0),          // 1: troupe.v1.PriorityClass
 	(*Refused)(nil),             // 2: troupe.v1.Refused
-	(*MemoryShortage)(nil),      // 3: troupe.v1.MemoryShortage
-	(*ActorRef)(nil),            // 4: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 5: google.protobuf.Duration
+	(*ModelNotLoaded)(nil),      // 3: troupe.v1.ModelNotLoaded
+	(*MemoryShortage)(nil),      // 4: troupe.v1.MemoryShortage
+	(*ActorRef)(nil),            // 5: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
 }
 var file_messages_common_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
-	5, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	3, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	4, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
+	3, // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_messages_common_proto_init() }
@@ -493,7 +570,7 @@ func file_messages_common_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_common_proto_rawDesc), len(file_messages_common_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1347,6 +1347,111 @@ func (x *ReleaseGpuResponse) GetGpu() *GpuStatus {
 	return nil
 }
 
+// troupe.v1.gpus.evict: frees weights that no replica uses.
+type EvictWeightsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`   // "gpu-0"
+	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"` // or the owner of the weights, "weights-3"; empty: all that are unused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeightsRequest) Reset() {
+	*x = EvictWeightsRequest{}
+	mi := &file_messages_control_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeightsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeightsRequest) ProtoMessage() {}
+
+func (x *EvictWeightsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeightsRequest.ProtoReflect.Descriptor instead.
+func (*EvictWeightsRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EvictWeightsRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *EvictWeightsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *EvictWeightsRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type EvictWeightsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Gpu           *GpuStatus             `protobuf:"bytes,1,opt,name=gpu,proto3" json:"gpu,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeightsResponse) Reset() {
+	*x = EvictWeightsResponse{}
+	mi := &file_messages_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeightsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeightsResponse) ProtoMessage() {}
+
+func (x *EvictWeightsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeightsResponse.ProtoReflect.Descriptor instead.
+func (*EvictWeightsResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *EvictWeightsResponse) GetGpu() *GpuStatus {
+	if x != nil {
+		return x.Gpu
+	}
+	return nil
+}
+
 // troupe.v1.replicas.list: the replicas of all nodes.
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1357,7 +1462,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1474,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[24]
+	mi := &file_messages_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1487,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{24}
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1401,7 +1506,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1518,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[25]
+	mi := &file_messages_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1531,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{25}
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -1446,7 +1551,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1563,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1576,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -1490,7 +1595,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1607,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1620,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -1536,7 +1641,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1653,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1666,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -1589,7 +1694,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1706,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1719,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -1651,7 +1756,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1768,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1781,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -1709,7 +1814,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1826,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1839,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -1753,7 +1858,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +1870,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +1883,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 type ListNodesResponse struct {
@@ -1791,7 +1896,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1908,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1921,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1844,7 +1949,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1961,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1974,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -1888,7 +1993,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2005,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2018,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -1933,7 +2038,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2050,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2063,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -1977,7 +2082,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2094,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2107,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2035,7 +2140,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2152,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2165,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2176,7 +2281,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2188,7 +2293,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2201,7 +2306,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2256,7 +2361,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2373,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2386,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2301,7 +2406,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2313,7 +2418,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2326,7 +2431,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2354,7 +2459,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2366,7 +2471,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2379,7 +2484,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2406,7 +2511,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2523,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2536,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2472,7 +2577,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2589,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2602,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ActorNode) GetName() string {
@@ -2616,7 +2721,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2628,7 +2733,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2641,7 +2746,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -2660,7 +2765,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2777,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2790,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -2706,7 +2811,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2718,7 +2823,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2731,7 +2836,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -2755,7 +2860,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2767,7 +2872,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2780,7 +2885,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -2842,7 +2947,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2854,7 +2959,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2867,7 +2972,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -2935,7 +3040,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3052,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3065,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 type NodeStatusResponse struct {
@@ -2972,7 +3077,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3089,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3102,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3019,7 +3124,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3031,7 +3136,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3044,7 +3149,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3082,7 +3187,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3094,7 +3199,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3107,7 +3212,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Event) GetKind() string {
@@ -3151,13 +3256,15 @@ type ErrorResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        Reason                 `protobuf:"varint,1,opt,name=reason,proto3,enum=troupe.v1.Reason" json:"reason,omitempty"`
 	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	Memory        *MemoryShortage        `protobuf:"bytes,3,opt,name=memory,proto3" json:"memory,omitempty"`                        // with NO_MEMORY, if a device refused a model
+	NotLoaded     *ModelNotLoaded        `protobuf:"bytes,4,opt,name=not_loaded,json=notLoaded,proto3" json:"not_loaded,omitempty"` // with NOT_FOUND, if the command names weights that are not on a device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3276,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3289,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3199,6 +3306,20 @@ func (x *ErrorResponse) GetError() string {
 	return ""
 }
 
+func (x *ErrorResponse) GetMemory() *MemoryShortage {
+	if x != nil {
+		return x.Memory
+	}
+	return nil
+}
+
+func (x *ErrorResponse) GetNotLoaded() *ModelNotLoaded {
+	if x != nil {
+		return x.NotLoaded
+	}
+	return nil
+}
+
 // troupe.v1.keys.list: API keys by name, their limits and their usage in the cluster, without the
 // keys themselves.
 type ListKeysRequest struct {
@@ -3209,7 +3330,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3342,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3355,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 type ListKeysResponse struct {
@@ -3246,7 +3367,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3258,7 +3379,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3271,7 +3392,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3296,7 +3417,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3429,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3442,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3449,6 +3570,12 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
 	"\buntested\x18\x03 \x01(\bR\buntested\"<\n" +
 	"\x12ReleaseGpuResponse\x12&\n" +
+	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"S\n" +
+	"\x13EvictWeightsRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05model\x18\x03 \x01(\tR\x05model\">\n" +
+	"\x14EvictWeightsResponse\x12&\n" +
 	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"+\n" +
 	"\x13ListReplicasRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"L\n" +
@@ -3580,10 +3707,13 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x12\n" +
-	"\x04node\x18\x05 \x01(\tR\x04node\"P\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\"\xbd\x01\n" +
 	"\rErrorResponse\x12)\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x11.troupe.v1.ReasonR\x06reason\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x11\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x121\n" +
+	"\x06memory\x18\x03 \x01(\v2\x19.troupe.v1.MemoryShortageR\x06memory\x128\n" +
+	"\n" +
+	"not_loaded\x18\x04 \x01(\v2\x19.troupe.v1.ModelNotLoadedR\tnotLoaded\"\x11\n" +
 	"\x0fListKeysRequest\"<\n" +
 	"\x10ListKeysResponse\x12(\n" +
 	"\x04keys\x18\x01 \x03(\v2\x14.troupe.v1.KeyStatusR\x04keys\"\xd0\x01\n" +
@@ -3616,7 +3746,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3643,104 +3773,111 @@ var file_messages_control_proto_goTypes = []any{
 	(*QuarantineGpuResponse)(nil),   // 22: troupe.v1.QuarantineGpuResponse
 	(*ReleaseGpuRequest)(nil),       // 23: troupe.v1.ReleaseGpuRequest
 	(*ReleaseGpuResponse)(nil),      // 24: troupe.v1.ReleaseGpuResponse
-	(*ListReplicasRequest)(nil),     // 25: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),    // 26: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),   // 27: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil),  // 28: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),       // 29: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),      // 30: troupe.v1.ScaleModelResponse
-	(*MigrateReplicaRequest)(nil),   // 31: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 32: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),        // 33: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 34: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 35: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 36: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 37: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 38: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 39: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 40: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 41: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 42: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 43: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 44: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 45: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 46: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 47: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 48: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 49: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 50: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 51: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 52: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 53: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 54: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 55: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 56: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 57: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 58: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 59: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 60: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 61: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 62: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 63: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 64: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 65: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 66: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 67: troupe.v1.Refused
-	(*Member)(nil),                  // 68: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 69: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 70: troupe.v1.RouteDecision
-	(Reason)(0),                     // 71: troupe.v1.Reason
-	(PriorityClass)(0),              // 72: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 73: troupe.v1.ClientUsage
+	(*EvictWeightsRequest)(nil),     // 25: troupe.v1.EvictWeightsRequest
+	(*EvictWeightsResponse)(nil),    // 26: troupe.v1.EvictWeightsResponse
+	(*ListReplicasRequest)(nil),     // 27: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),    // 28: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),   // 29: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil),  // 30: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),       // 31: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),      // 32: troupe.v1.ScaleModelResponse
+	(*MigrateReplicaRequest)(nil),   // 33: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 34: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),        // 35: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 36: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 37: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 38: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 39: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 40: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 41: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 42: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 43: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 44: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 45: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 46: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 47: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 48: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 49: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 50: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 51: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 52: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 53: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 54: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 55: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 56: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 57: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 58: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 59: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 60: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 61: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 62: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 63: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 64: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 65: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 66: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 67: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 68: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 69: troupe.v1.Refused
+	(*Member)(nil),                  // 70: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 72: troupe.v1.RouteDecision
+	(Reason)(0),                     // 73: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 74: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 75: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 76: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 77: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	59, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	59, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	60, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	61, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	61, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	62, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	62, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	62, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	62, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	61, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	61, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	62, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	63, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	63, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	64, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	64, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	64, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	64, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	63, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	64, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	64, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	64, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	65, // 15: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	59, // 16: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	60, // 17: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	66, // 18: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	39, // 19: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	67, // 20: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	39, // 21: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	39, // 22: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	68, // 23: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	64, // 24: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	69, // 25: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	40, // 26: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	70, // 27: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	45, // 28: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 29: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	53, // 30: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	69, // 31: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	45, // 32: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	45, // 33: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	50, // 34: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	39, // 35: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	69, // 36: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	69, // 37: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	71, // 38: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	58, // 39: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	72, // 40: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	73, // 41: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	65, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	66, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	66, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	66, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	66, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	67, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	61, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	62, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	68, // 19: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	41, // 20: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	69, // 21: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	41, // 22: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	41, // 23: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	70, // 24: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	66, // 25: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	71, // 26: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	42, // 27: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	72, // 28: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	47, // 29: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 30: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	55, // 31: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	71, // 32: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	47, // 33: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	47, // 34: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	52, // 35: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	41, // 36: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	71, // 37: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	71, // 38: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	73, // 39: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	74, // 40: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	75, // 41: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	60, // 42: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	76, // 43: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	77, // 44: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3757,14 +3894,14 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
-	file_messages_control_proto_msgTypes[28].OneofWrappers = []any{}
+	file_messages_control_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   58,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -25,6 +25,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// WeightsFate is what becomes of weights on a device when their last replica has ended.
+type WeightsFate int32
+
+const (
+	WeightsFate_WEIGHTS_FATE_KEEP  WeightsFate = 0 // they stay until their memory is needed, the least recently used go first
+	WeightsFate_WEIGHTS_FATE_SPARE WeightsFate = 1 // they stay, and go before all others: their deployment is deleted
+	WeightsFate_WEIGHTS_FATE_DROP  WeightsFate = 2 // they are freed at once
+)
+
+// Enum value maps for WeightsFate.
+var (
+	WeightsFate_name = map[int32]string{
+		0: "WEIGHTS_FATE_KEEP",
+		1: "WEIGHTS_FATE_SPARE",
+		2: "WEIGHTS_FATE_DROP",
+	}
+	WeightsFate_value = map[string]int32{
+		"WEIGHTS_FATE_KEEP":  0,
+		"WEIGHTS_FATE_SPARE": 1,
+		"WEIGHTS_FATE_DROP":  2,
+	}
+)
+
+func (x WeightsFate) Enum() *WeightsFate {
+	p := new(WeightsFate)
+	*p = x
+	return p
+}
+
+func (x WeightsFate) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WeightsFate) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gpu_proto_enumTypes[0].Descriptor()
+}
+
+func (WeightsFate) Type() protoreflect.EnumType {
+	return &file_messages_gpu_proto_enumTypes[0]
+}
+
+func (x WeightsFate) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WeightsFate.Descriptor instead.
+func (WeightsFate) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{0}
+}
+
 type GpuState int32
 
 const (
@@ -67,11 +117,11 @@ func (x GpuState) String() string {
 }
 
 func (GpuState) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gpu_proto_enumTypes[0].Descriptor()
+	return file_messages_gpu_proto_enumTypes[1].Descriptor()
 }
 
 func (GpuState) Type() protoreflect.EnumType {
-	return &file_messages_gpu_proto_enumTypes[0]
+	return &file_messages_gpu_proto_enumTypes[1]
 }
 
 func (x GpuState) Number() protoreflect.EnumNumber {
@@ -80,7 +130,63 @@ func (x GpuState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GpuState.Descriptor instead.
 func (GpuState) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{0}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
+}
+
+// WeightsLevel is how close weights are to serving.
+type WeightsLevel int32
+
+const (
+	WeightsLevel_WEIGHTS_LEVEL_UNSPECIFIED WeightsLevel = 0
+	WeightsLevel_WEIGHTS_LEVEL_COLD        WeightsLevel = 1 // on disk
+	WeightsLevel_WEIGHTS_LEVEL_PARKED      WeightsLevel = 2 // in the host cache of the node
+	WeightsLevel_WEIGHTS_LEVEL_STANDBY     WeightsLevel = 3 // on the device, and no replica serves with them
+	WeightsLevel_WEIGHTS_LEVEL_ACTIVE      WeightsLevel = 4 // a replica serves with them
+)
+
+// Enum value maps for WeightsLevel.
+var (
+	WeightsLevel_name = map[int32]string{
+		0: "WEIGHTS_LEVEL_UNSPECIFIED",
+		1: "WEIGHTS_LEVEL_COLD",
+		2: "WEIGHTS_LEVEL_PARKED",
+		3: "WEIGHTS_LEVEL_STANDBY",
+		4: "WEIGHTS_LEVEL_ACTIVE",
+	}
+	WeightsLevel_value = map[string]int32{
+		"WEIGHTS_LEVEL_UNSPECIFIED": 0,
+		"WEIGHTS_LEVEL_COLD":        1,
+		"WEIGHTS_LEVEL_PARKED":      2,
+		"WEIGHTS_LEVEL_STANDBY":     3,
+		"WEIGHTS_LEVEL_ACTIVE":      4,
+	}
+)
+
+func (x WeightsLevel) Enum() *WeightsLevel {
+	p := new(WeightsLevel)
+	*p = x
+	return p
+}
+
+func (x WeightsLevel) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WeightsLevel) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_gpu_proto_enumTypes[2].Descriptor()
+}
+
+func (WeightsLevel) Type() protoreflect.EnumType {
+	return &file_messages_gpu_proto_enumTypes[2]
+}
+
+func (x WeightsLevel) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WeightsLevel.Descriptor instead.
+func (WeightsLevel) EnumDescriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{2}
 }
 
 type QuarantineCause int32
@@ -122,11 +228,11 @@ func (x QuarantineCause) String() string {
 }
 
 func (QuarantineCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gpu_proto_enumTypes[1].Descriptor()
+	return file_messages_gpu_proto_enumTypes[3].Descriptor()
 }
 
 func (QuarantineCause) Type() protoreflect.EnumType {
-	return &file_messages_gpu_proto_enumTypes[1]
+	return &file_messages_gpu_proto_enumTypes[3]
 }
 
 func (x QuarantineCause) Number() protoreflect.EnumNumber {
@@ -135,11 +241,12 @@ func (x QuarantineCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QuarantineCause.Descriptor instead.
 func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{3}
 }
 
-// LoadModel (command) loads a model's weights and reserves memory for its KV blocks, under a lease.
-// If the lease exists, it is answered at once.
+// LoadModel (command) leases memory for the KV blocks of a replica, and loads the weights of its
+// model unless they are on the device. If the lease exists, it is answered at once, but only to the
+// actor that loaded it.
 type LoadModel struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	RequestId      string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -154,6 +261,8 @@ type LoadModel struct {
 	AdapterPages   uint32                 `protobuf:"varint,10,opt,name=adapter_pages,json=adapterPages,proto3" json:"adapter_pages,omitempty"`      // pages of 2 MiB for adapters; 0: none until LeaseAdapters
 	RevisionDigest string                 `protobuf:"bytes,11,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest that the files must have; empty: any
 	Deploy         uint64                 `protobuf:"varint,12,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // without revision_digest, a lease of another deploy is refused
+	Model          string                 `protobuf:"bytes,13,opt,name=model,proto3" json:"model,omitempty"`                                         // the deployment
+	Started        uint64                 `protobuf:"varint,14,opt,name=started,proto3" json:"started,omitempty"`                                    // start of the replica's incarnation, in nanoseconds; an earlier one is refused
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -272,6 +381,20 @@ func (x *LoadModel) GetDeploy() uint64 {
 	return 0
 }
 
+func (x *LoadModel) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *LoadModel) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
 type LoadModelResult struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -385,6 +508,8 @@ type ModelLoaded struct {
 	WeightsDigest  string                 `protobuf:"bytes,11,opt,name=weights_digest,json=weightsDigest,proto3" json:"weights_digest,omitempty"`
 	RevisionDigest string                 `protobuf:"bytes,12,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	KvBlocksAlone  uint32                 `protobuf:"varint,21,opt,name=kv_blocks_alone,json=kvBlocksAlone,proto3" json:"kv_blocks_alone,omitempty"` // blocks that it would have alone on the device
+	Shared         bool                   `protobuf:"varint,22,opt,name=shared,proto3" json:"shared,omitempty"`                                      // the weights were on the device, or were loaded for another replica
+	Handle         string                 `protobuf:"bytes,23,opt,name=handle,proto3" json:"handle,omitempty"`                                       // a secret that opens the memory of the lease
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -508,6 +633,20 @@ func (x *ModelLoaded) GetKvBlocksAlone() uint32 {
 		return x.KvBlocksAlone
 	}
 	return 0
+}
+
+func (x *ModelLoaded) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *ModelLoaded) GetHandle() string {
+	if x != nil {
+		return x.Handle
+	}
+	return ""
 }
 
 // LeaseAdapters (command) leases pages for adapters under an existing lease. If the lease has
@@ -718,7 +857,7 @@ func (x *AdaptersLeased) GetPages() uint32 {
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
-	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted
+	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted or shared
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -775,11 +914,12 @@ func (x *SwitchMetrics) GetBytes() uint64 {
 	return 0
 }
 
-// UnloadModel (command) frees a lease. Unloading an unknown lease succeeds.
+// UnloadModel (command) frees a lease, but not its weights. Unloading an unknown lease succeeds.
 type UnloadModel struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Lease         string                 `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Fate          WeightsFate            `protobuf:"varint,3,opt,name=fate,proto3,enum=troupe.v1.WeightsFate" json:"fate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +966,13 @@ func (x *UnloadModel) GetLease() string {
 		return x.Lease
 	}
 	return ""
+}
+
+func (x *UnloadModel) GetFate() WeightsFate {
+	if x != nil {
+		return x.Fate
+	}
+	return WeightsFate_WEIGHTS_FATE_KEEP
 }
 
 type UnloadModelResult struct {
@@ -1031,8 +1178,9 @@ type GpuStatus struct {
 	Quarantine     *Quarantine            `protobuf:"bytes,11,opt,name=quarantine,proto3" json:"quarantine,omitempty"`   // in state QUARANTINED
 	Health         *GpuHealth             `protobuf:"bytes,12,opt,name=health,proto3" json:"health,omitempty"`           // as last observed
 	Facts          *GpuFacts              `protobuf:"bytes,13,opt,name=facts,proto3" json:"facts,omitempty"`
-	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up
+	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up, and weights without users
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
+	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1172,11 +1320,135 @@ func (x *GpuStatus) GetBudget() *MemoryBudget {
 	return nil
 }
 
+func (x *GpuStatus) GetWeights() []*GpuWeights {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// GpuWeights (report) is a copy of weights on a device.
+type GpuWeights struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Owner          string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"` // of their pages in `leases`: "weights-3"
+	Model          string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded them
+	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
+	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // empty: not known before they are loaded
+	Level          WeightsLevel           `protobuf:"varint,5,opt,name=level,proto3,enum=troupe.v1.WeightsLevel" json:"level,omitempty"`
+	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Users          []string               `protobuf:"bytes,7,rep,name=users,proto3" json:"users,omitempty"`  // leases; without any, the weights can be evicted
+	Spare          bool                   `protobuf:"varint,8,opt,name=spare,proto3" json:"spare,omitempty"` // no deployment wants them; they are evicted first
+	LastUsed       *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"`
+	Loading        bool                   `protobuf:"varint,10,opt,name=loading,proto3" json:"loading,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *GpuWeights) Reset() {
+	*x = GpuWeights{}
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuWeights) ProtoMessage() {}
+
+func (x *GpuWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
+func (*GpuWeights) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GpuWeights) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *GpuWeights) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *GpuWeights) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *GpuWeights) GetRevisionDigest() string {
+	if x != nil {
+		return x.RevisionDigest
+	}
+	return ""
+}
+
+func (x *GpuWeights) GetLevel() WeightsLevel {
+	if x != nil {
+		return x.Level
+	}
+	return WeightsLevel_WEIGHTS_LEVEL_UNSPECIFIED
+}
+
+func (x *GpuWeights) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *GpuWeights) GetUsers() []string {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+func (x *GpuWeights) GetSpare() bool {
+	if x != nil {
+		return x.Spare
+	}
+	return false
+}
+
+func (x *GpuWeights) GetLastUsed() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastUsed
+	}
+	return nil
+}
+
+func (x *GpuWeights) GetLoading() bool {
+	if x != nil {
+		return x.Loading
+	}
+	return false
+}
+
 // MemoryBudget is the device memory as placement accounts for it, in bytes.
 type MemoryBudget struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	KvReserve     uint64                 `protobuf:"varint,1,opt,name=kv_reserve,json=kvReserve,proto3" json:"kv_reserve,omitempty"`      // reserved for KV blocks, divided among the replicas
-	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights, workspace and adapters of all replicas
+	Fixed         uint64                 `protobuf:"varint,2,opt,name=fixed,proto3" json:"fixed,omitempty"`                               // weights in use, and workspace and adapters of all replicas
 	KvMinBytes    uint64                 `protobuf:"varint,3,opt,name=kv_min_bytes,json=kvMinBytes,proto3" json:"kv_min_bytes,omitempty"` // minimum KV memory of all replicas
 	Replicas      []string               `protobuf:"bytes,4,rep,name=replicas,proto3" json:"replicas,omitempty"`                          // loaded, or waiting for memory
 	unknownFields protoimpl.UnknownFields
@@ -1185,7 +1457,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1469,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1482,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -1254,7 +1526,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1538,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1551,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1334,7 +1606,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1618,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1631,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1471,7 +1743,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1755,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1768,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -1527,7 +1799,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1811,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1824,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -1602,7 +1874,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1886,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1899,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -1662,7 +1934,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1674,7 +1946,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1687,7 +1959,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -1718,7 +1990,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +2002,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +2015,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -1805,7 +2077,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1817,7 +2089,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1830,7 +2102,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -1861,7 +2133,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2145,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2158,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -1937,6 +2209,150 @@ func (*ReleaseGpuResult_Released) isReleaseGpuResult_Outcome() {}
 
 func (*ReleaseGpuResult_Refused) isReleaseGpuResult_Outcome() {}
 
+// EvictWeights (command) frees weights on a device that no replica uses. The memory is free soon after
+// the answer.
+type EvictWeights struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded them, or their owner: "weights-3"; empty: all that are unused
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeights) Reset() {
+	*x = EvictWeights{}
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeights) ProtoMessage() {}
+
+func (x *EvictWeights) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
+func (*EvictWeights) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *EvictWeights) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *EvictWeights) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+type EvictWeightsResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*EvictWeightsResult_Evicted
+	//	*EvictWeightsResult_Refused
+	Outcome       isEvictWeightsResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvictWeightsResult) Reset() {
+	*x = EvictWeightsResult{}
+	mi := &file_messages_gpu_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvictWeightsResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvictWeightsResult) ProtoMessage() {}
+
+func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
+func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *EvictWeightsResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *EvictWeightsResult) GetOutcome() isEvictWeightsResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *EvictWeightsResult) GetEvicted() *GpuStatus {
+	if x != nil {
+		if x, ok := x.Outcome.(*EvictWeightsResult_Evicted); ok {
+			return x.Evicted
+		}
+	}
+	return nil
+}
+
+func (x *EvictWeightsResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*EvictWeightsResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isEvictWeightsResult_Outcome interface {
+	isEvictWeightsResult_Outcome()
+}
+
+type EvictWeightsResult_Evicted struct {
+	Evicted *GpuStatus `protobuf:"bytes,2,opt,name=evicted,proto3,oneof"`
+}
+
+type EvictWeightsResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*EvictWeightsResult_Evicted) isEvictWeightsResult_Outcome() {}
+
+func (*EvictWeightsResult_Refused) isEvictWeightsResult_Outcome() {}
+
 // DeviceFailed (event, from an engine to the gpu actor of its device): the device no longer works.
 type DeviceFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1948,7 +2364,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2376,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2389,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2003,7 +2419,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2431,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2444,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2075,7 +2491,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2087,7 +2503,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2100,7 +2516,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2158,7 +2574,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2586,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2599,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2220,7 +2636,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2648,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2661,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2281,7 +2697,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2709,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2722,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2327,7 +2743,7 @@ var File_messages_gpu_proto protoreflect.FileDescriptor
 
 const file_messages_gpu_proto_rawDesc = "" +
 	"\n" +
-	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\x8d\x03\n" +
+	"\x12messages/gpu.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15messages/common.proto\"\xbd\x03\n" +
 	"\tLoadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2343,14 +2759,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\radapter_pages\x18\n" +
 	" \x01(\rR\fadapterPages\x12'\n" +
 	"\x0frevision_digest\x18\v \x01(\tR\x0erevisionDigest\x12\x16\n" +
-	"\x06deploy\x18\f \x01(\x04R\x06deploy\"\xc4\x01\n" +
+	"\x06deploy\x18\f \x01(\x04R\x06deploy\x12\x14\n" +
+	"\x05model\x18\r \x01(\tR\x05model\x12\x18\n" +
+	"\astarted\x18\x0e \x01(\x04R\astarted\"\xc4\x01\n" +
 	"\x0fLoadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
 	"\x06loaded\x18\x02 \x01(\v2\x16.troupe.v1.ModelLoadedH\x00R\x06loaded\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x12%\n" +
 	"\x0efound_revision\x18\x04 \x01(\tR\rfoundRevisionB\t\n" +
-	"\aoutcome\"\xb8\x03\n" +
+	"\aoutcome\"\xe8\x03\n" +
 	"\vModelLoaded\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x1b\n" +
@@ -2365,7 +2783,9 @@ const file_messages_gpu_proto_rawDesc = "" +
 	" \x01(\rR\fadapterPages\x12%\n" +
 	"\x0eweights_digest\x18\v \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18\f \x01(\tR\x0erevisionDigest\x12&\n" +
-	"\x0fkv_blocks_alone\x18\x15 \x01(\rR\rkvBlocksAlone\"Z\n" +
+	"\x0fkv_blocks_alone\x18\x15 \x01(\rR\rkvBlocksAlone\x12\x16\n" +
+	"\x06shared\x18\x16 \x01(\bR\x06shared\x12\x16\n" +
+	"\x06handle\x18\x17 \x01(\tR\x06handle\"Z\n" +
 	"\rLeaseAdapters\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -2383,11 +2803,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\rSwitchMetrics\x12-\n" +
 	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x14\n" +
-	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"B\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"n\n" +
 	"\vUnloadModel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05lease\x18\x02 \x01(\tR\x05lease\"\xa5\x01\n" +
+	"\x05lease\x18\x02 \x01(\tR\x05lease\x12*\n" +
+	"\x04fate\x18\x03 \x01(\x0e2\x16.troupe.v1.WeightsFateR\x04fate\"\xa5\x01\n" +
 	"\x11UnloadModelResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x126\n" +
@@ -2399,7 +2820,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xa5\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xd6\x04\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -2419,7 +2840,21 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x06health\x18\f \x01(\v2\x14.troupe.v1.GpuHealthR\x06health\x12)\n" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
-	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\"\x81\x01\n" +
+	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
+	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"\xb9\x02\n" +
+	"\n" +
+	"GpuWeights\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
+	"\x04path\x18\x03 \x01(\tR\x04path\x12'\n" +
+	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\x12-\n" +
+	"\x05level\x18\x05 \x01(\x0e2\x17.troupe.v1.WeightsLevelR\x05level\x12\x14\n" +
+	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x14\n" +
+	"\x05users\x18\a \x03(\tR\x05users\x12\x14\n" +
+	"\x05spare\x18\b \x01(\bR\x05spare\x127\n" +
+	"\tlast_used\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
+	"\aloading\x18\n" +
+	" \x01(\bR\aloading\"\x81\x01\n" +
 	"\fMemoryBudget\x12\x1d\n" +
 	"\n" +
 	"kv_reserve\x18\x01 \x01(\x04R\tkvReserve\x12\x14\n" +
@@ -2490,6 +2925,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x122\n" +
 	"\breleased\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\breleased\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"C\n" +
+	"\fEvictWeights\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\"\xa0\x01\n" +
+	"\x12EvictWeightsResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
+	"\aevicted\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\aevicted\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
 	"\aoutcome\"<\n" +
 	"\fDeviceFailed\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
@@ -2517,14 +2962,24 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*\x99\x01\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*S\n" +
+	"\vWeightsFate\x12\x15\n" +
+	"\x11WEIGHTS_FATE_KEEP\x10\x00\x12\x16\n" +
+	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x15\n" +
+	"\x11WEIGHTS_FATE_DROP\x10\x02*\x99\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x15\n" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
-	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\x94\x01\n" +
+	"\fWeightsLevel\x12\x1d\n" +
+	"\x19WEIGHTS_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12WEIGHTS_LEVEL_COLD\x10\x01\x12\x18\n" +
+	"\x14WEIGHTS_LEVEL_PARKED\x10\x02\x12\x19\n" +
+	"\x15WEIGHTS_LEVEL_STANDBY\x10\x03\x12\x18\n" +
+	"\x14WEIGHTS_LEVEL_ACTIVE\x10\x04*\xab\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
@@ -2544,77 +2999,88 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 	return file_messages_gpu_proto_rawDescData
 }
 
-var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_gpu_proto_goTypes = []any{
-	(GpuState)(0),                 // 0: troupe.v1.GpuState
-	(QuarantineCause)(0),          // 1: troupe.v1.QuarantineCause
-	(*LoadModel)(nil),             // 2: troupe.v1.LoadModel
-	(*LoadModelResult)(nil),       // 3: troupe.v1.LoadModelResult
-	(*ModelLoaded)(nil),           // 4: troupe.v1.ModelLoaded
-	(*LeaseAdapters)(nil),         // 5: troupe.v1.LeaseAdapters
-	(*LeaseAdaptersResult)(nil),   // 6: troupe.v1.LeaseAdaptersResult
-	(*AdaptersLeased)(nil),        // 7: troupe.v1.AdaptersLeased
-	(*SwitchMetrics)(nil),         // 8: troupe.v1.SwitchMetrics
-	(*UnloadModel)(nil),           // 9: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),     // 10: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),         // 11: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),                // 12: troupe.v1.GetGpu
-	(*GpuStatus)(nil),             // 13: troupe.v1.GpuStatus
-	(*MemoryBudget)(nil),          // 14: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 15: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 16: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 17: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 18: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 19: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 20: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 21: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 22: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 23: troupe.v1.ReleaseGpuResult
-	(*DeviceFailed)(nil),          // 24: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 25: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 26: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 27: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 28: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 29: troupe.v1.GrowKV
-	(*Refused)(nil),               // 30: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 31: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 33: troupe.v1.PriorityClass
+	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
+	(GpuState)(0),                 // 1: troupe.v1.GpuState
+	(WeightsLevel)(0),             // 2: troupe.v1.WeightsLevel
+	(QuarantineCause)(0),          // 3: troupe.v1.QuarantineCause
+	(*LoadModel)(nil),             // 4: troupe.v1.LoadModel
+	(*LoadModelResult)(nil),       // 5: troupe.v1.LoadModelResult
+	(*ModelLoaded)(nil),           // 6: troupe.v1.ModelLoaded
+	(*LeaseAdapters)(nil),         // 7: troupe.v1.LeaseAdapters
+	(*LeaseAdaptersResult)(nil),   // 8: troupe.v1.LeaseAdaptersResult
+	(*AdaptersLeased)(nil),        // 9: troupe.v1.AdaptersLeased
+	(*SwitchMetrics)(nil),         // 10: troupe.v1.SwitchMetrics
+	(*UnloadModel)(nil),           // 11: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 12: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 13: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 14: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 15: troupe.v1.GpuStatus
+	(*GpuWeights)(nil),            // 16: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 17: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 18: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 19: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 20: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 21: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 22: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 23: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 24: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 25: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 26: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 27: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 28: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 29: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 30: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 31: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 32: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 33: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 34: troupe.v1.GrowKV
+	(*Refused)(nil),               // 35: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
-	4,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	30, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
-	8,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	7,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	30, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	31, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	11, // 6: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	30, // 7: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	0,  // 8: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	25, // 9: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	15, // 10: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	16, // 11: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	18, // 12: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	14, // 13: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	1,  // 14: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	32, // 15: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	32, // 16: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	17, // 17: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	32, // 18: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	19, // 19: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	13, // 20: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	30, // 21: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	13, // 22: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	30, // 23: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	33, // 24: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	32, // 25: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	30, // 26: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	6,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
+	35, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	10, // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
+	9,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
+	35, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	36, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
+	13, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	35, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	30, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	18, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	19, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	21, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	17, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	16, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	2,  // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.WeightsLevel
+	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	3,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	20, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	22, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	15, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	35, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	15, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	35, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	15, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	35, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	35, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -2635,22 +3101,26 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[14].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[19].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[21].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[22].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
+	}
+	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
+		(*EvictWeightsResult_Evicted)(nil),
+		(*EvictWeightsResult_Refused)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   28,
+			NumEnums:      4,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

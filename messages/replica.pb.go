@@ -463,7 +463,7 @@ func (x *ReplicaStarted) GetSpec() *ReplicaSpec {
 }
 
 // StopReplica (command, to the replicas group) is answered when the replica has ended and its
-// memory is free.
+// memory is free. Its weights stay, as fate says.
 type StopReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -471,6 +471,7 @@ type StopReplica struct {
 	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"`
 	Gpu           string                 `protobuf:"bytes,4,opt,name=gpu,proto3" json:"gpu,omitempty"` // device of its lease, which may outlive the replica
 	Term          uint64                 `protobuf:"varint,5,opt,name=term,proto3" json:"term,omitempty"`
+	Fate          WeightsFate            `protobuf:"varint,6,opt,name=fate,proto3,enum=troupe.v1.WeightsFate" json:"fate,omitempty"` // of its weights
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +539,13 @@ func (x *StopReplica) GetTerm() uint64 {
 		return x.Term
 	}
 	return 0
+}
+
+func (x *StopReplica) GetFate() WeightsFate {
+	if x != nil {
+		return x.Fate
+	}
+	return WeightsFate_WEIGHTS_FATE_KEEP
 }
 
 type StopReplicaResult struct {
@@ -2190,14 +2198,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0eReplicaStarted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12*\n" +
-	"\x04spec\x18\x03 \x01(\v2\x16.troupe.v1.ReplicaSpecR\x04spec\"\x82\x01\n" +
+	"\x04spec\x18\x03 \x01(\v2\x16.troupe.v1.ReplicaSpecR\x04spec\"\xae\x01\n" +
 	"\vStopReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x18\n" +
 	"\areplica\x18\x02 \x01(\tR\areplica\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\x12\x10\n" +
 	"\x03gpu\x18\x04 \x01(\tR\x03gpu\x12\x12\n" +
-	"\x04term\x18\x05 \x01(\x04R\x04term\"\xa4\x01\n" +
+	"\x04term\x18\x05 \x01(\x04R\x04term\x12*\n" +
+	"\x04fate\x18\x06 \x01(\x0e2\x16.troupe.v1.WeightsFateR\x04fate\"\xa4\x01\n" +
 	"\x11StopReplicaResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x125\n" +
@@ -2390,11 +2399,12 @@ var file_messages_replica_proto_goTypes = []any{
 	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
 	(*ActorRef)(nil),             // 26: troupe.v1.ActorRef
 	(*Refused)(nil),              // 27: troupe.v1.Refused
-	(*SwitchMetrics)(nil),        // 28: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 29: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 30: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 31: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 32: troupe.v1.TokenLogprobs
+	(WeightsFate)(0),             // 28: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),        // 29: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 30: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 31: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 32: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 33: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -2404,33 +2414,34 @@ var file_messages_replica_proto_depIdxs = []int32{
 	27, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
 	26, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	7,  // 7: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	27, // 8: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
-	4,  // 9: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 10: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 11: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 12: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	27, // 13: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	17, // 14: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	27, // 15: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	0,  // 16: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	26, // 17: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	28, // 18: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	29, // 19: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	30, // 20: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	27, // 21: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	20, // 22: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	31, // 23: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 24: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 25: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 26: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 27: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	32, // 28: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	28, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	7,  // 8: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
+	27, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	4,  // 10: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	27, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	26, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 13: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	27, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	17, // 15: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	27, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	0,  // 17: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	26, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	29, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	30, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	31, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	27, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	20, // 23: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	32, // 24: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	23, // 25: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	27, // 26: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 27: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	24, // 28: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	33, // 29: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -54,7 +54,8 @@ func (l *local) advertised(address string) string {
 
 // inspect reads the properties of a model from its folder.
 func (l *local) inspect(path string) (engine.ModelInfo, error) {
-	return l.gpus.Models()[0].Inspect(path)
+	found, err := l.gpus.Models()[0].Inspect(path, "")
+	return found.ModelInfo, err
 }
 
 func (l *local) takeDevices(context.Context) error {

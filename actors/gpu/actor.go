@@ -11,21 +11,25 @@ import (
 	core "troupe/core/device"
 	"troupe/core/health"
 	"troupe/core/quarantine"
+	weights "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
 
-// Models holds the models in one device's memory. It is safe for concurrent use and survives every
-// actor.
+// Models holds the weights and the leases in one device's memory. It is safe for concurrent use and
+// survives every actor.
 type Models interface {
-	Inspect(path string) (engine.ModelInfo, error)
-	Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error)
+	Inspect(path, revision string) (residency.Inspected, error)
+	LoadWeights(ctx context.Context, copy uint64, from weights.Source) (weights.Content, error)
+	FreeWeights(copy uint64) error
+	Lease(spec engine.LoadSpec, copy uint64, handle string) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
 	Resize(lease string, blocks int) (residency.Loaded, error)
 	LeaseAdapters(lease string, pages int) (residency.Loaded, error)
 	Held() []residency.Loaded
+	Copies() []weights.Copy
 }
 
 // HealthSource observes a device. It may block.
@@ -64,7 +68,7 @@ func Props(cfg Config) *actor.Props {
 type sharedState struct {
 	quarantine *quarantine.Machine
 	jobs       sync.WaitGroup // loads and unloads in flight
-	attempt    uint64         // number of the last resize
+	attempt    uint64         // number of the last resize or copy of weights
 }
 
 type device struct {
@@ -74,7 +78,7 @@ type device struct {
 	lifetime    context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
-	changes sync.WaitGroup // resizes and allocations in flight
+	changes sync.WaitGroup // allocations, resizes and leases in flight
 
 	hbm    *actor.PID
 	memory *core.Memory
@@ -93,8 +97,12 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onLoad(ctx, msg)
 	case *inspected:
 		d.onInspected(ctx, msg)
-	case *loaded:
-		d.onLoaded(ctx, msg)
+	case *weightsLoaded:
+		d.onWeightsLoaded(ctx, msg)
+	case *weightsFreed:
+		d.onWeightsFreed(ctx, msg)
+	case *opened:
+		d.onOpened(ctx, msg)
 	case *messages.UnloadModel:
 		d.onUnload(ctx, msg)
 	case *unloaded:
@@ -123,6 +131,8 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onDeviceFailed(ctx, msg)
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
+	case *messages.EvictWeights:
+		d.onEvict(ctx, msg)
 	case *messages.ReleaseGpu:
 		d.onRelease(ctx, msg)
 	case *tested:

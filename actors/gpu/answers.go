@@ -21,6 +21,8 @@ var reasons = map[core.Reason]messages.Reason{
 	core.NotFound:      messages.Reason_REASON_NOT_FOUND,
 	core.NotFreed:      messages.Reason_REASON_CONFLICT,
 	core.NotSupported:  messages.Reason_REASON_UNSUPPORTED,
+	core.InUse:         messages.Reason_REASON_CONFLICT,
+	core.NotOwner:      messages.Reason_REASON_CONFLICT,
 }
 
 func refused(r core.Refusal) *messages.Refused {
@@ -33,7 +35,7 @@ func refused(r core.Refusal) *messages.Refused {
 
 func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 	m, metrics := e.Model, &messages.SwitchMetrics{Source: "device"}
-	if !e.Adopted {
+	if !e.Adopted && !e.Shared {
 		metrics = &messages.SwitchMetrics{Load: durationpb.New(e.Took), Source: "disk", Bytes: uint64(m.Size.Weights)}
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID,
@@ -42,6 +44,7 @@ func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 			ContextTokens: uint32(m.ContextTokens), Vocab: uint32(m.Vocab), Eos: m.EOS,
 			Metrics: metrics, Adopted: e.Adopted, AdapterPages: uint32(m.AdapterPages),
 			KvBlocksAlone: uint32(e.BlocksAlone), WeightsDigest: m.Weights, RevisionDigest: m.Revision,
+			Shared: e.Shared, Handle: m.Handle,
 		}}}
 }
 
@@ -60,6 +63,7 @@ func (d *device) refusedLoad(e core.RefuseLoad) *messages.LoadModelResult {
 			" was loaded before the last models.deploy; it is reloaded once the lease is released"
 	case e.Refusal.Overload != nil:
 		r.Memory = messages.ShortOfMemory(e.Spec.Path, e.Refusal.Overload)
+		r.Memory.Evictable = uint64(e.Refusal.Evictable)
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID, FoundRevision: e.Refusal.Found,
 		Outcome: &messages.LoadModelResult_Refused{Refused: r}}
@@ -85,6 +89,18 @@ func adaptersResult(e core.AnswerAdapters) *messages.LeaseAdaptersResult {
 func refusedAdapters(e core.RefuseAdapters) *messages.LeaseAdaptersResult {
 	return &messages.LeaseAdaptersResult{RequestId: e.To.ID,
 		Outcome: &messages.LeaseAdaptersResult_Refused{Refused: refused(e.Refusal)}}
+}
+
+func evictedResult(e core.AnswerEvict, s *messages.GpuStatus) *messages.EvictWeightsResult {
+	return &messages.EvictWeightsResult{RequestId: e.To.ID, Outcome: &messages.EvictWeightsResult_Evicted{Evicted: s}}
+}
+
+func (d *device) refusedEvict(e core.RefuseEvict) *messages.EvictWeightsResult {
+	r := refused(e.Refusal)
+	if e.Model != "" {
+		r.NotLoaded = &messages.ModelNotLoaded{Model: e.Model, Device: d.Node + "/" + d.Name}
+	}
+	return &messages.EvictWeightsResult{RequestId: e.To.ID, Outcome: &messages.EvictWeightsResult_Refused{Refused: r}}
 }
 
 func quarantinedResult(requestID string, s *messages.GpuStatus) *messages.QuarantineGpuResult {

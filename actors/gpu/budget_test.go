@@ -49,7 +49,7 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 		p, pid := playWith(t, s, func(c *gpu.Config) { c.Info, c.KVReserve = cuda.Info{MemoryBytes: 64 << 20}, 0.3 })
 		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		place := func(i int) *messages.LoadModelResult {
-			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), "m")
+			ask := load(fmt.Sprint(i), fmt.Sprint("m-", i), fmt.Sprint("m", i))
 			ask.MaxSequences = 16 // at most 1024 blocks (16 MiB), at least 4 MiB of them, and 4 MiB of weights
 			o.Send(pid, ask)
 			o.pass(6 * time.Second)
@@ -67,18 +67,19 @@ func TestBudgetLimitsReplicas(t *testing.T) {
 			}
 		}
 		refused := place(8).GetRefused()
-		want := &messages.MemoryShortage{Model: "m", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20,
+		want := &messages.MemoryShortage{Model: "m8", Bytes: 8 << 20, Used: 64 << 20, Total: 64 << 20,
 			Reserve: 18 << 20}
 		if refused.GetReason() != messages.Reason_REASON_NO_MEMORY || refused.GetMemory().String() != want.String() ||
 			!strings.Contains(refused.GetDetail(),
-				"gpu-0, m: short of memory by 8 MiB: needs 4 MiB and at least 4 MiB for KV") {
+				"gpu-0, m8: short of memory by 8 MiB: needs 4 MiB and at least 4 MiB for KV") {
 			t.Errorf("one replica too many: %v", refused)
 		}
 		if got := s.has("m-0").KVBlocks; got != 256 {
 			t.Errorf("the first replica has %d KV blocks next to seven others", got)
 		}
 		for i := 1; i < 8; i++ {
-			o.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: fmt.Sprint("m-", i)})
+			o.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: fmt.Sprint("m-", i),
+				Fate: messages.WeightsFate_WEIGHTS_FATE_SPARE})
 		}
 		o.pass(5 * time.Second)
 		if got := s.has("m-0").KVBlocks; got != 1024 {
@@ -113,7 +114,7 @@ func TestLoadWaitsForLoadingReplica(t *testing.T) {
 		o := &yieldingReplicas{Peer: p, t: t, pid: pid, models: s}
 		o.Send(pid, load("1", "m-0", "m")) // takes 12 of 16 MiB and can yield 4 MiB of them
 		synctest.Wait()
-		second := load("2", "n-0", "m")
+		second := load("2", "n-0", "n")
 		second.KvBlocks = 128
 		o.Send(pid, second)
 		o.pass(150 * time.Second)

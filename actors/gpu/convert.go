@@ -2,16 +2,30 @@ package gpu
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	core "troupe/core/device"
 	"troupe/core/quarantine"
+	weights "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
 )
+
+var fates = map[messages.WeightsFate]weights.Fate{
+	messages.WeightsFate_WEIGHTS_FATE_SPARE: weights.Spare,
+	messages.WeightsFate_WEIGHTS_FATE_DROP:  weights.Drop,
+}
+
+var levels = map[weights.Level]messages.WeightsLevel{
+	weights.Cold:    messages.WeightsLevel_WEIGHTS_LEVEL_COLD,
+	weights.Parked:  messages.WeightsLevel_WEIGHTS_LEVEL_PARKED,
+	weights.Standby: messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY,
+	weights.Active:  messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE,
+}
 
 // actorOf returns the address of an actor, or the zero value for nil.
 func actorOf(pid *actor.PID) core.Actor {
@@ -31,11 +45,11 @@ func healthRequestOf(ctx actor.Context, msg command) quarantine.Request {
 
 func specOf(msg *messages.LoadModel) core.Spec {
 	return core.Spec{
-		Lease: msg.GetLease(), Path: msg.GetPath(), BlockTokens: int(msg.GetBlockTokens()),
+		Lease: msg.GetLease(), Path: msg.GetPath(), Model: msg.GetModel(), BlockTokens: int(msg.GetBlockTokens()),
 		Blocks: int(msg.GetKvBlocks()), StepTokens: int(msg.GetStepTokens()),
 		MaxSequences: int(msg.GetMaxSequences()), MaxAdapters: int(msg.GetMaxAdapters()),
 		MaxRank: int(msg.GetMaxAdapterRank()), AdapterPages: int(msg.GetAdapterPages()),
-		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(),
+		Revision: msg.GetRevisionDigest(), Deploy: msg.GetDeploy(), Started: msg.GetStarted(),
 	}
 }
 
@@ -62,10 +76,19 @@ func sizeOf(info engine.ModelInfo, spec engine.LoadSpec) core.Size {
 
 func modelOf(m residency.Loaded) core.Model {
 	return core.Model{
-		Lease: m.Lease, Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
+		Lease: m.Lease, Copy: m.Copy, Handle: m.Handle, Owner: ownerOf(m.Owner),
+		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
 	}
+}
+
+// nameOf returns the name of an actor, from which ownerOf returns the actor.
+func nameOf(a core.Actor) string { return a.Address + " " + a.ID }
+
+func ownerOf(name string) core.Actor {
+	address, id, _ := strings.Cut(name, " ")
+	return core.Actor{Address: address, ID: id}
 }
 
 func reportOf(msg *messages.KVReport) core.Report {

@@ -2,14 +2,21 @@
 // device's memory, and quarantines the device when it fails.
 //
 // Parent: the devices group. Child: hbm, the KV tier in the device's memory. Accepts: LoadModel,
-// UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, QuarantineGpu, ReleaseGpu, DeviceFailed.
-// Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, QuarantineGpuResult and
-// ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
+// UnloadModel, LeaseAdapters, KVReport, KVShrunk, GetGpu, EvictWeights, QuarantineGpu, ReleaseGpu,
+// DeviceFailed. Answers: LoadModelResult, UnloadModelResult, LeaseAdaptersResult, EvictWeightsResult,
+// QuarantineGpuResult and ReleaseGpuResult, once for each command; GpuStatus. Sends: ShrinkKV, GrowKV.
 //
 // The actor drives two machines. core/device decides what is in the memory: its events are messages
 // and the results of jobs, and perform carries out its effects. core/quarantine decides whether the
 // device may be used, and performHealth carries out its effects. Jobs load, resize and free the
 // memory. Models holds the memory and survives every actor.
+//
+// # Weights
+//
+// Weights are apart from the leases of replicas: once on the device for all replicas of the same files,
+// and still there when the last replica has ended. They go when a load needs the memory, when KV memory
+// needs it and their deployment is deleted, or when EvictWeights or an UnloadModel drops them. A lease
+// is opened with the handle in ModelLoaded, a secret that only the actor that loaded the lease gets.
 //
 // # KV memory
 //

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"troupe/actors/gpu"
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
+	weights "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -27,37 +30,71 @@ import (
 type fakeModels struct {
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
-	loads      int
+	copies     map[uint64]weights.Copy
+	loads      int // of weights
 	context    int // tokens; 0: 64
 	delay      time.Duration
-	fail       error
+	fail       error // of weights
+	failLease  error
 	failResize error
 }
 
-func (s *fakeModels) Inspect(path string) (engine.ModelInfo, error) {
+func (s *fakeModels) Inspect(path, _ string) (residency.Inspected, error) {
 	if path == "missing" {
-		return engine.ModelInfo{}, errors.New("missing: no config.json")
+		return residency.Inspected{}, errors.New("missing: no config.json")
 	}
-	return engine.ModelInfo{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}, nil
+	return residency.Inspected{ModelInfo: s.info()}, nil
 }
 
-func (s *fakeModels) Load(ctx context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
+func (s *fakeModels) info() engine.ModelInfo {
+	return engine.ModelInfo{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}
+}
+
+func (s *fakeModels) LoadWeights(ctx context.Context, number uint64, from weights.Source) (weights.Content, error) {
 	s.mu.Lock()
 	s.loads++
 	s.mu.Unlock()
 	select {
 	case <-time.After(s.delay):
 	case <-ctx.Done():
-		return residency.Loaded{}, ctx.Err()
+		return weights.Content{}, ctx.Err()
 	}
 	if s.fail != nil {
-		return residency.Loaded{}, s.fail
+		return weights.Content{}, s.fail
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	facts, _ := s.Inspect(spec.Path)
-	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Info: facts, KVBlockBytes: 16 << 10}
+	content := weights.Content{Weights: "weights of " + from.Path, Revision: "files of " + from.Path}
+	s.copies[number] = weights.Copy{Number: number, Source: from, Content: content}
+	return content, nil
+}
+
+func (s *fakeModels) FreeWeights(number uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.copies, number)
+	return nil
+}
+
+func (s *fakeModels) Lease(spec engine.LoadSpec, number uint64, handle string) (residency.Loaded, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failLease != nil {
+		return residency.Loaded{}, s.failLease
+	}
+	content := s.copies[number].Content
+	s.held[spec.Lease] = residency.Loaded{LoadSpec: spec, Info: s.info(), KVBlockBytes: 16 << 10, Copy: number,
+		Handle: handle, Digests: engine.Digests{Weights: content.Weights, Revision: content.Revision}}
 	return s.held[spec.Lease], nil
+}
+
+func (s *fakeModels) Copies() (all []weights.Copy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.copies)) {
+		all = append(all, s.copies[n])
+	}
+	return all
 }
 
 func (s *fakeModels) Unload(lease string) (int64, error) {
@@ -106,7 +143,7 @@ func play(t *testing.T, s *fakeModels, mw ...actor.ReceiverMiddleware) (*testkit
 
 func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
 	mw ...actor.ReceiverMiddleware) (*testkit.Peer, *actor.PID) {
-	s.held = map[string]residency.Loaded{}
+	s.held, s.copies = map[string]residency.Loaded{}, map[uint64]weights.Copy{}
 	sys := testkit.System(t)
 	cfg := gpu.Config{
 		Node: "node", Name: "gpu-0", Info: cuda.Info{MemoryBytes: 16 << 20}, Models: s,
@@ -120,7 +157,7 @@ func playWith(t *testing.T, s *fakeModels, change func(*gpu.Config),
 }
 
 func load(id, lease, path string) *messages.LoadModel {
-	return &messages.LoadModel{RequestId: id, Lease: lease, Path: path, BlockTokens: 16, MaxSequences: 2,
+	return &messages.LoadModel{RequestId: id, Lease: lease, Model: path, Path: path, BlockTokens: 16, MaxSequences: 2,
 		StepTokens: 8}
 }
 
@@ -201,7 +238,8 @@ func TestUnloadFreesMemory(t *testing.T) {
 		p.Send(pid, load("1", "m-0", "m"))
 		synctest.Wait()
 		for range 2 { // an unload also succeeds if the model is not held
-			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0"})
+			p.Send(pid, &messages.UnloadModel{RequestId: "u", Lease: "m-0",
+				Fate: messages.WeightsFate_WEIGHTS_FATE_DROP})
 			if got := last[unloadResult](t, p); got.GetUnloaded() == nil {
 				t.Errorf("%v", got)
 			}
@@ -222,20 +260,20 @@ func TestCrashRebuildsLedger(t *testing.T) {
 		p, pid := play(t, s, crash.Middleware)
 		p.Send(pid, load("1", "m-0", "m"))
 		time.Sleep(2 * time.Second)
-		p.Send(pid, load("2", "n-0", "m"))
+		p.Send(pid, load("2", "n-0", "n"))
 		p.Send(pid, &messages.UnloadModel{Lease: "m-0"})
 		time.Sleep(2 * time.Second)
 		p.Send(pid, &messages.GetGpu{})
 		got := last[status](t, p)
 		for _, l := range got.GetLeases() {
-			if l.GetOwner() != "m-0" {
+			if l.GetOwner() != "m-0" && l.GetOwner() != "weights-1" {
 				t.Errorf("%s holds memory, though its load was lost", l.GetOwner())
 			}
 		}
 		if len(got.GetLeases()) == 0 {
 			t.Error("the model on the device has no lease")
 		}
-		p.Send(pid, load("3", "n-0", "m"))
+		p.Send(pid, load("3", "n-0", "n"))
 		time.Sleep(2 * time.Second)
 		if got := last[loadResult](t, p); got.GetLoaded().GetLease() != "n-0" {
 			t.Errorf("%v", got)

@@ -21,7 +21,7 @@ func (d *device) onStarted(ctx actor.Context) {
 		models[i] = modelOf(m)
 	}
 	cfg := core.Config{Name: d.Name, Total: d.Info.MemoryBytes, KVReserve: d.KVReserve}
-	d.memory = core.New(cfg, models, d.attempt, supervise.Now(ctx))
+	d.memory = core.New(cfg, models, d.Models.Copies(), d.attempt, supervise.Now(ctx))
 	pid, err := ctx.SpawnNamed(d.HBM, "hbm")
 	if err != nil {
 		panic(err)
@@ -51,11 +51,33 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	case msg.err != nil:
 		d.perform(ctx, d.memory.InspectFailed(msg.spec.Lease, failureOf(msg.err), now))
 	default:
-		d.perform(ctx, d.memory.Inspected(msg.spec.Lease, sizeOf(msg.facts, msg.spec), now))
+		files := core.Files{Revision: msg.facts.Revision, Layout: msg.facts.WeightLayout}
+		d.perform(ctx, d.memory.Inspected(msg.spec.Lease, sizeOf(msg.facts.ModelInfo, msg.spec), files, now))
 	}
 }
 
-func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
+func (d *device) onWeightsLoaded(ctx actor.Context, msg *weightsLoaded) {
+	switch now := supervise.Now(ctx); {
+	case msg.incarnation != d.incarnation:
+	case msg.err != nil:
+		d.perform(ctx, d.memory.WeightsFailed(msg.copy, failureOf(msg.err), now))
+	default:
+		d.perform(ctx, d.memory.WeightsLoaded(msg.copy, msg.content, now))
+	}
+}
+
+func (d *device) onWeightsFreed(ctx actor.Context, msg *weightsFreed) {
+	switch now := supervise.Now(ctx); {
+	case msg.incarnation != d.incarnation:
+	case msg.err != nil:
+		d.Log.Warn().Uint64("weights", msg.copy).Err(msg.err).Msg("freeing weights failed")
+		d.perform(ctx, d.memory.WeightsNotFreed(msg.copy, now))
+	default:
+		d.perform(ctx, d.memory.WeightsFreed(msg.copy, now))
+	}
+}
+
+func (d *device) onOpened(ctx actor.Context, msg *opened) {
 	switch now := supervise.Now(ctx); {
 	case msg.incarnation != d.incarnation:
 	case msg.err != nil:
@@ -66,7 +88,8 @@ func (d *device) onLoaded(ctx actor.Context, msg *loaded) {
 }
 
 func (d *device) onUnload(ctx actor.Context, msg *messages.UnloadModel) {
-	d.perform(ctx, d.memory.UnloadAsked(requestOf(ctx, msg), msg.GetLease(), supervise.Now(ctx)))
+	d.perform(ctx, d.memory.UnloadAsked(requestOf(ctx, msg), msg.GetLease(), fates[msg.GetFate()],
+		supervise.Now(ctx)))
 }
 
 func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
@@ -77,6 +100,10 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 	default:
 		d.perform(ctx, d.memory.Freed(msg.lease, msg.bytes, now))
 	}
+}
+
+func (d *device) onEvict(ctx actor.Context, msg *messages.EvictWeights) {
+	d.perform(ctx, d.memory.EvictAsked(requestOf(ctx, msg), msg.GetModel(), supervise.Now(ctx)))
 }
 
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {

@@ -9,7 +9,7 @@ import (
 	"troupe/actors/supervise"
 	core "troupe/core/device"
 	"troupe/core/health"
-	"troupe/engine"
+	weights "troupe/core/residency"
 	"troupe/engine/residency"
 )
 
@@ -17,21 +17,49 @@ import (
 func (d *device) inspect(ctx actor.Context, e core.Inspect) {
 	models, spec, incarnation := d.Models, loadSpecOf(e.Spec), d.incarnation
 	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (engine.ModelInfo, error) { return models.Inspect(spec.Path) },
-		func(f engine.ModelInfo, err error) any { return &inspected{incarnation, spec, f, err} })
+		func(context.Context) (residency.Inspected, error) { return models.Inspect(spec.Path, spec.Revision) },
+		func(f residency.Inspected, err error) any { return &inspected{incarnation, spec, f, err} })
 }
 
-// load starts a job that loads a model.
-func (d *device) load(ctx actor.Context, e core.Load) {
-	models, spec, incarnation, jobs := d.Models, loadSpecOf(e.Spec), d.incarnation, &d.jobs
-	spec.KVBlocks = e.Blocks
+// loadWeights starts a job that loads weights.
+func (d *device) loadWeights(ctx actor.Context, e core.LoadWeights) {
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
 	jobs.Add(1)
 	supervise.Job(ctx, d.lifetime,
-		func(life context.Context) (residency.Loaded, error) {
+		func(life context.Context) (weights.Content, error) {
 			defer jobs.Done()
-			return models.Load(life, spec)
+			return models.LoadWeights(life, e.Copy, e.Source)
 		},
-		func(m residency.Loaded, err error) any { return &loaded{incarnation, spec.Lease, m, err} })
+		func(c weights.Content, err error) any { return &weightsLoaded{incarnation, e.Copy, c, err} })
+}
+
+// freeWeights starts a job that frees weights.
+func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(context.Context) (struct{}, error) {
+			defer jobs.Done()
+			return struct{}{}, models.FreeWeights(e.Copy)
+		},
+		func(_ struct{}, err error) any { return &weightsFreed{incarnation, e.Copy, err} })
+}
+
+// open starts a job that allocates the KV memory of a lease. The lease gets a new handle.
+func (d *device) open(ctx actor.Context, e core.Open) {
+	models, spec, incarnation, changes := d.Models, loadSpecOf(e.Spec), d.incarnation, &d.changes
+	spec.KVBlocks, spec.Owner = e.Blocks, nameOf(e.Owner)
+	handle := supervise.RuntimeOf(ctx.ActorSystem()).ID()
+	changes.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (residency.Loaded, error) {
+			defer changes.Done()
+			if err := life.Err(); err != nil {
+				return residency.Loaded{}, err
+			}
+			return models.Lease(spec, e.Copy, handle)
+		},
+		func(m residency.Loaded, err error) any { return &opened{incarnation, spec.Lease, m, err} })
 }
 
 // free starts a job that frees the memory of a lease.

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"troupe/core/health"
+	weights "troupe/core/residency"
 	"troupe/engine"
 	"troupe/engine/residency"
 )
@@ -11,10 +12,21 @@ type (
 	inspected struct {
 		incarnation uint64
 		spec        engine.LoadSpec
-		facts       engine.ModelInfo
+		facts       residency.Inspected
 		err         error
 	}
-	loaded struct {
+	weightsLoaded struct {
+		incarnation uint64
+		copy        uint64
+		content     weights.Content
+		err         error
+	}
+	weightsFreed struct {
+		incarnation uint64
+		copy        uint64
+		err         error
+	}
+	opened struct {
 		incarnation uint64
 		lease       string
 		model       residency.Loaded

@@ -16,8 +16,12 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 		switch e := effect.(type) {
 		case core.Inspect:
 			d.inspect(ctx, e)
-		case core.Load:
-			d.load(ctx, e)
+		case core.LoadWeights:
+			d.loadWeights(ctx, e)
+		case core.FreeWeights:
+			d.freeWeights(ctx, e)
+		case core.Open:
+			d.open(ctx, e)
 		case core.Free:
 			d.free(ctx, e)
 		case core.Resize:
@@ -44,6 +48,10 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.reply(ctx, e.To, adaptersResult(e))
 		case core.RefuseAdapters:
 			d.reply(ctx, e.To, refusedAdapters(e))
+		case core.AnswerEvict:
+			d.reply(ctx, e.To, evictedResult(e, d.status(ctx)))
+		case core.RefuseEvict:
+			d.reply(ctx, e.To, d.refusedEvict(e))
 		case core.LossDetected:
 			d.performHealth(ctx, d.quarantine.DeviceLost(e.Detail, supervise.Now(ctx)))
 		default:
@@ -60,6 +68,15 @@ func (d *device) log(effect core.Effect) {
 	case core.ModelRefused:
 		d.Log.Warn().Str("lease", e.Lease).Stringer("reason", reasons[e.Refusal.Reason]).
 			Str("detail", e.Refusal.Detail).Msg("model refused")
+	case core.WeightsMerged:
+		d.Log.Info().Uint64("weights", e.Copy).Uint64("same", e.Into).Msg("weights are on the device already")
+	case core.WeightsEvicted:
+		d.Log.Info().Str("model", e.Copy.Source.Model).Int64("bytes", e.Copy.Source.Bytes).Str("why", e.Why).
+			Msg("weights evicted")
+		d.publish("weights.evicted", e.Copy.Source.Model+": "+e.Why)
+	case core.WeightsIgnored:
+		d.Log.Debug().Uint64("weights", e.Copy).Stringer("state", e.State).Stringer("event", e.Event).
+			Str("why", e.Why).Msg("event ignored by weights")
 	case core.ModelUnloaded:
 		d.Log.Info().Str("lease", e.Lease).Int64("bytes", e.Bytes).Msg("model unloaded")
 	case core.ShortOfMemory:

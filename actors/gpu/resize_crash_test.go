@@ -26,7 +26,7 @@ func TestCrashWhileShrinking(t *testing.T) {
 				p.Send(pid, load("1", "m-0", "m"))
 				p.Send(pid, &messages.KVReport{Lease: "m-0", Blocks: 512, MinBlocks: 128})
 				synctest.Wait()
-				second := load("2", "n-0", "m")
+				second := load("2", "n-0", "n")
 				second.KvBlocks = 128
 				for range 3 { // a deployment repeats its request, and the replica yields memory and reports
 					p.Send(pid, second)

@@ -43,7 +43,7 @@ func playFull(t *testing.T, s *fakeModels) (*testkit.Peer, func(msg any)) {
 func TestLoadWaitsForShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, send := playFull(t, &fakeModels{})
-		second := load("2", "n-0", "m")
+		second := load("2", "n-0", "n")
 		second.KvBlocks = 128
 		send(second)
 		ask := last[*messages.ShrinkKV](t, p)
@@ -92,7 +92,7 @@ func TestWrongBlockCountIsCorrected(t *testing.T) {
 		expectGrows(1)
 		send(&messages.KVReport{Lease: "none", Blocks: 400, MinBlocks: 128})
 		expectGrows(1)
-		second := load("2", "n-0", "m")
+		second := load("2", "n-0", "n")
 		second.KvBlocks = 128
 		send(second) // makes m-0 shrink
 		send(&messages.KVReport{Lease: "m-0", Blocks: 384, MinBlocks: 128})
@@ -117,7 +117,7 @@ func TestFailedShrinkRefusesLoad(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p, send := playFull(t, tc.shelf)
-				second := load("2", "n-0", "m")
+				second := load("2", "n-0", "n")
 				second.KvBlocks = 128
 				send(second)
 				if a := tc.answer(last[*messages.ShrinkKV](t, p).GetAttempt()); a != nil {

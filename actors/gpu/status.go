@@ -9,6 +9,7 @@ import (
 	"troupe/actors/supervise"
 	core "troupe/core/device"
 	"troupe/core/health"
+	weights "troupe/core/residency"
 	"troupe/messages"
 )
 
@@ -36,7 +37,22 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),
 		})
 	}
+	for _, c := range m.Weights {
+		s.Weights = append(s.Weights, weightsOf(c))
+	}
 	return s
+}
+
+func weightsOf(c weights.Copy) *messages.GpuWeights {
+	w := &messages.GpuWeights{
+		Owner: c.Owner(), Model: c.Source.Model, Path: c.Source.Path, RevisionDigest: c.Content.Revision,
+		Level: levels[c.Level()], Bytes: uint64(c.Source.Bytes), Spare: c.Spare, LastUsed: timestamppb.New(c.Used),
+		Loading: c.State == weights.Wanted || c.State == weights.Loading,
+	}
+	for _, u := range c.Users {
+		w.Users = append(w.Users, u.Lease)
+	}
+	return w
 }
 
 func (d *device) state() messages.GpuState {
@@ -44,7 +60,7 @@ func (d *device) state() messages.GpuState {
 	switch {
 	case quarantined:
 		return messages.GpuState_GPU_STATE_QUARANTINED
-	case d.memory.Has(core.Inspecting, core.Waiting, core.Loading):
+	case d.memory.Has(core.Inspecting, core.Waiting, core.Loading, core.Opening):
 		return messages.GpuState_GPU_STATE_LOADING
 	case d.memory.Has(core.Freeing):
 		return messages.GpuState_GPU_STATE_FREEING

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/actors/gpu"
+	weights "troupe/core/residency"
 	"troupe/engine"
 	"troupe/engine/residency"
 	"troupe/messages"
@@ -20,9 +21,9 @@ type blockingModels struct {
 	proceed chan struct{}
 }
 
-func (s blockingModels) Load(_ context.Context, spec engine.LoadSpec) (residency.Loaded, error) {
+func (s blockingModels) LoadWeights(_ context.Context, number uint64, from weights.Source) (weights.Content, error) {
 	<-s.proceed
-	return s.fakeModels.Load(context.Background(), spec)
+	return s.fakeModels.LoadWeights(context.Background(), number, from)
 }
 
 func (s blockingModels) Unload(lease string) (int64, error) {

@@ -65,6 +65,7 @@ type (
 	StopReplica struct {
 		Request, Replica string
 		At               Location
+		Deleted          bool // the deployment is deleted, so nothing needs the weights
 	}
 
 	// Watch watches a replica; Exited or Unreachable reports its end.

@@ -134,7 +134,8 @@ func (d *Deployment) stopOrphans() {
 	for _, name := range sorted(d.nodes) {
 		for _, o := range d.orphansOf(name) {
 			at := Location{o.node, d.orphans[o].GPU}
-			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at})
+			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at,
+				Deleted: d.state == Removing})
 		}
 	}
 }

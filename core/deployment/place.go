@@ -16,6 +16,13 @@ type GPU struct {
 	Memory      hbm.Budget
 	Residents   []string            // names of the replicas counted in Memory
 	Leases      map[string]hbm.Need // replica -> its leased memory
+	Weights     map[string]Weights  // by the digest of the model's files
+}
+
+// Weights are weights in the memory of a GPU.
+type Weights struct {
+	Bytes int64 // in whole pages
+	Used  bool  // by a replica, so that they are counted in the memory of the GPU
 }
 
 // gpus returns all GPUs, and adds a nil entry for each to answers.
@@ -131,6 +138,11 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		var residents []string
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
+			if w, there := answer.Weights[d.spec.Revision.Digest]; there && d.spec.Revision.Digest != "" {
+				if g.HasWeights = true; w.Used {
+					g.Memory.Fixed -= w.Bytes // a replica shares them
+				}
+			}
 		}
 		for name, other := range d.replicas {
 			if other == exclude || other.spec.At != at || other.phase > Up {

@@ -110,7 +110,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 		d.emit(DrainReplica{name, at.Node})
 		d.migrate(r)
 	case Stopping:
-		d.emit(StopReplica{Request: name, Replica: name, At: at})
+		d.emit(StopReplica{Request: name, Replica: name, At: at, Deleted: d.state == Removing})
 	}
 }
 

@@ -39,16 +39,37 @@ func (m *Memory) needs() (leases []string, needs []hbm.Need) {
 	return leases, needs
 }
 
-func (m *Memory) emptyBudget() hbm.Budget { return hbm.NewBudget(m.cfg.Total, m.cfg.KVReserve) }
+// emptyBudget returns the budget without the needs of the leases. It counts the weights in use;
+// others can be evicted.
+func (m *Memory) emptyBudget() hbm.Budget {
+	b := hbm.NewBudget(m.cfg.Total, m.cfg.KVReserve)
+	b.Fixed = m.weights.Counted()
+	return b
+}
 
 func (m *Memory) budget() hbm.Budget {
 	_, needs := m.needs()
 	return m.emptyBudget().With(needs...)
 }
 
+// overloadOf returns the figures of a load that was admitted and lacks pages.
+func (m *Memory) overloadOf(h *holder, missing int) *hbm.Overload {
+	need, others := h.need(), m.emptyBudget()
+	if c, _ := m.weights.Copy(h.copy); len(c.Users) == 1 {
+		need.Fixed += h.weightBytes()
+		others.Fixed -= h.weightBytes()
+	}
+	for _, o := range m.sorted() {
+		if o != h && o.budgeted() {
+			others = others.With(o.need())
+		}
+	}
+	return &hbm.Overload{Need: need, Budget: others, Short: int64(missing) * hbm.PageBytes}
+}
+
 // blocksAlone returns the number of KV blocks that a model would have if it were the only one on
 // the device.
 func (m *Memory) blocksAlone(h *holder) int {
-	alone := (m.emptyBudget().Total - h.need().Fixed) / max(1, h.model.BlockBytes)
+	alone := (m.emptyBudget().Total - h.need().Fixed - h.weightBytes()) / max(1, h.model.BlockBytes)
 	return min(h.size.MaxBlocks, int(alone))
 }

@@ -1,6 +1,6 @@
 // Package device decides what is in the memory of a device: which models are loaded and freed, how
-// they share the memory for KV blocks, and which of them have memory for adapters. core/hbm decides
-// which lease gets which pages.
+// they share the memory for KV blocks, and which of them have memory for adapters. core/residency
+// decides on their weights, which replicas share, and core/hbm which lease gets which pages.
 //
 // A Memory takes events with the current time and returns Effects, which the caller carries out in
 // order. It never touches the memory itself: jobs of the caller load, resize and free it, and
@@ -8,14 +8,16 @@
 //
 // # Leases
 //
-// The memory of one model is a lease. The first row that fits an event applies; an event without a
-// row is ignored. "All" are the requests that wait for the load or the unload.
+// The memory of one replica, without its weights, is a lease. The first row that fits an event
+// applies; an event without a row is ignored. "All" are the requests that wait for the load or the unload.
 //
 //	event           state                 guard             next        effects
-//	load            absent … loading      quarantined       same        refuse
+//	load            absent … opening      quarantined       same        refuse
 //	                absent                                  inspecting  inspect
-//	                inspecting … loading                    same        wait for the load
+//	                inspecting … opening  not its owner     same        refuse
+//	                inspecting … opening                    same        wait for the load
 //	                resident              device lost       same        refuse
+//	                resident              not its owner     same        refuse
 //	                resident              resizing          same        wait for the resize
 //	                resident              another revision  same        refuse
 //	                resident                                same        answer
@@ -23,13 +25,16 @@
 //	inspected       inspecting            over budget       absent      refuse all
 //	                inspecting                              waiting     count it in the budget
 //	inspect failed  inspecting                              absent      refuse all
-//	granted         waiting                                 loading     lease pages; load
+//	granted         waiting                                 loading     lease pages; load the weights, or join
 //	denied          waiting                                 absent      refuse all
-//	loaded          loading                                 resident    answer all
-//	load failed     loading                                 absent      release the pages; refuse all
+//	weights ready   waiting                                 same        note the copy
+//	                loading                                 opening     open
+//	weights failed  waiting, loading                        absent      release the pages; refuse all
+//	loaded          opening                                 resident    answer all
+//	load failed     opening                                 absent      release the pages and the weights; refuse all
 //	recovered       absent                                  resident    lease pages
 //	unload          absent                                  same        answer
-//	                inspecting … loading                    same        refuse
+//	                inspecting … opening                    same        refuse
 //	                resident                                freeing     stop what waits; free once settled
 //	                freeing                                 same        wait for the unload
 //	settled         resident                                same        —
@@ -39,9 +44,14 @@
 //	free failed     freeing                                 resident    refuse all
 //
 // After each event, and every second, the waiting loads are tried, oldest first. A load is granted
-// if the pages of the model and of its guaranteed share of KV blocks are free. It is denied if they
-// are not free and replicas cannot yield enough, or have not done so within 5 s. A load waits
+// if the pages of the model and of its guaranteed share of KV blocks are free. For that, weights that
+// no replica uses are evicted, as core/residency orders them, and then replicas yield KV blocks. A
+// load is denied if they cannot yield enough, or have not done so within 5 s. Weights of which the
+// deployment was deleted are also evicted if KV memory can use their pages. A load waits
 // without a limit while a replica that can yield later is loading.
+//
+// A lease belongs to the actor that loaded it. Only this actor, and none of its earlier incarnations,
+// is answered with the model and the handle that opens its memory.
 //
 // # KV memory
 //
@@ -108,14 +118,17 @@
 // Checked by name in TestInvariants, with jobs that fail, results that arrive late and in any order,
 // silent replicas, and crashes of the actor:
 //
-//   - no leak: the leased pages of a model are those that it uses or that one of its jobs needs;
-//     all other pages are free
+//   - no leak: the leased pages of a replica are those that it uses or that one of its jobs needs,
+//     those of weights are the pages of the copies on the device, and all other pages are free
+//   - in use: the weights of a replica are on the device, with the content that it asked for, and are
+//     freed only when no replica uses them
 //   - covered: only leased memory is used
 //   - one job: a lease has at most one job of each kind at a time, and no other job while it is
 //     loaded or freed
 //   - answered: every request is answered once, with the state at that time, unless it is repeated
 //     or the actor restarts first
 //   - ends: once the jobs have ended, every wait ends, even if no replica answers
+//   - owner: only the actor that loaded a lease gets its handle, and no earlier incarnation of it
 //   - bounded: a load waits for silent replicas no longer than 5 s and one tick, and a shrink no longer
 //     than 5.5 s
 //   - asked first: a replica loses a block only after it has confirmed that it does not use the

@@ -1,6 +1,10 @@
 package device
 
-import "time"
+import (
+	"time"
+
+	"troupe/core/residency"
+)
 
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
@@ -10,13 +14,28 @@ type (
 	// Inspect reads the sizes of a model. The caller reports Memory.Inspected or InspectFailed.
 	Inspect struct{ Spec Spec }
 
-	// Load fills the leased memory. The caller reports Memory.Loaded or LoadFailed.
-	Load struct {
+	// LoadWeights fills the leased memory of a copy. The caller reports Memory.WeightsLoaded or
+	// WeightsFailed.
+	LoadWeights struct {
+		Copy   uint64
+		Source residency.Source
+	}
+
+	// FreeWeights frees the memory of a copy. The caller reports Memory.WeightsFreed or
+	// WeightsNotFreed.
+	FreeWeights struct{ Copy uint64 }
+
+	// Open allocates the KV memory of a lease whose weights are on the device. The caller reports
+	// Memory.Loaded or LoadFailed.
+	Open struct {
 		Spec   Spec
+		Owner  Actor
+		Copy   uint64
 		Blocks int // KV blocks
 	}
 
-	// Free frees the memory of a lease. The caller reports Memory.Freed or FreeFailed.
+	// Free frees the memory of a lease without its weights. The caller reports Memory.Freed or
+	// FreeFailed.
 	Free struct{ Lease string }
 
 	// Resize changes the number of KV blocks. The caller reports Memory.Resized or NotResized.
@@ -72,6 +91,7 @@ type (
 		BlocksAlone int // KV blocks that it would have as the only model on the device
 		Adopted     bool
 		Took        time.Duration // 0 if it was adopted
+		Shared      bool          // the weights were on the device
 	}
 
 	// RefuseLoad refuses LoadAsked. Spec is that of the request.
@@ -101,6 +121,16 @@ type (
 		Pages int
 	}
 
+	// AnswerEvict reports that unused weights are being freed.
+	AnswerEvict struct{ To Request }
+
+	// RefuseEvict refuses EvictAsked. Model is the one that is not on the device, if that is why.
+	RefuseEvict struct {
+		To      Request
+		Model   string
+		Refusal Refusal
+	}
+
 	// RefuseAdapters refuses AdaptersAsked.
 	RefuseAdapters struct {
 		To      Request
@@ -118,6 +148,15 @@ type (
 		Lease string
 		Bytes int64 // of weights
 		Took  time.Duration
+	}
+
+	// WeightsMerged reports that a copy is freed because another one has the same content.
+	WeightsMerged struct{ Copy, Into uint64 }
+
+	// WeightsEvicted reports that an unused copy is freed.
+	WeightsEvicted struct {
+		Copy residency.Copy
+		Why  string
 	}
 
 	// ModelRefused reports a load that ended without a model.
@@ -149,6 +188,14 @@ type (
 	// AllocateFailed reports that memory for adapters could not be allocated.
 	AllocateFailed struct{ Lease, Detail string }
 
+	// WeightsIgnored reports an event of a copy that changed nothing.
+	WeightsIgnored struct {
+		Copy  uint64
+		Event residency.Event
+		State residency.State
+		Why   string
+	}
+
 	// Ignored reports an event that changed nothing.
 	Ignored struct {
 		Lease string
@@ -159,7 +206,13 @@ type (
 )
 
 func (Inspect) isEffect()        {}
-func (Load) isEffect()           {}
+func (LoadWeights) isEffect()    {}
+func (FreeWeights) isEffect()    {}
+func (Open) isEffect()           {}
+func (AnswerEvict) isEffect()    {}
+func (RefuseEvict) isEffect()    {}
+func (WeightsMerged) isEffect()  {}
+func (WeightsEvicted) isEffect() {}
 func (Free) isEffect()           {}
 func (Resize) isEffect()         {}
 func (Allocate) isEffect()       {}
@@ -181,4 +234,5 @@ func (ShortOfMemory) isEffect()  {}
 func (NotYielded) isEffect()     {}
 func (ResizeFailed) isEffect()   {}
 func (AllocateFailed) isEffect() {}
+func (WeightsIgnored) isEffect() {}
 func (Ignored) isEffect()        {}

@@ -18,7 +18,9 @@ func (m *Memory) distribute(health quarantine.State, now time.Time) {
 	if now.Sub(m.lastDemand) < growInterval {
 		return
 	}
-	for _, g := range hbm.Grow(m.freePages(), m.pools(now)) {
+	pools := m.pools(now)
+	m.evictSpare(pools, now)
+	for _, g := range hbm.Grow(m.freePages(), pools) {
 		h := m.holders[g.Owner]
 		pages := h.kvPages(h.model.Blocks) + g.Pages
 		most := max(h.model.Blocks+h.kv.report.WantedBlocks, h.size.MaxBlocks)
@@ -28,6 +30,15 @@ func (m *Memory) distribute(health quarantine.State, now time.Time) {
 		}
 	}
 	m.drain()
+}
+
+// evictSpare evicts weights that no deployment wants if KV memory can use their memory.
+func (m *Memory) evictSpare(pools []hbm.Pool, now time.Time) {
+	lacking := 0
+	for _, p := range pools {
+		lacking += max(0, p.Share-p.Pages) + p.Wanted
+	}
+	m.performWeights(m.weights.MakeRoom(lacking, m.freePages(), true, "KV memory needs it", now), Failure{}, now)
 }
 
 // busy reports whether memory is being loaded, freed or resized.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/residency"
 )
 
 // holder is a lease and what is in its memory.
@@ -12,9 +13,16 @@ type holder struct {
 	lease string
 	phase Phase
 
-	spec     Spec      // requested by the load; not set for a recovered model
-	size     Size      // set from Waiting on
-	model    Model     // set in Resident and Freeing
+	owner Actor  // of the lease
+	since uint64 // start of the owner's last known incarnation
+
+	spec     Spec   // requested by the load; not set for a recovered model
+	size     Size   // set from Waiting on
+	copy     uint64 // of its weights; set from Waiting on
+	model    Model  // set in Resident and Freeing
+	blocks   int    // number of KV blocks of the load
+	shared   bool   // the load found the weights on the device
+	fate     residency.Fate
 	requests []Request // requests that wait for the load or the unload
 	started  time.Time // start of the load
 	deadline time.Time // end of the wait for memory; zero: it has not waited yet
@@ -57,12 +65,16 @@ func (h *holder) resident() bool { return h.phase == Resident }
 // changing reports whether a job changes the memory.
 func (h *holder) changing() bool { return h.kv.state == Resizing || h.adapters.state == Allocating }
 
-// need returns the memory that the model needs, including that for adapters.
+// need returns the memory that the lease needs, including that for adapters but without the
+// weights, which it may share.
 func (h *holder) need() hbm.Need {
 	n := h.size.Need
-	n.Fixed += int64(h.adapterPages()) * hbm.PageBytes
+	n.Fixed += int64(h.adapterPages())*hbm.PageBytes - h.weightBytes()
 	return n
 }
+
+// weightBytes returns the bytes of the weights, in whole pages.
+func (h *holder) weightBytes() int64 { return int64(hbm.PagesOf(h.size.Weights)) * hbm.PageBytes }
 
 // adapterPages returns the number of pages that the model has for adapters, or that its load
 // requests.

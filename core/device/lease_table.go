@@ -7,8 +7,10 @@ import (
 
 var (
 	absent    = []Phase{Absent}
-	loading   = []Phase{Inspecting, Waiting, Loading}
-	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading}
+	loading   = []Phase{Inspecting, Waiting, Loading, Opening}
+	notLoaded = []Phase{Absent, Inspecting, Waiting, Loading, Opening}
+	opening   = []Phase{Opening}
+	ungranted = []Phase{Waiting, Loading}
 	resident  = []Phase{Resident}
 	freeing   = []Phase{Freeing}
 )
@@ -25,6 +27,7 @@ var (
 		return !h.model.fits(e.spec)
 	}}
 	changing   = guard{"still changing", func(_ *Memory, h *holder, _ event) bool { return h.changing() }}
+	stranger   = guard{"not its owner", (*Memory).notOwner}
 	overloaded = guard{"over budget", (*Memory).overloads}
 )
 
@@ -32,8 +35,10 @@ var (
 var leases = table.New("device lease", []row[Phase]{
 	{notLoaded, LoadAsked, excluded, same, (*Memory).refuseQuarantined, "refuse"},
 	{absent, LoadAsked, always, Inspecting, (*Memory).inspect, "inspect"},
+	{loading, LoadAsked, stranger, same, (*Memory).refuseStranger, "refuse"},
 	{loading, LoadAsked, always, same, (*Memory).joinLoad, "wait for the load"},
 	{resident, LoadAsked, deviceLost, same, (*Memory).refuseQuarantined, "refuse"},
+	{resident, LoadAsked, stranger, same, (*Memory).refuseStranger, "refuse"},
 	{resident, LoadAsked, inResize, same, (*Memory).joinResize, "wait for the resize"},
 	{resident, LoadAsked, mismatch, same, (*Memory).refuseMismatch, "refuse"},
 	{resident, LoadAsked, always, same, (*Memory).adopt, "answer"},
@@ -43,11 +48,14 @@ var leases = table.New("device lease", []row[Phase]{
 	{[]Phase{Inspecting}, Inspected, always, Waiting, (*Memory).admit, "count it in the budget"},
 	{[]Phase{Inspecting}, InspectFailed, always, Absent, (*Memory).refuseFailed, "refuse all"},
 
-	{[]Phase{Waiting}, Granted, always, Loading, (*Memory).load, "lease pages; load"},
+	{[]Phase{Waiting}, Granted, always, Loading, (*Memory).load, "lease pages; load the weights, or join"},
 	{[]Phase{Waiting}, Denied, always, Absent, (*Memory).refuseDenied, "refuse all"},
 
-	{[]Phase{Loading}, Loaded, always, Resident, (*Memory).loaded, "answer all"},
-	{[]Phase{Loading}, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages; refuse all"},
+	{[]Phase{Waiting}, WeightsReady, always, same, (*Memory).keepCopy, "note the copy"},
+	{[]Phase{Loading}, WeightsReady, always, Opening, (*Memory).open, "open"},
+	{ungranted, WeightsFailed, always, Absent, (*Memory).weightsFailed, "release the pages; refuse all"},
+	{opening, Loaded, always, Resident, (*Memory).loaded, "answer all"},
+	{opening, LoadFailed, always, Absent, (*Memory).loadFailed, "release the pages and the weights; refuse all"},
 	{absent, Recovered, always, Resident, (*Memory).recovered, "lease pages"},
 
 	{absent, UnloadAsked, always, same, (*Memory).answerAbsent, "answer"},

@@ -8,6 +8,7 @@ import (
 
 	"troupe/core/hbm"
 	"troupe/core/quarantine"
+	"troupe/core/residency"
 )
 
 // Config is fixed for the life of a Memory.
@@ -22,7 +23,9 @@ type Config struct {
 type Memory struct {
 	cfg     Config
 	ledger  *hbm.Ledger
+	weights *residency.Machine
 	holders map[string]*holder // by lease; a lease without an entry is Absent
+	lost    bool               // the device is lost, so its weights are not kept
 
 	attempt    uint64    // number of the last resize or allocation
 	lastDemand time.Time // last demand for memory other than growth
@@ -40,6 +43,9 @@ type event struct {
 	request Request
 	spec    Spec
 	size    Size
+	files   Files
+	copy    uint64
+	fate    residency.Fate
 	model   Model
 	failure Failure
 	report  Report
@@ -53,12 +59,13 @@ type event struct {
 	why     string
 }
 
-// New returns the memory of a device that already holds these models, left by an earlier
-// incarnation. attempt is the Attempt of that incarnation.
-func New(cfg Config, models []Model, attempt uint64, now time.Time) *Memory {
+// New returns the memory of a device that already holds these models and copies of weights, left by
+// an earlier incarnation. attempt is the Attempt of that incarnation.
+func New(cfg Config, models []Model, copies []residency.Copy, attempt uint64, now time.Time) *Memory {
+	ledger := hbm.NewLedger(cfg.Total)
 	m := &Memory{
-		cfg: cfg, ledger: hbm.NewLedger(cfg.Total), holders: make(map[string]*holder), attempt: attempt,
-		lastDemand: now,
+		cfg: cfg, ledger: ledger, weights: residency.New(ledger, copies, attempt, now),
+		holders: make(map[string]*holder), attempt: attempt, lastDemand: now,
 	}
 	models = slices.Clone(models)
 	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.Lease, b.Lease) })
@@ -74,9 +81,9 @@ func (m *Memory) LoadAsked(r Request, spec Spec, health quarantine.State, now ti
 	return m.handle(event{kind: LoadAsked, lease: spec.Lease, request: r, spec: spec, health: health, now: now})
 }
 
-// Inspected reports the sizes of a model.
-func (m *Memory) Inspected(lease string, size Size, now time.Time) []Effect {
-	return m.handle(event{kind: Inspected, lease: lease, size: size, now: now})
+// Inspected reports the sizes and the files of a model.
+func (m *Memory) Inspected(lease string, size Size, files Files, now time.Time) []Effect {
+	return m.handle(event{kind: Inspected, lease: lease, size: size, files: files, now: now})
 }
 
 // InspectFailed reports that the sizes could not be read.
@@ -84,23 +91,26 @@ func (m *Memory) InspectFailed(lease string, f Failure, now time.Time) []Effect 
 	return m.handle(event{kind: InspectFailed, lease: lease, failure: f, now: now})
 }
 
-// Loaded reports that a model was loaded.
+// Loaded reports that a lease was opened.
 func (m *Memory) Loaded(model Model, now time.Time) []Effect {
 	return m.handle(event{kind: Loaded, lease: model.Lease, model: model, now: now})
 }
 
-// LoadFailed reports that a load failed and left nothing in memory.
+// LoadFailed reports that a lease could not be opened and has left nothing in memory.
 func (m *Memory) LoadFailed(lease string, f Failure, now time.Time) []Effect {
 	return m.handle(event{kind: LoadFailed, lease: lease, failure: f, now: now})
 }
 
-// UnloadAsked requests that the memory of a lease be freed.
-func (m *Memory) UnloadAsked(r Request, lease string, now time.Time) []Effect {
-	return m.handle(event{kind: UnloadAsked, lease: lease, request: r, now: now})
+// UnloadAsked requests that the memory of a lease be freed. The fate is that of its weights if no
+// other lease uses them.
+func (m *Memory) UnloadAsked(r Request, lease string, fate residency.Fate, now time.Time) []Effect {
+	return m.handle(event{kind: UnloadAsked, lease: lease, request: r, fate: fate, now: now})
 }
 
-// UnloadAll frees the memory of all resident models, which are lost with the device.
+// UnloadAll frees the memory of all resident models and weights, which are lost with the device.
 func (m *Memory) UnloadAll(now time.Time) (all []Effect) {
+	m.lost = true
+	all = m.handleWeights(m.weights.DeviceLost(now), Failure{}, now)
 	for _, h := range m.sorted() {
 		if h.phase == Resident {
 			all = append(all, m.handle(event{kind: UnloadAsked, lease: h.lease, now: now})...)
@@ -168,6 +178,7 @@ func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.
 
 // Tick must be called every second. It ends expired waits and distributes free memory.
 func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
+	m.lost = health == quarantine.Lost
 	m.tryWaiting(now)
 	m.distribute(health, now)
 	return m.take()
@@ -177,13 +188,19 @@ func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
 // memory.
 func (m *Memory) handle(e event) []Effect {
 	m.follow(e)
+	return m.handled(e.now)
+}
+
+// handled handles the queued events, and then tries the requests that wait for memory.
+func (m *Memory) handled(now time.Time) []Effect {
 	m.drain()
 	if len(m.effects) == 1 {
-		if _, ignored := m.effects[0].(Ignored); ignored {
+		switch m.effects[0].(type) {
+		case Ignored, WeightsIgnored:
 			return m.take()
 		}
 	}
-	m.tryWaiting(e.now)
+	m.tryWaiting(now)
 	return m.take()
 }
 
@@ -229,8 +246,8 @@ func (m *Memory) take() []Effect {
 	return effects
 }
 
-// Attempt returns the number of the last resize or allocation.
-func (m *Memory) Attempt() uint64 { return m.attempt }
+// Attempt returns a number that no resize, no allocation and no copy of weights has exceeded.
+func (m *Memory) Attempt() uint64 { return max(m.attempt, m.weights.Last()) }
 
 // sorted returns the holders, sorted by lease.
 func (m *Memory) sorted() []*holder {

@@ -18,6 +18,8 @@ type Request struct {
 // Spec describes a model to be loaded.
 type Spec struct {
 	Lease, Path  string
+	Model        string // the deployment
+	Started      uint64 // start of the replica's incarnation; later ones have a larger number
 	BlockTokens  int
 	Blocks       int // number of KV blocks set by the operator; 0: as many as memory allows
 	StepTokens   int
@@ -42,9 +44,18 @@ type Size struct {
 	PagesPerAdapter int      // pages of the largest adapter
 }
 
+// Files describes the files of a model.
+type Files struct {
+	Revision string // digest, as far as it is known without reading them; empty: not known
+	Layout   string // of the weights in the memory of this kind of device
+}
+
 // Model is a model in the device's memory.
 type Model struct {
 	Lease        string
+	Copy         uint64 // number of the copy of its weights
+	Handle       string // opens the memory of the lease
+	Owner        Actor  // the only one that gets the handle
 	Size         Size
 	Blocks       int   // KV blocks
 	BlockBytes   int64 // of a KV block
@@ -100,11 +111,13 @@ const (
 	NotFound      // the lease is not resident
 	NotFreed      // freeing the memory failed
 	NotSupported
+	InUse    // a replica uses the weights
+	NotOwner // the lease belongs to another actor, or to a later incarnation
 )
 
 func (r Reason) String() string {
 	return [...]string{"not ready", "in quarantine", "failed", "device failed", "no memory", "weights differ",
-		"outdated", "not found", "not freed", "not supported"}[r]
+		"outdated", "not found", "not freed", "not supported", "in use", "not owner"}[r]
 }
 
 // Refusal is the refusal of a request.
@@ -113,5 +126,6 @@ type Refusal struct {
 	Detail     string        // for people; empty with InQuarantine and Outdated
 	Found      string        // revision of the files or of the model, if it is not the requested one
 	Overload   *hbm.Overload // how the model exceeds the budget; nil: refused for another reason
+	Evictable  int64         // with Overload: bytes of unused weights, which would go
 	RetryAfter time.Duration // 0: not known
 }

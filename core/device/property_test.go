@@ -8,6 +8,7 @@ import (
 
 	"troupe/core/hbm"
 	"troupe/core/quarantine"
+	"troupe/core/residency"
 )
 
 // TestInvariants checks the invariants of doc.go with random events.
@@ -19,6 +20,7 @@ func TestInvariants(t *testing.T) {
 			"unload":   func(*rapid.T) { w.unload() },
 			"adapters": func(*rapid.T) { w.adapters() },
 			"report":   func(*rapid.T) { w.report() }, "report again": func(*rapid.T) { w.report() },
+			"evict":  func(*rapid.T) { w.evict() },
 			"shrunk": func(*rapid.T) { w.shrunk() }, "shrunk again": func(*rapid.T) { w.shrunk() },
 			"job": func(*rapid.T) { w.runJob() }, "another job": func(*rapid.T) { w.runJob() },
 			"deliver": func(*rapid.T) { w.deliver() }, "deliver more": func(*rapid.T) { w.deliver() },
@@ -65,6 +67,11 @@ func (w *world) settle() {
 	if len(w.wait) > 0 {
 		w.Fatalf("ends: requests %v still wait", w.wait)
 	}
+	for _, c := range w.m.weights.Copies() {
+		if c.State != residency.Resident {
+			w.Fatalf("ends: weights %d stay %s", c.Number, c.State)
+		}
+	}
 	for _, h := range w.m.sorted() {
 		if h.phase != Resident || h.kv.state != Steady || h.adapters.state == Queued || h.adapters.state == Allocating {
 			w.Fatalf("ends: %s stays %s, %s, %s", h.lease, h.phase, h.kv.state, h.adapters.state)
@@ -85,6 +92,7 @@ func (w *world) check() {
 		w.checkPages(lease, leased[lease])
 		w.checkWaits(lease)
 	}
+	w.checkWeights(leased)
 	var sum int
 	for _, l := range w.m.ledger.Leases() {
 		sum += len(l.Pages)
@@ -106,7 +114,7 @@ func (w *world) checkPages(lease string, got map[string]int) {
 			continue
 		}
 		switch j := job.(type) {
-		case Load:
+		case Open:
 			want["kv"], want["adapters"] = j.Blocks, j.Spec.AdapterPages
 			addFixed(want, w.sizes[lease])
 		case Resize:
@@ -115,12 +123,16 @@ func (w *world) checkPages(lease string, got map[string]int) {
 			want["adapters"] = max(want["adapters"], j.Pages)
 		}
 	}
+	if h := w.m.holders[lease]; h != nil && h.phase == Loading {
+		want["kv"], want["adapters"] = h.blocks, h.spec.AdapterPages
+		addFixed(want, w.sizes[lease])
+	}
 	late := false
 	for _, n := range w.notes {
 		l, _ := leaseOf(n.job)
 		late = late || l == lease
 	}
-	for _, kind := range []string{"weights", "workspace", "kv", "adapters"} {
+	for _, kind := range []string{"workspace", "kv", "adapters"} {
 		switch {
 		case got[kind] < want[kind]:
 			w.Fatalf("covered: %s uses %d pages for %s, of which %d are leased", lease, want[kind], kind, got[kind])
@@ -131,13 +143,43 @@ func (w *world) checkPages(lease string, got map[string]int) {
 }
 
 func addFixed(pages map[string]int, s Size) {
-	pages["weights"], pages["workspace"] = hbm.PagesOf(s.Weights), hbm.PagesOf(s.Workspace)
+	pages["workspace"] = hbm.PagesOf(s.Workspace)
+}
+
+// checkWeights compares the pages that are leased for weights with the copies.
+func (w *world) checkWeights(leased map[string]map[string]int) {
+	known := make(map[string]bool)
+	for _, c := range w.m.weights.Copies() {
+		known[c.Owner()] = true
+		want := c.Pages()
+		if c.State == residency.Wanted {
+			want = 0
+		}
+		if got := leased[c.Owner()]["weights"]; got != want {
+			w.Fatalf("no leak: weights %d are %s with %d pages, not %d", c.Number, c.State, got, want)
+		}
+		for _, u := range c.Users {
+			if h := w.m.holders[u.Lease]; h == nil || h.copy != c.Number {
+				w.Fatalf("in use: weights %d count %s as a user", c.Number, u.Lease)
+			}
+		}
+	}
+	for n, c := range w.copies {
+		if !known[c.Owner()] {
+			w.Fatalf("covered: weights %d are in memory and unknown", n)
+		}
+	}
+	for _, model := range w.models {
+		if _, there := w.copies[model.Copy]; !there {
+			w.Fatalf("in use: %s has no weights", model.Lease)
+		}
+	}
 }
 
 // checkWaits checks that a wait is within its bounds, and that a request or a timer will end it.
 func (w *world) checkWaits(lease string) {
 	h := w.m.holders[lease]
-	if h == nil || h.phase != Waiting || w.m.Has(Loading) {
+	if h == nil || h.phase != Waiting || w.m.Has(Loading, Opening) {
 		delete(w.waiting, lease)
 	} else if _, ok := w.waiting[lease]; !ok {
 		w.waiting[lease] = w.now
@@ -157,7 +199,7 @@ func (w *world) checkWaits(lease string) {
 			w.Fatalf("bounded: %s yields since %v, timer set: %v", lease, w.now.Sub(since), armed)
 		}
 	}
-	if h.phase >= Inspecting && h.phase <= Loading && len(h.requests) == 0 {
+	if h.phase >= Inspecting && h.phase <= Opening && len(h.requests) == 0 {
 		w.Fatalf("answered: %s is loaded for no request", lease)
 	}
 	if (h.phase < Resident) != (h.kv.state == Unused) {

@@ -1,5 +1,7 @@
 package device
 
+import "troupe/core/residency"
+
 // fits reports whether the model is the one that a load requests.
 func (model Model) fits(s Spec) bool {
 	if s.Revision != "" {
@@ -30,21 +32,23 @@ func beingFreed(h *holder) Refusal {
 }
 
 func (m *Memory) refuseOverload(h *holder, e event) {
-	h.size = e.size
-	_, over := m.budget().Add(h.need())
+	_, over := m.budget().Add(m.needOf(h, e.size, e.files))
 	m.refuseAll(h, Refusal{
 		Reason: NoMemory, Detail: m.cfg.Name + ", " + h.spec.Path + ": " + over.Error(), Overload: over,
+		Evictable: m.weights.Reclaimable(),
 	})
 }
 
 // overloads reports whether a load does not fit the budget.
 func (m *Memory) overloads(h *holder, e event) bool {
-	asked := holder{spec: h.spec, size: e.size}
-	_, over := m.budget().Add(asked.need())
+	_, over := m.budget().Add(m.needOf(h, e.size, e.files))
 	return over != nil
 }
 
-func (m *Memory) refuseDenied(h *holder, e event) { m.refuseAll(h, e.refusal) }
+func (m *Memory) refuseDenied(h *holder, e event) {
+	m.leaveWeights(h, residency.Keep, e.now)
+	m.refuseAll(h, e.refusal)
+}
 
 func (m *Memory) refuseFailed(h *holder, e event) {
 	m.refuseAll(h, Refusal{Reason: e.failure.reason(), Detail: e.failure.Detail, Found: e.failure.Found})

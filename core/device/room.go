@@ -27,7 +27,8 @@ func (m *Memory) tryWaiting(now time.Time) {
 	}
 }
 
-// makeRoom tries to free pages for a lease by asking replicas to yield KV memory. It returns true
+// makeRoom tries to free pages for a lease by evicting unused weights and by asking replicas to
+// yield KV memory. It returns true
 // if the pages are free, if replicas cannot yield enough, or if the deadline has passed, so the
 // caller must check the free pages. It returns false while replicas yield, and sets the deadline of
 // the wait.
@@ -39,18 +40,24 @@ func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.
 	if deadline.IsZero() {
 		*deadline = now.Add(yieldTimeout)
 	}
+	unused := int(m.weights.Reclaimable() / hbm.PageBytes)
+	if need <= free+unused {
+		m.evict(lease, need, now)
+		return false
+	}
 	if m.changing() {
 		return false
 	}
 	pools := m.pools(now)
-	yields, why, ok := hbm.Yield(need, free, pools)
-	if !ok && m.mayYieldLater(need-free, pools, deadline) {
+	yields, why, ok := hbm.Yield(need, free+unused, pools)
+	if !ok && m.mayYieldLater(need-free-unused, pools, deadline) {
 		return false
 	}
 	m.emit(ShortOfMemory{lease, ok, why})
 	if !ok {
 		return true
 	}
+	m.evict(lease, need, now)
 	for _, y := range yields {
 		h := m.holders[y.Owner]
 		left := int64(h.kvPages(h.model.Blocks)-y.Pages) * hbm.PageBytes
@@ -59,6 +66,12 @@ func (m *Memory) makeRoom(lease string, need int, deadline *time.Time, now time.
 		})
 	}
 	return false
+}
+
+// evict evicts weights that no replica uses, as far as a lease needs their memory.
+func (m *Memory) evict(lease string, need int, now time.Time) {
+	why := lease + " needs the memory"
+	m.performWeights(m.weights.MakeRoom(need, m.freePages(), false, why, now), Failure{}, now)
 }
 
 // changing reports whether the KV memory of any lease is being changed.
@@ -97,11 +110,12 @@ func (m *Memory) mayYieldLater(missing int, pools []hbm.Pool, deadline *time.Tim
 	could := make(map[string]int)
 	for _, l := range m.ledger.Leases() {
 		switch h := m.holders[l.Owner]; {
+		case h == nil: // weights
 		case h.phase == Freeing:
 			could[l.Owner] += len(l.Pages)
 		case l.Kind == "kv" && !h.kv.fixed:
 			could[l.Owner] = max(0, len(l.Pages)-shares[l.Owner].guaranteed)
-			beingLoaded = beingLoaded || h.phase == Loading && could[l.Owner] > 0
+			beingLoaded = beingLoaded || (h.phase == Loading || h.phase == Opening) && could[l.Owner] > 0
 		}
 	}
 	for _, p := range pools {

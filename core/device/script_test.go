@@ -3,6 +3,7 @@ package device
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"troupe/core/hbm"
 	"troupe/core/quarantine"
+	"troupe/core/residency"
 	"troupe/testkit/script"
 )
 
@@ -18,10 +20,14 @@ import (
 // min=2. The events are:
 //
 //	load LEASE REQUEST [weights=N] [blocks=N] [min=N] [adapters=N] [revision=X] [deploy=N]
-//	     [quarantined | lost]
-//	inspected LEASE [fault=CAUSE]
-//	loaded LEASE [fault=CAUSE] [found=X]     as the last Load of the lease requested it
-//	unload LEASE REQUEST, unload-all
+//	     [incarnation=N] [from=ACTOR] [quarantined | lost]
+//	inspected LEASE [fault=CAUSE] [is=X]     is: the revision of the files, if it is known
+//	weights N [fault=CAUSE] [found=X]        copy N was loaded
+//	opened LEASE [fault=CAUSE]               as the last Open of the lease requested it
+//	loaded LEASE [fault=CAUSE] [found=X]     the weights were loaded, if they were being loaded, and the lease opened
+//	unload LEASE REQUEST [spare | drop], unload-all
+//	evict MODEL REQUEST                      all: those of all models
+//	released N [fault=CAUSE]                 copy N was freed
 //	freed LEASE [fault=CAUSE]
 //	report LEASE BLOCKS [min=N] [wants=N] [priority=N]
 //	shrunk LEASE [kept=WHY] [late=N]         answers the last AskShrink, or one N attempts earlier
@@ -36,10 +42,11 @@ import (
 func TestScripts(t *testing.T) {
 	script.Run(t, "testdata/*.txt", func(t *testing.T) script.Handler {
 		p := &player{
-			t: t, now: time.Unix(1e9, 0), sizes: make(map[string]Size), loads: make(map[string]Load),
+			t: t, now: time.Unix(1e9, 0), sizes: make(map[string]Size), opens: make(map[string]Open),
 			last: make(map[string]Effect), models: make(map[string]Model),
+			contents: make(map[uint64]residency.Content),
 		}
-		p.m = New(scriptConfig, nil, 0, p.now)
+		p.m = New(scriptConfig, nil, nil, 0, p.now)
 		return p.play
 	})
 }
@@ -54,9 +61,11 @@ type player struct {
 	words  []string
 	named  map[string]string
 	sizes  map[string]Size   // by lease; sizes of the last load
-	loads  map[string]Load   // by lease
+	opens  map[string]Open   // by lease
 	last   map[string]Effect // last job by lease and kind, with its attempt
 	models map[string]Model  // in memory
+
+	contents map[uint64]residency.Content // of the copies in memory
 }
 
 func (p *player) play(line []string) []string {
@@ -87,8 +96,8 @@ func (p *player) play(line []string) []string {
 // note records the parts of an effect that later events of the script refer to.
 func (p *player) note(e Effect) {
 	switch e := e.(type) {
-	case Load:
-		p.loads[e.Spec.Lease] = e
+	case Open:
+		p.opens[e.Spec.Lease] = e
 	case AskShrink:
 		p.last[e.Lease+" shrink"] = e
 	case Resize:
@@ -108,19 +117,31 @@ func (p *player) event(name string) []Effect {
 		if failed {
 			return m.InspectFailed(lease, failure, now)
 		}
-		return m.Inspected(lease, p.sizes[lease], now)
-	case "loaded":
+		return m.Inspected(lease, p.sizes[lease], Files{Revision: p.named["is"], Layout: "f32"}, now)
+	case "weights":
+		return p.weights(uint64(p.count(lease)), failure, failed)
+	case "released":
 		if failed {
-			return m.LoadFailed(lease, failure, now)
+			return m.WeightsNotFreed(uint64(p.count(lease)), now)
 		}
-		l := p.loads[lease]
-		p.models[lease] = Model{
-			Lease: lease, Size: p.sizes[lease], Blocks: l.Blocks, BlockBytes: hbm.PageBytes,
-			AdapterPages: l.Spec.AdapterPages, Revision: p.named["found"], Deploy: l.Spec.Deploy,
+		return m.WeightsFreed(uint64(p.count(lease)), now)
+	case "evict":
+		return m.EvictAsked(p.request(), strings.TrimPrefix(lease, "all"), now)
+	case "opened":
+		return p.opened(lease, failure, failed)
+	case "loaded":
+		var effects []Effect
+		if h := m.holders[lease]; h != nil && h.phase == Loading {
+			if effects = p.weights(h.copy, failure, failed); failed {
+				return effects
+			}
 		}
-		return m.Loaded(p.models[lease], now)
+		for _, e := range effects {
+			p.note(e)
+		}
+		return append(effects, p.opened(lease, failure, failed)...)
 	case "unload":
-		return m.UnloadAsked(p.request(), lease, now)
+		return m.UnloadAsked(p.request(), lease, p.fate(), now)
 	case "unload-all":
 		return m.UnloadAll(now)
 	case "freed":
@@ -141,7 +162,10 @@ func (p *player) event(name string) []Effect {
 		for _, model := range p.models {
 			models = append(models, model)
 		}
-		p.m = New(scriptConfig, models, m.attempt+1000, now)
+		copies := slices.DeleteFunc(m.weights.Copies(),
+			func(c residency.Copy) bool { return c.State < residency.Resident })
+		p.m = New(scriptConfig, models, copies, m.attempt+1000, now)
+		clear(p.opens)
 		return nil
 	}
 	return p.attempted(name, lease, failure, failed)
@@ -187,14 +211,53 @@ func (p *player) attempted(name, lease string, failure Failure, failed bool) []E
 	return nil
 }
 
+// weights reports the end of the load of a copy.
+func (p *player) weights(copy uint64, failure Failure, failed bool) []Effect {
+	if failed {
+		return p.m.WeightsFailed(copy, failure, p.now)
+	}
+	p.contents[copy] = residency.Content{Revision: p.named["found"]}
+	return p.m.WeightsLoaded(copy, p.contents[copy], p.now)
+}
+
+// opened reports that a lease was opened.
+func (p *player) opened(lease string, failure Failure, failed bool) []Effect {
+	if failed {
+		return p.m.LoadFailed(lease, failure, p.now)
+	}
+	o, open := p.opens[lease]
+	model := Model{
+		Lease: lease, Copy: o.Copy, Owner: o.Owner, Size: p.sizes[lease], Blocks: o.Blocks, BlockBytes: hbm.PageBytes,
+		AdapterPages: o.Spec.AdapterPages, Revision: p.contents[o.Copy].Revision, Deploy: o.Spec.Deploy,
+	}
+	if open {
+		p.models[lease] = model
+	}
+	return p.m.Loaded(model, p.now)
+}
+
+func (p *player) fate() residency.Fate {
+	switch p.word(2) {
+	case "spare":
+		return residency.Spare
+	case "drop":
+		return residency.Drop
+	}
+	return residency.Keep
+}
+
 func (p *player) load(lease string) []Effect {
 	spec := Spec{
-		Lease: lease, Path: "p", AdapterPages: p.number("adapters"), Revision: p.named["revision"],
-		Deploy: uint64(p.number("deploy")),
+		Lease: lease, Path: "p", Model: lease[:1], AdapterPages: p.number("adapters"), Revision: p.named["revision"],
+		Deploy: uint64(p.number("deploy")), Started: uint64(p.number("incarnation")),
 	}
 	weights, blocks, least := p.orElse("weights", 2), p.orElse("blocks", 8), p.orElse("min", 2)
 	p.sizes[lease] = sizeOf(weights, 0, least, blocks)
-	return p.m.LoadAsked(p.request(), spec, p.health(), p.now)
+	r := p.request()
+	if from, ok := p.named["from"]; ok {
+		r.From.ID = from
+	}
+	return p.m.LoadAsked(r, spec, p.health(), p.now)
 }
 
 // sizeOf returns a size given in pages, with blocks of one page.
@@ -260,17 +323,26 @@ func format(e Effect) string {
 	switch e := e.(type) {
 	case Inspect:
 		return "Inspect{" + e.Spec.Lease + "}"
-	case Load:
-		return fmt.Sprintf("Load{%s with %d blocks}", e.Spec.Lease, e.Blocks)
+	case LoadWeights:
+		return fmt.Sprintf("LoadWeights{%d for %s}", e.Copy, e.Source.Model)
+	case Open:
+		return fmt.Sprintf("Open{%s with %d blocks, weights %d}", e.Spec.Lease, e.Blocks, e.Copy)
+	case WeightsEvicted:
+		return fmt.Sprintf("WeightsEvicted{%d: %s}", e.Copy.Number, e.Why)
 	case AnswerLoad:
-		return fmt.Sprintf("AnswerLoad{%s: %s with %d blocks, adopted %v, took %v}", e.To.ID, e.Model.Lease,
-			e.Model.Blocks, e.Adopted, e.Took)
+		shared := map[bool]string{true: ", weights shared"}[e.Shared]
+		return fmt.Sprintf("AnswerLoad{%s: %s with %d blocks, adopted %v, took %v%s}", e.To.ID, e.Model.Lease,
+			e.Model.Blocks, e.Adopted, e.Took, shared)
 	case RefuseLoad:
 		return fmt.Sprintf("RefuseLoad{%s: %s}", e.To.ID, refusal(e.Refusal))
 	case ModelRefused:
 		return fmt.Sprintf("ModelRefused{%s: %s}", e.Lease, refusal(e.Refusal))
 	case AnswerUnload:
 		return fmt.Sprintf("AnswerUnload{%s: %d bytes of %s}", e.To.ID, e.Bytes, e.Lease)
+	case RefuseEvict:
+		return fmt.Sprintf("RefuseEvict{%s: %s}", e.To.ID, refusal(e.Refusal))
+	case AnswerEvict:
+		return fmt.Sprintf("AnswerEvict{%s}", e.To.ID)
 	case RefuseUnload:
 		return fmt.Sprintf("RefuseUnload{%s: %s}", e.To.ID, refusal(e.Refusal))
 	case AnswerAdapters:
@@ -316,6 +388,16 @@ func (p *player) summary() string {
 			}
 		}
 		text += ";"
+	}
+	for _, c := range p.m.weights.Copies() {
+		text += fmt.Sprintf(" weights %d %s", c.Number, c.State)
+		if c.State >= residency.Resident {
+			text += " " + c.Level().String()
+		}
+		for _, u := range c.Users {
+			text += " " + u.Lease
+		}
+		text += fmt.Sprintf(", %d pages;", c.Pages())
 	}
 	return text + fmt.Sprintf(" %d free", p.m.freePages())
 }

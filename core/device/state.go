@@ -8,13 +8,14 @@ const (
 	Absent     Phase = iota // the lease has no memory
 	Inspecting              // the model's sizes are being read
 	Waiting                 // waits for memory that other replicas yield
-	Loading                 // the memory is leased and being filled
+	Loading                 // the memory is leased, and the weights are being loaded
+	Opening                 // the weights are on the device, and the KV memory is being allocated
 	Resident                // the model serves a replica
 	Freeing                 // the memory is being freed
 )
 
 func (p Phase) String() string {
-	return [...]string{"absent", "inspecting", "waiting", "loading", "resident", "freeing"}[p]
+	return [...]string{"absent", "inspecting", "waiting", "loading", "opening", "resident", "freeing"}[p]
 }
 
 // KV is the state of a lease's KV memory.
@@ -53,8 +54,10 @@ const (
 	InspectFailed              // the sizes cannot be read
 	Granted                    // there is memory for the model
 	Denied                     // there is not enough memory, and replicas cannot yield enough
-	Loaded                     // the memory is filled
-	LoadFailed                 // the load failed
+	WeightsReady               // the weights are on the device
+	WeightsFailed              // the weights could not be loaded
+	Loaded                     // the KV memory is allocated
+	LoadFailed                 // the KV memory could not be allocated
 	Recovered                  // an earlier incarnation left the model in memory
 	UnloadAsked                // a replica returns the model, or the device is lost
 	Settled                    // a change of the memory has ended, or none was in progress
@@ -83,7 +86,8 @@ const (
 
 func (e Event) String() string {
 	return [...]string{
-		"load", "inspected", "inspect failed", "granted", "denied", "loaded", "load failed", "recovered", "unload",
+		"load", "inspected", "inspect failed", "granted", "denied", "weights ready",
+		"weights failed", "loaded", "load failed", "recovered", "unload",
 		"settled", "freed", "free failed", "reported", "chosen", "shrunk", "kept", "timed out", "grown", "resized",
 		"not resized", "opened", "leaving", "closed", "adapters", "granted", "denied", "allocated", "not allocated",
 	}[e]

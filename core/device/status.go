@@ -4,29 +4,33 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/residency"
 )
 
 // Status describes the memory of a device.
 type Status struct {
 	Total, Free int64 // bytes
-	Yieldable   int64 // bytes that replicas could yield now
+	Yieldable   int64 // bytes that replicas could yield now, and those of unused weights
 	Leases      []hbm.Lease
 	Budget      hbm.Budget
 	Replicas    []string // leases that count in the budget
+	Weights     []residency.Copy
 }
 
 // Status returns the current state of the memory.
 func (m *Memory) Status(now time.Time) Status {
 	s := Status{Total: m.ledger.Total(), Free: m.ledger.Free(), Leases: m.ledger.Leases(), Budget: m.budget()}
+	s.Yieldable = m.weights.Reclaimable()
 	for _, p := range m.pools(now) {
 		s.Yieldable += int64(max(0, p.Pages-p.Min)) * hbm.PageBytes
 	}
 	s.Replicas, _ = m.needs()
+	s.Weights = m.weights.Copies()
 	return s
 }
 
 // Empty reports whether no model uses the memory or is about to.
-func (m *Memory) Empty() bool { return len(m.holders) == 0 }
+func (m *Memory) Empty() bool { return len(m.holders) == 0 && m.weights.Empty() }
 
 // Has reports whether any lease is in one of these phases.
 func (m *Memory) Has(phases ...Phase) bool {

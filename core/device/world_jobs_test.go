@@ -1,18 +1,20 @@
 package device
 
 import (
+	"fmt"
 	"slices"
 
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
 	"troupe/core/quarantine"
+	"troupe/core/residency"
 )
 
 // carryOut carries out one effect.
 func (w *world) carryOut(e Effect) {
 	switch e := e.(type) {
-	case Inspect, Load, Free, Resize, Allocate:
+	case Inspect, LoadWeights, FreeWeights, Open, Free, Resize, Allocate:
 		w.startJob(e)
 	case AskShrink:
 		w.checkAsk(e)
@@ -29,6 +31,10 @@ func (w *world) carryOut(e Effect) {
 			w.Fatalf("answered: %s is not in memory as answered: %+v", lease, e.Model)
 		}
 	case RefuseLoad:
+		w.answered(e.To)
+	case AnswerEvict:
+		w.answered(e.To)
+	case RefuseEvict:
 		w.answered(e.To)
 	case AnswerUnload:
 		w.answered(e.To)
@@ -72,7 +78,11 @@ func leaseOf(job Effect) (lease, kind string) {
 	switch j := job.(type) {
 	case Inspect:
 		return j.Spec.Lease, "load"
-	case Load:
+	case LoadWeights:
+		return fmt.Sprint("weights-", j.Copy), "load"
+	case FreeWeights:
+		return fmt.Sprint("weights-", j.Copy), "free"
+	case Open:
 		return j.Spec.Lease, "load"
 	case Free:
 		return j.Lease, "free"
@@ -104,11 +114,21 @@ func (w *world) startJob(job Effect) {
 		w.Fatalf("asked first: %s loses blocks that its replica did not give up", lease)
 	}
 	if r, ok := job.(Resize); ok && r.Blocks > w.models[lease].Blocks &&
-		(w.health != quarantine.Healthy || w.m.Has(Inspecting, Waiting, Loading, Freeing)) {
+		(w.health != quarantine.Healthy || w.m.Has(Inspecting, Waiting, Loading, Opening, Freeing)) {
 		w.Fatalf("last: %s grows to %d blocks while memory is wanted otherwise", lease, r.Blocks)
 	}
-	if l, ok := job.(Load); ok && !w.refused && l.Blocks < w.m.shares()[lease].guaranteed {
-		w.Fatalf("guaranteed: %s is loaded with %d blocks", lease, l.Blocks)
+	if f, ok := job.(FreeWeights); ok {
+		for _, model := range w.models {
+			if model.Copy == f.Copy {
+				w.Fatalf("in use: weights %d are freed while %s uses them", f.Copy, model.Lease)
+			}
+		}
+	}
+	if o, ok := job.(Open); ok {
+		c, there := w.copies[o.Copy]
+		if revision, _ := contentOf(o.Spec.Model, o.Spec.Deploy); !there || c.Content.Revision != revision {
+			w.Fatalf("in use: %s opens weights %d, which are %+v instead of %s", lease, o.Copy, c, revision)
+		}
 	}
 	w.jobs = append(w.jobs, job)
 }
@@ -136,13 +156,29 @@ func (w *world) result(job Effect, fails bool) func() []Effect {
 		if fails {
 			return func() []Effect { return w.m.InspectFailed(j.Spec.Lease, failure, w.now) }
 		}
-		return func() []Effect { return w.m.Inspected(j.Spec.Lease, w.sizes[j.Spec.Lease], w.now) }
-	case Load:
+		lease := j.Spec.Lease
+		return func() []Effect { return w.m.Inspected(lease, w.sizes[lease], w.files[lease], w.now) }
+	case LoadWeights:
+		if fails {
+			return func() []Effect { return w.m.WeightsFailed(j.Copy, failure, w.now) }
+		}
+		c := residency.Copy{Number: j.Copy, Source: j.Source}
+		c.Content.Revision, _ = contentOf(j.Source.Model, j.Source.Deploy)
+		w.copies[j.Copy] = c
+		return func() []Effect { return w.m.WeightsLoaded(j.Copy, c.Content, w.now) }
+	case FreeWeights:
+		if fails {
+			return func() []Effect { return w.m.WeightsNotFreed(j.Copy, w.now) }
+		}
+		delete(w.copies, j.Copy)
+		return func() []Effect { return w.m.WeightsFreed(j.Copy, w.now) }
+	case Open:
 		if fails {
 			return func() []Effect { return w.m.LoadFailed(j.Spec.Lease, failure, w.now) }
 		}
 		model := Model{
-			Lease: j.Spec.Lease, Size: w.sizes[j.Spec.Lease], Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
+			Lease: j.Spec.Lease, Copy: j.Copy, Owner: j.Owner, Size: w.sizes[j.Spec.Lease],
+			Blocks: j.Blocks, BlockBytes: hbm.PageBytes,
 			AdapterPages: j.Spec.AdapterPages, Deploy: j.Spec.Deploy,
 		}
 		w.models[model.Lease] = model

@@ -10,6 +10,7 @@ import (
 
 	"troupe/core/hbm"
 	"troupe/core/quarantine"
+	"troupe/core/residency"
 )
 
 var worldConfig = Config{Name: "gpu-0", Total: 20 * hbm.PageBytes, KVReserve: 0.3}
@@ -23,10 +24,12 @@ type world struct {
 	nextTick time.Time
 	health   quarantine.State
 
-	models map[string]Model // models in memory
-	sizes  map[string]Size  // by lease; sizes of the last load
-	jobs   []Effect         // running jobs
-	notes  []note           // results that were not reported yet
+	models map[string]Model          // models in memory
+	copies map[uint64]residency.Copy // weights in memory
+	sizes  map[string]Size           // by lease; sizes of the last load
+	files  map[string]Files          // by lease; files of the last load
+	jobs   []Effect                  // running jobs
+	notes  []note                    // results that were not reported yet
 	asks   map[string]AskShrink
 	timers []timer
 	wait   map[string]bool // requests without an answer
@@ -55,11 +58,12 @@ type timer struct {
 func newWorld(t *rapid.T) *world {
 	w := &world{
 		T: t, now: time.Unix(1e9, 0), models: make(map[string]Model), sizes: make(map[string]Size),
+		copies: make(map[uint64]residency.Copy), files: make(map[string]Files),
 		asks: make(map[string]AskShrink), wait: make(map[string]bool), confirmed: make(map[string]uint64),
 		askedAt: make(map[uint64]time.Time), waiting: make(map[string]time.Time),
 	}
 	w.nextTick = w.now.Add(time.Second)
-	w.m = New(worldConfig, nil, 1, w.now)
+	w.m = New(worldConfig, nil, nil, 1, w.now)
 	return w
 }
 
@@ -70,26 +74,62 @@ func (w *world) request() Request {
 	return r
 }
 
+// Leases a and b are of one model. The first deployment of c has the same files, in another folder.
+var modelOfLease = map[string]string{"a": "m", "b": "m", "c": "n"}
+
+// contentOf returns the content of a model's files, and the pages of its weights.
+func contentOf(model string, deploy uint64) (revision string, pages int) {
+	switch {
+	case deploy == 0:
+		return "r0", 3
+	case model == "m":
+		return "r1", 6
+	}
+	return "r2", 1
+}
+
 // load requests a model.
 func (w *world) load() {
 	lease := w.lease()
-	spec := Spec{Lease: lease, Path: "p", AdapterPages: rapid.IntRange(0, 1).Draw(w.T, "adapters")}
+	spec := Spec{
+		Lease: lease, Model: modelOfLease[lease], Path: modelOfLease[lease],
+		AdapterPages: rapid.IntRange(0, 1).Draw(w.T, "adapters"),
+	}
+	spec.Started = uint64(rapid.IntRange(0, 2).Draw(w.T, "incarnation"))
 	spec.Deploy = uint64(rapid.IntRange(0, 5).Draw(w.T, "deploy") / 5)
 	least := rapid.IntRange(1, 4).Draw(w.T, "least")
-	s := sizeOf(rapid.IntRange(1, 6).Draw(w.T, "weights"), rapid.IntRange(0, 1).Draw(w.T, "workspace"), least,
+	revision, pages := contentOf(spec.Model, spec.Deploy)
+	s := sizeOf(pages, rapid.IntRange(0, 1).Draw(w.T, "workspace"), least,
 		least+rapid.IntRange(0, 12).Draw(w.T, "more"))
+	files := Files{Layout: "f32"}
+	if rapid.Bool().Draw(w.T, "known") {
+		files.Revision = revision
+	}
+	if rapid.Bool().Draw(w.T, "checked") {
+		spec.Revision = revision
+	}
 	r, was := w.request(), w.phase(lease)
+	if rapid.IntRange(0, 9).Draw(w.T, "stranger") == 0 {
+		r.From.ID = "stranger"
+	}
 	if was == Absent && w.health == quarantine.Healthy {
-		w.sizes[lease] = s
+		w.sizes[lease], w.files[lease] = s, files
+	}
+	owner, since := r.From, uint64(0)
+	if h := w.m.holders[lease]; h != nil {
+		owner, since = h.owner, h.since
 	}
 	effects := w.do(func() []Effect { return w.m.LoadAsked(r, spec, w.health, w.now) })
 	for _, e := range effects {
 		switch e.(type) {
-		case Inspect, Load:
+		case Inspect, LoadWeights, Open:
 			if w.health != quarantine.Healthy {
 				w.Fatal("excluded: a load starts on a quarantined device")
 			}
 		case AnswerLoad:
+			if r.From != owner || spec.Started < since {
+				w.Fatalf("owner: %+v of incarnation %d gets the handle of %+v", r, spec.Started, owner)
+			}
 			if w.health == quarantine.Lost {
 				w.Fatal("excluded: a model on a lost device is adopted")
 			}
@@ -99,12 +139,18 @@ func (w *world) load() {
 
 func (w *world) unload() {
 	lease, r := w.lease(), w.request()
-	w.do(func() []Effect { return w.m.UnloadAsked(r, lease, w.now) })
+	fate := residency.Fate(rapid.IntRange(0, 2).Draw(w.T, "fate"))
+	w.do(func() []Effect { return w.m.UnloadAsked(r, lease, fate, w.now) })
 }
 
 func (w *world) adapters() {
 	lease, r, pages := w.lease(), w.request(), rapid.IntRange(0, 6).Draw(w.T, "pages")
 	w.do(func() []Effect { return w.m.AdaptersAsked(r, lease, pages, w.now) })
+}
+
+func (w *world) evict() {
+	r, model := w.request(), rapid.SampledFrom([]string{"", "m", "n", "weights-1"}).Draw(w.T, "model")
+	w.do(func() []Effect { return w.m.EvictAsked(r, model, w.now) })
 }
 
 func (w *world) report() {
@@ -161,7 +207,7 @@ func (w *world) advance(d time.Duration) {
 func (w *world) restart() {
 	for len(w.jobs) > 0 {
 		switch w.jobs[0].(type) {
-		case Inspect, Load:
+		case Inspect, LoadWeights:
 			w.jobs = w.jobs[1:]
 		default:
 			w.work(0, rapid.Bool().Draw(w.T, "fails"))
@@ -170,7 +216,11 @@ func (w *world) restart() {
 	w.jobs, w.notes, w.timers = nil, nil, nil
 	clear(w.wait)
 	clear(w.waiting)
-	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), w.m.Attempt(), w.now)
+	var copies []residency.Copy
+	for _, n := range slices.Sorted(maps.Keys(w.copies)) {
+		copies = append(copies, w.copies[n])
+	}
+	w.m = New(worldConfig, slices.Collect(maps.Values(w.models)), copies, w.m.Attempt(), w.now)
 	for lease, model := range w.models {
 		if w.phase(lease) != Resident || w.m.holders[lease].model.Blocks != model.Blocks {
 			w.Fatalf("recovered: %s is %s", lease, w.phase(lease))
@@ -180,17 +230,37 @@ func (w *world) restart() {
 
 // do carries out one event and checks its effects.
 func (w *world) do(event func() []Effect) []Effect {
-	before := w.picture()
+	before, waiting := w.picture(), w.inPhase(Waiting)
 	effects := event()
 	w.refused = slices.ContainsFunc(effects, func(e Effect) bool { _, ok := e.(ModelRefused); return ok })
 	for _, e := range effects {
-		if _, ok := e.(Ignored); ok && (len(effects) > 1 || w.picture() != before) {
-			w.Fatalf("ignored: %v, and something changed", effects)
+		switch e.(type) {
+		case Ignored, WeightsIgnored:
+			if len(effects) > 1 || w.picture() != before {
+				w.Fatalf("ignored: %v, and something changed", effects)
+			}
 		}
 		w.carryOut(e)
 	}
 	w.check()
+	for _, lease := range waiting {
+		h := w.m.holders[lease]
+		if granted := h != nil && (h.phase == Loading || h.phase == Opening); granted && !w.refused &&
+			h.blocks < w.m.shares()[lease].guaranteed {
+			w.Fatalf("guaranteed: %s is loaded with %d blocks", lease, h.blocks)
+		}
+	}
 	return effects
+}
+
+// inPhase returns the leases in a phase.
+func (w *world) inPhase(p Phase) (leases []string) {
+	for _, h := range w.m.sorted() {
+		if h.phase == p {
+			leases = append(leases, h.lease)
+		}
+	}
+	return leases
 }
 
 // picture formats the state of the machine.
@@ -198,7 +268,7 @@ func (w *world) picture() (text string) {
 	for _, h := range w.m.sorted() {
 		text += fmt.Sprintf("%+v\n", *h)
 	}
-	return text + fmt.Sprint(w.m.freePages(), w.m.attempt)
+	return text + fmt.Sprintf("%+v %d %d", w.m.weights.Copies(), w.m.freePages(), w.m.attempt)
 }
 
 func (w *world) lease() string {

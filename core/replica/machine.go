@@ -29,6 +29,7 @@ type Config struct {
 type Model struct {
 	Adopted        bool // an earlier incarnation loaded the model
 	Lease          string
+	Handle         string // opens the memory of the lease
 	Blocks         int    // number of KV blocks
 	BlockBytes     uint64 // size of one KV block
 	ContextTokens  int

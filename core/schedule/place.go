@@ -16,6 +16,7 @@ type GPU struct {
 	Name        string
 	Memory      hbm.Budget
 	Siblings    int  // replicas of the same model on this GPU
+	HasWeights  bool // the weights of the model are in its memory
 	Draining    bool // the GPU or its node drains
 	Quarantined bool // failed, and takes no replicas
 	Avoid       bool // refused this replica recently
@@ -31,7 +32,8 @@ func (g GPU) String() string {
 }
 
 // Place chooses the GPU for a replica. Siblings share a GPU's speed, so a GPU with the fewest
-// siblings comes first, then the node with the fewest, then the most spare memory, then the name.
+// siblings comes first, then the node with the fewest, then one that has the weights, then the most
+// spare memory, then the name.
 // hbm.Budget counts the memory. If no GPU fits, ok is false and why counts the reasons: "2 of 3
 // short of memory by 1.2 GiB or more; 1 draining".
 func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
@@ -48,11 +50,15 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
-			cmp.Compare(b.spare(), a.spare()), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
+			cmp.Compare(number(b.HasWeights), number(a.HasWeights)), cmp.Compare(b.spare(), a.spare()),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
 	why = fmt.Sprintf(
 		"%s has %s to spare, of %d of %d with room", best, units.FormatBytes(best.spare()), len(fit), len(gpus),
 	)
+	if best.HasWeights {
+		why += "; it has the weights"
+	}
 	if best.Node != "" && len(onNode) > 1 {
 		why += fmt.Sprintf(
 			"; it has the fewest of the model's replicas, %d, and %s has %d", best.Siblings, best.Node,
@@ -60,6 +66,13 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 		)
 	}
 	return best, why, true
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // short returns the number of bytes missing for a replica, or 0.

@@ -63,7 +63,8 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 	}
 	m.info = engine.ModelInfo{
 		Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
-		WeightBytes: size, KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
+		WeightBytes: size, WeightLayout: "llama " + matrices.String(),
+		KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
 		RankBytes:   c.rankBytes(matrices),
 		StreamBytes: device.StreamBytes,

@@ -96,7 +96,7 @@ func expectRefused(t *testing.T, name, dir, want string) {
 	defer device.Close()
 	store := residency.NewStore(device, llama.Loader{})
 	for _, try := range []func() error{
-		func() error { _, err := store.Inspect(dir); return err },
+		func() error { _, err := store.Inspect(dir, ""); return err },
 		func() error {
 			_, err := store.Load(t.Context(), engine.LoadSpec{Lease: "x", Path: dir, BlockTokens: 16, KVBlocks: 1})
 			return err

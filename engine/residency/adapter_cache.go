@@ -190,16 +190,16 @@ func (s *Store) leaseAdapters(m *model, pages int) error {
 	return nil
 }
 
-// Adapters returns the adapter memory of a lease.
-func (s *Store) Adapters(lease string) (*AdapterCache, error) {
+// Adapters returns the adapter memory of the lease of a handle.
+func (s *Store) Adapters(handle string) (*AdapterCache, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.get(lease)
+	m, err := s.byHandle(handle)
 	if err != nil {
 		return nil, err
 	}
 	if m.adapters == nil {
-		return nil, fmt.Errorf("lease %s has no adapter memory; lease some first", lease)
+		return nil, fmt.Errorf("lease %s has no adapter memory; lease some first", m.Lease)
 	}
 	return m.adapters, nil
 }

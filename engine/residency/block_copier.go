@@ -27,18 +27,19 @@ type BlockCopier struct {
 	staging          cuda.HostMemory // for one block; nil after Close
 }
 
-// OpenBlocks returns a BlockCopier for a loaded lease. The lease cannot be unloaded before Close.
-func (s *Store) OpenBlocks(lease string) (_ *BlockCopier, err error) {
+// OpenBlocks returns a BlockCopier for the lease of a handle. The lease cannot be unloaded before
+// Close.
+func (s *Store) OpenBlocks(handle string) (_ *BlockCopier, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.get(lease)
+	m, err := s.byHandle(handle)
 	if err != nil {
 		return nil, err
 	}
 	b := &BlockCopier{store: s, model: m}
 	b.hostLocks, _ = s.device.(cuda.HostLocks)
 	if err := b.open(s.device); err != nil {
-		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", lease, err), b.release())
+		return nil, errors.Join(fmt.Errorf("blocks of lease %s: %w", m.Lease, err), b.release())
 	}
 	m.users++
 	return b, nil

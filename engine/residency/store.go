@@ -4,120 +4,90 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"troupe/core/hbm"
+	core "troupe/core/residency"
 	"troupe/cuda"
 	"troupe/engine"
 )
 
-// Loaded describes a loaded lease.
+// Loaded describes a lease.
 type Loaded struct {
 	engine.LoadSpec
+	Copy         uint64 // of its weights
+	Handle       string
 	Digests      engine.Digests
 	Info         engine.ModelInfo
 	KVBlockBytes int64
 }
 
-// Store keeps models in the memory of one device, by lease. It survives actor crashes: when a lease
-// is opened again, the same weights and the same KV memory are there. It is safe for concurrent
-// use.
+// Store keeps weights in the memory of one device, by the number of the copy, and KV memory, by lease.
+// It survives actor crashes: when a lease is opened again, the same weights and the same KV memory
+// are there. It is safe for concurrent use.
 type Store struct {
 	device cuda.Device
 	loader engine.Loader
-	loads  atomic.Int64
+	loads  atomic.Int64  // of weights
+	own    atomic.Uint64 // copies of Load
 
-	mu   sync.Mutex
-	held map[string]*model
+	mu      sync.Mutex
+	copies  map[uint64]*copied
+	loading []*weightLoad
+	held    map[string]*model
 }
 
-// model is a lease that is loaded or loading.
+// model is a lease.
 type model struct {
 	Loaded
-	weights  engine.Weights
+	copy     *copied
 	arena    engine.Arena
 	memory   *kvMemory
 	adapters *AdapterCache // nil: none
 	blocks   atomic.Int64  // KVBlocks, readable without the lock
-	ready    chan struct{} // closed when loading ended
-	err      error         // result of loading
 	users    int           // open engines and BlockCopiers
 }
 
 // NewStore returns the store of a device.
 func NewStore(device cuda.Device, format engine.Loader) *Store {
-	return &Store{device: device, loader: format, held: make(map[string]*model)}
+	return &Store{device: device, loader: format, copies: make(map[uint64]*copied), held: make(map[string]*model)}
 }
 
-// Inspect describes a model as it would be on this device.
-func (s *Store) Inspect(path string) (engine.ModelInfo, error) {
-	return s.loader.Inspect(path, s.device.Info())
-}
-
-// Load loads a model and its KV memory. If the lease is loaded, it returns the existing contents.
-// If another call is loading it, Load waits for that call. If it fails, it frees what it allocated.
-func (s *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
-	m, mine := s.claim(spec.Lease)
-	for !mine {
-		select {
-		case <-m.ready:
-		case <-ctx.Done():
-			return Loaded{}, ctx.Err()
-		}
-		if !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return m.Loaded, m.err
-		}
-		m, mine = s.claim(spec.Lease) // the other load was cancelled, but this one was not
-	}
-	m.err = s.load(ctx, m, spec)
-	if m.err != nil {
-		s.mu.Lock()
-		delete(s.held, spec.Lease)
-		s.mu.Unlock()
-	}
-	close(m.ready)
-	return m.Loaded, m.err
-}
-
-// claim returns the lease. mine is true if it is new, so that the caller has to load it.
-func (s *Store) claim(lease string) (m *model, mine bool) {
+// Lease leases KV memory, and memory for adapters, to a replica that uses a copy. The handle opens
+// the lease. If it fails, it frees what it allocated.
+func (s *Store) Lease(spec engine.LoadSpec, copy uint64, handle string) (Loaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, held := s.held[lease]
-	if !held {
-		m = &model{ready: make(chan struct{})}
-		s.held[lease] = m
+	c, ok := s.copies[copy]
+	if !ok {
+		return Loaded{}, fmt.Errorf("lease %s: weights %d are not on device %d", spec.Lease, copy,
+			s.device.Info().Index)
 	}
-	return m, !held
+	if _, ok := s.held[spec.Lease]; ok {
+		return Loaded{}, fmt.Errorf("lease %s exists on device %d; unload it first", spec.Lease, s.device.Info().Index)
+	}
+	m, err := s.lease(spec, c)
+	if err != nil {
+		return Loaded{}, err
+	}
+	m.Handle = handle
+	s.held[spec.Lease] = m
+	c.leases++
+	return m.Loaded, nil
 }
 
-func (s *Store) load(ctx context.Context, m *model, spec engine.LoadSpec) error {
-	if id, ok := s.loader.(engine.DigestCache); ok && spec.Revision != "" {
-		if found, _ := id.CachedDigests(spec.Path); found.Revision != "" && found.Revision != spec.Revision {
-			return &engine.RevisionMismatch{Path: spec.Path, Want: spec.Revision, Found: found}
-		}
-	}
-	s.loads.Add(1)
-	weights, err := s.loader.Load(ctx, s.device, spec.Path)
-	if err != nil {
-		return err
-	}
-	if found := weights.Digests(); spec.Revision != "" && found.Revision != spec.Revision {
-		return errors.Join(&engine.RevisionMismatch{Path: spec.Path, Want: spec.Revision, Found: found}, weights.Free())
-	}
-	facts := weights.Info()
+func (s *Store) lease(spec engine.LoadSpec, c *copied) (*model, error) {
+	m, facts := &model{copy: c}, c.Info()
 	blockBytes := facts.KVTokenBytes * int64(spec.BlockTokens)
 	most := max(s.device.Info().MemoryBytes/blockBytes, int64(spec.KVBlocks))
 	memory, err := reserveKV(s.device, blockBytes*int64(spec.KVBlocks), blockBytes*most)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err), weights.Free())
+		return nil, fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err)
 	}
-	m.Loaded = Loaded{LoadSpec: spec, Digests: weights.Digests(), Info: facts, KVBlockBytes: blockBytes}
-	m.weights = weights
+	m.Loaded = Loaded{LoadSpec: spec, Digests: c.Digests(), Info: facts, KVBlockBytes: blockBytes, Copy: c.number}
 	m.memory = memory
 	m.blocks.Store(int64(spec.KVBlocks))
 	m.arena = engine.Arena{
@@ -126,10 +96,35 @@ func (s *Store) load(ctx context.Context, m *model, spec engine.LoadSpec) error 
 	}
 	if spec.AdapterPages > 0 {
 		if err := s.leaseAdapters(m, spec.AdapterPages); err != nil {
-			return errors.Join(err, weights.Free(), memory.free())
+			return nil, errors.Join(err, memory.free())
 		}
 	}
-	return nil
+	return m, nil
+}
+
+// ownCopies is the number of the first copy that Load uses.
+const ownCopies = 1 << 63
+
+// Load loads weights for one lease alone and leases KV memory, for a caller that manages the device
+// by itself. The lease is opened by its name, and its weights are freed with it. If the lease is
+// there, it returns what it holds.
+func (s *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) {
+	s.mu.Lock()
+	m, there := s.held[spec.Lease]
+	s.mu.Unlock()
+	if there {
+		return m.Loaded, nil
+	}
+	number := ownCopies + s.own.Add(1)
+	source := core.Source{Path: spec.Path, Revision: spec.Revision}
+	if _, err := s.LoadWeights(ctx, number, source); err != nil {
+		return Loaded{}, err
+	}
+	loaded, err := s.Lease(spec, number, spec.Lease)
+	if err != nil {
+		return Loaded{}, errors.Join(err, s.FreeWeights(number))
+	}
+	return loaded, nil
 }
 
 // Resize changes the number of KV blocks of a lease in place, while engines are open. Blocks beyond
@@ -154,33 +149,38 @@ func (s *Store) Resize(lease string, blocks int) (Loaded, error) {
 	return m.Loaded, nil
 }
 
-// Open returns a new engine for a loaded lease.
-func (s *Store) Open(lease string) (engine.Engine, error) {
+// Open returns a new engine for the lease of a handle.
+func (s *Store) Open(handle string) (engine.Engine, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m, err := s.get(lease)
+	m, err := s.byHandle(handle)
 	if err != nil {
 		return nil, err
 	}
-	e, err := m.weights.Open(m.arena, m.Limits)
+	e, err := m.copy.Open(m.arena, m.Limits)
 	if err != nil {
-		return nil, fmt.Errorf("opening engine of lease %s: %w", lease, err)
+		return nil, fmt.Errorf("opening engine of lease %s: %w", m.Lease, err)
 	}
 	m.users++
 	return &countedEngine{Engine: e, store: s, model: m}, nil
 }
 
-// get returns a loaded lease. The caller holds the lock.
+// get returns a lease. The caller holds the lock.
 func (s *Store) get(lease string) (*model, error) {
-	m, ok := s.held[lease]
-	if ok {
-		select {
-		case <-m.ready:
-			return m, nil
-		default:
-		}
+	if m, ok := s.held[lease]; ok {
+		return m, nil
 	}
 	return nil, fmt.Errorf("lease %s is not loaded on device %d; load its model first", lease, s.device.Info().Index)
+}
+
+// byHandle returns the lease of a handle. The caller holds the lock.
+func (s *Store) byHandle(handle string) (*model, error) {
+	for _, m := range s.held {
+		if m.Handle == handle && handle != "" {
+			return m, nil
+		}
+	}
+	return nil, fmt.Errorf("no lease on device %d has this handle; request the model again", s.device.Info().Index)
 }
 
 // countedEngine counts as a user of its lease until it is closed.
@@ -200,8 +200,8 @@ func (o *countedEngine) Close() error {
 	return o.Engine.Close()
 }
 
-// Unload frees a lease and returns the number of bytes freed, or 0 if it is not loaded. It fails
-// while an engine or a BlockCopier is open.
+// Unload frees a lease, without its weights, and returns the number of bytes freed, or 0 if it is not
+// there. It fails while an engine or a BlockCopier is open.
 func (s *Store) Unload(lease string) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,32 +213,25 @@ func (s *Store) Unload(lease string) (int64, error) {
 		return 0, fmt.Errorf("lease %s: an engine is still open; stop its replica first", lease)
 	}
 	delete(s.held, lease)
-	bytes := m.Info.WeightBytes + m.KVBlockBytes*int64(m.KVBlocks) + hbm.PageBytes*int64(m.AdapterPages)
-	err = errors.Join(m.weights.Free(), m.memory.free())
+	bytes := m.KVBlockBytes*int64(m.KVBlocks) + hbm.PageBytes*int64(m.AdapterPages)
+	err = m.memory.free()
 	if m.adapters != nil {
 		err = errors.Join(err, m.adapters.close())
+	}
+	if m.copy.leases--; m.copy.number > ownCopies {
+		delete(s.copies, m.copy.number)
+		bytes += m.Info.WeightBytes
+		err = errors.Join(err, m.copy.Free())
 	}
 	return bytes, err
 }
 
-// Held returns the loaded leases, by name.
-func (s *Store) Held() []Loaded {
+// Held returns the leases, by name.
+func (s *Store) Held() (all []Loaded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []Loaded
-	for lease := range s.held {
-		if m, err := s.get(lease); err == nil {
-			all = append(all, m.Loaded)
-		}
+	for _, lease := range slices.Sorted(maps.Keys(s.held)) {
+		all = append(all, s.held[lease].Loaded)
 	}
-	slices.SortFunc(all, func(a, b Loaded) int {
-		if a.Lease < b.Lease {
-			return -1
-		}
-		return 1
-	})
 	return all
 }
-
-// Loads returns how often weights were loaded.
-func (s *Store) Loads() int { return int(s.loads.Load()) }

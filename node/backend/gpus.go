@@ -42,6 +42,17 @@ func (g *GPUControl) ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuReq
 	return query.Outcome(answer.GetReleased(), answer.GetRefused(), err)
 }
 
+// EvictWeights implements control.Backend.
+func (g *GPUControl) EvictWeights(ctx context.Context, req *messages.EvictWeightsRequest) (*messages.GpuStatus, error) {
+	at, err := g.actorOf(req)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := query.At[*messages.EvictWeightsResult](ctx, g.System, at,
+		&messages.EvictWeights{RequestId: supervise.RuntimeOf(g.System).ID(), Model: req.GetModel()})
+	return query.Outcome(answer.GetEvicted(), answer.GetRefused(), err)
+}
+
 // actorOf returns the actor of a GPU on any node.
 func (g *GPUControl) actorOf(req interface {
 	GetNode() string

@@ -90,18 +90,18 @@ func (g *GPUs) OpenAdapter(model, adapter string) (engine.AdapterFile, error) {
 	return g.models[0].OpenAdapter(model, adapter)
 }
 
-// Adapters returns the device memory for the adapters of a lease.
-func (g *GPUs) Adapters(gpu, lease string) (*residency.AdapterCache, error) {
+// Adapters returns the device memory for the adapters of the lease of a handle.
+func (g *GPUs) Adapters(gpu, handle string) (*residency.AdapterCache, error) {
 	m, err := g.ModelsOf(gpu)
 	if err != nil {
 		return nil, err
 	}
-	return m.Adapters(lease)
+	return m.Adapters(handle)
 }
 
-// Adapter returns an adapter that is in device memory for a lease.
-func (g *GPUs) Adapter(gpu, lease, key string) (*engine.Adapter, error) {
-	cache, err := g.Adapters(gpu, lease)
+// Adapter returns an adapter that is in device memory for the lease of a handle.
+func (g *GPUs) Adapter(gpu, handle, key string) (*engine.Adapter, error) {
+	cache, err := g.Adapters(gpu, handle)
 	if err != nil {
 		return nil, err
 	}

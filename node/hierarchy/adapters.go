@@ -4,19 +4,20 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/adapter"
+	"troupe/messages"
 )
 
 // adapterPrefetches is the number of adapters that a pool prefetches at once.
 const adapterPrefetches = 10
 
-// adapters returns the props of the adapter pool of a lease.
-func (r Replicas) adapters(b *Base, gpu, lease string) *actor.Props {
+// adapters returns the props of the adapter pool of a replica.
+func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *actor.Props {
 	return b.Instrument("adapters", adapter.Props(adapter.Config{
-		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(gpu, lease) },
+		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
 		HostBytes: r.AdapterHostBytes, Prefetch: adapterPrefetches,
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {
 			return b.instrumentOf("slot", cfg.Key, adapter.SlotProps(cfg))
 		},
-		Strategy: b.Strategy(), Log: b.Log.With().Str("lease", lease).Logger(),
+		Strategy: b.Strategy(), Log: b.Log.With().Str("lease", spec.GetName()).Logger(),
 	}))
 }

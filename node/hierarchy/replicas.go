@@ -42,30 +42,34 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 		Spec: spec, GPU: b.pid(device), HBM: b.pid(device + "/hbm"), Deployment: deployment,
 		Router: b.pid(query.Router), Strategy: b.Strategy(),
 		Log: b.Log.With().Str("model", spec.GetModel()).Logger(),
-		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
-			return r.engine(b, spec.GetGpu(), lease, gate)
+		Engine: func(handle string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+			return r.engine(b, spec, handle, gate)
 		},
-		OpenBlocks:  func(lease string) (replica.Blocks, error) { return r.blocks(spec.GetGpu(), lease) },
+		OpenBlocks:  func(handle string) (replica.Blocks, error) { return r.blocks(spec.GetGpu(), handle) },
 		Bulk:        r.Plane,
 		CheckFolder: func(revision string) string { return r.FolderFault(spec, revision) },
 		Tiers:       r.Tiers.forReplicas(b),
 		Copier:      func(of replica.CopierSpec) *actor.Props { return r.copier(b, spec.GetGpu(), of) },
 		Pins:        func() (uint64, []*messages.PinnedPrefix) { return r.Pins(spec.GetModel()) },
-		Adapters:    func(lease string) *actor.Props { return r.adapters(b, spec.GetGpu(), lease) },
+		Adapters:    func(handle string) *actor.Props { return r.adapters(b, spec, handle) },
 	})
 }
 
-func (r Replicas) engine(b *Base, gpu, lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+// engine returns the props of the actor that runs a replica's steps.
+func (r Replicas) engine(
+	b *Base, spec *messages.ReplicaSpec, handle string, gate func(uint64) (engine.Gate, error),
+) *actor.Props {
+	gpu := spec.GetGpu()
 	return b.Instrument("engine", stepper.Props(stepper.Config{
-		GPU: b.pid(query.GPU(gpu)), Lease: lease, Gate: gate,
+		GPU: b.pid(query.GPU(gpu)), Lease: spec.GetName(), Gate: gate,
 		Open: func() (engine.Engine, error) {
 			h, err := r.GPUs.ModelsOf(gpu)
 			if err != nil {
 				return nil, err
 			}
-			return h.Open(lease)
+			return h.Open(handle)
 		},
-		Adapter: func(key string) (*engine.Adapter, error) { return r.GPUs.Adapter(gpu, lease, key) },
+		Adapter: func(key string) (*engine.Adapter, error) { return r.GPUs.Adapter(gpu, handle, key) },
 	}))
 }
 
@@ -74,7 +78,7 @@ func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Prop
 	all := r.Tiers.forReplicas(b)
 	cfg := copier.Config{
 		Incarnation: of.Incarnation, Remote: all.Remote, Bulk: r.Plane, Gate: of.Gate, OnCopied: all.OnCopied,
-		OpenBlocks: func() (copier.Blocks, error) { return r.blocks(gpu, of.Lease) },
+		OpenBlocks: func() (copier.Blocks, error) { return r.blocks(gpu, of.Handle) },
 	}
 	for _, t := range all.Lower {
 		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
@@ -82,11 +86,11 @@ func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Prop
 	return b.Instrument("copier", copier.Props(cfg))
 }
 
-// blocks opens the KV blocks of a lease.
-func (r Replicas) blocks(gpu, lease string) (replica.Blocks, error) {
+// blocks opens the KV blocks of the lease of a handle.
+func (r Replicas) blocks(gpu, handle string) (replica.Blocks, error) {
 	h, err := r.GPUs.ModelsOf(gpu)
 	if err != nil {
 		return nil, err
 	}
-	return h.OpenBlocks(lease)
+	return h.OpenBlocks(handle)
 }

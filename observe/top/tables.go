@@ -56,7 +56,8 @@ func nodeSection(s Sample, r rates) section {
 }
 
 var gpuColumns = []column{
-	{name: "GPU"}, {name: "STATE"}, {name: "MEMORY", numeric: true, bar: true}, {name: "HOLDS"}, {name: "PRODUCT"},
+	{name: "GPU"}, {name: "STATE"}, {name: "MEMORY", numeric: true, bar: true}, {name: "HOLDS"}, {name: "WEIGHTS"},
+	{name: "PRODUCT"},
 }
 
 func gpuSection(s Sample) section {
@@ -66,7 +67,7 @@ func gpuSection(s Sample) section {
 			t.rows = append(t.rows, row{[]cell{
 				word(qualifiedName(n.GetMember().GetName(), g.GetName())),
 				enumName(g.GetState().String(), "GPU_STATE_"),
-				memory(g), leaseOwners(g), product(g),
+				memory(g), leaseOwners(g), weights(g), product(g),
 			}, normal})
 		}
 	}
@@ -93,10 +94,25 @@ func product(g *messages.GpuStatus) cell {
 func leaseOwners(g *messages.GpuStatus) cell {
 	var owners []string
 	for _, l := range g.GetLeases() {
-		owners = append(owners, l.GetOwner())
+		if l.GetKind() != "weights" {
+			owners = append(owners, l.GetOwner())
+		}
 	}
 	slices.Sort(owners)
 	return word(strings.Join(slices.Compact(owners), ", "))
+}
+
+// weights lists the weights on a device with their levels.
+func weights(g *messages.GpuStatus) cell {
+	var all []string
+	for _, w := range g.GetWeights() {
+		level := enumName(w.GetLevel().String(), "WEIGHTS_LEVEL_").text
+		if w.GetLoading() {
+			level = "loading"
+		}
+		all = append(all, w.GetModel()+" "+level)
+	}
+	return word(strings.Join(all, ", "))
 }
 
 var replicaColumns = []column{

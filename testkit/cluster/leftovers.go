@@ -126,6 +126,9 @@ func checkLeases(gpus []*messages.GpuStatus, replicas map[string]*messages.Repli
 	owners := map[string]bool{}
 	for _, gpu := range gpus {
 		for _, l := range gpu.GetLeases() {
+			if l.GetKind() == "weights" { // they outlive replicas
+				continue
+			}
 			owners[l.GetOwner()] = true
 			if r := replicas[l.GetOwner()]; r == nil || r.GetGpu() != gpu.GetName() || r.GetNode() != gpu.GetNode() {
 				found = append(found, fmt.Errorf("%s/%s holds %d bytes of %s for %q, which does not exist there",

@@ -102,7 +102,7 @@ func (c *Cluster) ensureReplicaOn(ctx context.Context, node string) error {
 	})
 }
 
-// allReleased returns an error if a GPU has leases. A deleted model is no longer listed while its
+// allReleased returns an error if a GPU has leases of replicas. A deleted model is no longer listed while its
 // replicas finish.
 func (c *Cluster) allReleased(ctx context.Context) error {
 	res := &messages.ListGpusResponse{}
@@ -110,8 +110,10 @@ func (c *Cluster) allReleased(ctx context.Context) error {
 		return err
 	}
 	for _, g := range res.GetGpus() {
-		if n := len(g.GetLeases()); n > 0 {
-			return fmt.Errorf("%s/%s has %d leases", g.GetNode(), g.GetName(), n)
+		for _, l := range g.GetLeases() {
+			if l.GetKind() != "weights" { // they outlive replicas
+				return fmt.Errorf("%s/%s has a lease of %s", g.GetNode(), g.GetName(), l.GetOwner())
+			}
 		}
 	}
 	return nil

@@ -26,6 +26,7 @@ type Call struct {
 	finish  messages.FinishReason
 	refused *messages.Refused
 	wrong   []string // violations that were found
+	timing
 }
 
 // NewCall returns a call of a model.
@@ -57,6 +58,7 @@ func (c *Call) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32, f
 		c.wrong = append(c.wrong, fmt.Sprintf("%d tokens after the end", len(tokens)))
 		return
 	}
+	c.arrived()
 	for _, t := range tokens {
 		if i := len(c.output); i >= len(c.want) || c.want[i] != t {
 			c.wrong = append(c.wrong, fmt.Sprintf("token %d is %d", i, t))

@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"troupe/testkit/dst"
 )
 
@@ -21,11 +19,13 @@ var (
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
 	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
+	quiet     = flag.Uint64("quiet", 3, "a third of the `number` of seeds of TestQuiet")
+	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
 	trace     = flag.Bool("trace", false, "with -seed: print each message, timer and job")
 )
 
 func options(seed uint64, faults int) dst.Options {
-	return dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: faults, Log: zerolog.Nop()}
+	return dst.Options{Seed: seed, Nodes: 3, Calls: 40, Count: faults}
 }
 
 func run(t *testing.T, o dst.Options) (r dst.Result) {
@@ -39,6 +39,9 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 	t.Helper()
 	for _, f := range r.Failures {
 		t.Errorf("seed %d: %s", o.Seed, f)
+	}
+	if *first {
+		t.FailNow()
 	}
 	shortest := dst.Shrink(r.Faults, func(fewer []dst.Fault) bool {
 		o.Faults = append([]dst.Fault{}, fewer...)
@@ -54,18 +57,20 @@ func report(t *testing.T, o dst.Options, r dst.Result) {
 
 // TestSeeds runs a cluster of three nodes under load and faults, for many seeds.
 func TestSeeds(t *testing.T) {
-	first, count := *from, *seeds
+	start, count := *from, *seeds
 	if *firstSeed != 0 {
-		first, count = *firstSeed, 1
+		start, count = *firstSeed, 1
 	}
 	var virtual time.Duration
 	var steps, served, injected uint64
 	seen := make(dst.Seen)
+	var slowest time.Duration
+	traces, counts := make(map[string]bool), make(dst.Counts)
 	began := time.Now()
-	for seed := first; seed < first+count; seed++ {
+	for seed := start; seed < start+count; seed++ {
 		o := options(seed, *faults)
 		if *firstSeed != 0 {
-			o.Log = zerolog.New(os.Stdout)
+			o.Log = os.Stdout
 		}
 		if *trace {
 			o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
@@ -79,21 +84,27 @@ func TestSeeds(t *testing.T) {
 		virtual, steps, served = virtual+r.Virtual, steps+r.Steps, served+uint64(r.Served)
 		injected += uint64(len(r.Faults))
 		seen.Add(r.Seen)
+		slowest = max(slowest, r.Rested)
+		traces[r.Trace] = true
+		counts.Add(r.Counts)
 		t.Logf("seed %d trace %s", seed, r.Trace)
 		if len(r.Failures) > 0 {
-			o.Log, o.Trace = zerolog.Nop(), nil
+			o.Log, o.Trace = nil, nil
 			report(t, o, r)
 		}
 	}
 	t.Logf(
-		"%d seeds: %d steps, %d faults, %d requests served, %.1f virtual hours per minute",
+		"%d seeds: %d traces, %d steps, %d faults, %d requests served, %.1f virtual hours per minute, at rest in %v",
 		count,
+		len(traces),
 		steps,
 		injected,
 		served,
 		virtual.Hours()/time.Since(began).Minutes(),
+		slowest,
 	)
 	t.Logf("seen: %s", seen)
+	t.Log(counts)
 }
 
 // TestSameSeedSameRun checks that a run of a cluster depends only on its seed.

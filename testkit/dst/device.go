@@ -17,7 +17,8 @@ const pageBytes = 64 << 10 // granularity of virtual memory
 // Device is a device that does not compute: its memory can be allocated, mapped and copied, and its
 // streams run each piece of work immediately.
 type Device struct {
-	info cuda.Info
+	info   cuda.Info
+	checks *checks // may be nil
 
 	mu        sync.Mutex
 	lost      bool
@@ -194,6 +195,7 @@ func (d *Device) Reserve(bytes int64) (cuda.Ptr, error) {
 func (d *Device) Unreserve(p cuda.Ptr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.checkUnreserve(p, d.reserved[p])
 	delete(d.reserved, p)
 	return nil
 }
@@ -202,6 +204,8 @@ func (d *Device) Unreserve(p cuda.Ptr) error {
 type physical struct {
 	device *Device
 	bytes  []byte
+	whole  *physical // of a page
+	mapped int       // pages that are mapped
 }
 
 // CreatePhysical implements cuda.VirtualMemory.
@@ -215,7 +219,7 @@ func (d *Device) CreatePhysical(bytes int64) (cuda.Physical, error) {
 		return nil, fmt.Errorf("%d bytes: %w", bytes, cuda.ErrOutOfMemory)
 	}
 	d.used += bytes
-	return &physical{d, make([]byte, bytes)}, nil
+	return &physical{device: d, bytes: make([]byte, bytes)}, nil
 }
 
 // Bytes implements cuda.Physical.
@@ -225,6 +229,7 @@ func (p *physical) Bytes() int64 { return int64(len(p.bytes)) }
 func (p *physical) Release() error {
 	p.device.mu.Lock()
 	defer p.device.mu.Unlock()
+	p.checkRelease()
 	p.device.used -= int64(len(p.bytes))
 	p.bytes = nil
 	return nil
@@ -235,8 +240,11 @@ func (d *Device) Map(at cuda.Ptr, m cuda.Physical) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := m.(*physical)
+	d.checkMap(at, p)
 	for i := range len(p.bytes) / pageBytes {
-		d.mapped[at+cuda.Ptr(i*pageBytes)] = &physical{d, p.bytes[i*pageBytes : (i+1)*pageBytes]}
+		page := &physical{device: d, bytes: p.bytes[i*pageBytes : (i+1)*pageBytes], whole: p}
+		d.mapped[at+cuda.Ptr(i*pageBytes)] = page
+		p.mapped++
 	}
 	return d.check()
 }
@@ -246,6 +254,9 @@ func (d *Device) Unmap(at cuda.Ptr, bytes int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range bytes / pageBytes {
+		if page := d.mapped[at+cuda.Ptr(i*pageBytes)]; page != nil {
+			page.whole.mapped--
+		}
 		delete(d.mapped, at+cuda.Ptr(i*pageBytes))
 	}
 	return nil
@@ -259,6 +270,9 @@ func (d *Device) access(p cuda.Ptr, bytes int, use func(offset int, b []byte)) e
 		return err
 	}
 	for base, b := range d.allocated {
+		if d.mapped[p/pageBytes*pageBytes] != nil {
+			break // most accesses are to KV memory
+		}
 		if p >= base && p+cuda.Ptr(bytes) <= base+cuda.Ptr(len(b)) {
 			use(0, b[p-base:][:bytes])
 			return nil

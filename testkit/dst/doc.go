@@ -22,7 +22,23 @@
 // tokens are compared with Output.
 //
 // A handler of a request runs in a task of the world, and continues in one whenever it writes to its
-// socket or has queried an actor. Between two of them it waits for the output of its calls. Run
-// injects the faults of a seed, and checks at the end that every request has ended and that nothing
-// of it is left.
+// socket or has queried an actor. Between two of them it waits for the output of its calls.
+//
+// Run injects the faults of a seed. These properties are checked all the time, without a message or a
+// task of their own:
+//
+//   - a page of device memory is mapped at one address at most, and is not freed while it is in use
+//   - a block that a sequence writes to belongs to no other sequence of the batch
+//   - one member commands in each term of a deployment, and commands of an older term are refused
+//   - an actor knows every message that it receives, and crashes only for an injected reason
+//
+// In a calm run (Options.Calm), without faults and with commands of operators at most, also:
+//
+//   - nothing is logged as a warning, and without commands no table ignores an event as unexpected
+//   - every request between actors is answered, and every message finds its actor
+//   - no request is refused, the waits for tokens are bounded, and little is computed twice
+//
+// At the end every request has ended and nothing of it is left; HBM tiers, replicas, devices and
+// deployments agree about blocks, leases, states and incarnations; no tier waits for a block; and no
+// actor knows a request any longer, except in records of a fixed size.
 package dst

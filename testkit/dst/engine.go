@@ -72,6 +72,8 @@ type Loader struct {
 	StepTime, TokenTime, LoadTime time.Duration
 	Adapters                      *adapterFiles
 	faults                        *engineFaults
+
+	checks *checks // may be nil
 }
 
 // Inspect implements engine.Loader.
@@ -81,7 +83,8 @@ func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
 
 // InfoOf describes the model at a path.
 func InfoOf(path string) engine.ModelInfo {
-	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos}, WeightBytes: 4 << 20,
+	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos},
+		WeightBytes: 4 << 20, WeightLayout: "dst",
 		KVTokenBytes: layers * tokenBytes, KVLayout: "dst " + path, KVLayers: layers,
 		RowBytes: 64, LogitsBytes: 64, AdapterBytes: 64, RankBytes: 4096}
 }
@@ -135,6 +138,7 @@ func (e *simulatedEngine) Close() error { return e.stream.Close() }
 // Step implements engine.Engine.
 func (e *simulatedEngine) Step(ctx context.Context, batch []engine.Sequence) ([]sample.Token, error) {
 	l, tokens := e.weights.loader, 0
+	l.checks.step(e.weights.path, e.arena.BlockTokens, batch)
 	adapters := make([]string, len(batch))
 	for i, s := range batch {
 		tokens += len(s.Tokens)

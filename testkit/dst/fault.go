@@ -34,6 +34,7 @@ const (
 	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
 	Flush      FaultKind = "flush"       // an operator drops the unused KV blocks of a replica
 	Restart    FaultKind = "restart"     // an operator restarts a replica
+	Evict      FaultKind = "evict"       // an operator frees the unused weights on the devices of Node
 )
 
 // Fault is a fault or an operator action, at a time after the start of the load.
@@ -113,7 +114,7 @@ var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm"
 var buckets = []string{members.Bucket, store.Bucket}
 
 // plan returns the faults that a seed determines.
-func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fault {
+func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm bool) []Fault {
 	kinds := []FaultKind{
 		CrashActor,
 		CrashActor,
@@ -164,6 +165,9 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		FailLoads,
 		StopNode,
 	}
+	if calm {
+		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
+	}
 	var all []Fault
 	for range count {
 		f := Fault{At: time.Duration(rng.Int64N(int64(within))).Truncate(time.Millisecond),
@@ -205,6 +209,10 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration) []Fau
 		f.drawPrefixes(rng, span)
 		f.drawEngines(rng, span)
 		all = append(all, f)
+	}
+	for i, node := range nodes { // one for each node, without a draw
+		at := within * time.Duration(i+1) / time.Duration(len(nodes)+1)
+		all = append(all, Fault{At: at.Truncate(time.Millisecond), Kind: Evict, Node: node})
 	}
 	slices.SortStableFunc(all, func(a, b Fault) int { return int(a.At - b.At) })
 	return all

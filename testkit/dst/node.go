@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
@@ -41,6 +42,8 @@ type NodeConfig struct {
 	restore      kv.RestorePolicy
 	disk         *disk         // with a KV tier; it survives the node
 	adapterFiles *adapterFiles // of the node; they survive it
+
+	checks *checks
 }
 
 // Node is a node of a world: the actors of the product, with a simulated device, network and store.
@@ -67,7 +70,8 @@ type Node struct {
 	serving    serving
 
 	mu      sync.Mutex
-	crashes map[string][]bool // by kind of actor: pending crashes, each after the next message or before it
+	actors  map[string]actor.Actor // by id
+	crashes map[string][]bool      // by kind of actor: pending crashes, each after the next message or before it
 }
 
 // StartNode starts a node.
@@ -78,11 +82,14 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 			"%s:%d",
 			cfg.Name,
 			w.starts,
-		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool)}
+		), dispatcher: w.Dispatcher(cfg.Name), crashes: make(map[string][]bool),
+		actors: make(map[string]actor.Actor)}
 	node.system = actor.NewActorSystem(
 		actor.WithDeadLetterThrottleInterval(time.Nanosecond),
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	supervise.SetRuntime(node.system, node.runtime)
+	supervise.CountUnknown(node.system, prometheus.NewRegistry(), cfg.Log)
+	node.deadLetters()
 	node.plane = newPlane(node)
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
@@ -91,12 +98,13 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
+		d.checks = cfg.checks
 		node.devices = append(node.devices, d)
 		open = append(open, gpus.GPU{Device: d, Source: d})
 	}
 	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
 		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
-		faults: node.faults}, open...)
+		faults: node.faults, checks: cfg.checks}, open...)
 	node.tree = tree.New(nil)
 	node.openServing()
 	node.runtime.Go(node.run)
@@ -141,6 +149,8 @@ func (n *Node) crashing(kind string) []actor.ReceiverMiddleware {
 	return []actor.ReceiverMiddleware{func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, env *actor.MessageEnvelope) {
 			before, after := n.takeCrash(kind, env.Message)
+			n.remember(ctx)
+			n.cfg.checks.receives(ctx.Self(), env.Sender, env.Message)
 			if before {
 				panic("dst: crash before " + fmt.Sprintf("%T", env.Message))
 			}

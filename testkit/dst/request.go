@@ -23,6 +23,7 @@ type request struct {
 	timeout time.Duration // 0: longer than any run
 	status  int           // of the error that the request must get, unless another one comes first; 0: none
 	prompt  int           // tokens of all prompts
+	most    int           // most tokens that are computed: the prompt and the output of each choice
 	want    []wanted      // by choice
 }
 
@@ -85,6 +86,7 @@ func (g *requests) next(id string) *request {
 				one.echoed = texts[i]
 			}
 			r.want = append(r.want, one.want())
+			r.most += len(p) + e.limits.most
 		}
 	}
 	g.priority(r, body)

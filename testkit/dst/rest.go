@@ -7,12 +7,13 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/supervise"
+	"troupe/core/hbm"
 	"troupe/messages"
 	"troupe/node/query"
 )
 
 // restWithin is the virtual time within which a cluster without requests must come to rest.
-const restWithin = time.Minute
+const restWithin = 30 * time.Second
 
 // checkRest checks the cluster once no request is open and nothing has failed for a while: the
 // wanted replicas must serve, and nothing may be left of earlier replicas, requests or transfers.
@@ -38,6 +39,9 @@ func (c *cluster) restless() (left []string) {
 		c.restlessModel(m.name, leased, report)
 	}
 	c.restlessNodes(leased, report)
+	if len(left) == 0 {
+		c.disagreements(report)
+	}
 	return left
 }
 
@@ -100,7 +104,11 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 		report("%s does not answer", where)
 		return
 	}
+	used := int64(0)
 	for _, l := range s.GetLeases() {
+		if l.GetKind() == "weights" {
+			continue
+		}
 		if !leased[where+"/"+l.GetOwner()] {
 			report(
 				"%s: %d bytes of %s are leased to %s, which is not there",
@@ -111,9 +119,18 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 			)
 		}
 	}
-	if held := n.gpus.Models()[i].Held(); len(held) == 0 && n.devices[i].inUse() > 0 {
-		report("%s: %d bytes are allocated, but no model is loaded", where, n.devices[i].inUse())
+	for _, m := range n.gpus.Models()[i].Held() {
+		kv := m.KVBlockBytes * int64(m.KVBlocks)
+		used += (kv+pageBytes-1)/pageBytes*pageBytes + int64(m.AdapterPages)*hbm.PageBytes
 	}
+	copies := n.gpus.Models()[i].Copies()
+	for _, c := range copies {
+		used += c.Source.Bytes
+	}
+	if n.devices[i].inUse() != used {
+		report("%s: %d bytes are allocated, and %d are held", where, n.devices[i].inUse(), used)
+	}
+	restlessWeights(where, s, copies, leased, report)
 	c.restlessMemory(n, i, where, report)
 }
 

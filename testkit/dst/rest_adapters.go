@@ -44,7 +44,7 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 	models := n.gpus.Models()[i]
 	var host int64
 	for _, l := range models.Held() {
-		cache, err := models.Adapters(l.Lease)
+		cache, err := models.Adapters(l.Handle)
 		if err != nil {
 			continue // none was needed
 		}

@@ -2,16 +2,17 @@ package dst
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	"troupe/core/kv"
 	"troupe/messages"
+	"troupe/node/query"
 	"troupe/testkit/natskv"
 )
 
@@ -20,9 +21,11 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Calls  int
-	Faults []Fault // nil: the faults that the seed determines
-	Count  int     // number of faults that the seed determines
-	Log    zerolog.Logger
+	Faults []Fault                             // nil: the faults that the seed determines
+	Count  int                                 // number of faults that the seed determines
+	Busy   bool                                // long prompts and outputs; KV memory is short
+	Calm   bool                                // the faults are only commands of operators, so nothing may fail
+	Log    io.Writer                           // may be nil
 	Trace  func(at time.Duration, task string) // may be nil
 }
 
@@ -36,14 +39,17 @@ type Result struct {
 	Refused  map[string]int
 	Served   int
 	Seen     Seen
+	Rested   time.Duration // from the end of the load and of all faults until the cluster was at rest
+	Counts   Counts
 	Void     int // number of calls whose client was connected to a node that crashed
 }
 
 // directOdds is the number of calls of which one goes to a session without a gateway.
 const directOdds = 2
 
-// settle is the virtual time after the last fault within which all properties must hold again.
-const settle = 2 * time.Minute
+// settle is the virtual time after the load and all of its faults within which every request must
+// end. The slowest recovery is that of a device that is lost for up to 20 s and then tested.
+const settle = time.Minute
 
 // model is one of the deployments. The first has few KV blocks, so that sequences are preempted.
 // The KV memory of the second one shrinks and grows.
@@ -76,6 +82,7 @@ type cluster struct {
 	calls        []*Call
 	requests     requests
 	clients      []*httpClient
+	checks       *checks
 	result       Result
 }
 
@@ -95,14 +102,16 @@ func Run(o Options) Result {
 		adapterFiles: make(map[string]*adapterFiles)}
 	c.requests.rng = rand.New(rand.NewPCG(o.Seed, 3))
 	c.result.Refused = make(map[string]int)
+	c.checks = newChecks(o.Calm)
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
 	const load = 15 * time.Second
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
-		c.result.Faults = plan(faults, c.names, o.Count, load)
+		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
 	}
+	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
 	began := time.Now()
 	c.operator = newOperator(w, c.server)
 	for _, name := range c.names {
@@ -113,14 +122,22 @@ func Run(o Options) Result {
 	}
 	c.registerAdapters()
 	w.Run(5*time.Second, never)
+	c.checks.setSettled(true)
 	c.schedule(load)
-	w.Run(load+10*time.Second, never)
+	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
+	faultless := time.Now()
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
 	c.survey()
+	c.result.Rested = time.Since(faultless)
+	c.checks.checkUnanswered()
+	c.checks.setSettled(false)
+	c.checkQuiet()
+	c.result.Failures = append(c.result.Failures, c.checks.all()...)
 	c.result.Virtual = time.Since(began)
 	c.result.Trace, c.result.Steps = w.Trace(), w.Steps()
+	c.result.Counts = c.count()
 	for _, name := range c.names {
 		if w.livelock != nil && !c.nodes[name].crashed {
 			c.nodes[name].Crash()
@@ -135,6 +152,14 @@ func Run(o Options) Result {
 }
 
 func never() bool { return false }
+
+// lastEnd returns when the last fault ends, after the start of the load.
+func lastEnd(faults []Fault) (end time.Duration) {
+	for _, f := range faults {
+		end = max(end, f.At+f.For)
+	}
+	return end
+}
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
 	replicas := m.replicas
@@ -166,7 +191,7 @@ func (c *cluster) start(name string) {
 		return
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.Log.With().Str("node", name).Logger(),
+		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.checks.logger(name, c.Log), checks: c.checks,
 		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
 		adapterFiles: c.adapterFiles[name]})
 }
@@ -192,10 +217,13 @@ func (c *cluster) schedule(load time.Duration) {
 			c.world.at(at, func() string { return "open " + again.ID }, func() { c.open(again) })
 			continue
 		}
-		prompt := c.prompt(prompts)
+		prompt, tokens := c.prompt(prompts), 60
+		if c.Busy {
+			prompt, tokens = c.longPrompt(), 150
+		}
 		prompts = append(prompts, prompt)
 		m := models[c.rng.IntN(len(models))].name
-		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(60))
+		call := NewCall(fmt.Sprintf("r%d", i), m, prompt, 1+c.rng.IntN(tokens))
 		call.setDeadline(c.rng, at)
 		call.Sequence.Priority = priorities[c.rng.IntN(len(priorities))]
 		call.node = c.names[c.rng.IntN(len(c.names))]
@@ -228,7 +256,7 @@ func (c *cluster) prompt(earlier [][]uint32) (p []uint32) {
 
 func (c *cluster) open(call *Call) {
 	n := c.nodes[call.node]
-	call.started = n
+	call.started, call.opened = n, time.Now()
 	if n.crashed || !n.ready.Load() {
 		call.turnedAway = true
 		return
@@ -339,6 +367,10 @@ func (c *cluster) inject(f Fault) {
 		c.command(n, f.Model, &messages.FlushBlocks{RequestId: n.runtime.ID()})
 	case Restart:
 		c.restart(n, f.Model)
+	case Evict:
+		for i := range n.devices {
+			n.system.Root.Send(n.pid(query.GPU(query.GPUName(i))), &messages.EvictWeights{RequestId: n.runtime.ID()})
+		}
 	case Scale:
 		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),

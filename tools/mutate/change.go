@@ -1,148 +1,108 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"fmt"
-	"go/ast"
-	"go/format"
-	"go/parser"
-	"go/printer"
-	"go/token"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// change is one small change to a file: the number of a place in it, and what is changed there.
+// kind is a kind of change.
+type kind string
+
+// The kinds of changes.
+const (
+	dropRow     kind = "row"     // a row of a transition table is dropped
+	dropGuard   kind = "guard"   // a row of a transition table loses its guard
+	changeNext  kind = "next"    // a row of a transition table enters another state
+	dropEffect  kind = "effect"  // a machine's effect is dropped
+	dropSend    kind = "send"    // a message, watch or stop is not sent
+	dropRelease kind = "release" // something is not released, canceled or forgotten
+	swap        kind = "swap"    // two effects or calls are swapped
+	acceptStale kind = "stale"   // a comparison of terms, incarnations, attempts or revisions is dropped
+	dropCheck   kind = "check"   // a condition under which a function returns early is dropped, or half of one
+)
+
+var kinds = []kind{dropRow, dropGuard, changeNext, dropEffect, dropSend, dropRelease, swap, acceptStale, dropCheck}
+
+// change is one small change to a file, which package mutant can put into effect.
 type change struct {
-	path   string
-	line   int
-	number int // number of the change, in the order in which walk visits the file
-	what   string
+	path       string // of the file
+	line, last int
+	kind       kind
+	what       string
+	edits      []edit
 }
 
 func (c change) String() string { return fmt.Sprintf("%s:%d %s", c.path, c.line, c.what) }
 
-// changesIn returns all changes to the files in folders, in a deterministic order.
-func changesIn(folders []string) (all []change, err error) {
-	for _, folder := range folders {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			return nil, err
-		}
-		if len(files) == 0 {
-			return nil, fmt.Errorf("%s has no Go files", folder)
-		}
-		slices.Sort(files)
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".pb.go") {
-				continue
-			}
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
-			if err != nil {
-				return nil, err
-			}
-			walk(fset, file, func(n int, at token.Pos, what string, _ func()) {
-				all = append(all, change{path, fset.Position(at).Line, n, what})
-			})
-		}
-	}
-	return all, nil
+// edit inserts text into a file. "#" in the text stands for the number of the change.
+type edit struct {
+	offset int
+	text   string
+	ends   bool // after the changed code, not before it
+	length int  // of the changed code
 }
 
-// apply returns the changed file.
-func (c change) apply() ([]byte, error) {
-	source, err := os.ReadFile(c.path)
+// around returns the edits that put text before and after a piece of code.
+func around(from, to int, before, after string) []edit {
+	return []edit{{from, before, false, to - from}, {to, after, true, to - from}}
+}
+
+// apply returns the file at a path with numbered changes to it. Lines keep their numbers.
+func apply(path string, changes map[int]change) ([]byte, error) {
+	source, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, c.path, source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
+	return insert(source, changes), nil
+}
+
+func insert(source []byte, changes map[int]change) []byte {
+	type numbered struct {
+		edit
+		n int
 	}
-	var do func()
-	walk(fset, file, func(n int, _ token.Pos, _ string, apply func()) {
-		if n == c.number {
-			do = apply
+	var all []numbered
+	for n, c := range changes {
+		for _, e := range c.edits {
+			all = append(all, numbered{e, n})
+		}
+	}
+	// Insertions at the same place must nest: what ends is before what starts.
+	slices.SortFunc(all, func(a, b numbered) int {
+		switch {
+		case a.offset != b.offset:
+			return cmp.Compare(a.offset, b.offset)
+		case a.ends != b.ends:
+			if a.ends {
+				return -1
+			}
+			return 1
+		case a.ends:
+			return cmp.Or(cmp.Compare(a.length, b.length), cmp.Compare(b.n, a.n))
+		default:
+			return cmp.Or(cmp.Compare(b.length, a.length), cmp.Compare(a.n, b.n))
 		}
 	})
-	do()
-	var out bytes.Buffer
-	if err := format.Node(&out, fset, file); err != nil {
-		return nil, fmt.Errorf("%s: %w", c, err)
+	var out strings.Builder
+	done := 0
+	for _, e := range all {
+		_, _ = out.Write(source[done:e.offset]) // a builder takes all
+		out.WriteString(strings.ReplaceAll(e.text, "#", fmt.Sprint(e.n)))
+		done = e.offset
 	}
-	return out.Bytes(), nil
+	_, _ = out.Write(source[done:])
+	return importMutant(out.String())
 }
 
-// walk calls visit for each change to a file, with its number and a function that applies it.
-func walk(fset *token.FileSet, file *ast.File, visit func(number int, at token.Pos, what string, apply func())) {
-	n := 0
-	report := func(at token.Pos, what string, apply func()) {
-		visit(n, at, what, apply)
-		n++
+// importMutant adds the import to the line of the package clause.
+func importMutant(source string) []byte {
+	start := 0
+	if !strings.HasPrefix(source, "package ") {
+		start = strings.Index(source, "\npackage ") + 1
 	}
-	text := func(node ast.Node) string {
-		var b bytes.Buffer
-		_ = printer.Fprint(&b, fset, node) // a buffer takes all
-		first, _, more := strings.Cut(b.String(), "\n")
-		if more {
-			first += " ..."
-		}
-		return first
-	}
-	ast.Inspect(file, func(node ast.Node) bool {
-		switch s := node.(type) {
-		case *ast.IfStmt:
-			cond := s.Cond
-			report(s.Pos(), "negate "+text(cond), func() {
-				s.Cond = &ast.UnaryExpr{Op: token.NOT, X: &ast.ParenExpr{X: cond}}
-			})
-			if b, ok := cond.(*ast.BinaryExpr); ok && (b.Op == token.LAND || b.Op == token.LOR) {
-				report(s.Pos(), "keep only "+text(b.X)+" of "+text(b), func() { s.Cond = b.X })
-				report(s.Pos(), "keep only "+text(b.Y)+" of "+text(b), func() { s.Cond = b.Y })
-			}
-		case *ast.BinaryExpr:
-			if other, ok := comparisons[s.Op]; ok {
-				report(s.Pos(), fmt.Sprintf("%s becomes %s in %s", s.Op, other, text(s)), func() { s.Op = other })
-			}
-		case *ast.BlockStmt:
-			statements(s.List, func(list []ast.Stmt) { s.List = list }, text, report)
-		case *ast.CaseClause:
-			statements(s.Body, func(list []ast.Stmt) { s.Body = list }, text, report)
-		}
-		return true
-	})
+	end := start + strings.IndexByte(source[start:], '\n')
+	return []byte(source[:end] + `; import "troupe/tools/mutate/mutant"` + source[end:])
 }
-
-var comparisons = map[token.Token]token.Token{
-	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
-	token.EQL: token.NEQ, token.NEQ: token.EQL,
-}
-
-// statements reports the changes to a list of statements: one is removed, or two are swapped.
-func statements(list []ast.Stmt, set func([]ast.Stmt), text func(ast.Node) string,
-	report func(token.Pos, string, func()),
-) {
-	for i, s := range list {
-		switch s := s.(type) {
-		case *ast.ExprStmt, *ast.IncDecStmt, *ast.SendStmt:
-			report(s.Pos(), "leave out "+text(s), func() { set(slices.Delete(slices.Clone(list), i, i+1)) })
-		case *ast.AssignStmt:
-			if s.Tok == token.ASSIGN {
-				report(s.Pos(), "leave out "+text(s), func() { set(slices.Delete(slices.Clone(list), i, i+1)) })
-			}
-		}
-		if i+1 < len(list) && isCall(s) && isCall(list[i+1]) {
-			report(s.Pos(), "swap "+text(s)+" with the next", func() {
-				swapped := slices.Clone(list)
-				swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
-				set(swapped)
-			})
-		}
-	}
-}
-
-func isCall(s ast.Stmt) bool { _, ok := s.(*ast.ExprStmt); return ok }

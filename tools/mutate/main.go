@@ -1,137 +1,148 @@
-// Command mutate checks a test by breaking the code that the test should cover (mutation testing).
-// A seed selects the changes. mutate makes one change at a time and runs the test. If the test
-// still passes, the change has survived: the test does not cover the behavior that it breaks.
+// Command mutate checks the simulation of testkit/dst by breaking the protocols that it should
+// check (mutation testing). A seed selects the changes, evenly over folders and kinds. All changes
+// are built into one test, in which one at a time is put into effect. A change that no run of the
+// simulation finds has survived: a property is missing, or the change breaks nothing.
 //
-//	go run ./tools/mutate -seed 1 -n 60 -in core/session,core/replica -- -run TestSeeds ./testkit/dst
+//	go run ./tools/mutate -seed 1 -n 60
 //
-// The arguments after -- are those of `go test`. The files themselves are not changed.
+// The files themselves are not changed.
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
+// folders have the protocols of the cluster.
+const folders = "core/session,core/deployment,core/leadership,core/replica,core/migrate,core/restore,core/offload," +
+	"core/export,core/tier,core/remote,core/device,core/quarantine,core/router,core/lora,core/hbm,core/kv,core/batch," +
+	"actors/adapter,actors/exporter,actors/gpu,actors/kvblock,actors/planner,actors/model/deployment," +
+	"actors/model/replica,actors/model/replica/copier,actors/model/replica/migration,actors/model/replica/tiering," +
+	"actors/model/replicaset,actors/model/router,actors/model/session,actors/model/stepper"
+
+// options are the flags.
+type options struct {
+	seed    uint64
+	count   int
+	seeds   int
+	timeout time.Duration
+	in      []string
+	only    []int
+	list    bool
+	own     bool
+}
+
 func main() {
-	seed := flag.Uint64("seed", 1, "`seed` that picks the changes")
-	count := flag.Int("n", 20, "`number` of changes that compile")
-	in := flag.String("in", "", "comma-separated `folders` whose files are changed, without their tests")
-	timeout := flag.Duration("timeout", 2*time.Minute, "`time` after which a run counts as failed")
-	list := flag.Bool("list", false, "list the changes and run nothing")
+	var o options
+	flag.Uint64Var(&o.seed, "seed", 1, "`seed` that selects the changes")
+	flag.IntVar(&o.count, "n", 60, "`number` of changes")
+	flag.IntVar(&o.seeds, "seeds", 25, "`number` of runs with faults")
+	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "`time` after which a test counts as failed")
+	flag.BoolVar(&o.list, "list", false, "list the changes and run nothing")
+	flag.BoolVar(&o.own, "own", true, "run the tests of a survivor's own package")
+	in := flag.String("in", folders, "comma-separated `folders` whose files are changed, without their tests")
+	only := flag.String("only", "", "comma-separated `numbers` of changes that are tried")
 	flag.Parse()
-	if *in == "" || flag.NArg() == 0 && !*list {
-		fmt.Fprintln(os.Stderr, "mutate: name folders with -in, and the arguments of go test after --; see -help")
-		os.Exit(2)
+	o.in = strings.Split(*in, ",")
+	if *only != "" {
+		for s := range strings.SplitSeq(*only, ",") {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, "mutate: -only:", err)
+				os.Exit(2)
+			}
+			o.only = append(o.only, n)
+		}
 	}
-	if err := run(*seed, *count, strings.Split(*in, ","), flag.Args(), *timeout, *list); err != nil {
+	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(seed uint64, count int, folders, args []string, timeout time.Duration, list bool) error {
-	all, err := changesIn(folders)
-	if err != nil {
-		return err
-	}
-	rng := rand.New(rand.NewPCG(seed, 0))
-	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	survived, tried := 0, 0
-	for _, c := range all {
-		if tried == count {
-			break
-		}
-		if list {
-			tried++
-			fmt.Println(c)
-			continue
-		}
-		began := time.Now()
-		outcome, detail, err := try(c, args, timeout)
+func run(o options) error {
+	var byFolder [][]change
+	for _, folder := range o.in {
+		changes, err := changesIn(folder)
 		if err != nil {
 			return err
 		}
-		if outcome == broken {
+		byFolder = append(byFolder, changes)
+	}
+	all := queue(o.seed, byFolder)
+	if o.list {
+		for i, c := range all[:min(o.count, len(all))] {
+			fmt.Printf("%3d %-7s %s\n", i+1, c.kind, c)
+		}
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t := &test{binary: filepath.Join(dir, "dst.test"), dir: "testkit/dst", timeout: o.timeout,
+		args: []string{"-test.run=^(TestQuiet|TestSeeds)$", "-test.v", "-test.failfast", "-first", "-quiet=2",
+			"-seeds=" + strconv.Itoa(o.seeds)}}
+	in, err := build(dir, "./testkit/dst", t.binary, all, o.count)
+	if err != nil {
+		return err
+	}
+	if err := t.baseline(); err != nil {
+		return err
+	}
+	var outcomes []outcome
+	for i, c := range in {
+		if len(o.only) > 0 && !slices.Contains(o.only, i+1) {
 			continue
 		}
-		tried++
-		if outcome == survives {
-			survived++
+		result, err := t.try(i+1, c)
+		if err != nil {
+			return err
 		}
-		fmt.Printf("%3d %-8s %5.1fs  %s%s\n", tried, outcome, time.Since(began).Seconds(), c, detail)
+		how := "found in run " + strconv.Itoa(result.runs)
+		if !result.found {
+			if o.own {
+				result.own = ownTest(dir, i+1, in)
+			}
+			how = "SURVIVED, " + result.course()
+		}
+		outcomes = append(outcomes, result)
+		fmt.Printf("%3d %-24s %5.1fs %-7s %s  %s\n", i+1, how, result.took.Seconds(), c.kind, c, result.by+result.own)
 	}
-	fmt.Printf("%d changes out of %d possible ones, %d survived\n", tried, len(all), survived)
+	fmt.Println()
+	summary(os.Stdout, o.seed, outcomes)
 	return nil
 }
 
-// outcome is the outcome of a test with a change.
-type outcome string
+var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-const (
-	broken   outcome = "broken" // the change does not compile
-	caught   outcome = "caught"
-	survives outcome = "SURVIVED"
-)
-
-// try runs go test with a changed file.
-func try(c change, args []string, timeout time.Duration) (o outcome, detail string, err error) {
-	dir, err := os.MkdirTemp("", "mutate")
-	if err != nil {
-		return "", "", err
+// ownTest runs the tests of a changed package with the change of a number, and returns the first
+// that fails.
+func ownTest(dir string, n int, in []change) string {
+	folder := filepath.Dir(in[n-1].path)
+	binary := filepath.Join(dir, "own.test")
+	if _, err := compile(dir, "./"+folder, binary, in); err != nil {
+		return "" // its tests need files that are changed
 	}
-	defer os.RemoveAll(dir)
-	changed, err := c.apply()
-	if err != nil {
-		return "", "", err
+	t := &test{binary: binary, dir: folder, timeout: time.Minute, args: []string{"-test.failfast"}}
+	out, timedOut, err := t.run(n)
+	switch failed := failedTest.FindStringSubmatch(out); {
+	case err == nil:
+		return ""
+	case failed != nil:
+		return failed[1]
+	case timedOut:
+		return "a test never ends"
+	case strings.Contains(out, "panic"):
+		return "a test panics"
 	}
-	file := filepath.Join(dir, "changed.go")
-	path, err := filepath.Abs(c.path)
-	if err != nil {
-		return "", "", err
-	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {path: file}})
-	if err != nil {
-		return "", "", err
-	}
-	overlayFile := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(file, changed, 0o600); err != nil {
-		return "", "", err
-	}
-	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
-		return "", "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-overlay", overlayFile}, args...)...)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	switch text := string(out); {
-	case strings.Contains(text, "[build failed]") || strings.Contains(text, "[setup failed]"):
-		return broken, "", nil
-	case ctx.Err() != nil:
-		return caught, "  (it hung)", nil
-	case err != nil:
-		return caught, firstFailure(text), nil
-	default:
-		return survives, "", nil
-	}
-}
-
-// firstFailure returns the first line of a failed test's output that gives a reason.
-func firstFailure(out string) string {
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		if strings.Contains(line, "_test.go:") || strings.HasPrefix(line, "panic:") {
-			return "  <- " + line[:min(len(line), 100)]
-		}
-	}
-	return ""
+	return "a test fails"
 }

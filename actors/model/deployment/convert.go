@@ -99,7 +99,11 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 		},
 		Leases: make(map[string]hbm.Need),
 	}
+	addWeights(&g, s.GetWeights())
 	for _, l := range s.GetLeases() {
+		if l.GetKind() == "weights" {
+			continue
+		}
 		need, bytes := g.Leases[l.GetOwner()], int64(l.GetPages())*hbm.PageBytes
 		if l.GetKind() == "kv" {
 			need.Min, need.MinAlone, need.Max = bytes, bytes, bytes
@@ -109,6 +113,22 @@ func gpuOf(s *messages.GpuStatus) core.GPU {
 		g.Leases[l.GetOwner()] = need
 	}
 	return g
+}
+
+// addWeights adds the weights on a device, and counts them for each replica that uses them.
+func addWeights(g *core.GPU, all []*messages.GpuWeights) {
+	g.Weights = make(map[string]core.Weights)
+	for _, w := range all {
+		bytes := int64(hbm.PagesOf(int64(w.GetBytes()))) * hbm.PageBytes
+		if digest := w.GetRevisionDigest(); digest != "" {
+			g.Weights[digest] = core.Weights{Bytes: bytes, Used: len(w.GetUsers()) > 0}
+		}
+		for _, user := range w.GetUsers() {
+			need := g.Leases[user]
+			need.Fixed += bytes
+			g.Leases[user] = need
+		}
+	}
 }
 
 func failureOf(r *messages.Refused) *core.Failure {

@@ -51,7 +51,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			})
 		case core.StopReplica:
 			ctx.Request(d.Replicas(d.members[e.At.Node]), &messages.StopReplica{
-				RequestId: e.Request, Replica: e.Replica, Model: d.Name, Gpu: e.At.GPU, Term: d.Term,
+				RequestId: e.Request, Replica: e.Replica, Model: d.Name, Gpu: e.At.GPU, Term: d.Term, Fate: fateOf(e),
 			})
 		case core.Watch:
 			ctx.Watch(pidOf(e.Actor))
@@ -63,6 +63,14 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			d.notice(effect)
 		}
 	}
+}
+
+// fateOf returns what becomes of the weights of a replica that is stopped.
+func fateOf(e core.StopReplica) messages.WeightsFate {
+	if e.Deleted {
+		return messages.WeightsFate_WEIGHTS_FATE_SPARE
+	}
+	return messages.WeightsFate_WEIGHTS_FATE_KEEP
 }
 
 func (d *deployment) askGPUs(ctx actor.Context, id string, gpus ...core.Location) {

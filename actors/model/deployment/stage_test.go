@@ -81,7 +81,7 @@ func (s *stage) host(name string) *host {
 		}}
 		for owner := range h.replicas {
 			s.Budget.Replicas = append(s.Budget.Replicas, owner)
-			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "weights", Bytes: needed,
+			s.Leases = append(s.Leases, &messages.GpuLease{Owner: owner, Kind: "workspace", Bytes: needed,
 				Pages: needed / hbm.PageBytes})
 		}
 		return s

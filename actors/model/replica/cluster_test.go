@@ -209,7 +209,7 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 			c.t.Error(err)
 		}
 		return &messages.LoadModelResult{Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{
-			Lease: name, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes),
+			Lease: name, Handle: l.Handle, KvBlocks: of.blocks, KvBlockBytes: uint64(l.KVBlockBytes),
 			ContextTokens: uint32(l.Info.ContextTokens), Eos: l.Info.EOS,
 			WeightsDigest: c.revisionOf(name), RevisionDigest: c.revisionOf(name),
 		}}}
@@ -228,18 +228,18 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 		GPU: n.gpu.PID, HBM: n.hbm.PID, Deployment: c.operator.PID, Router: c.router.PID,
 		Strategy: supervise.Strategy(nil),
 		Bulk:     c.bulk, Tiers: tiers, CheckFolder: c.checkFolder, Log: zerolog.Nop(),
-		OpenBlocks: func(lease string) (replica.Blocks, error) {
-			b, err := holder.OpenBlocks(lease)
+		OpenBlocks: func(handle string) (replica.Blocks, error) {
+			b, err := holder.OpenBlocks(handle)
 			n.layout, n.blockBytes = b.Layout(), b.BlockBytes()
 			return watchedBlocks{b, n}, err
 		},
 		Copier: func(of replica.CopierSpec) *actor.Props { return c.copierProps(tiers, of, holder, mw) },
-		Engine: func(lease string, gate func(uint64) (engine.Gate, error)) *actor.Props {
+		Engine: func(handle string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return stepper.Props(stepper.Config{Gate: gate, Open: func() (engine.Engine, error) {
-				e, err := holder.Open(lease)
+				e, err := holder.Open(handle)
 				return slowEngine{e, c.stepTime, c.prefillTime, c.beforeStep}, err
 			}, Adapter: func(key string) (*engine.Adapter, error) {
-				store, err := holder.Adapters(lease)
+				store, err := holder.Adapters(handle)
 				if err != nil {
 					return nil, err
 				}
@@ -250,10 +250,10 @@ func (c *cluster) start(name string, of size, mw ...actor.ReceiverMiddleware) *t
 				return a, nil
 			}})
 		},
-		Adapters: func(lease string) *actor.Props {
+		Adapters: func(handle string) *actor.Props {
 			return adapter.Props(adapter.Config{
 				Open: func() (adapter.Store, error) {
-					store, err := holder.Adapters(lease)
+					store, err := holder.Adapters(handle)
 					return adapterShelf{store, n}, err
 				},
 				Slot: adapter.SlotProps, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),

@@ -24,19 +24,20 @@ type Config struct {
 	// Pins returns the model's pinned prefixes and a version that changes when they do. If Pins is
 	// nil, no prefixes are pinned.
 	Pins func() (version uint64, all []*messages.PinnedPrefix)
-	// OpenBlocks opens the KV blocks of a lease for copying.
-	OpenBlocks func(lease string) (Blocks, error)
+	// OpenBlocks opens the KV blocks of the lease of a handle for copying.
+	OpenBlocks func(handle string) (Blocks, error)
 	// CheckFolder returns why the files of a revision could not be loaded again from the replica's
 	// folder, or "" if they could. It may block. If it is nil, the folder is not checked.
 	CheckFolder func(revision string) string
-	// Engine returns the props of the child that runs steps with a lease; see package stepper.
-	Engine func(lease string, gate func(number uint64) (engine.Gate, error)) *actor.Props
+	// Engine returns the props of the child that runs steps with the lease of a handle; see package
+	// stepper.
+	Engine func(handle string, gate func(number uint64) (engine.Gate, error)) *actor.Props
 	// Copier returns the props of the child that copies KV blocks from tiers and remote holders. It
 	// is called only if there are Tiers.
 	Copier func(CopierSpec) *actor.Props
-	// Adapters returns the props of the child that keeps adapters on the device of a lease. If
-	// Adapters is nil, sequences with adapters are refused.
-	Adapters func(lease string) *actor.Props
+	// Adapters returns the props of the child that keeps adapters in the memory of the lease of a
+	// handle. If Adapters is nil, sequences with adapters are refused.
+	Adapters func(handle string) *actor.Props
 	Strategy actor.SupervisorStrategy
 	Log      zerolog.Logger
 }

@@ -23,7 +23,7 @@ func (c *cluster) copierProps(tiers replica.Tiers, of replica.CopierSpec, holder
 	mw []actor.ReceiverMiddleware) *actor.Props {
 	cfg := copier.Config{Incarnation: of.Incarnation, Remote: tiers.Remote, Bulk: c.bulk, Gate: of.Gate,
 		OnCopied:   tiers.OnCopied,
-		OpenBlocks: func() (copier.Blocks, error) { return holder.OpenBlocks(of.Lease) }}
+		OpenBlocks: func() (copier.Blocks, error) { return holder.OpenBlocks(of.Handle) }}
 	for _, t := range tiers.Lower {
 		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
 	}

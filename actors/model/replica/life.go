@@ -33,9 +33,10 @@ func (r *replica) onLoaded(ctx actor.Context, msg *messages.LoadModelResult) {
 	r.Perform(ctx, r.machine.Loaded(wire.Model(msg.GetLoaded()), supervise.Now(ctx)))
 }
 
-// keepModel keeps the model that the GPU actor loaded, and counts the load if it is fresh.
+// keepModel keeps the model that the GPU actor loaded, and counts the load if it is fresh and was not
+// shared with another replica.
 func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
-	if r.model = msg.GetLoaded(); fresh {
+	if r.model = msg.GetLoaded(); fresh && !r.model.GetShared() {
 		r.kept.loads++
 	}
 }
@@ -44,7 +45,7 @@ func (r *replica) keepModel(msg *messages.LoadModelResult, fresh bool) {
 func (r *replica) open(ctx actor.Context) {
 	r.migrations.Open(ctx)
 	r.tiering.Open(ctx)
-	r.engine = spawn(ctx, r.Engine(r.model.GetLease(), r.gates.Find), "engine")
+	r.engine = spawn(ctx, r.Engine(r.model.GetHandle(), r.gates.Find), "engine")
 }
 
 // close ends all copies and migrations. Those of child actors end when the children stop, before

@@ -15,7 +15,7 @@ func (r *replica) newMigrations(ctx actor.Context) *migration.Migrations {
 	incarnation := r.incarnation
 	return migration.New(migration.Config{
 		Spec: r.Spec, Incarnation: incarnation, FirstAttempt: r.started, Machine: r.machine, Sequences: r.sequences,
-		Bulk: r.Bulk, OpenBlocks: func() (migration.Blocks, error) { return r.OpenBlocks(r.model.GetLease()) },
+		Bulk: r.Bulk, OpenBlocks: func() (migration.Blocks, error) { return r.OpenBlocks(r.model.GetHandle()) },
 		Note: func(note any) any { return &migrationNote{incarnation, note} }, Log: r.Log,
 	}, r, ctx.Self())
 }
@@ -24,7 +24,7 @@ func (r *replica) newTiering() *tiering.Tiering {
 	incarnation := r.incarnation
 	cfg := tiering.Config{
 		Tiers: r.Tiers, Spec: r.Spec, Incarnation: incarnation, Started: r.started, Life: r.life, Machine: r.machine,
-		Plane: r.Bulk, OpenBlocks: func() (Blocks, error) { return r.OpenBlocks(r.model.GetLease()) },
+		Plane: r.Bulk, OpenBlocks: func() (Blocks, error) { return r.OpenBlocks(r.model.GetHandle()) },
 		Copier: r.Copier, Pins: r.Pins, Note: func(note any) any { return &tieringNote{incarnation, note} }, Log: r.Log,
 	}
 	if r.Bulk == nil || r.Router == nil {
@@ -45,6 +45,9 @@ func (r *replica) AddAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
 func (r *replica) Request(ctx actor.Context, id string, seq *messages.SequenceSpec, output []uint32) batch.Request {
 	return r.base().Request(id, seq, output, supervise.Now(ctx))
 }
+
+// Moved implements migration.Host.
+func (r *replica) Moved(ctx actor.Context, id string) { r.tiering.Dropped(ctx, id) }
 
 // Migrating implements tiering.Host.
 func (r *replica) Migrating(id string) bool { return r.migrations.Migrating(id) }

@@ -24,7 +24,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.SetTimer:
 			supervise.After(ctx, e.After, &timerFired{r.incarnation, e.Timer})
 		case core.LoadModel:
-			ctx.Request(r.GPU, wire.LoadModel(r.Spec, r.machine.MaxAdapters()))
+			ctx.Request(r.GPU, wire.LoadModel(r.Spec, r.machine.MaxAdapters(), r.started))
 		case core.KeepModel:
 			r.keepModel(ctx.Message().(*messages.LoadModelResult), e.Fresh)
 		case core.KeepFailure:
@@ -110,7 +110,7 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 		case core.LeasePages:
 			r.leasePages(ctx)
 		case core.StartPool:
-			r.adapters = spawn(ctx, r.Adapters(r.model.GetLease()), "adapters")
+			r.adapters = spawn(ctx, r.Adapters(r.model.GetHandle()), "adapters")
 		case core.AdoptPins:
 			r.adoptPins(ctx, e.Pins)
 		case core.SendPin:

@@ -56,6 +56,7 @@ type child struct {
 // stoppingReplica is a replica that stops; afterwards its lease is released.
 type stoppingReplica struct {
 	gpu        string
+	fate       messages.WeightsFate // of its weights
 	requesters []requester
 }
 
@@ -94,6 +95,7 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onGPU(ctx, msg)
 	case *actor.Terminated:
 		g.onTerminated(ctx, msg)
+	case *actor.DeadLetterResponse: // a gpu actor that has stopped; onCheckLeases asks again
 	default:
 		supervise.Unknown(ctx, "replicas")
 	}
@@ -160,6 +162,7 @@ func (g *group) onStop(ctx actor.Context, msg *messages.StopReplica) {
 		s = &stoppingReplica{gpu: msg.GetGpu()}
 		g.stopping[msg.GetReplica()] = s
 	}
+	s.fate = max(s.fate, msg.GetFate())
 	s.addRequester(requester{msg.GetRequestId(), ctx.Sender()})
 	if c := g.replicas[msg.GetReplica()]; c != nil {
 		s.gpu = c.spec.GetGpu()
@@ -181,7 +184,7 @@ func (s *stoppingReplica) addRequester(from requester) {
 }
 
 func (g *group) unload(ctx actor.Context, replica string, s *stoppingReplica) {
-	ctx.Request(g.GPU(s.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica})
+	ctx.Request(g.GPU(s.gpu), &messages.UnloadModel{RequestId: replica, Lease: replica, Fate: s.fate})
 }
 
 func (g *group) onUnloaded(ctx actor.Context, msg *messages.UnloadModelResult) {

@@ -69,7 +69,9 @@ func (g *group) onGPU(ctx actor.Context, msg *messages.GpuStatus) {
 		known[name] = true
 	}
 	for _, l := range msg.GetLeases() {
-		leased[l.GetOwner()] = true
+		if l.GetKind() != "weights" { // they outlive replicas
+			leased[l.GetOwner()] = true
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.stopping)) {
 		known[name] = true

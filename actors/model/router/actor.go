@@ -95,6 +95,7 @@ func (r *router) Receive(ctx actor.Context) {
 	case *messages.GetExplanation:
 		ctx.Respond(r.explanation(msg.GetRequestId()))
 	case *messages.ReplicaStatus, *messages.SlotsStatus: // the query also triggers an announcement
+	case *actor.DeadLetterResponse: // a tier or peer that has not started yet announces itself
 	default:
 		supervise.Unknown(ctx, "router")
 	}

@@ -41,6 +41,8 @@ type Host interface {
 	Perform(ctx actor.Context, effects []replica.Effect)
 	// Advance starts the next step, if it can start.
 	Advance(ctx actor.Context)
+	// Moved forgets the blocks to restore for a sequence that is now on another replica.
+	Moved(ctx actor.Context, id string)
 	// AddAdapter records the adapter of a sequence that may arrive; nil: none.
 	AddAdapter(ctx actor.Context, spec *messages.AdapterSpec)
 	// Request converts a sequence to a request of the scheduler.

@@ -28,6 +28,7 @@ func (m *Migrations) perform(ctx actor.Context, effects []migrate.Effect) {
 		case migrate.DropSequence:
 			m.Machine.Remove(e.ID)
 			delete(m.Sequences, e.ID)
+			m.host.Moved(ctx, e.ID)
 		case migrate.Ignored:
 			m.Log.Debug().Str("request", e.ID).Uint64("attempt", e.Attempt).Str("state", e.State).
 				Stringer("event", e.Event).Str("why", e.Why).Msg("event ignored by migration")

@@ -48,7 +48,7 @@ const defaultPartBytes = 256 << 10
 
 // CopierSpec is the configuration of the copier that depends on its replica.
 type CopierSpec struct {
-	Lease string
+	Handle string // of the lease
 	// Incarnation is the number of the copier's first incarnation. It is higher than that of any
 	// copier that the replica had before.
 	Incarnation uint64

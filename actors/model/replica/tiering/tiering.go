@@ -97,7 +97,7 @@ func (t *Tiering) openRestores(ctx actor.Context) {
 		BlockTokens: t.Machine.Pool().BlockTokens(), StepTokens: int(t.Spec.GetStepTokens()), Number: first,
 		Parts: kvstore.Parts(l.down.BlockBytes(), l.down.Layers(), l.PartBytes)})
 	l.copierLife = first
-	pid, err := ctx.SpawnNamed(t.Copier(CopierSpec{t.Machine.Model().Lease, first, t.gates.put}), "copier")
+	pid, err := ctx.SpawnNamed(t.Copier(CopierSpec{t.Machine.Model().Handle, first, t.gates.put}), "copier")
 	if err != nil {
 		panic(err)
 	}

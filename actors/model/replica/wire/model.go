@@ -17,15 +17,16 @@ func Config(s *messages.ReplicaSpec) replica.Config {
 	}
 }
 
-// LoadModel returns the command that loads the weights of a replica.
-func LoadModel(spec *messages.ReplicaSpec, maxAdapters int) *messages.LoadModel {
+// LoadModel returns the command that loads the model of a replica whose incarnation started then.
+func LoadModel(spec *messages.ReplicaSpec, maxAdapters int, started uint64) *messages.LoadModel {
 	return &messages.LoadModel{
-		RequestId: spec.GetName(), Lease: spec.GetName(), Path: spec.GetPath(), BlockTokens: spec.GetBlockTokens(),
-		KvBlocks: spec.GetKvBlocks(), MaxSequences: spec.GetMaxSequences(),
+		RequestId: spec.GetName(), Lease: spec.GetName(), Model: spec.GetModel(), Path: spec.GetPath(),
+		BlockTokens: spec.GetBlockTokens(),
+		KvBlocks:    spec.GetKvBlocks(), MaxSequences: spec.GetMaxSequences(),
 		StepTokens: spec.GetStepTokens(), AdapterPages: spec.GetAdapterPages(),
 		MaxAdapters:    uint32(maxAdapters),
 		MaxAdapterRank: cmp.Or(spec.GetMaxAdapterRank(), messages.DefaultAdapterRank),
-		RevisionDigest: spec.GetRevisionDigest(), Deploy: spec.GetDeploy(),
+		RevisionDigest: spec.GetRevisionDigest(), Deploy: spec.GetDeploy(), Started: started,
 	}
 }
 
@@ -37,7 +38,8 @@ func AdoptBlocks(spec *messages.ReplicaSpec, m *messages.ModelLoaded) *messages.
 
 // Model converts the description of the loaded model.
 func Model(m *messages.ModelLoaded) replica.Model {
-	return replica.Model{Adopted: m.GetAdopted(), Lease: m.GetLease(), Blocks: int(m.GetKvBlocks()),
+	return replica.Model{Adopted: m.GetAdopted(), Lease: m.GetLease(), Handle: m.GetHandle(),
+		Blocks:        int(m.GetKvBlocks()),
 		BlockBytes:    m.GetKvBlockBytes(),
 		ContextTokens: int(m.GetContextTokens()), RevisionDigest: m.GetRevisionDigest(),
 		WeightsDigest: m.GetWeightsDigest(), AdapterPages: int(m.GetAdapterPages())}

@@ -1,0 +1,76 @@
+// Package residency decides which weights are in the memory of a device: when they are loaded, which
+// replicas share them, and when they are freed. core/device decides on the memory of each replica
+// beside the weights, and when there is memory for both.
+//
+// A Machine takes events with the current time and returns Effects, which the caller carries out in
+// order. It leases the pages of the weights in the ledger of the device, which it shares with
+// core/device.
+//
+// # Copies
+//
+// A copy is the weights of one content in one layout on one device. Its users are the leases of
+// replicas. A replica that ends leaves the copy behind: it stays until its memory is needed. The
+// content of a copy is known when its load has ended. Before that, replicas share it if they ask for
+// the same digest, or for the same files of the same deployment. If the content turns out to be on
+// the device already, the users get the copy that is there.
+//
+// The first row that fits an event applies; an event without a row is ignored. "All" are the users
+// that wait for the load.
+//
+//	event           state                      guard          next       effects
+//	want            absent                                    wanted     count the user
+//	                wanted, loading, resident                 same       count the user
+//	grant           wanted                                    loading    lease pages; load
+//	                loading                                   same       wait for the load
+//	                resident                                  same       ready
+//	loaded          loading                    already there  releasing  give the users to the other copy; release
+//	                loading                    unused         releasing  release
+//	                loading                                   resident   ready all
+//	load-failed     loading                                   absent     release the pages; fail all
+//	recovered       absent                                    resident   lease pages
+//	activate        resident                                  same       —
+//	standby         resident                                  same       —
+//	gone            wanted, loading, resident  others use it  same       discount the user
+//	                wanted                                    absent     discount the user
+//	                loading                                   same       discount the user
+//	                resident                   to be dropped  releasing  discount the user; release
+//	                resident                                  same       discount the user; keep
+//	evict           resident                   in use         same       ignore
+//	                resident                                  releasing  release
+//	device-lost     resident                   in use         same       drop it once it is unused
+//	                resident                                  releasing  release
+//	released        releasing                                 absent     release the pages
+//	release-failed  releasing                                 resident   —
+//
+// A copy is to be dropped if its last user says so, if no replica has served with it, or if the
+// device was lost. A copy that is wanted needs memory, which core/device finds; it may evict unused
+// copies for it, those that no deployment wants first, then those unused for longest.
+//
+// # Levels
+//
+// The level of weights is how close they are to serving:
+//
+//	active   a replica serves with them
+//	standby  they are on the device, and no replica serves with them
+//	parked   they are in the host cache of the node
+//	cold     they are on disk
+//
+// A copy is active or standby. There is no host cache yet, so no weights are parked: what leaves the
+// device is cold.
+//
+// # Invariants
+//
+// Checked by name in TestInvariants, with jobs that fail, results that arrive late, and restarts:
+//
+//   - ledger: the pages leased for weights are those of the copies that are loading, resident or
+//     releasing, and no others
+//   - in use: a copy with users is never released
+//   - one load: a copy is loaded once, and all users that wait for it learn how it ended
+//   - once: two resident copies never have the same content and layout, unless one of them could not
+//     be freed
+//   - gives back: a load that fails gives back every page, and leaves the other copies
+//   - right content: a lease gets weights of the digest that it asked for
+//   - in order: of the copies that may go, those that no deployment wants are evicted first, and then
+//     those unused for longest
+//   - ignored: an ignored event changes nothing
+package residency

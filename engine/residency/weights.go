@@ -1,0 +1,168 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	core "troupe/core/residency"
+	"troupe/engine"
+)
+
+// copied is a copy of weights.
+type copied struct {
+	engine.Weights
+	number uint64
+	source core.Source
+	leases int // that use it
+}
+
+// weightLoad is a load of weights in flight.
+type weightLoad struct {
+	cancelled <-chan struct{}
+	ended     chan struct{}
+}
+
+// Inspected describes a model as it would be on the device.
+type Inspected struct {
+	engine.ModelInfo
+	Revision string // digest of its files; empty: not known without reading them
+}
+
+// Inspect describes a model as it would be on this device. If a copy has the revision, its folder is
+// not read.
+func (s *Store) Inspect(path, revision string) (Inspected, error) {
+	if c := s.find(revision); c != nil {
+		return Inspected{c.Info(), revision}, nil
+	}
+	info, err := s.loader.Inspect(path, s.device.Info())
+	if err != nil {
+		return Inspected{}, err
+	}
+	i := Inspected{ModelInfo: info}
+	if cache, ok := s.loader.(engine.DigestCache); ok {
+		found, _ := cache.CachedDigests(path)
+		i.Revision = found.Revision
+	}
+	return i, nil
+}
+
+// find returns a copy of a revision, or nil.
+func (s *Store) find(revision string) *copied {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.copies)) {
+		if c := s.copies[n]; revision != "" && c.Digests().Revision == revision {
+			return c
+		}
+	}
+	return nil
+}
+
+// LoadWeights loads weights as the copy with the given number. It first waits for loads that were
+// cancelled and have not ended yet, since their memory is free only then. If it fails or is
+// cancelled, it leaves nothing.
+func (s *Store) LoadWeights(ctx context.Context, number uint64, source core.Source) (core.Content, error) {
+	load := &weightLoad{cancelled: ctx.Done(), ended: make(chan struct{})}
+	for _, other := range s.begin(load) {
+		select {
+		case <-other.ended:
+		case <-ctx.Done():
+		}
+	}
+	defer s.end(load)
+	if err := ctx.Err(); err != nil {
+		return core.Content{}, err
+	}
+	weights, err := s.loadChecked(ctx, source)
+	if err != nil {
+		return core.Content{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// The incarnation that cancelled the load does not know the copy.
+	if err := ctx.Err(); err != nil {
+		return core.Content{}, errors.Join(err, weights.Free())
+	}
+	s.copies[number] = &copied{Weights: weights, number: number, source: source}
+	return contentOf(weights), nil
+}
+
+func contentOf(w engine.Weights) core.Content {
+	return core.Content{Weights: w.Digests().Weights, Revision: w.Digests().Revision}
+}
+
+// begin records a load and returns the cancelled ones.
+func (s *Store) begin(load *weightLoad) (cancelled []*weightLoad) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.loading {
+		select {
+		case <-other.cancelled:
+			cancelled = append(cancelled, other)
+		default:
+		}
+	}
+	s.loading = append(s.loading, load)
+	return cancelled
+}
+
+func (s *Store) end(load *weightLoad) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loading = slices.DeleteFunc(s.loading, func(l *weightLoad) bool { return l == load })
+	close(load.ended)
+}
+
+// loadChecked loads weights and checks their digest.
+func (s *Store) loadChecked(ctx context.Context, from core.Source) (engine.Weights, error) {
+	if id, ok := s.loader.(engine.DigestCache); ok && from.Revision != "" {
+		if found, _ := id.CachedDigests(from.Path); found.Revision != "" && found.Revision != from.Revision {
+			return nil, &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
+		}
+	}
+	s.loads.Add(1)
+	weights, err := s.loader.Load(ctx, s.device, from.Path)
+	if err != nil {
+		return nil, err
+	}
+	if found := weights.Digests(); from.Revision != "" && found.Revision != from.Revision {
+		err := &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
+		return nil, errors.Join(err, weights.Free())
+	}
+	return weights, nil
+}
+
+// FreeWeights frees a copy. It fails while a lease uses it.
+func (s *Store) FreeWeights(number uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.copies[number]
+	if !ok {
+		return nil
+	}
+	if c.leases > 0 {
+		return fmt.Errorf("weights %d: %d leases use them; unload those first", number, c.leases)
+	}
+	if err := c.Free(); err != nil {
+		return fmt.Errorf("freeing weights %d: %w", number, err)
+	}
+	delete(s.copies, number)
+	return nil
+}
+
+// Copies returns the copies that are loaded, by number.
+func (s *Store) Copies() (all []core.Copy) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.copies)) {
+		c := s.copies[n]
+		all = append(all, core.Copy{Number: n, Source: c.source, Content: contentOf(c)})
+	}
+	return all
+}
+
+// Loads returns how often weights were loaded.
+func (s *Store) Loads() int { return int(s.loads.Load()) }

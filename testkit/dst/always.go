@@ -1,0 +1,61 @@
+package dst
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxViolations is the number of violations that a run records. The first ones explain the others.
+const maxViolations = 10
+
+// checks records what violates a property while a cluster runs.
+type checks struct {
+	calm  bool // no fault is injected: nothing may be logged as wrong, and nothing may be lost
+	quiet bool // and no operator interferes
+
+	mu       sync.Mutex
+	violated []string
+	seen     map[string]bool
+	messages messageChecks
+	computed int                  // tokens that engines have computed
+	settled  bool                 // the actors have started, and do not stop yet
+	dead     map[string]time.Time // by request: when tokens found no session for the first time
+}
+
+func newChecks(calm bool) *checks {
+	return &checks{calm: calm, seen: make(map[string]bool),
+		dead: make(map[string]time.Time), messages: newMessageChecks()}
+}
+
+// fail records a violation, unless the same was recorded before.
+func (c *checks) fail(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(format, args...)
+}
+
+// failLocked is fail for callers that hold c.mu.
+func (c *checks) failLocked(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if len(c.violated) < maxViolations && !c.seen[text] {
+		c.seen[text] = true
+		c.violated = append(c.violated, text)
+	}
+}
+
+// all returns the violations in the order in which they occurred.
+func (c *checks) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.violated
+}
+
+func sortedQuestions(all map[question]time.Time) []question {
+	return slices.SortedFunc(maps.Keys(all), func(a, b question) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.asker, b.asker), cmp.Compare(a.id, b.id))
+	})
+}

@@ -1,0 +1,64 @@
+package dst
+
+import (
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// lateAfter is the time after the end of a session within which its replica learns of it.
+const lateAfter = time.Second
+
+// deadLetters checks the messages of a node that find no actor. In a calm run there are none once
+// the actors have started, except to replicas that a command has stopped, and the last tokens for a
+// client that has disconnected.
+func (n *Node) deadLetters() {
+	n.system.EventStream.Subscribe(func(event any) {
+		if d, ok := event.(*actor.DeadLetterEvent); ok {
+			n.cfg.checks.deadLetter(d)
+		}
+	})
+}
+
+func (c *checks) deadLetter(d *actor.DeadLetterEvent) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m, ok := d.Message.(proto.Message)
+	if !ok || !c.calm || !c.settled {
+		return
+	}
+	switch m := m.(type) {
+	case *actor.Terminated, *actor.Unwatch, *actor.DeadLetterResponse:
+	case *messages.SequenceStatus: // the answer to a session that has got the last token meanwhile
+	case *messages.TokensEmitted:
+		id := m.GetRequestId()
+		if c.dead[id].IsZero() {
+			c.dead[id] = time.Now()
+		} else if time.Since(c.dead[id]) > lateAfter {
+			c.failLocked("%s has ended, and its replica still computes it after %v", id, lateAfter)
+		}
+	default:
+		if strings.HasPrefix(d.PID.GetId(), query.Replicas+"/") {
+			return // a command has stopped it
+		}
+		c.failLocked("%s to %s finds no actor", nameOf(m), d.PID.GetId())
+	}
+}
+
+// setSettled records that all actors run, or that they are about to stop.
+func (c *checks) setSettled(settled bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled = settled
+}
+
+func (c *checks) isSettled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
+}

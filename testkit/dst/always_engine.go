@@ -1,0 +1,34 @@
+package dst
+
+import "troupe/engine"
+
+// step checks a step: a block that a sequence writes to belongs to no other sequence of the batch,
+// and the blocks of a sequence differ.
+func (c *checks) step(path string, blockTokens int, batch []engine.Sequence) {
+	if c == nil {
+		return
+	}
+	readers := make(map[int32]int) // sequences of the batch that have the block
+	for _, s := range batch {
+		own := make(map[int32]bool)
+		for _, b := range s.Blocks[:(s.Position+len(s.Tokens)+blockTokens-1)/blockTokens] {
+			if own[b] {
+				c.fail("%s: block %d is twice in the table %v of a sequence", path, b, s.Blocks)
+			}
+			own[b] = true
+			readers[b]++
+		}
+	}
+	computed := 0
+	for _, s := range batch {
+		computed += len(s.Tokens)
+		for i := s.Position / blockTokens; i <= (s.Position+len(s.Tokens)-1)/blockTokens; i++ {
+			if readers[s.Blocks[i]] > 1 {
+				c.fail("%s: two sequences have block %d, and one writes to it", path, s.Blocks[i])
+			}
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.computed += computed
+}

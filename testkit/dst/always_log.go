@@ -1,0 +1,63 @@
+package dst
+
+import (
+	"bytes"
+	"io"
+	"slices"
+
+	"github.com/rs/zerolog"
+)
+
+// logChecks reads the log of a node. A message that an actor does not know is a violation in every
+// run. In a calm run, so are warnings, errors, and events that a transition table does not expect.
+type logChecks struct {
+	checks *checks
+	next   io.Writer // may be nil
+}
+
+// logger returns the logger of a node.
+func (c *checks) logger(node string, next io.Writer) zerolog.Logger {
+	level := zerolog.WarnLevel
+	if c.calm || next != nil {
+		level = zerolog.DebugLevel
+	}
+	return zerolog.New(&logChecks{c, next}).Level(level).With().Str("node", node).Logger()
+}
+
+// Write implements io.Writer.
+func (l *logChecks) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
+
+// WriteLevel implements zerolog.LevelWriter.
+func (l *logChecks) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	wrong := ""
+	switch {
+	case bytes.Contains(line, []byte("unknown message ignored")):
+		l.checks.fail("unknown message: %s", bytes.TrimSpace(line))
+	case bytes.Contains(line, []byte(`"message":"actor crashed"`)) && !containsAny(line, crashes):
+		wrong = "crash"
+	case l.checks.calm && containsAny(line, harmless):
+	case l.checks.quiet && bytes.Contains(line, []byte(`"why":"unexpected"`)):
+		wrong = "unexpected event"
+	case l.checks.calm && l.checks.isSettled() && level >= zerolog.WarnLevel && level != zerolog.NoLevel:
+		wrong = "warning"
+	}
+	if wrong != "" {
+		l.checks.fail("%s without a fault: %s", wrong, bytes.TrimSpace(line))
+	}
+	if l.next != nil {
+		return l.next.Write(line)
+	}
+	return len(line), nil
+}
+
+// crashes are the reasons for crashes that the faults of a run explain.
+var crashes = []string{"dst: crash", "the simulation", "device lost", "too many crashes"}
+
+// harmless are the lines that load and commands of operators explain: a timer that comes late, and a
+// fetch of blocks that their holder has evicted meanwhile, or that has other files. While two
+// versions of a model are loaded, memory may be short.
+var harmless = []string{`"event":"retry"`, `"event":"timed out"`, `"message":"restore incomplete"`, "short of memory"}
+
+func containsAny(line []byte, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return bytes.Contains(line, []byte(text)) })
+}

@@ -1,0 +1,141 @@
+package dst
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"troupe/messages"
+	"troupe/node/query"
+)
+
+// answerWithin is the virtual time within which a request must be answered if nothing fails. The
+// longest wait is that of a StopReplica for the sequences that its replica moves away.
+const answerWithin = 20 * time.Second
+
+// messageChecks checks the messages that actors receive.
+type messageChecks struct {
+	open    map[question]time.Time // requests that are not answered yet
+	leaders map[termOf]string      // address of the sender of commands of a term
+	latest  map[fenced]uint64      // latest term that a group of replicas has seen
+	stale   map[question]string    // commands of an older term, which must be refused
+	answers map[protoreflect.FullName]bool
+}
+
+// question is a request of an actor.
+type question struct{ asker, kind, id string }
+
+type termOf struct {
+	model string
+	term  uint64
+}
+
+// fenced is the group of replicas of a node, from the start of the node, and a model.
+type fenced struct{ address, model string }
+
+func newMessageChecks() messageChecks {
+	return messageChecks{open: make(map[question]time.Time), leaders: make(map[termOf]string),
+		latest: make(map[fenced]uint64), stale: make(map[question]string),
+		answers: make(map[protoreflect.FullName]bool)}
+}
+
+// hasAnswer reports whether the answer to a message says which request it answers.
+func (c *messageChecks) hasAnswer(m proto.Message) bool {
+	name := m.ProtoReflect().Descriptor().FullName()
+	has, known := c.answers[name]
+	if !known {
+		answer, err := protoregistry.GlobalTypes.FindMessageByName(name + "Result")
+		has = err == nil && answer.Descriptor().Fields().ByName("request_id") != nil
+		c.answers[name] = has
+	}
+	return has
+}
+
+func nameOf(m proto.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
+
+// receives checks a message that an actor is about to handle.
+func (c *checks) receives(self, sender *actor.PID, message any) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checkTerm(self, sender, m)
+	id, ok := m.(interface{ GetRequestId() string })
+	if !ok {
+		return
+	}
+	name := nameOf(m)
+	if asked, isAnswer := strings.CutSuffix(name, "Result"); isAnswer {
+		c.answered(question{self.String(), asked, id.GetRequestId()}, m)
+		return
+	}
+	if sender == nil || isFuture(sender) {
+		return
+	}
+	if c.messages.hasAnswer(m) {
+		c.messages.open[question{sender.String(), name, id.GetRequestId()}] = time.Now()
+	}
+}
+
+// answered records an answer. The caller must hold c.mu.
+func (c *checks) answered(q question, m proto.Message) {
+	delete(c.messages.open, q)
+	why, stale := c.messages.stale[q]
+	if r, ok := m.(interface{ GetRefused() *messages.Refused }); stale && ok && r.GetRefused() == nil {
+		c.failLocked("%s was accepted, though %s", q.kind, why)
+	}
+	delete(c.messages.stale, q)
+}
+
+// checkUnanswered checks that requests were answered in time. A fault or a command may end what asks
+// or answers.
+func (c *checks) checkUnanswered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.quiet {
+		return
+	}
+	for _, q := range sortedQuestions(c.messages.open) {
+		if waits := time.Since(c.messages.open[q]); waits > answerWithin {
+			c.failLocked("%s of %s has no answer: %s", q.kind, q.asker, q.id)
+		}
+	}
+}
+
+// checkTerm checks that one member commands in a term, and notes commands of an older one. The
+// caller must hold c.mu.
+func (c *checks) checkTerm(self, sender *actor.PID, m proto.Message) {
+	t, ok := m.(interface{ GetTerm() uint64 })
+	if !ok || t.GetTerm() == 0 || sender == nil || self.GetId() != query.Replicas {
+		return // groups of replicas pass commands on
+	}
+	var model string
+	switch m := m.(type) {
+	case *messages.StartReplica:
+		model = m.GetReplica().GetModel()
+	case interface{ GetModel() string }:
+		model = m.GetModel()
+	default:
+		return
+	}
+	of := termOf{model, t.GetTerm()}
+	if other := c.messages.leaders[of]; other != "" && other != sender.GetAddress() {
+		c.failLocked("%s and %s command %s in term %d", other, sender.GetAddress(), model, of.term)
+	}
+	c.messages.leaders[of] = sender.GetAddress()
+	group := fenced{self.GetAddress(), model}
+	if latest := c.messages.latest[group]; of.term < latest {
+		if id, ok := m.(interface{ GetRequestId() string }); ok {
+			c.messages.stale[question{sender.String(), nameOf(m), id.GetRequestId()}] =
+				fmt.Sprintf("its term %d of %s is older than %d", of.term, model, latest)
+		}
+	}
+	c.messages.latest[group] = max(c.messages.latest[group], of.term)
+}

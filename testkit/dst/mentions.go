@@ -1,0 +1,98 @@
+package dst
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// mentions finds the requests that an actor still knows. At rest there are none: what an actor keeps
+// for a request would otherwise grow with their number.
+type mentions struct {
+	requests map[string]bool
+	seen     map[uintptr]bool
+	found    map[string]string // request by the field that has it
+}
+
+// bounded are the fields that keep the last requests, at most a fixed number: the explanations of a
+// router, the answers to commands of migration, and the last step.
+var bounded = []string{".machine.log", ".migrations.source.commands", ".machine.current.entries"}
+
+// mentioned returns the requests that actors of a node know, with where they know them.
+func (c *cluster) mentioned(n *Node) (all []string) {
+	m := &mentions{requests: make(map[string]bool)}
+	for _, call := range c.calls {
+		m.requests[call.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(n.actors)) {
+		if _, runs := n.system.ProcessRegistry.GetLocal(id); !runs {
+			continue
+		}
+		m.seen, m.found = make(map[uintptr]bool), make(map[string]string)
+		m.visit(reflect.ValueOf(n.actors[id]), "")
+		for _, field := range slices.Sorted(maps.Keys(m.found)) {
+			all = append(all, fmt.Sprintf("%s on %s still knows %s in %s", id, n.cfg.Name, m.found[field], field))
+		}
+	}
+	return all
+}
+
+// visit visits the state of an actor and of its machine.
+func (m *mentions) visit(v reflect.Value, at string) {
+	switch v.Kind() {
+	case reflect.String:
+		if m.requests[v.String()] {
+			m.found[at] = v.String()
+		}
+	case reflect.Pointer:
+		if slices.Contains(bounded, at) {
+			return
+		}
+		if v.IsNil() || m.seen[v.Pointer()] || !ours(v.Type().Elem()) {
+			return
+		}
+		m.seen[v.Pointer()] = true
+		m.visit(v.Elem(), at)
+	case reflect.Interface:
+		m.visit(v.Elem(), at)
+	case reflect.Struct:
+		if !ours(v.Type()) || slices.Contains(bounded, at) {
+			return
+		}
+		for i := range v.NumField() {
+			m.visit(v.Field(i), at+"."+v.Type().Field(i).Name)
+		}
+	case reflect.Map:
+		for it := v.MapRange(); it.Next(); {
+			m.visit(it.Key(), at+" key")
+			m.visit(it.Value(), at)
+		}
+	case reflect.Slice, reflect.Array:
+		if slices.Contains(bounded, at) {
+			return
+		}
+		if k := v.Type().Elem().Kind(); k >= reflect.Bool && k <= reflect.Complex128 {
+			return
+		}
+		for i := range v.Len() {
+			m.visit(v.Index(i), at)
+		}
+	}
+}
+
+// ours reports whether a type is one of core or of the actors, or has no package.
+func ours(t reflect.Type) bool {
+	p := t.PkgPath()
+	return p == "" || strings.HasPrefix(p, "troupe/core/") || strings.HasPrefix(p, "troupe/actors/")
+}
+
+// remember keeps an actor for mentioned.
+func (n *Node) remember(ctx actor.ReceiverContext) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.actors[ctx.Self().GetId()] = ctx.Actor()
+}

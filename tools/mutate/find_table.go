@@ -1,0 +1,102 @@
+package main
+
+import (
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+// defaultFields are the fields of a row whose type is in another package.
+var defaultFields = []string{"from", "on", "when", "to", "do", "does"}
+
+// table finds the changes to a transition table: a row or its guard is dropped, or its next state
+// is changed.
+func (f *finder) table(lit *ast.CompositeLit) {
+	name, ok := rowType(lit.Type)
+	if !ok {
+		return
+	}
+	fields := f.fields[name]
+	if fields == nil {
+		fields = defaultFields
+	}
+	var next []string // all next states
+	for _, e := range lit.Elts {
+		if to := cell(e, fields, "to"); to != nil && !unchanged(f.text(to)) {
+			next = append(next, f.text(to))
+		}
+	}
+	for i, e := range lit.Elts {
+		row, ok := e.(*ast.CompositeLit)
+		if !ok || len(row.Elts) < 4 {
+			continue
+		}
+		at := f.fset.Position(row.Pos()).Line
+		c := len(f.found)
+		f.add(dropRow, lit, "mutant.Without(#, "+itoa(i)+", ", ")", "drop row %s", f.short(row))
+		f.found[c].line, f.found[c].last = at, at
+		if when := cell(e, fields, "when"); when != nil && !always(f.text(when)) {
+			f.add(dropGuard, when, "mutant.Zero(#, ", ")", "drop guard %s of row %s", f.short(when), f.short(row))
+		}
+		to := cell(e, fields, "to")
+		if to == nil || unchanged(f.text(to)) {
+			continue
+		}
+		own := f.text(to)
+		for j := range next { // the next different one
+			if other := next[(i+j)%len(next)]; other != own {
+				f.add(changeNext, to, "mutant.Pick(#, "+other+", ", ")", "enter %s in row %s", other, f.short(row))
+				break
+			}
+		}
+	}
+}
+
+// rowType returns the name of the type of a table's rows.
+func rowType(t ast.Expr) (name string, ok bool) {
+	array, ok := t.(*ast.ArrayType)
+	if !ok || array.Len != nil {
+		return "", false
+	}
+	elem := array.Elt
+	switch x := elem.(type) {
+	case *ast.IndexExpr:
+		elem = x.X
+	case *ast.IndexListExpr:
+		elem = x.X
+	}
+	switch x := elem.(type) {
+	case *ast.Ident:
+		name = x.Name
+	case *ast.SelectorExpr:
+		name = x.Sel.Name
+	}
+	lower := strings.ToLower(name)
+	return name, strings.HasSuffix(lower, "row") || strings.HasSuffix(lower, "transition")
+}
+
+// cell returns a field of a row, or nil.
+func cell(row ast.Expr, fields []string, name string) ast.Expr {
+	lit, ok := row.(*ast.CompositeLit)
+	if !ok {
+		return nil
+	}
+	for i, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			if key, ok := kv.Key.(*ast.Ident); ok && strings.EqualFold(key.Name, name) {
+				return kv.Value
+			}
+		} else if i < len(fields) && strings.EqualFold(fields[i], name) {
+			return e
+		}
+	}
+	return nil
+}
+
+func always(guard string) bool {
+	return guard == "always" || guard == "nil" || strings.HasSuffix(guard, "{}")
+}
+
+func unchanged(state string) bool {
+	return slices.Contains([]string{"same", "sameState", "sameStep", "sameMemory", "sameLease"}, state)
+}
