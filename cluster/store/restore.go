@@ -57,10 +57,12 @@ func (s *Store) Run(ctx context.Context, onEvent func(kind, detail string)) {
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-tick:
-			tick = s.rt.After(checkInterval)
 		}
+		if ctx.Err() != nil { // even if it is time for a check
+			return
+		}
+		tick = s.rt.After(checkInterval)
 	}
 }
 

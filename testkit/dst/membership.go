@@ -56,7 +56,7 @@ func newJoined(n *Node, server *natskv.Server) *joined {
 // run starts the node, and stops it when its context ends.
 func (j *joined) run() {
 	defer close(j.ended)
-	started, err := steps.Start(j.ctx, j.steps(), j.node.cfg.Log)
+	started, err := steps.Start(j.ctx, j.turns(j.steps()), j.node.cfg.Log)
 	if err == nil {
 		j.ready.Store(true)
 		<-j.ctx.Done()
@@ -66,6 +66,24 @@ func (j *joined) run() {
 		j.node.Crash()
 		j.node.cfg.Failed()
 	}
+}
+
+// turns lets each start and stop run in a task of its own. What it leaves behind may go on in the
+// task before, and timers that both start at a time would have no order.
+func (j *joined) turns(all []steps.Step) []steps.Step {
+	for i, s := range all {
+		all[i].Start = func(ctx context.Context) error {
+			j.node.takeTurn("start " + s.Name)
+			return s.Start(ctx)
+		}
+		if s.Stop != nil {
+			all[i].Stop = func() {
+				j.node.takeTurn("stop " + s.Name)
+				s.Stop()
+			}
+		}
+	}
+	return all
 }
 
 // steps are those of the product that need the store or actors, in its order.

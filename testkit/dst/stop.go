@@ -23,7 +23,7 @@ const (
 func (n *Node) shutDown(stopped func()) {
 	status := &backend.Status{Node: n.cfg.Name, System: n.system}
 	s := &shutdown.Shutdown{Config: shutdown.Config{
-		Gateway: n.serving.gateway, Web: &n.serving, SetLeaving: n.members.SetLeaving, OnLeaving: func() {},
+		Gateway: n.serving.gateway, Web: &n.serving, SetLeaving: n.setLeaving, OnLeaving: func() {},
 		HavePeers: n.nodes.HavePeers,
 		Status: func(ctx context.Context) (*messages.NodeStatus, error) {
 			defer n.takeTurn("shutdown")
@@ -62,6 +62,13 @@ func replicasOf(ctx context.Context, status *backend.Status, node string) (*mess
 		}
 	}
 	return s, err
+}
+
+// setLeaving marks the node's record as leaving. The caller continues in a task of its own, since
+// what waits to write the record goes on too.
+func (n *Node) setLeaving(ctx context.Context) error {
+	defer n.takeTurn("leaving")
+	return n.members.SetLeaving(ctx)
 }
 
 // setStopping records that the gateway refuses requests from now on.
