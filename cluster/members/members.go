@@ -27,11 +27,11 @@ type Members struct {
 	cancel        context.CancelFunc
 	done          chan struct{}
 
-	writeMu     supervise.Lock // held while the own record is written or the whole bucket is read
-	address     string         // guarded by writeMu; empty if not joined
-	leaving     bool           // guarded by writeMu
-	incarnation uint64         // guarded by writeMu; the latest of this node
-	rival       string         // guarded by writeMu; ID of the last logged member with the name of this node
+	writeMu     *supervise.Lock // held while the own record is written or the whole bucket is read
+	address     string          // guarded by writeMu; empty if not joined
+	leaving     bool            // guarded by writeMu
+	incarnation uint64          // guarded by writeMu; the latest of this node
+	rival       string          // guarded by writeMu; ID of the last logged member with the name of this node
 
 	notifyMu    sync.Mutex // held while subscribers are notified
 	notified    viewState
@@ -66,7 +66,7 @@ func Open(ctx context.Context, c bucket.Client, cfg Config) (*Members, error) {
 		return nil, err
 	}
 	m := &Members{
-		cfg: cfg, kv: kv, view: view{}, departed: departed{}, writeMu: supervise.NewLock(),
+		cfg: cfg, kv: kv, view: view{}, departed: departed{}, writeMu: supervise.NewLock(cfg.Runtime),
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 		health: natsHealth{RenewEvery: cfg.RenewEvery, SilentFor: cfg.SilentFor, Grace: cfg.Grace},
 	}

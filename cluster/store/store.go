@@ -61,8 +61,8 @@ type Store struct {
 	onEvent  atomic.Pointer[func(kind, detail string)]
 	local    localCopy
 
-	restoring   supervise.Lock // held while the bucket is checked and restored
-	lastFailure string         // guarded by restoring; the last logged failure
+	restoring   *supervise.Lock // held while the bucket is checked and restored
+	lastFailure string          // guarded by restoring; the last logged failure
 
 	mu            sync.Mutex
 	watches       []*watch // those that run now
@@ -86,7 +86,7 @@ type Config struct {
 // Open opens the bucket and creates it if it does not exist. It then restores from the copy what
 // the bucket has lost.
 func Open(ctx context.Context, c bucket.Client, cfg Config) (_ *Store, err error) {
-	s := &Store{client: c, replicas: cfg.Replicas, log: cfg.Log, restoring: supervise.NewLock(),
+	s := &Store{client: c, replicas: cfg.Replicas, log: cfg.Log, restoring: supervise.NewLock(cfg.Runtime),
 		rt: supervise.OrSystem(cfg.Runtime)}
 	s.local.start(s, cfg)
 	if cfg.Copy != nil {

@@ -43,7 +43,8 @@ type joined struct {
 }
 
 func newJoined(n *Node, server *natskv.Server) *joined {
-	j := &joined{node: n, ended: make(chan struct{}), routes: make(chan struct{}), client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, "store"})}
+	j := &joined{node: n, ended: make(chan struct{}), routes: make(chan struct{}),
+		client: server.Connect(&nodeRuntime{n.world, n.cfg.Name, "store"})}
 	j.nodes = membership.Nodes{Self: n.cfg.Name, Drained: &j.drained, Live: j.live}
 	j.catalogue = catalogue.New()
 	j.prefixes = backend.Prefixes{

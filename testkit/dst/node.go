@@ -211,6 +211,7 @@ func (n *Node) props() *actor.Props {
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Publish: silent}
 	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
+	usage := hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current)
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,
 		Children: []supervise.Child{
@@ -221,7 +222,7 @@ func (n *Node) props() *actor.Props {
 			{Name: "deployments", Props: base.Instrument("deployments", deployments.Props(base))},
 			{Name: "planner", Props: base.Instrument("planner", planner.Props(base))},
 			{Name: "gateway", Props: base.Instrument("gateway", hierarchy.GatewayProps(base, n.serving.calls))},
-			{Name: "usage", Props: base.Instrument("usage", hierarchy.UsageProps(base, n.serving.quotas, n.nodes.Current))},
+			{Name: "usage", Props: base.Instrument("usage", usage)},
 			{Name: "direct", Props: base.Instrument("direct", direct)},
 		}}))
 }

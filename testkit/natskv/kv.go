@@ -149,7 +149,7 @@ type watcher struct {
 	flow    *flow
 	updates chan jetstream.KeyValueEntry
 	stopped chan struct{}
-	sending supervise.Lock
+	sending *supervise.Lock
 }
 
 // Watch implements bucket.KeyValue.
@@ -158,7 +158,7 @@ func (k *kv) Watch(ctx context.Context, keys string) (jetstream.KeyWatcher, erro
 	return ask(ctx, c, false, func() (jetstream.KeyWatcher, error) {
 		w := &watcher{client: c, bucket: k.name, subject: bucket.Subject(k.name, keys), flow: c.newFlow(),
 			updates: make(chan jetstream.KeyValueEntry, 256), stopped: make(chan struct{}),
-			sending: supervise.NewLock()}
+			sending: supervise.NewLock(c.rt)}
 		if err := c.server.watch(bucket.Stream(k.name), w); err != nil {
 			return nil, err
 		}
