@@ -182,14 +182,17 @@ func (c *cluster) start(name string) {
 		c.disks[name] = newDisk(c.Seed, uint64(len(c.disks)))
 		c.adapterFiles[name] = newAdapterFiles()
 	}
-	if !c.disks[name].opens() { // the node ends, and is started again
+	tier, err := c.disks[name].open(name)
+	if err != nil { // the node ends with this error, and is started again
+		log := c.checks.logger(name, c.Log)
+		log.Error().Err(err).Msg("node ended")
 		c.world.at(time.Now().Add(time.Second), func() string { return "start " + name }, func() { c.start(name) })
 		return
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.registry, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.checks.logger(name, c.Log),
 		checks:  c.checks,
-		restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
+		restore: kv.RestorePolicies()[c.Seed%2], tier: tier,
 		store: storeAccess{adapters: c.adapters, pins: c.pins}, adapterFiles: c.adapterFiles[name]})
 }
 
