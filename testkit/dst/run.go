@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Calls  int
+	Load   time.Duration                       // in which the calls are opened and the faults occur; 0: 15 s
 	Faults []Fault                             // nil: the faults that the seed determines
 	Count  int                                 // number of faults that the seed determines
 	Busy   bool                                // long prompts and outputs; KV memory is short
@@ -107,7 +109,7 @@ func Run(o Options) Result {
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
-	const load = 15 * time.Second
+	load := cmp.Or(o.Load, 15*time.Second)
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
 		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
