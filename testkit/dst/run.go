@@ -131,6 +131,7 @@ func Run(o Options) Result {
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
+	c.checkLivelock()
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
@@ -381,12 +382,16 @@ func modelOf(name string) model {
 	panic("no model " + name)
 }
 
-// check checks the properties that must hold at the end.
-func (c *cluster) check() {
+// checkLivelock checks that time has passed until now.
+func (c *cluster) checkLivelock() {
 	if c.world.livelock != nil {
 		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",
 			time.Since(c.world.trace.began), maxBusy, strings.Join(c.world.livelock, "\n"))
 	}
+}
+
+// check checks the properties that must hold at the end.
+func (c *cluster) check() {
 	c.checkClients()
 	for _, call := range c.calls {
 		refused, wrong := call.Result()
