@@ -15,8 +15,8 @@ func (s *session) onStarted(ctx actor.Context) {
 	s.perform(ctx, s.machine.Start(len(s.Client.Output()), *s.revision, supervise.Now(ctx)))
 }
 
-// onStopping cancels the sequence if nobody wants it: the next incarnation would not know where it
-// runs.
+// onStopping cancels the sequence if the client has left: the next incarnation would not know where
+// it runs.
 func (s *session) onStopping(ctx actor.Context) {
 	if s.Client.Left() {
 		s.onClose(ctx)

@@ -301,7 +301,8 @@ func TestCrashOnCloseCancels(t *testing.T) {
 			s.router.Send(s.session, &messages.CloseSession{RequestId: "r"})
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
-			routes, cancels := testkit.Got[*messages.RouteSequence](s.router), testkit.Got[*messages.CancelSequence](s.replica)
+			routes := testkit.Got[*messages.RouteSequence](s.router)
+			cancels := testkit.Got[*messages.CancelSequence](s.replica)
 			if _, alive := s.router.System().ProcessRegistry.GetLocal(s.session.GetId()); alive || len(routes) != 1 ||
 				len(cancels) != 1 || crash.Crashed() != 1 {
 				t.Errorf("crash on %s: alive: %v, %d routes, %d cancels, %d crashes", on, alive, len(routes),
