@@ -22,6 +22,7 @@ type Call struct {
 	cached   uint32
 	finish   messages.FinishReason
 	refused  *messages.Refused
+	left     bool
 }
 
 // Output implements session.Client.
@@ -44,6 +45,20 @@ func (c *Call) Deliver(
 
 // Fail implements session.Client.
 func (c *Call) Fail(refused *messages.Refused) { c.update(func() { c.refused = refused }) }
+
+// Left implements session.Client.
+func (c *Call) Left() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left
+}
+
+// leave records that the request takes no more output.
+func (c *Call) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left = true
+}
 
 // update applies a change unless the call has ended, and wakes the request's goroutine.
 func (c *Call) update(apply func()) {

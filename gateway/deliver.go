@@ -93,6 +93,7 @@ func (g *Gateway) endCall(c *choice) {
 		return
 	}
 	c.open = false
+	c.call.leave()
 	g.cfg.Calls.remove(c.call.ID)
 	if !c.call.since(c.decoded).ended() {
 		g.cfg.Root.Send(g.cfg.Actor, &messages.CloseSession{RequestId: c.call.ID})

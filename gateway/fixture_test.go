@@ -111,6 +111,9 @@ func (w *testGateway) session(call *gateway.Call, act sessionFunc) *actor.Props 
 				}
 			}()
 		case *messages.CloseSession:
+			if !call.Left() {
+				w.t.Error("the session is closed, but the call does not say that its client has left")
+			}
 			w.mu.Lock()
 			w.closed++
 			w.mu.Unlock()

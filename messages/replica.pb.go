@@ -1665,6 +1665,7 @@ func (x *ReplicaStatus) GetFolderFault() string {
 type EngineReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	CrashedStep   uint64                 `protobuf:"varint,2,opt,name=crashed_step,json=crashedStep,proto3" json:"crashed_step,omitempty"` // last step that an earlier incarnation began since the last EngineReady; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1702,6 +1703,13 @@ func (*EngineReady) Descriptor() ([]byte, []int) {
 func (x *EngineReady) GetIncarnation() uint64 {
 	if x != nil {
 		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *EngineReady) GetCrashedStep() uint64 {
+	if x != nil {
+		return x.CrashedStep
 	}
 	return 0
 }
@@ -2313,9 +2321,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12!\n" +
-	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"/\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
 	"\vEngineReady\x12 \n" +
-	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\"v\n" +
+	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
+	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
 	"\aRunStep\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x04R\x04step\x125\n" +
 	"\tsequences\x18\x02 \x03(\v2\x17.troupe.v1.StepSequenceR\tsequences\x12 \n" +

@@ -34,6 +34,8 @@ func (c *client) Deliver(tokens []uint32, _ []*messages.TokenLogprobs, _ uint32,
 	}
 }
 
+func (c *client) Left() bool { return false }
+
 func (c *client) Fail(r *messages.Refused) {
 	c.failed = r
 	close(c.done)

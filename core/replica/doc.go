@@ -42,10 +42,11 @@
 //
 // One step is in flight at a time. A step that crashes the engine runs again. If it crashes once
 // more, its entries run alone, and a sequence that crashes the engine when it runs alone is
-// dropped.
+// dropped. A crash before the engine began the step counts for none of this.
 //
 //	event         state                      guard            next       effects
 //	engine-up     halted                                      idle       —
+//	              running, repeating, alone  before the step  same       repeat the step
 //	              running                                     repeating  repeat the step
 //	              repeating                                   isolating  advance
 //	              alone                      others wait      isolating  interrupt; drop; step ended
@@ -109,8 +110,8 @@
 //   - contiguous: the tokens of a sequence follow those that its session has, without a gap
 //   - one end: a sequence ends once, by a finish, an interruption, a drop or a migration, and has
 //     no token afterwards
-//   - isolated: a sequence is dropped as poison only after the engine crashed three times on it,
-//     the last time alone
+//   - isolated: a sequence is dropped as poison only after the engine crashed in three steps that
+//     computed it, the last time alone
 //   - reported first: before a step starts that may overwrite blocks, the HBM tier has received the
 //     changes of these blocks
 //   - serving: sequences are accepted only in serving, with a confirmed revision

@@ -38,9 +38,10 @@ func (m *Machine) Adopted(resident []kv.Committed, now time.Time) []Effect {
 
 // EngineReady reports that the engine started, or restarted after a crash that lost the step in
 // flight. A step can run again, because it writes only to its own KV slots and samples as a
-// function of seed and position.
-func (m *Machine) EngineReady(now time.Time) []Effect {
-	return m.on(event{kind: evEngineReady, now: now})
+// function of seed and position. crashed is the step that the engine had begun; 0 if it had begun
+// none.
+func (m *Machine) EngineReady(crashed uint64, now time.Time) []Effect {
+	return m.on(event{kind: evEngineReady, number: crashed, now: now})
 }
 
 // ConfirmRevision reports the revision that the deployment serves.
@@ -141,7 +142,9 @@ func (m *Machine) adopted(e *event) {
 	m.raise(event{kind: evMapped})
 }
 
-func (m *Machine) engineReady(e *event) { m.raise(event{kind: evEngineUp, now: e.now}) }
+func (m *Machine) engineReady(e *event) {
+	m.raise(event{kind: evEngineUp, number: e.number, now: e.now})
+}
 
 func (m *Machine) engineServes(e *event) {
 	m.engineReady(e)

@@ -44,7 +44,7 @@ func (w *world) startup() {
 	w.event(func() []Effect { return w.m.Start(w.now) })
 	w.load()
 	w.event(func() []Effect { return w.m.Adopted(w.resident(), w.now) })
-	w.event(func() []Effect { return w.m.EngineReady(w.now) })
+	w.event(func() []Effect { return w.m.EngineReady(0, w.now) })
 	if w.m.State() == Confirming && rapid.Bool().Draw(w.T, "confirm") {
 		w.confirm(w.model.RevisionDigest)
 	}
@@ -184,17 +184,19 @@ func (w *world) done() {
 	})
 }
 
-// crash restarts the engine.
+// crash restarts the engine, sometimes before it has begun the step in flight.
 func (w *world) crash() {
 	w.event(func() []Effect {
-		if w.running {
+		begun, crashed := w.running && rapid.Bool().Draw(w.T, "begun"), uint64(0)
+		if begun {
+			crashed = w.m.current.step
 			for _, e := range w.m.current.entries {
 				w.crashes[e.ID]++
 			}
 		}
-		w.alone = w.running && len(w.m.current.entries) == 1
+		w.alone = begun && len(w.m.current.entries) == 1
 		w.running = false
-		return w.m.EngineReady(w.now)
+		return w.m.EngineReady(crashed, w.now)
 	})
 	if w.m.InFlight() && !w.running {
 		w.Fatal("one step: the engine restarted and was not sent the step in flight")

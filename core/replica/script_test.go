@@ -95,7 +95,7 @@ func (p *player) play(name string) {
 	case "adopted":
 		p.do(m.Adopted(p.resident(), now))
 	case "engine-ready":
-		p.do(m.EngineReady(now))
+		p.do(m.EngineReady(uint64(p.number("crashed", int(m.current.step))), now))
 	case "confirmed":
 		p.do(m.ConfirmRevision(p.arg, now))
 	case "folder-checked":

@@ -32,6 +32,7 @@ var (
 
 	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
+	notBegun   = guard{"before the step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
 	shrunk     = guard{"memory shrunk", func(m *Machine, _ *event) bool { return m.memory == Shrunk }}
 
 	otherLease = guard{"of another lease", func(m *Machine, e *event) bool { return e.id != m.model.Lease }}
@@ -73,6 +74,7 @@ var lifeTable = table.New("replica", []row[State]{
 // stepTable is the table of steps of doc.go.
 var stepTable = table.New("replica steps", []row[StepState]{
 	{[]StepState{Halted}, evEngineUp, always, Idle, nothing, "—"},
+	{inFlight, evEngineUp, notBegun, same, (*Machine).repeat, "repeat the step"},
 	{[]StepState{Running}, evEngineUp, always, Repeating, (*Machine).repeat, "repeat the step"},
 	{[]StepState{Repeating}, evEngineUp, always, Isolating, (*Machine).isolate, "advance"},
 	{[]StepState{Alone}, evEngineUp, othersWait, Isolating, (*Machine).dropPoison, "interrupt; drop; step ended"},

@@ -48,7 +48,8 @@
 //	                submitted, serving  silent for 1.2 s               routing    unwatch; ask the router
 //	                submitted, serving  silent for 0.4 s               same       query; set the timer
 //	                submitted, serving                                 same       set the timer
-//	close           routing … serving                                  ended      cancel
+//	close           created … serving                                  ended      cancel
+//	                ended               again                          same       ignore
 //	stop            any                                                ended      unwatch; stop the timer
 //
 // Any replica may also send tokens while another one is assigned: it is about to take over, or has

@@ -121,7 +121,9 @@ func (m *Machine) Timer(attempt uint64, now time.Time) []Effect {
 	return m.on(event{kind: Timer, attempt: attempt, now: now})
 }
 
-// Close ends the session when the client left or has all its output.
+// Close ends the session when the client left or has all its output. An actor that finds the client
+// gone calls it instead of Start, and before Stop: the message that closes a session is lost if the
+// actor crashes on it.
 func (m *Machine) Close(now time.Time) []Effect { return m.on(event{kind: Close, now: now}) }
 
 // Stop releases what the actor holds before it stops or restarts.

@@ -16,6 +16,7 @@ var (
 	unassigned = []State{Routing, Delayed}
 	assigned   = []State{Submitted, Serving}
 	live       = []State{Routing, Delayed, Submitted, Serving}
+	begun      = []State{Created, Routing, Delayed, Submitted, Serving}
 	all        = []State{Created, Routing, Delayed, Submitted, Serving, Ended}
 )
 
@@ -36,6 +37,7 @@ var (
 	tokensLost  = guard{"sequence or tokens lost", (*Machine).tokensLost}
 	toReplica   = guard{"to the replica", (*Machine).toReplica}
 	staleTimer  = guard{"of an earlier attempt", (*Machine).staleTimer}
+	again       = guard{"again", func(*Machine, event) bool { return true }}
 	silent      = guard{"silent for 1.2 s", (*Machine).silent}
 	quiet       = guard{"silent for 0.4 s", (*Machine).quiet}
 )
@@ -86,7 +88,8 @@ var rows = table.New("session", []row{
 	{assigned, Timer, quiet, same, (*Machine).query, "query; set the timer"},
 	{assigned, Timer, always, same, (*Machine).wait, "set the timer"},
 
-	{live, Close, always, Ended, (*Machine).closed, "cancel"},
+	{begun, Close, always, Ended, (*Machine).closed, "cancel"},
+	{[]State{Ended}, Close, again, same, nil, "ignore"},
 
 	{all, Stop, always, Ended, (*Machine).release, "unwatch; stop the timer"},
 })

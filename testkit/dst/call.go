@@ -96,6 +96,13 @@ func (c *Call) cancel() {
 	c.cancelled = true
 }
 
+// Left implements session.Client.
+func (c *Call) Left() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancelled
+}
+
 // Ended reports whether the call has ended.
 func (c *Call) Ended() bool {
 	c.mu.Lock()

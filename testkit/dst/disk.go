@@ -56,22 +56,14 @@ func newDisk(seed, node uint64) *disk {
 	return &disk{rng: rand.New(rand.NewPCG(seed, 1000+node)), bytes: make([]byte, cfg.Bytes())}
 }
 
-// open opens the KV tier on the disk for a node that starts.
-func (d *disk) open(n *Node) *diskStore {
+// open opens the KV tier on the disk for a node that starts, as kvstore.OpenFile does with a file.
+func (d *disk) open(node string) (*diskStore, error) {
 	h := &diskHandle{disk: d}
-	f, err := kvstore.OpenDisk(kvstore.FileConfig{Path: "disk of " + n.cfg.Name, Slabs: kv.CutSlabs(diskBytes),
-		Depth: 1}, h)
+	f, err := kvstore.OpenDisk(kvstore.FileConfig{Path: "disk of " + node, Slabs: kv.CutSlabs(diskBytes), Depth: 1}, h)
 	if err != nil {
-		panic(err) // see opens
+		return nil, err
 	}
-	return &diskStore{File: f, disk: d, handle: h, runtime: n.runtime}
-}
-
-// opens reports whether a KV tier on the disk can be opened. A node does not start without.
-func (d *disk) opens() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.state == "" || d.state == DiskSlow
+	return &diskStore{File: f, disk: d, handle: h}, nil
 }
 
 // set changes the state of the disk.

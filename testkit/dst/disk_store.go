@@ -18,6 +18,9 @@ type diskStore struct {
 	runtime supervise.Runtime
 }
 
+// crash ends the access of a node that crashes.
+func (s *diskStore) crash() { s.disk.crash(s.handle) }
+
 // wait lets the time of an access pass, if ctx does not end before.
 func (s *diskStore) wait(ctx context.Context, usual time.Duration) error {
 	select {

@@ -40,7 +40,7 @@ type NodeConfig struct {
 	Log         zerolog.Logger
 
 	restore      kv.RestorePolicy
-	disk         *disk         // with a KV tier; it survives the node
+	tier         *diskStore    // KV tier on a disk, which survives the node
 	adapterFiles *adapterFiles // of the node; they survive it
 
 	checks *checks
@@ -61,7 +61,6 @@ type Node struct {
 	gpus       *gpus.GPUs
 	plane      *plane
 	dram       *kvstore.Arena
-	nvme       *diskStore
 	faults     *engineFaults
 	fence      replicaset.Fence
 	root       *actor.PID
@@ -94,7 +93,7 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 	n.attach(node)
 	node.dram = kvstore.NewArena(hostMemory(make([]byte, cfg.DRAMBytes)), kv.CutSlabs(cfg.DRAMBytes).Bytes)
 	node.joined = newJoined(node, server)
-	node.nvme, node.faults = cfg.disk.open(node), newEngineFaults(node.runtime)
+	cfg.tier.runtime, node.faults = node.runtime, newEngineFaults(node.runtime)
 	var open []gpus.GPU
 	for i := range cfg.Devices {
 		d := NewDevice(fmt.Sprintf("%s-gpu-%d", cfg.Name, i), cfg.DeviceBytes)
@@ -129,7 +128,7 @@ func (n *Node) Crash() {
 	n.crashed = true
 	n.network.Detach(n.address)
 	n.dispatcher.Kill()
-	n.cfg.disk.crash(n.nvme.handle)
+	n.cfg.tier.crash()
 	n.abandon()
 	n.breakConnections()
 }
@@ -195,7 +194,7 @@ func (n *Node) props() *actor.Props {
 	below := hierarchy.Tiers{Plane: n.plane, OnCopied: func(string, string, int, kvstore.Move) {},
 		Open: &tiers.Tiers{
 			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
-			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.nvme}}},
+			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.cfg.tier}}},
 		MayBeRemote: func() bool { return len(n.live()) > 1 }}
 	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}

@@ -20,7 +20,7 @@ const restWithin = 30 * time.Second
 func (c *cluster) checkRest() {
 	until := time.Now().Add(restWithin)
 	var left []string
-	for time.Now().Before(until) {
+	for time.Now().Before(until) && c.world.livelock == nil { // in a livelock, no time passes
 		if left = c.restless(); len(left) == 0 {
 			return
 		}

@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ type Options struct {
 	Seed   uint64
 	Nodes  int
 	Calls  int
+	Load   time.Duration                       // in which the calls are opened and the faults occur; 0: 15 s
 	Faults []Fault                             // nil: the faults that the seed determines
 	Count  int                                 // number of faults that the seed determines
 	Busy   bool                                // long prompts and outputs; KV memory is short
@@ -106,7 +108,7 @@ func Run(o Options) Result {
 	for i := range o.Nodes {
 		c.names = append(c.names, fmt.Sprintf("n%d", i))
 	}
-	const load = 15 * time.Second
+	load := cmp.Or(o.Load, 15*time.Second)
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
 		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
@@ -129,6 +131,7 @@ func Run(o Options) Result {
 	w.Run(settle, c.allEnded)
 	c.check()
 	c.checkRest()
+	c.checkLivelock()
 	c.survey()
 	c.result.Rested = time.Since(faultless)
 	c.checks.checkUnanswered()
@@ -186,13 +189,16 @@ func (c *cluster) start(name string) {
 	again := func() {
 		c.world.at(time.Now().Add(time.Second), func() string { return "start " + name }, func() { c.start(name) })
 	}
-	if !c.disks[name].opens() { // the node ends, and is started again
+	tier, err := c.disks[name].open(name)
+	if err != nil { // the node ends with this error, and is started again
+		log := c.checks.logger(name, c.Log)
+		log.Error().Err(err).Msg("node ended")
 		again()
 		return
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: 1,
 		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.checks.logger(name, c.Log), checks: c.checks,
-		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], disk: c.disks[name],
+		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], tier: tier,
 		adapterFiles: c.adapterFiles[name]})
 }
 
@@ -392,12 +398,16 @@ func modelOf(name string) model {
 	panic("no model " + name)
 }
 
-// check checks the properties that must hold at the end.
-func (c *cluster) check() {
+// checkLivelock checks that time has passed until now.
+func (c *cluster) checkLivelock() {
 	if c.world.livelock != nil {
 		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",
 			time.Since(c.world.trace.began), maxBusy, strings.Join(c.world.livelock, "\n"))
 	}
+}
+
+// check checks the properties that must hold at the end.
+func (c *cluster) check() {
 	c.checkClients()
 	for _, call := range c.calls {
 		refused, wrong := call.Result()

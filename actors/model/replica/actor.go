@@ -103,7 +103,7 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.Perform(ctx, r.machine.Adopted(wire.Resident(msg.GetAdopted().GetResident()), supervise.Now(ctx)))
 	case *messages.EngineReady:
 		r.engineLife = msg.GetIncarnation()
-		r.Perform(ctx, r.machine.EngineReady(supervise.Now(ctx)))
+		r.Perform(ctx, r.machine.EngineReady(msg.GetCrashedStep(), supervise.Now(ctx)))
 	case *messages.ConfirmRevision:
 		r.Perform(ctx, r.machine.ConfirmRevision(msg.GetRevisionDigest(), supervise.Now(ctx)))
 	case *folderChecked:

@@ -41,6 +41,7 @@ func (c *testClient) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs
 	}
 }
 func (c *testClient) Fail(r *messages.Refused) { c.end(r.String()) }
+func (*testClient) Left() bool                 { return false }
 
 func (c *testClient) end(how string) {
 	c.mu.Lock()

@@ -18,6 +18,8 @@ type Client interface {
 	// prompt tokens that needed no prefill.
 	Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, cached uint32, finish messages.FinishReason)
 	Fail(refused *messages.Refused)
+	// Left reports whether the request has ended and takes no more output.
+	Left() bool
 }
 
 // Config is fixed for the life of the actor and shared by its restarts.

@@ -13,5 +13,6 @@
 // State: the sequence is desired; Config contains it. The delivered output and the digest of the
 // files that computed it are observed: the Client and Props, which outlive the session, keep them.
 // The replica that serves is in flight. A crash therefore loses nothing; the gateway actor restarts
-// the session.
+// the session. A session whose client has left cancels the sequence before it stops or restarts, and
+// does not start again.
 package session

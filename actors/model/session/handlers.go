@@ -8,10 +8,21 @@ import (
 )
 
 func (s *session) onStarted(ctx actor.Context) {
+	if s.Client.Left() {
+		s.onClose(ctx)
+		return
+	}
 	s.perform(ctx, s.machine.Start(len(s.Client.Output()), *s.revision, supervise.Now(ctx)))
 }
 
-func (s *session) onStopping(ctx actor.Context) { s.perform(ctx, s.machine.Stop(supervise.Now(ctx))) }
+// onStopping cancels the sequence if the client has left: the next incarnation would not know where
+// it runs.
+func (s *session) onStopping(ctx actor.Context) {
+	if s.Client.Left() {
+		s.onClose(ctx)
+	}
+	s.perform(ctx, s.machine.Stop(supervise.Now(ctx)))
+}
 
 func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult) {
 	if r := msg.GetRefused(); r != nil {

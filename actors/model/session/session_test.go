@@ -30,6 +30,7 @@ type client struct {
 	finish  messages.FinishReason
 	refused *messages.Refused
 	ends    int
+	left    bool
 }
 
 func (c *client) Output() []uint32 { c.mu.Lock(); defer c.mu.Unlock(); return slices.Clone(c.output) }
@@ -45,6 +46,8 @@ func (c *client) Deliver(tokens []uint32, logprobs []*messages.TokenLogprobs, _ 
 		c.ends++
 	}
 }
+func (c *client) Left() bool               { c.mu.Lock(); defer c.mu.Unlock(); return c.left }
+func (c *client) leave()                   { c.mu.Lock(); defer c.mu.Unlock(); c.left = true }
 func (c *client) Fail(r *messages.Refused) { c.mu.Lock(); defer c.mu.Unlock(); c.refused = r; c.ends++ }
 
 // stage is a session whose router and replica the test plays.
@@ -284,6 +287,29 @@ func TestCloseCancels(t *testing.T) {
 			t.Errorf("cancelled %d times, ended %d", len(testkit.Got[*messages.CancelSequence](s.replica)), s.ends)
 		}
 	})
+}
+
+// TestCrashOnCloseCancels checks that a session whose client has left cancels its sequence and ends,
+// even if it crashes on the message that closes it, or crashes first.
+func TestCrashOnCloseCancels(t *testing.T) {
+	for _, on := range []string{"*messages.CloseSession", "*messages.TokensEmitted"} {
+		synctest.Test(t, func(t *testing.T) {
+			crash := &testkit.Crash{On: on, Times: 1}
+			s := play(t, always, crash.Middleware)
+			s.leave()
+			s.emit(0, 10)
+			s.router.Send(s.session, &messages.CloseSession{RequestId: "r"})
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			routes := testkit.Got[*messages.RouteSequence](s.router)
+			cancels := testkit.Got[*messages.CancelSequence](s.replica)
+			if _, alive := s.router.System().ProcessRegistry.GetLocal(s.session.GetId()); alive || len(routes) != 1 ||
+				len(cancels) != 1 || crash.Crashed() != 1 {
+				t.Errorf("crash on %s: alive: %v, %d routes, %d cancels, %d crashes", on, alive, len(routes),
+					len(cancels), crash.Crashed())
+			}
+		})
+	}
 }
 
 // TestRestartContinuesStream checks that a restarted session continues after the tokens that the

@@ -31,16 +31,17 @@ type Config struct {
 
 // Props returns the props of an engine actor.
 func Props(cfg Config) *actor.Props {
-	var incarnation uint64
+	var incarnation, begun uint64
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &engineActor{Config: cfg, incarnation: incarnation}
+		return &engineActor{Config: cfg, incarnation: incarnation, begun: &begun}
 	})
 }
 
 type engineActor struct {
 	Config
 	incarnation uint64
+	begun       *uint64         // last step that began since the last EngineReady; shared by all incarnations
 	life        context.Context // cancelled when this incarnation ends
 	cancel      context.CancelFunc
 
@@ -80,7 +81,8 @@ func (e *engineActor) onStarted(ctx actor.Context) {
 		e.fail(ctx, err)
 	}
 	e.engine = opened
-	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation})
+	ctx.Send(ctx.Parent(), &messages.EngineReady{Incarnation: e.incarnation, CrashedStep: *e.begun})
+	*e.begun = 0
 }
 
 // onStop blocks until the step in flight has ended, because the next engine writes to the same
@@ -101,6 +103,7 @@ func (e *engineActor) onRun(ctx actor.Context, msg *messages.RunStep) {
 	if msg.GetIncarnation() != e.incarnation {
 		return
 	}
+	*e.begun = msg.GetStep()
 	batch, err := engineBatch(msg, e.Adapter, e.Gate)
 	if err != nil {
 		panic(err)

@@ -6,7 +6,8 @@
 //
 // It owns the engine.Engine, which keeps no state between steps. A step runs as a job. A crash
 // loses the step in flight, and the replica runs it again after EngineReady; a RunStep to an
-// earlier incarnation is ignored. The actor stops only after a running step has ended, so that two
+// earlier incarnation is ignored. EngineReady names the step that had begun, since a crash before a
+// step says nothing about its sequences. The actor stops only after a running step has ended, so that two
 // engines never write to the same KV memory. If the engine stops for good, after too many crashes
 // or because the device is lost, the replica crashes too.
 package stepper
