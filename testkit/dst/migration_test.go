@@ -17,3 +17,9 @@ func TestMigrationFails(t *testing.T) {
 func TestMigrationOfFailedSteps(t *testing.T) {
 	scenario(t, dst.Options{Count: 40, Kinds: []dst.FaultKind{dst.FailSteps, dst.Migrate}}, 1, 2, 3, 6, 8, 14, 16, 18, 23, 30)
 }
+
+// TestMigrationOfLongSequences moves sequences with long prompts and outputs.
+func TestMigrationOfLongSequences(t *testing.T) {
+	scenario(t, dst.Options{Count: 40, Busy: true, Actors: []string{"copier"}, Kinds: []dst.FaultKind{dst.Migrate,
+		dst.SlowDevice, dst.Cut, dst.CrashActor, dst.Offload, dst.RestorePrefix}}, 14, 23, 25, 26)
+}

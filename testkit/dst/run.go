@@ -32,6 +32,7 @@ type Options struct {
 	Actors []string    // kinds of actors that crash; nil: all
 
 	DeviceBytes  int64  // memory of each device; 0: 36 MiB
+	LateAdapters bool   // replicas have no memory for adapters until the first is needed
 	MaxSequences uint32 // of the model whose KV memory shrinks and grows, in a step; 0: as the other model
 }
 
@@ -170,7 +171,10 @@ func lastEnd(faults []Fault) (end time.Duration) {
 }
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
-	replicas, sequences := m.replicas, uint32(4)
+	replicas, sequences, pages := m.replicas, uint32(4), proto.Uint32(adapterPages)
+	if c.LateAdapters {
+		pages = nil
+	}
 	if m.kvBlocks == 0 {
 		sequences = cmp.Or(c.MaxSequences, sequences)
 	}
@@ -180,7 +184,7 @@ func (c *cluster) spec(m model) *messages.DeploymentSpec {
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(adapterPages),
+		AdapterPages: pages,
 		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
