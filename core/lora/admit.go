@@ -83,12 +83,16 @@ func (a *Admission) Admit(waiting []Waiting, running []string, now time.Time, en
 	return pass.rejected
 }
 
-// PrefetchAdapters loads the adapters of the first Lookahead requests in the queue.
+// PrefetchAdapters loads the adapters of the first Lookahead requests in the queue, up to one for
+// which there is no room. Those behind it would take the room that Admit makes for it.
 func (a *Admission) PrefetchAdapters(waiting []Waiting) {
 	line := slices.SortedFunc(slices.Values(waiting), Waiting.compare)
 	for _, w := range line[:min(len(line), a.policy.Lookahead)] {
-		if w.Adapter != "" {
-			a.pool.Pin(w.ID, w.Adapter)
+		if w.Adapter == "" {
+			continue
+		}
+		if _, refusal := a.pool.Pin(w.ID, w.Adapter); refusal != nil && refusal.Reason == NoRoom {
+			return
 		}
 	}
 }

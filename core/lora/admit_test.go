@@ -181,3 +181,35 @@ func TestGroupByAdapter(t *testing.T) {
 	GroupByAdapter(batch, func(s string) string { return s[2:] })
 	expect(t, batch, "1:b", "4:b", "2:a", "5:a", "3:")
 }
+
+// TestAwaitsRoom checks that a request that is too old to be passed, and for which there is no room,
+// is not pinned again and again: nothing is sent to the pool until something is released.
+func TestAwaitsRoom(t *testing.T) {
+	pool := newPool(1, "pinned", "old", "young")
+	pool.Pin("operator", "pinned")
+	carryOut(pool)
+	client := NewPinClient("1")
+	a := NewAdmission(Policy{Lookahead: 2, MaxAge: time.Second}, client)
+	waiting, now := line("1:old", "2:young")
+	now = now.Add(time.Minute)
+	plan := func() (sent []PinCommand) {
+		a.Admit(waiting, nil, now, func(Waiting) bool { return true })
+		a.PrefetchAdapters(waiting)
+		sent = client.Drain(false)
+		for _, c := range sent {
+			if c.Unpin {
+				pool.Unpin(c.Name)
+				continue
+			}
+			_, refusal := pool.Pin(c.Name, c.Adapter)
+			client.OnPinResult(c.Name, refusal)
+		}
+		return sent
+	}
+	for range 3 {
+		plan()
+	}
+	if sent := plan(); len(sent) > 0 {
+		t.Errorf("sent although nothing was released: %v", sent)
+	}
+}

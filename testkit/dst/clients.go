@@ -45,6 +45,8 @@ func (c *cluster) checkClients() {
 			c.fail("%s: %s", h.id, w)
 		}
 		switch {
+		case h.node == nil:
+			c.fail("%s was never sent", h.id)
 		case !h.ended:
 			c.fail("%s, sent %d times, the last time to %s, has no response", h.id, h.attempts, h.node.cfg.Name)
 		case h.served:

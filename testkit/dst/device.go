@@ -20,15 +20,17 @@ type Device struct {
 	info   cuda.Info
 	checks *checks // may be nil
 
-	mu        sync.Mutex
-	lost      bool
-	full      bool
-	next      cuda.Ptr
-	used      int64
-	host      int64 // bytes of host memory
-	allocated map[cuda.Ptr][]byte
-	reserved  map[cuda.Ptr]int64
-	mapped    map[cuda.Ptr]*physical // by page
+	mu         sync.Mutex
+	lost       bool
+	full       bool
+	errors     uint64 // of memory, which ECC could not correct
+	untestable bool   // self-tests fail
+	next       cuda.Ptr
+	used       int64
+	host       int64 // bytes of host memory
+	allocated  map[cuda.Ptr][]byte
+	reserved   map[cuda.Ptr]int64
+	mapped     map[cuda.Ptr]*physical // by page
 }
 
 // NewDevice returns a device with the given memory.
@@ -63,10 +65,7 @@ func (d *Device) setFull(full bool) {
 func (d *Device) Health() (seen health.Observation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.lost {
-		seen.Lost = "the simulation lost it"
-	}
-	return seen
+	return d.observed()
 }
 
 // Facts implements telemetry.Source.
@@ -74,10 +73,13 @@ func (d *Device) Facts() telemetry.Facts {
 	return telemetry.Facts{Name: d.info.Name, UUID: d.info.UUID}
 }
 
-// selfTest fails while the device is lost.
+// selfTest fails while the device is lost, or while self-tests fail.
 func (d *Device) selfTest() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.untestable {
+		return errors.New("the simulation fails the self-test")
+	}
 	return d.check()
 }
 

@@ -113,63 +113,33 @@ var actorKinds = []string{"replica", "replica", "engine", "copier", "gpu", "hbm"
 // buckets are the buckets that are lost.
 var buckets = []string{members.Bucket, store.Bucket}
 
-// plan returns the faults that a seed determines.
-func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm bool) []Fault {
-	kinds := []FaultKind{
-		CrashActor,
-		CrashActor,
-		CrashActor,
-		CrashActor,
-		CrashActor,
-		CrashNode,
-		Cut,
-		Isolate,
-		Outage,
-		LoseAnswer,
-		LoseAnswer,
-		SlowStore,
-		StallStore,
-		LoseBucket,
-		RollBack,
-		Pause,
-		Migrate,
-		Migrate,
-		Migrate,
-		Scale,
-		Scale,
-		LoseDevice,
-		Delete,
-		Redeploy,
-		Offload,
-		Flush,
-		Restart,
-		BreakFiles,
-		BreakFiles,
-		Register,
-		DeleteAdapter,
-		PinAdapter,
-		BreakDisk,
-		DamageDisk,
-		PinPrefix,
-		PinPrefix,
-		RestorePrefix,
-		FlushTier,
-		HangStep,
-		StickStep,
-		HangReset,
-		FailSteps,
-		SlowDevice,
-		FailAllocs,
-		LoseInStep,
-		HangLoad,
-		FailLoads,
-		StopNode,
+// faultKinds are the kinds of faults of a seed. Those that occur more than once are more frequent.
+var faultKinds = []FaultKind{
+	CrashActor, CrashActor, CrashActor, CrashActor, CrashActor, CrashNode, Cut, Isolate, Outage,
+	LoseAnswer, LoseAnswer, SlowStore, StallStore, LoseBucket, RollBack,
+	Pause, Migrate, Migrate, Migrate, Scale, Scale, LoseDevice, Delete, Redeploy, Offload, Flush,
+	Restart, BreakFiles, BreakFiles, Register, DeleteAdapter, PinAdapter, BreakDisk, DamageDisk,
+	PinPrefix, PinPrefix, RestorePrefix, FlushTier, HangStep, StickStep, HangReset, FailSteps,
+	SlowDevice, FailAllocs, LoseInStep, HangLoad, FailLoads, StopNode,
+}
+
+// calmKinds are commands of operators because of which nothing may fail.
+var calmKinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
+
+// plan returns the faults of the given kinds that a seed determines. Actors of the given kinds crash.
+func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fault {
+	kinds, actors := o.Kinds, o.Actors
+	switch {
+	case kinds == nil && o.Calm:
+		kinds = calmKinds
+	case kinds == nil:
+		kinds = faultKinds
 	}
-	if calm {
-		kinds = []FaultKind{Migrate, Migrate, Migrate, Migrate, Offload, Flush, Redeploy, FlushTier, RestorePrefix}
+	if actors == nil {
+		actors = actorKinds
 	}
 	var all []Fault
-	for range count {
+	for range o.Count {
 		f := Fault{At: time.Duration(rng.Int64N(int64(within))).Truncate(time.Millisecond),
 			Kind: kinds[rng.IntN(len(kinds))], Node: nodes[rng.IntN(len(nodes))]}
 		span := func(least, most time.Duration) time.Duration {
@@ -185,7 +155,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm 
 		case Delete:
 			f.For = span(time.Second, 5*time.Second)
 		case CrashActor:
-			f.Actor, f.After = actorKinds[rng.IntN(len(actorKinds))], rng.IntN(2) == 0
+			f.Actor, f.After = actors[rng.IntN(len(actors))], rng.IntN(2) == 0
 		case CrashNode, StopNode:
 			f.For = span(time.Second, 10*time.Second)
 		case Cut:
@@ -208,6 +178,7 @@ func plan(rng *rand.Rand, nodes []string, count int, within time.Duration, calm 
 		f.drawDisks(rng, span)
 		f.drawPrefixes(rng, span)
 		f.drawEngines(rng, span)
+		f.drawDevices(rng, span)
 		all = append(all, f)
 	}
 	for i, node := range nodes { // one for each node, without a draw

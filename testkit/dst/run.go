@@ -29,6 +29,13 @@ type Options struct {
 	Calm   bool                                // the faults are only commands of operators, so nothing may fail
 	Log    io.Writer                           // may be nil
 	Trace  func(at time.Duration, task string) // may be nil
+
+	Kinds  []FaultKind // of the faults that the seed determines; nil: all
+	Actors []string    // kinds of actors that crash; nil: all
+
+	DeviceBytes  int64  // memory of each device; 0: 36 MiB
+	LateAdapters bool   // replicas have no memory for adapters until the first is needed
+	MaxSequences uint32 // of the model whose KV memory shrinks and grows, in a step; 0: as the other model
 }
 
 // Result is the result of a run.
@@ -111,7 +118,7 @@ func Run(o Options) Result {
 	load := cmp.Or(o.Load, 15*time.Second)
 	faults := rand.New(rand.NewPCG(o.Seed, 2))
 	if c.result.Faults = o.Faults; o.Faults == nil {
-		c.result.Faults = plan(faults, c.names, o.Count, load, o.Calm)
+		c.result.Faults = plan(faults, o, c.names, load)
 	}
 	c.checks.quiet = o.Calm && len(c.result.Faults) == 0
 	began := time.Now()
@@ -165,14 +172,20 @@ func lastEnd(faults []Fault) (end time.Duration) {
 }
 
 func (c *cluster) spec(m model) *messages.DeploymentSpec {
-	replicas := m.replicas
+	replicas, sequences, pages := m.replicas, uint32(4), proto.Uint32(adapterPages)
+	if c.LateAdapters {
+		pages = nil
+	}
+	if m.kvBlocks == 0 {
+		sequences = cmp.Or(c.MaxSequences, sequences)
+	}
 	return &messages.DeploymentSpec{Name: m.name, Path: c.path(m.name), Replicas: proto.Uint32(replicas),
-		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(4),
+		Priority: messages.PriorityClass_PRIORITY_CLASS_STANDARD.Enum(), MaxSequences: proto.Uint32(sequences),
 		MaxWaiting: proto.Uint32(16), StepTokens: proto.Uint32(48), BlockTokens: proto.Uint32(16),
 		KvBlocks: proto.Uint32(
 			m.kvBlocks,
 		), MinReplicas: proto.Uint32(replicas), MaxReplicas: proto.Uint32(replicas),
-		AdapterPages: proto.Uint32(adapterPages),
+		AdapterPages: pages,
 		MaxAdapters:  proto.Uint32(4), MaxAdapterRank: proto.Uint32(8), Deploy: 1}
 }
 
@@ -197,7 +210,8 @@ func (c *cluster) start(name string) {
 		return
 	}
 	c.nodes[name] = StartNode(c.world, c.network, c.server, NodeConfig{Name: name, Devices: 1,
-		DeviceBytes: deviceBytes, DRAMBytes: dramBytes, Log: c.checks.logger(name, c.Log), checks: c.checks,
+		DeviceBytes: cmp.Or(c.DeviceBytes, deviceBytes), DRAMBytes: dramBytes,
+		Log: c.checks.logger(name, c.Log), checks: c.checks,
 		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], tier: tier,
 		adapterFiles: c.adapterFiles[name]})
 }
@@ -387,6 +401,7 @@ func (c *cluster) inject(f Fault) {
 	c.injectDisks(f, later)
 	c.injectPrefixes(n, f, later)
 	c.injectEngines(n, f, later)
+	c.injectDevices(n, f, later)
 }
 
 func modelOf(name string) model {

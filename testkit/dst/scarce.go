@@ -19,7 +19,13 @@ func (c *cluster) scarceDevices() bool {
 	return false
 }
 
-func losesDevice(f Fault) bool { return f.Kind == LoseDevice || f.Kind == LoseInStep }
+func losesDevice(f Fault) bool {
+	switch f.Kind {
+	case LoseDevice, LoseInStep, CorruptDevice, QuarantineDevice:
+		return true
+	}
+	return false
+}
 
 func takesAway(f Fault) bool {
 	switch f.Kind {

@@ -1,0 +1,22 @@
+package dst_test
+
+import (
+	"testing"
+
+	"troupe/testkit/dst"
+)
+
+// TestLeadership deletes and creates deployments while their leaders crash, stop, and lose the store.
+func TestLeadership(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 20, Actors: []string{"deployments", "deployment"},
+		Kinds: []dst.FaultKind{
+			dst.Outage, dst.Isolate, dst.CrashActor, dst.CrashActor, dst.Delete, dst.StopNode,
+		},
+	}, 3, 7, 9, 10, 11, 13, 14, 17, 32)
+}
+
+// TestDeploymentCrashes crashes the actors of deployments so often that their leaders give them up.
+func TestDeploymentCrashes(t *testing.T) {
+	scenario(t, dst.Options{Count: 12, Actors: []string{"deployment"}, Kinds: []dst.FaultKind{dst.CrashActor}}, 2)
+}

@@ -1,0 +1,40 @@
+package dst_test
+
+import (
+	"testing"
+
+	"troupe/testkit/dst"
+)
+
+// TestMigrationFails moves sequences while replicas and their copiers crash, memory is short, and
+// devices and links are slow, cut, or lost.
+func TestMigrationFails(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 30, Actors: []string{"copier", "replica"},
+		Kinds: []dst.FaultKind{
+			dst.Migrate, dst.CrashActor, dst.CrashActor, dst.Cut, dst.Pause, dst.FailAllocs,
+			dst.SlowDevice, dst.LoseDevice,
+		},
+	}, 2, 3, 4, 6, 8, 13, 29, 35, 57, 59)
+}
+
+// TestMigrationOfFailedSteps moves sequences while steps fail.
+func TestMigrationOfFailedSteps(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 40,
+		Kinds: []dst.FaultKind{
+			dst.FailSteps, dst.Migrate,
+		},
+	}, 1, 2, 3, 6, 8, 14, 16, 18, 23, 30)
+}
+
+// TestMigrationOfLongSequences moves sequences with long prompts and outputs.
+func TestMigrationOfLongSequences(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 40, Busy: true, Actors: []string{"copier"},
+		Kinds: []dst.FaultKind{
+			dst.Migrate, dst.SlowDevice, dst.Cut, dst.CrashActor, dst.Offload,
+			dst.RestorePrefix,
+		},
+	}, 14, 23, 25, 26)
+}

@@ -1,0 +1,19 @@
+package dst_test
+
+import (
+	"testing"
+
+	"troupe/testkit/dst"
+)
+
+// TestQuarantine quarantines and releases devices that have memory errors, fail their self-tests, or are
+// lost.
+func TestQuarantine(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 8, DeviceBytes: 40 << 20, MaxSequences: 24,
+		Kinds: []dst.FaultKind{
+			dst.CorruptDevice, dst.QuarantineDevice, dst.ReleaseDevice, dst.FailTests,
+			dst.LoseDevice,
+		},
+	}, 1, 2, 3, 4, 10, 25, 26)
+}
