@@ -78,7 +78,7 @@ func TestAdaptersMakeRoom(t *testing.T) {
 	})
 	before := replica(t, n, "kjv").GetKvBlocks()
 	second := kjvSpec(1)
-	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(170)) // the rest of the 64 MiB
+	second.Name, second.Path, second.KvBlocks = "second", testkit.Model(), new(uint32(383)) // the rest of the 64 MiB
 	deploy(t, n, second)
 	if r := replica(t, n, "kjv"); r.GetKvBlocks() != before {
 		t.Fatalf("KV blocks were given up too early: %d of %d", r.GetKvBlocks(), before)

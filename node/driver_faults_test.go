@@ -181,9 +181,7 @@ func TestDriverFaultsChangeNoToken(t *testing.T) {
 			if logged := log.take(); !strings.Contains(logged, tc.says) {
 				t.Errorf("the log lacks %q: %s", tc.says, logged)
 			}
-			if now := fake.Live(); now != serving {
-				t.Errorf("%d objects, %d before", now, serving)
-			}
+			waitFor(t, fmt.Sprintf("%d objects, as before", serving), func() bool { return fake.Live() == serving })
 			if q := gpuStatus(t, n, 0).GetQuarantine(); q != nil {
 				t.Errorf("the device is not lost: %v", q)
 			}

@@ -15,9 +15,15 @@ func Props(producer actor.Producer, options ...actor.PropsOption) *actor.Props {
 // because it was in progress or delayed. That incarnation would replace the actor's end, for which
 // the parent then waits forever. Or it would run after the end, unknown to its parent, on resources
 // that belong to another actor by then.
-func Mailbox() actor.Mailbox { return &mailbox{actor.Unbounded()()} }
+//
+// An actor with a name can be sent messages from the moment that its name is registered, which
+// protoactor does before the mailbox has its handlers. The senders wait for these.
+func Mailbox() actor.Mailbox { return &mailbox{Mailbox: actor.Unbounded()(), registered: make(chan struct{})} }
 
-type mailbox struct{ actor.Mailbox }
+type mailbox struct {
+	actor.Mailbox
+	registered chan struct{} // closed once the mailbox has its handlers
+}
 
 // MailboxSource is a dispatcher that provides the mailboxes of its actors. A simulation uses it to
 // decide which message is handled next.
@@ -32,6 +38,19 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher acto
 		m.Mailbox = s.NewMailbox()
 	}
 	m.Mailbox.RegisterHandlers(EndAfterStop(invoker, m.Mailbox), dispatcher)
+	close(m.registered)
+}
+
+// PostUserMessage implements actor.Mailbox.
+func (m *mailbox) PostUserMessage(message any) {
+	<-m.registered
+	m.Mailbox.PostUserMessage(message)
+}
+
+// PostSystemMessage implements actor.Mailbox.
+func (m *mailbox) PostSystemMessage(message any) {
+	<-m.registered
+	m.Mailbox.PostSystemMessage(message)
 }
 
 // EndAfterStop wraps an actor as Mailbox does, for mailboxes of other kinds. It needs to see only

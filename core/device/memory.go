@@ -25,7 +25,7 @@ type Memory struct {
 	ledger  *hbm.Ledger
 	weights *residency.Machine
 	holders map[string]*holder // by lease; a lease without an entry is Absent
-	lost    bool               // the device is lost, so its weights are not kept
+	suspect bool               // the device is lost or quarantined, so unused weights are not kept
 
 	attempt    uint64    // number of the last resize or allocation
 	lastDemand time.Time // last demand for memory other than growth
@@ -109,8 +109,8 @@ func (m *Memory) UnloadAsked(r Request, lease string, fate residency.Fate, now t
 
 // UnloadAll frees the memory of all resident models and weights, which are lost with the device.
 func (m *Memory) UnloadAll(now time.Time) (all []Effect) {
-	m.lost = true
-	all = m.handleWeights(m.weights.DeviceLost(now), Failure{}, now)
+	m.suspect = true
+	all = m.handleWeights(m.weights.DropAll("the device is lost", now), Failure{}, now)
 	for _, h := range m.sorted() {
 		if h.phase == Resident {
 			all = append(all, m.handle(event{kind: UnloadAsked, lease: h.lease, now: now})...)
@@ -176,9 +176,12 @@ func (m *Memory) NotAllocated(lease string, attempt uint64, f Failure, now time.
 	return m.handle(event{kind: NotAllocated, lease: lease, attempt: attempt, failure: f, now: now})
 }
 
-// Tick must be called every second. It ends expired waits and distributes free memory.
+// Tick must be called every second. It ends expired waits and distributes free memory. A device that
+// is quarantined must become empty, so it keeps no unused weights.
 func (m *Memory) Tick(health quarantine.State, now time.Time) []Effect {
-	m.lost = health == quarantine.Lost
+	if m.suspect = health != quarantine.Healthy; m.suspect {
+		m.performWeights(m.weights.DropAll("the device is quarantined", now), Failure{}, now)
+	}
 	m.tryWaiting(now)
 	m.distribute(health, now)
 	return m.take()

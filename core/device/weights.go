@@ -128,7 +128,7 @@ func (m *Memory) missingWeights(h *holder) int {
 
 // leaveWeights ends the use of the weights by a lease.
 func (m *Memory) leaveWeights(h *holder, fate residency.Fate, now time.Time) {
-	if m.lost {
+	if m.suspect {
 		fate = residency.Drop
 	}
 	m.performWeights(m.weights.Gone(h.lease, h.copy, fate, now), Failure{}, now)

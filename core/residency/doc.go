@@ -37,13 +37,13 @@
 //	                resident                                  same       discount the user; keep
 //	evict           resident                   in use         same       ignore
 //	                resident                                  releasing  release
-//	device-lost     resident                   in use         same       drop it once it is unused
+//	drop            resident                   in use         same       drop it once it is unused
 //	                resident                                  releasing  release
 //	released        releasing                                 absent     release the pages
 //	release-failed  releasing                                 resident   —
 //
 // A copy is to be dropped if its last user says so, if no replica has served with it, or if the
-// device was lost. A copy that is wanted needs memory, which core/device finds; it may evict unused
+// device was lost or quarantined. A copy that is wanted needs memory, which core/device finds; it may evict unused
 // copies for it, those that no deployment wants first, then those unused for longest.
 //
 // # Levels

@@ -109,11 +109,11 @@ func (m *Machine) Evict(number uint64, why string, now time.Time) []Effect {
 	return m.handle(number, event{kind: evEvict, why: why, now: now})
 }
 
-// DeviceLost releases all copies, those in use when their last lease is gone.
-func (m *Machine) DeviceLost(now time.Time) (all []Effect) {
+// DropAll releases all copies, those in use when their last lease is gone.
+func (m *Machine) DropAll(why string, now time.Time) (all []Effect) {
 	for _, c := range m.sorted() {
 		if c.state == Resident {
-			all = append(all, m.handle(c.number, event{kind: evDeviceLost, why: "the device is lost", now: now})...)
+			all = append(all, m.handle(c.number, event{kind: evDrop, why: why, now: now})...)
 		}
 	}
 	return all

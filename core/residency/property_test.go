@@ -50,7 +50,7 @@ func TestInvariants(t *testing.T) {
 			"make room": func(*rapid.T) { w.makeRoom() },
 			"lost": func(t *rapid.T) {
 				if rapid.IntRange(0, 9).Draw(t, "rare") == 0 {
-					w.do(func() []Effect { return w.m.DeviceLost(w.now) })
+					w.do(func() []Effect { return w.m.DropAll("the device is lost", w.now) })
 				}
 			},
 			"late": func(*rapid.T) { // results of an earlier incarnation

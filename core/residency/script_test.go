@@ -19,7 +19,7 @@ import (
 //	loaded COPY [REVISION], load-failed COPY
 //	activate LEASE COPY, standby LEASE COPY
 //	gone LEASE COPY [spare | drop]
-//	evict COPY, make-room PAGES, device-lost
+//	evict COPY, make-room PAGES, drop
 //	released COPY, release-failed COPY
 //	wait 1s
 //
@@ -84,8 +84,8 @@ func (p *player) event(name string, words []string, named map[string]string) []E
 		return m.Evict(p.number(words[0]), "", now)
 	case "make-room":
 		return m.MakeRoom(int(p.number(words[0])), int(p.ledger.Free()/hbm.PageBytes), false, "needed", now)
-	case "device-lost":
-		return m.DeviceLost(now)
+	case "drop":
+		return m.DropAll("the device is lost", now)
 	case "released":
 		return m.Released(p.number(words[0]), now)
 	case "release-failed":

@@ -30,14 +30,14 @@ const (
 	evStandby                    // a lease no longer serves, and keeps the copy
 	evGone                       // a lease no longer uses the copy
 	evEvict                      // the memory is needed, or a command drops the copy
-	evDeviceLost                 // the contents are lost with the device
+	evDrop                       // the device is lost or quarantined
 	evReleased                   // the memory is free
 	evReleaseFailed              // the memory could not be freed
 )
 
 func (e Event) String() string {
 	return [...]string{"want", "grant", "loaded", "load-failed", "recovered", "activate", "standby", "gone", "evict",
-		"device-lost", "released", "release-failed"}[e]
+		"drop", "released", "release-failed"}[e]
 }
 
 // Level is how close the weights of a model are to serving.

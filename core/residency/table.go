@@ -62,8 +62,8 @@ var rows = table.New("residency", []row{
 
 	{resident, evEvict, used, same, nil, "ignore"},
 	{resident, evEvict, always, Releasing, (*Machine).release, "release"},
-	{resident, evDeviceLost, used, same, (*Machine).spoil, "drop it once it is unused"},
-	{resident, evDeviceLost, always, Releasing, (*Machine).release, "release"},
+	{resident, evDrop, used, same, (*Machine).spoil, "drop it once it is unused"},
+	{resident, evDrop, always, Releasing, (*Machine).release, "release"},
 
 	{releasing, evReleased, always, Absent, (*Machine).released, "release the pages"},
 	{releasing, evReleaseFailed, always, Resident, (*Machine).releaseFailed, "—"},

@@ -32,8 +32,8 @@ func (g GPU) String() string {
 }
 
 // Place chooses the GPU for a replica. Siblings share a GPU's speed, so a GPU with the fewest
-// siblings comes first, then the node with the fewest, then one that has the weights, then the most
-// spare memory, then the name.
+// siblings comes first, then the node with the fewest, then one without replicas, then one that has
+// the weights, then the most spare memory, then the name.
 // hbm.Budget counts the memory. If no GPU fits, ok is false and why counts the reasons: "2 of 3
 // short of memory by 1.2 GiB or more; 1 draining".
 func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
@@ -50,6 +50,7 @@ func Place(need hbm.Need, gpus []GPU) (gpu GPU, why string, ok bool) {
 	}
 	best := slices.MinFunc(fit, func(a, b GPU) int {
 		return cmp.Or(cmp.Compare(a.Siblings, b.Siblings), cmp.Compare(onNode[a.Node], onNode[b.Node]),
+			cmp.Compare(number(b.Memory.Replicas == 0), number(a.Memory.Replicas == 0)),
 			cmp.Compare(number(b.HasWeights), number(a.HasWeights)), cmp.Compare(b.spare(), a.spare()),
 			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Name, b.Name))
 	})
