@@ -2677,6 +2677,7 @@ type ActorNode struct {
 	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // number of omitted children: healthy sessions
 	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // number of actors that are notified when this one ends
 	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // its object, if the name lacks it: of a slot, the adapter "psalms@7"
+	Weights       []*GpuWeights          `protobuf:"bytes,16,rep,name=weights,proto3" json:"weights,omitempty"`         // of a gpu: the weights on its device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2814,6 +2815,13 @@ func (x *ActorNode) GetOf() string {
 		return x.Of
 	}
 	return ""
+}
+
+func (x *ActorNode) GetWeights() []*GpuWeights {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
 }
 
 // troupe.v1.node.<name>.tree: the tree of one node, requested by the node that answers
@@ -3765,7 +3773,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xf9\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xaa\x04\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3782,7 +3790,8 @@ const file_messages_control_proto_rawDesc = "" +
 	"\vunreachable\x18\f \x01(\tR\vunreachable\x12\x16\n" +
 	"\x06folded\x18\r \x01(\rR\x06folded\x12\x1a\n" +
 	"\bwatchers\x18\x0f \x01(\rR\bwatchers\x12\x0e\n" +
-	"\x02of\x18\x0e \x01(\tR\x02of\"'\n" +
+	"\x02of\x18\x0e \x01(\tR\x02of\x12/\n" +
+	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"'\n" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
@@ -3935,11 +3944,12 @@ var file_messages_control_proto_goTypes = []any{
 	(*Member)(nil),                  // 72: troupe.v1.Member
 	(*timestamppb.Timestamp)(nil),   // 73: google.protobuf.Timestamp
 	(*RouteDecision)(nil),           // 74: troupe.v1.RouteDecision
-	(Reason)(0),                     // 75: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 76: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 77: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 78: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 79: troupe.v1.ClientUsage
+	(*GpuWeights)(nil),              // 75: troupe.v1.GpuWeights
+	(Reason)(0),                     // 76: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 77: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 78: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 79: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 80: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
 	63, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
@@ -3976,22 +3986,23 @@ var file_messages_control_proto_depIdxs = []int32{
 	57, // 31: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
 	73, // 32: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
 	49, // 33: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	49, // 34: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	54, // 35: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	43, // 36: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	73, // 37: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	73, // 38: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	75, // 39: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	76, // 40: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	77, // 41: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	62, // 42: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	78, // 43: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	79, // 44: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	75, // 34: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	49, // 35: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	54, // 36: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	43, // 37: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	73, // 38: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	73, // 39: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	76, // 40: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	77, // 41: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	78, // 42: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	62, // 43: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	79, // 44: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	80, // 45: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }

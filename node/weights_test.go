@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,6 +34,10 @@ func TestDropFreesWeights(t *testing.T) {
 		all := weights()
 		return len(all) == 1 && all[0].GetLevel() == standby
 	})
+	tree := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"format": "text"}`).GetText()
+	if !regexp.MustCompile(`(?m)├─ weights-\d+ +weights kjv +standby, [\d.]+ MiB$`).MatchString(tree) {
+		t.Errorf("no weights in the tree:\n%s", tree)
+	}
 	scale(`{"name": "kjv", "replicas": 1}`, 1)
 	scale(`{"name": "kjv", "replicas": 0, "drop": true}`, 0)
 	waitFor(t, "no weights", func() bool { return len(weights()) == 0 })
