@@ -105,6 +105,9 @@ type NodeBackend interface {
 	NodeStatus(ctx context.Context) (*messages.NodeStatus, error)
 	// Tree returns the root actors of this node.
 	Tree() []*messages.ActorNode
+	// Weights returns the weights on the devices of this node, by the names of the GPUs. It leaves out
+	// GPUs that do not answer soon.
+	Weights(ctx context.Context) map[string][]*messages.GpuWeights
 }
 
 // Change returns the deployment that replaces the stored one, which is nil if there is none.

@@ -16,6 +16,7 @@ import (
 var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
+	"drop_weights": true,
 }
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
@@ -26,6 +27,7 @@ func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.D
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
 	if stored != nil {
 		merged = proto.CloneOf(stored)
+		merged.DropWeights = false // it was of the change before
 	}
 	from, to := change.ProtoReflect(), merged.ProtoReflect()
 	fields := to.Descriptor().Fields()

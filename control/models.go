@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 
 	"troupe/messages"
 )
@@ -15,8 +14,11 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "models-list", "models.list", "all deployments and their states", c.listModels),
 		serve(c, life, "models-get", "models.get", `one deployment: {"name": "kjv"}`, c.getModel),
 		serve(c, life, "models-scale", "models.scale",
-			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}`, c.scaleModel),
-		serve(c, life, "models-delete", "models.delete", `delete a deployment: {"name": "kjv"}`, c.deleteModel),
+			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}, also "drop"`, c.scaleModel),
+		serve(c, life, "models-delete", "models.delete",
+			`delete a deployment: {"name": "kjv"}, also "drop"`, c.deleteModel),
+		serve(c, life, "models-park", "models.park",
+			`move weights to the host cache; refused, since there is none yet: {"name": "kjv"}`, c.parkModel),
 	}
 }
 
@@ -97,9 +99,13 @@ func (c *control) scaleModel(
 	spec := &messages.DeploymentSpec{Name: req.GetName(), Replicas: req.Replicas}
 	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		if stored == nil {
-			return nil, Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", req.GetName()))
+			return nil, notDeployed(req.GetName())
 		}
-		return applyChange(stored, spec, nil)
+		next, err := applyChange(stored, spec, nil)
+		if err == nil {
+			next.DropWeights = req.GetDrop()
+		}
+		return next, err
 	}
 	done, err := c.Backend.Update(ctx, req.GetName(), 0, change)
 	if err != nil {
@@ -116,6 +122,11 @@ func (c *control) deleteModel(
 ) (*messages.DeleteModelResponse, error) {
 	if err := requireName(req); err != nil {
 		return nil, err
+	}
+	if req.GetDrop() {
+		if err := c.storeDrop(ctx, req.GetName()); err != nil {
+			return nil, err
+		}
 	}
 	return &messages.DeleteModelResponse{Name: req.GetName()}, c.Backend.DeleteDeployment(ctx, req.GetName())
 }

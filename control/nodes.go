@@ -151,6 +151,9 @@ func (c *control) nodeStatus(ctx context.Context, _ *messages.NodeStatusRequest)
 	return &messages.NodeStatusResponse{Node: node}, err
 }
 
-func (c *control) nodeTree(_ context.Context, req *messages.NodeTreeRequest) (*messages.NodeTreeResponse, error) {
-	return &messages.NodeTreeResponse{Root: c.view.localTree(req.GetWhole())}, nil
+func (c *control) nodeTree(
+	ctx context.Context,
+	req *messages.NodeTreeRequest,
+) (*messages.NodeTreeResponse, error) {
+	return &messages.NodeTreeResponse{Root: c.view.localTree(ctx, req.GetWhole())}, nil
 }

@@ -153,7 +153,7 @@ func (v *View) nodeStatus(ctx context.Context, m *messages.Member) *messages.Nod
 
 func (v *View) nodeTree(ctx context.Context, name string, whole bool) *messages.ActorNode {
 	if name == v.Node {
-		return v.localTree(whole)
+		return v.localTree(ctx, whole)
 	}
 	answer := &messages.NodeTreeResponse{}
 	if err := v.ask(ctx, name+".tree", &messages.NodeTreeRequest{Whole: whole}, answer); err != nil {
@@ -163,8 +163,9 @@ func (v *View) nodeTree(ctx context.Context, name string, whole bool) *messages.
 }
 
 // localTree returns the actor tree of this node.
-func (v *View) localTree(whole bool) *messages.ActorNode {
+func (v *View) localTree(ctx context.Context, whole bool) *messages.ActorNode {
 	root := tree.Root(v.Node, v.Backend.Tree())
+	tree.AddWeights(root, v.Backend.Weights(ctx))
 	if !whole {
 		tree.Fold(root)
 	}

@@ -82,6 +82,8 @@ func (n node) Tree() []*messages.ActorNode {
 	return []*messages.ActorNode{{Name: "node", Id: "node", Children: []*messages.ActorNode{gateway}}}
 }
 
+func (n node) Weights(context.Context) map[string][]*messages.GpuWeights { return nil }
+
 // cluster starts the control services of a and b and returns a connection to their NATS server,
 // which is a real one.
 func cluster(t *testing.T) (*nats.Conn, *askers) {

@@ -60,5 +60,7 @@ func publicError(r *messages.Refused) *openai.Error {
 	if r.GetReason().HTTPStatus() >= http.StatusInternalServerError {
 		detail = withoutPaths(detail)
 	}
-	return openai.FromRefused(&messages.Refused{Reason: r.GetReason(), Detail: detail, RetryAfter: r.GetRetryAfter()})
+	return openai.FromRefused(&messages.Refused{
+		Reason: r.GetReason(), Detail: detail, RetryAfter: r.GetRetryAfter(), Memory: r.GetMemory(),
+	})
 }

@@ -140,7 +140,7 @@ func inferError(e *openai.Error) []byte {
 	if e.Param != nil {
 		b = fmt.Appendf(b, `,"param":%s`, quoteJSON(*e.Param))
 	}
-	return append(b, '}')
+	return append(append(b, e.MemoryJSON()...), '}')
 }
 
 // oneLine replaces control characters by spaces, so that the text is a valid header value.

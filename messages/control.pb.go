@@ -380,6 +380,7 @@ func (x *GetModelResponse) GetModel() *DeploymentStatus {
 type DeleteModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Drop          bool                   `protobuf:"varint,2,opt,name=drop,proto3" json:"drop,omitempty"` // free the weights of its replicas at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +420,13 @@ func (x *DeleteModelRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *DeleteModelRequest) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
 }
 
 type DeleteModelResponse struct {
@@ -1635,6 +1643,7 @@ type ScaleModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Replicas      *uint32                `protobuf:"varint,2,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"` // 0 stops the model
+	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`               // replicas that stop because of it free their weights at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1681,6 +1690,13 @@ func (x *ScaleModelRequest) GetReplicas() uint32 {
 		return *x.Replicas
 	}
 	return 0
+}
+
+func (x *ScaleModelRequest) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
 }
 
 type ScaleModelResponse struct {
@@ -1743,6 +1759,96 @@ func (x *ScaleModelResponse) GetChanges() []*FieldChange {
 	return nil
 }
 
+// troupe.v1.models.park: moves the weights of a model to the host cache of their nodes. There is no
+// host cache yet, so that it is refused.
+type ParkModelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkModelRequest) Reset() {
+	*x = ParkModelRequest{}
+	mi := &file_messages_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkModelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkModelRequest) ProtoMessage() {}
+
+func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkModelRequest.ProtoReflect.Descriptor instead.
+func (*ParkModelRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ParkModelRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type ParkModelResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ParkModelResponse) Reset() {
+	*x = ParkModelResponse{}
+	mi := &file_messages_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ParkModelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ParkModelResponse) ProtoMessage() {}
+
+func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ParkModelResponse.ProtoReflect.Descriptor instead.
+func (*ParkModelResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ParkModelResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model. Streams
 // pause only briefly.
 type MigrateReplicaRequest struct {
@@ -1756,7 +1862,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1874,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1887,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -1814,7 +1920,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1826,7 +1932,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1839,7 +1945,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -1858,7 +1964,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1870,7 +1976,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1883,7 +1989,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 type ListNodesResponse struct {
@@ -1896,7 +2002,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2014,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2027,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -1949,7 +2055,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2067,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2080,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -1993,7 +2099,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2111,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2124,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2038,7 +2144,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +2156,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +2169,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2082,7 +2188,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2200,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2213,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2140,7 +2246,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2258,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2271,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2281,7 +2387,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2293,7 +2399,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2306,7 +2412,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2361,7 +2467,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2479,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2492,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2406,7 +2512,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2524,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2537,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2459,7 +2565,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2471,7 +2577,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2484,7 +2590,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2511,7 +2617,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2629,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2642,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2571,13 +2677,14 @@ type ActorNode struct {
 	Folded        uint32                 `protobuf:"varint,13,opt,name=folded,proto3" json:"folded,omitempty"`          // number of omitted children: healthy sessions
 	Watchers      uint32                 `protobuf:"varint,15,opt,name=watchers,proto3" json:"watchers,omitempty"`      // number of actors that are notified when this one ends
 	Of            string                 `protobuf:"bytes,14,opt,name=of,proto3" json:"of,omitempty"`                   // its object, if the name lacks it: of a slot, the adapter "psalms@7"
+	Weights       []*GpuWeights          `protobuf:"bytes,16,rep,name=weights,proto3" json:"weights,omitempty"`         // of a gpu: the weights on its device
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2696,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2709,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ActorNode) GetName() string {
@@ -2710,6 +2817,13 @@ func (x *ActorNode) GetOf() string {
 	return ""
 }
 
+func (x *ActorNode) GetWeights() []*GpuWeights {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
 // troupe.v1.node.<name>.tree: the tree of one node, requested by the node that answers
 // troupe.v1.tree.
 type NodeTreeRequest struct {
@@ -2721,7 +2835,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2847,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2860,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -2765,7 +2879,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +2891,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +2904,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -2811,7 +2925,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2823,7 +2937,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2836,7 +2950,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -2860,7 +2974,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2986,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2999,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -2947,7 +3061,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2959,7 +3073,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2972,7 +3086,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3040,7 +3154,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3052,7 +3166,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3065,7 +3179,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 type NodeStatusResponse struct {
@@ -3077,7 +3191,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3089,7 +3203,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3102,7 +3216,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3124,7 +3238,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3250,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3263,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3187,7 +3301,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3199,7 +3313,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3212,7 +3326,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *Event) GetKind() string {
@@ -3264,7 +3378,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3276,7 +3390,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3289,7 +3403,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3330,7 +3444,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3342,7 +3456,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3355,7 +3469,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 type ListKeysResponse struct {
@@ -3367,7 +3481,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3379,7 +3493,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3392,7 +3506,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3417,7 +3531,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3429,7 +3543,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3442,7 +3556,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3511,9 +3625,10 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x0fGetModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"E\n" +
 	"\x10GetModelResponse\x121\n" +
-	"\x05model\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x05model\"(\n" +
+	"\x05model\x18\x01 \x01(\v2\x1b.troupe.v1.DeploymentStatusR\x05model\"<\n" +
 	"\x12DeleteModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\")\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04drop\x18\x02 \x01(\bR\x04drop\")\n" +
 	"\x13DeleteModelResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x80\x01\n" +
 	"\x16RegisterAdapterRequest\x120\n" +
@@ -3584,17 +3699,22 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x15RestartReplicaRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\",\n" +
 	"\x16RestartReplicaResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"U\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"i\n" +
 	"\x11ScaleModelRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
-	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01B\v\n" +
+	"\breplicas\x18\x02 \x01(\rH\x00R\breplicas\x88\x01\x01\x12\x12\n" +
+	"\x04drop\x18\x03 \x01(\bR\x04dropB\v\n" +
 	"\t_replicas\"\x9d\x01\n" +
 	"\x12ScaleModelResponse\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
 	"deployment\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
-	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"&\n" +
+	"\x10ParkModelRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"'\n" +
+	"\x11ParkModelResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\\\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
@@ -3653,7 +3773,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\"N\n" +
 	"\fTreeResponse\x12*\n" +
 	"\x05roots\x18\x01 \x03(\v2\x14.troupe.v1.ActorNodeR\x05roots\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xf9\x03\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xaa\x04\n" +
 	"\tActorNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
@@ -3670,7 +3790,8 @@ const file_messages_control_proto_rawDesc = "" +
 	"\vunreachable\x18\f \x01(\tR\vunreachable\x12\x16\n" +
 	"\x06folded\x18\r \x01(\rR\x06folded\x12\x1a\n" +
 	"\bwatchers\x18\x0f \x01(\rR\bwatchers\x12\x0e\n" +
-	"\x02of\x18\x0e \x01(\tR\x02of\"'\n" +
+	"\x02of\x18\x0e \x01(\tR\x02of\x12/\n" +
+	"\aweights\x18\x10 \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"'\n" +
 	"\x0fNodeTreeRequest\x12\x14\n" +
 	"\x05whole\x18\x01 \x01(\bR\x05whole\"<\n" +
 	"\x10NodeTreeResponse\x12(\n" +
@@ -3746,7 +3867,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3781,103 +3902,107 @@ var file_messages_control_proto_goTypes = []any{
 	(*RestartReplicaResponse)(nil),  // 30: troupe.v1.RestartReplicaResponse
 	(*ScaleModelRequest)(nil),       // 31: troupe.v1.ScaleModelRequest
 	(*ScaleModelResponse)(nil),      // 32: troupe.v1.ScaleModelResponse
-	(*MigrateReplicaRequest)(nil),   // 33: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 34: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),        // 35: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 36: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 37: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 38: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 39: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 40: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 41: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 42: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 43: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 44: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 45: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 46: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 47: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 48: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 49: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 50: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 51: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 52: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 53: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 54: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 55: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 56: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 57: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 58: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 59: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 60: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 61: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 62: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 63: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 64: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 65: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 66: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 67: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 68: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 69: troupe.v1.Refused
-	(*Member)(nil),                  // 70: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 71: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 72: troupe.v1.RouteDecision
-	(Reason)(0),                     // 73: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 74: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 75: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 76: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 77: troupe.v1.ClientUsage
+	(*ParkModelRequest)(nil),        // 33: troupe.v1.ParkModelRequest
+	(*ParkModelResponse)(nil),       // 34: troupe.v1.ParkModelResponse
+	(*MigrateReplicaRequest)(nil),   // 35: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 36: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),        // 37: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 38: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 39: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 40: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 41: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 42: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 43: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 44: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 45: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 46: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 47: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 48: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 49: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 50: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 51: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 52: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 53: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 54: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 55: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 56: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 57: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 58: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 59: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 60: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 61: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 62: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 63: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 64: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 65: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 66: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 67: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 68: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 69: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 70: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 71: troupe.v1.Refused
+	(*Member)(nil),                  // 72: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 73: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 74: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 75: troupe.v1.GpuWeights
+	(Reason)(0),                     // 76: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 77: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 78: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 79: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 80: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	61, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	61, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	62, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	63, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	63, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	64, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	64, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	64, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	64, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	63, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	63, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	64, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	65, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	65, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	66, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	66, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	66, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	66, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	65, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	66, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	66, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	66, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	66, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	67, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	61, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	62, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	68, // 19: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	41, // 20: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	69, // 21: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	41, // 22: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	41, // 23: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	70, // 24: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	66, // 25: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	71, // 26: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	42, // 27: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	72, // 28: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	47, // 29: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	67, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	68, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	68, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	68, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	68, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	69, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	63, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	64, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	70, // 19: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	43, // 20: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	71, // 21: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	43, // 22: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	43, // 23: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	72, // 24: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	68, // 25: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	73, // 26: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	44, // 27: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	74, // 28: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	49, // 29: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
 	0,  // 30: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	55, // 31: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	71, // 32: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	47, // 33: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	47, // 34: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	52, // 35: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	41, // 36: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	71, // 37: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	71, // 38: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	73, // 39: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	74, // 40: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	75, // 41: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	60, // 42: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	76, // 43: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	77, // 44: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	57, // 31: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	73, // 32: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	49, // 33: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	75, // 34: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	49, // 35: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	54, // 36: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	43, // 37: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	73, // 38: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	73, // 39: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	76, // 40: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	77, // 41: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	78, // 42: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	62, // 43: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	79, // 44: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	80, // 45: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -3901,7 +4026,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   60,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -112,8 +112,11 @@ type DeploymentSpec struct {
 	RevisionDigest string `protobuf:"bytes,17,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // digest of weights, configuration, tokenizer and template
 	Deploy         uint64 `protobuf:"varint,18,opt,name=deploy,proto3" json:"deploy,omitempty"`                                      // counts the models.deploy calls that may have changed the files
 	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // revision before the digests were added; still valid as if_revision
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Replicas that stop because fewer are wanted free their weights at once. Set by models.scale and
+	// models.delete with `drop`, until the next change.
+	DropWeights   bool `protobuf:"varint,20,opt,name=drop_weights,json=dropWeights,proto3" json:"drop_weights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeploymentSpec) Reset() {
@@ -277,6 +280,13 @@ func (x *DeploymentSpec) GetAskedRevision() uint64 {
 		return x.AskedRevision
 	}
 	return 0
+}
+
+func (x *DeploymentSpec) GetDropWeights() bool {
+	if x != nil {
+		return x.DropWeights
+	}
+	return false
 }
 
 // FieldChange is a changed field of a deployment.
@@ -742,7 +752,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x93\a\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xb6\a\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -766,7 +776,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0eweights_digest\x18\x10 \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18\x11 \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06deploy\x18\x12 \x01(\x04R\x06deploy\x12%\n" +
-	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevisionB\v\n" +
+	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevision\x12!\n" +
+	"\fdrop_weights\x18\x14 \x01(\bR\vdropWeightsB\v\n" +
 	"\t_replicasB\v\n" +
 	"\t_priorityB\x10\n" +
 	"\x0e_max_sequencesB\x0e\n" +

@@ -391,7 +391,10 @@ func TestModelTooLargeFails(t *testing.T) {
 		t.Errorf("detail %q, %v", d.GetDetail(), memory)
 	}
 	if status, body := post(t, n, "/v1/completions", map[string]any{"model": "huge", "prompt": "a"}); status != 503 ||
-		!strings.Contains(string(body), "short of memory") {
+		!strings.Contains(string(body), "short of memory") ||
+		!strings.Contains(string(body), fmt.Sprintf(
+			`"memory":{"bytes":%d,"used":%d,"total":%d,"reserve":%d,"evictable":%d}`, memory.GetBytes(),
+			memory.GetUsed(), memory.GetTotal(), memory.GetReserve(), memory.GetEvictable())) {
 		t.Errorf("%d %s", status, body)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "a", "max_tokens": 1})

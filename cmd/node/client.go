@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"troupe/cluster/security"
+	"troupe/core/units"
+	"troupe/messages"
 )
 
 const (
@@ -76,12 +78,29 @@ func (r clusterClient) request(ctx context.Context, conn *nats.Conn, endpoint st
 		return fmt.Errorf("node at %s: %w", r.redactedURL(), err)
 	}
 	if refusal := reply.Header.Get(micro.ErrorHeader); refusal != "" {
-		return fmt.Errorf("node at %s refused: %s", r.redactedURL(), refusal)
+		return fmt.Errorf("node at %s refused: %s%s", r.redactedURL(), refusal, figures(reply.Data))
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(reply.Data, answer); err != nil {
 		return fmt.Errorf("answer of the node at %s: %w", r.redactedURL(), err)
 	}
 	return nil
+}
+
+// figures returns the sizes and names in the body of a refusal, in parentheses, or nothing.
+func figures(body []byte) string {
+	refusal := &messages.ErrorResponse{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, refusal); err != nil {
+		return "" // of another version; the text is there
+	}
+	switch m, n := refusal.GetMemory(), refusal.GetNotLoaded(); {
+	case m != nil:
+		size := func(bytes uint64) string { return units.FormatBytes(int64(bytes)) }
+		return fmt.Sprintf(" (%s needs %s; of %s, %s are used, %s reserved, %s evictable)", m.GetModel(),
+			size(m.GetBytes()), size(m.GetTotal()), size(m.GetUsed()), size(m.GetReserve()), size(m.GetEvictable()))
+	case n != nil:
+		return fmt.Sprintf(" (not loaded: %s on %s)", n.GetModel(), n.GetDevice())
+	}
+	return ""
 }
 
 // requestWithRetry repeats a request until a node answers or ctx ends. NATS delivers each attempt

@@ -44,3 +44,30 @@ func TestRequestRetriesSilentNode(t *testing.T) {
 		t.Errorf("with hung nodes: %v", err)
 	}
 }
+
+// TestRefusalHasFigures checks that an error of a command has the sizes and names of a refusal.
+func TestRefusalHasFigures(t *testing.T) {
+	_, conn := natsAt(t, "")
+	for body, want := range map[string]string{
+		`{"memory": {"model": "m", "bytes": "3145728", "total": "4194304", "evictable": "1048576"}}`: "refused: no " +
+			"(m needs 3 MiB; of 4 MiB, 0 B are used, 0 B reserved, 1 MiB evictable)",
+		`{"not_loaded": {"model": "m", "device": "a/gpu-0"}}`: "refused: no (not loaded: m on a/gpu-0)",
+		`{"reason": "REASON_INTERNAL"}`:                       "refused: no",
+		`of another version`:                                  "refused: no",
+	} {
+		sub, err := conn.Subscribe("troupe.v1.gpus.evict", func(m *nats.Msg) {
+			_ = m.RespondMsg(&nats.Msg{Data: []byte(body), Header: nats.Header{"Nats-Service-Error": {"no"}}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = clusterClient{NATS: "nats://here"}.request(t.Context(), conn, "gpus.evict",
+			&messages.EvictWeightsRequest{}, &messages.EvictWeightsResponse{})
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if err := sub.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -21,8 +21,8 @@ type treeCommand struct {
 
 func (treeCommand) Help() string {
 	return `Prints every actor of every node with its kind, state, incarnation (LIFE), restarts, last failure, mailbox
-depth and messages handled. A node that does not answer is listed with the reason. Many healthy sessions are
-folded into one line; --json lists all.
+depth and messages handled, and below each GPU the weights on it with their level, size and users. A node that does
+not answer is listed with the reason. Many healthy sessions are folded into one line; --json lists all.
 
 Examples:
 

@@ -85,6 +85,7 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)
+		d.markDrop(d.replicas[name])
 	}
 	d.reconcile(now)
 }

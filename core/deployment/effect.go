@@ -1,5 +1,7 @@
 package deployment
 
+import "troupe/core/residency"
+
 // Effect is an action for the caller to carry out.
 type Effect interface{ isEffect() }
 
@@ -65,7 +67,7 @@ type (
 	StopReplica struct {
 		Request, Replica string
 		At               Location
-		Deleted          bool // the deployment is deleted, so nothing needs the weights
+		Weights          residency.Fate
 	}
 
 	// Watch watches a replica; Exited or Unreachable reports its end.

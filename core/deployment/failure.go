@@ -32,10 +32,15 @@ type Failure struct {
 type Memory struct {
 	Model                       string // the model's folder; empty: the sizes are not set
 	Bytes, Used, Total, Reserve int64
+	Evictable                   int64 // of weights that no replica uses; they are not in Used
 }
 
-func memoryOf(model string, o *hbm.Overload) (m Memory) {
-	m.Model = model
+// memoryOf returns the memory that is missing on a GPU; the zero Memory if o is nil.
+func memoryOf(model string, o *hbm.Overload, evictable int64) (m Memory) {
+	if o == nil {
+		return m
+	}
+	m.Model, m.Evictable = model, evictable
 	m.Bytes, m.Used, m.Total, m.Reserve = o.Sizes()
 	return m
 }

@@ -135,7 +135,7 @@ func (d *Deployment) stopOrphans() {
 		for _, o := range d.orphansOf(name) {
 			at := Location{o.node, d.orphans[o].GPU}
 			d.emit(StopReplica{Request: o.node + "/" + o.replica, Replica: o.replica, At: at,
-				Deleted: d.state == Removing})
+				Weights: d.fate(false)})
 		}
 	}
 }

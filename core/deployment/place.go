@@ -102,7 +102,8 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 		gpus := d.candidates(r.answers, r, now)
 		chosen, why, ok := schedule.Place(d.need, gpus)
 		if !ok {
-			d.onNoRoom(r, why, schedule.ClosestFit(d.need, gpus), now)
+			closest, evictable := schedule.ClosestFit(d.need, gpus)
+			d.onNoRoom(r, why, memoryOf(d.spec.Path, closest, evictable), now)
 			return
 		}
 		at = Location{chosen.Node, chosen.Name}
@@ -113,14 +114,14 @@ func (d *Deployment) choose(r *replica, now time.Time) {
 }
 
 // onNoRoom drops a replica that fits no GPU. The next Tick retries.
-func (d *Deployment) onNoRoom(r *replica, why string, closest *hbm.Overload, now time.Time) {
+func (d *Deployment) onNoRoom(r *replica, why string, missing Memory, now time.Time) {
 	d.fire(r, notPlaced, none, now)
 	d.noRoom, d.unplaced = true, true
 	if d.failure == nil || d.failure.unplaced { // a failure on a GPU is more specific
 		f := Failure{Reason: NoMemory, Detail: "no GPU for replica " + r.spec.Name + ": " + why, unplaced: true}
-		if closest != nil {
+		if missing != (Memory{}) {
 			f.Detail += "; delete a model, lower max_sequences or kv_blocks, or add a GPU"
-			f.Memory = memoryOf(d.spec.Path, closest)
+			f.Memory = missing
 		}
 		d.fail(f)
 	}
@@ -138,6 +139,7 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 		var residents []string
 		if answer != nil {
 			g.Memory, g.Quarantined, residents = answer.Memory, answer.Quarantined, answer.Residents
+			g.Evictable = d.evictable(answer)
 			if w, there := answer.Weights[d.spec.Revision.Digest]; there && d.spec.Revision.Digest != "" {
 				if g.HasWeights = true; w.Used {
 					g.Memory.Fixed -= w.Bytes // a replica shares them
@@ -157,4 +159,15 @@ func (d *Deployment) candidates(answers map[Location]*GPU, exclude *replica, now
 	}
 	slices.SortFunc(all, func(a, b schedule.GPU) int { return cmp.Compare(a.String(), b.String()) })
 	return all
+}
+
+// evictable returns the bytes of the weights on a GPU that no replica uses and that a replica of the
+// deployment would not use either.
+func (d *Deployment) evictable(g *GPU) (bytes int64) {
+	for digest, w := range g.Weights {
+		if !w.Used && digest != d.spec.Revision.Digest {
+			bytes += w.Bytes
+		}
+	}
+	return bytes
 }

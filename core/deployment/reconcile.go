@@ -23,7 +23,8 @@ func (d *Deployment) reconcile(now time.Time) {
 		case schedule.Remove:
 			r := d.replicas[change.Replica]
 			d.emit(Retiring{change.Replica, change.Why})
-			r.drainCause = change.Why
+			r.drainCause, r.surplus = change.Why, change.Surplus
+			d.markDrop(r)
 			d.fire(r, retired, none, now)
 		case schedule.Deleted:
 			d.emit(Gone{})

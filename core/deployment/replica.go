@@ -44,6 +44,8 @@ type replica struct {
 	memory     hbm.Need          // on its GPU, as last reported; zero: unknown
 	drainCause string            // reason while it drains
 	substitute string            // name of the replica that replaces it; see hasSubstitute
+	surplus    bool              // it is removed because fewer are wanted
+	drop       bool              // its weights are freed when it stops
 }
 
 // last returns the last report, or an empty one.
@@ -110,7 +112,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 		d.emit(DrainReplica{name, at.Node})
 		d.migrate(r)
 	case Stopping:
-		d.emit(StopReplica{Request: name, Replica: name, At: at, Deleted: d.state == Removing})
+		d.emit(StopReplica{Request: name, Replica: name, At: at, Weights: d.fate(r.drop)})
 	}
 }
 
@@ -156,7 +158,8 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		d.onServing(r, now)
 	case ReplicaDraining:
 		if r.drainCause == "" {
-			r.drainCause = "drained by an earlier term of its deployment"
+			r.drainCause, r.surplus = "drained by an earlier term of its deployment", true
+			d.markDrop(r)
 		}
 		d.fire(r, reportDraining, none, now)
 	case ReplicaFailed:

@@ -17,7 +17,8 @@ const need = 8 << 20 // bytes per replica in scripts
 //
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
-//	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N], remove, stale
+//	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
+//	[drop=yes], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
@@ -166,6 +167,7 @@ func (s *scripted) apply(l line) {
 	if _, ok := l.named["deploy"]; ok {
 		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
 	}
+	s.spec.Drop = l.named["drop"] != ""
 	if digest, ok := l.named["digest"]; ok {
 		s.spec.Revision.Digest = digest
 	}

@@ -32,6 +32,7 @@ type Spec struct {
 	Settings
 	Replicas int
 	Revision schedule.Revision // of the model's files
+	Drop     bool              // replicas that stop because fewer are wanted free their weights
 }
 
 // ReplicaSpec is the desired state of one replica.

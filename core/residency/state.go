@@ -62,3 +62,6 @@ const (
 	Spare             // it stays, and is evicted before those with fate Keep: its deployment is deleted
 	Drop              // it is released at once
 )
+
+// String returns the name of the fate.
+func (f Fate) String() string { return [...]string{"keep", "spare", "drop"}[f] }

@@ -31,6 +31,7 @@ type Refusal struct {
 type Memory struct {
 	Model                       string // folder of the model; empty: the sizes are not set
 	Bytes, Used, Total, Reserve uint64
+	Evictable                   uint64 // of weights that no replica uses; they are not in Used
 }
 
 // Deployment reports whether a deployment is stored or its status is known. If neither, it also

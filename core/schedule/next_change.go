@@ -37,6 +37,7 @@ type Change struct {
 	Kind    ChangeKind
 	Replica string // the replica to remove, if Kind is Remove
 	Why     string
+	Surplus bool // Remove: there are more replicas than wanted
 }
 
 // ChangeKind is the kind of a Change.
@@ -76,22 +77,23 @@ func NextChange(want int, removing, noRoom bool, replicas []Replica) Change {
 	missing := want - len(keep)
 	switch {
 	case missing > 0 && unplaced == 0 && !noRoom:
-		return Change{Add, "", fmt.Sprintf("%d of %d replicas missing", missing, want)}
+		return Change{Kind: Add, Why: fmt.Sprintf("%d of %d replicas missing", missing, want)}
 	case missing < 0:
 		c, why := selectRemoval(keep)
-		return Change{Remove, c.Name, fmt.Sprintf("%d replicas, %d wanted; %s", len(keep), want, why)}
+		why = fmt.Sprintf("%d replicas, %d wanted; %s", len(keep), want, why)
+		return Change{Remove, c.Name, why, true}
 	case len(old) == 0:
 		return Change{Kind: NoChange}
 	}
 	switch c, _ := selectRemoval(old); {
 	case c.Stage < Serving:
-		return Change{Remove, c.Name, c.whyOutdated() + ", and it does not serve yet"}
+		return Change{Remove, c.Name, c.whyOutdated() + ", and it does not serve yet", false}
 	case serving > want:
-		return Change{Remove, c.Name, c.whyOutdated() + ", and its substitute serves"}
+		return Change{Remove, c.Name, c.whyOutdated() + ", and its substitute serves", false}
 	case noRoom && missing > 0:
 		if i := slices.IndexFunc(old, func(c Replica) bool { return !c.Current }); i >= 0 {
 			return Change{
-				Remove, old[i].Name, old[i].whyOutdated() + ", and there is no room for a substitute beside it",
+				Remove, old[i].Name, old[i].whyOutdated() + ", and there is no room for a substitute beside it", false,
 			}
 		}
 	}
@@ -101,7 +103,7 @@ func NextChange(want int, removing, noRoom bool, replicas []Replica) Change {
 func removeNext(staying []Replica, all int) Change {
 	switch {
 	case len(staying) > 0:
-		return Change{Remove, staying[0].Name, "the deployment was deleted"}
+		return Change{Remove, staying[0].Name, "the deployment was deleted", true}
 	case all > 0:
 		return Change{Kind: NoChange}
 	}

@@ -17,17 +17,17 @@ func TestNextChange(t *testing.T) {
 		replicas         []Replica
 		step             Change // Why is a substring
 	}{
-		"the first": {1, false, false, nil, Change{Add, "", "1 of 1 replicas missing"}},
+		"the first": {1, false, false, nil, Change{Kind: Add, Why: "1 of 1 replicas missing"}},
 		"one at a time": {
 			2, false, false, []Replica{{Name: "a", Stage: Unplaced, Current: true}}, Change{Kind: NoChange},
 		},
 		"beside a loading one": {
-			2, false, false, []Replica{{Name: "a", Stage: Loading, Current: true}}, Change{Add, "", "1 of 2"},
+			2, false, false, []Replica{{Name: "a", Stage: Loading, Current: true}}, Change{Kind: Add, Why: "1 of 2"},
 		},
 		"complete":             {1, false, false, []Replica{ok("a")}, Change{Kind: NoChange}},
 		"no room for one more": {2, false, true, []Replica{ok("a")}, Change{Kind: NoChange}},
 		"one too many: the newest": {
-			1, false, false, []Replica{ok("m-9"), ok("m-10")}, Change{Remove, "m-10", "1 wanted"},
+			1, false, false, []Replica{ok("m-9"), ok("m-10")}, Change{Kind: Remove, Replica: "m-10", Why: "1 wanted"},
 		},
 		"one too many: the idlest": {
 			1, false, false,
@@ -35,13 +35,14 @@ func TestNextChange(t *testing.T) {
 				{Name: "a", Stage: Serving, Current: true, Load: 1},
 				{Name: "b", Stage: Serving, Current: true, Load: 2},
 			},
-			Change{Remove, "a", ""},
+			Change{Kind: Remove, Replica: "a"},
 		},
 		"one too many: the loading one": {
-			1, false, false, []Replica{ok("a"), {Name: "b", Stage: Loading, Current: true}}, Change{Remove, "b", ""},
+			1, false, false, []Replica{ok("a"), {Name: "b", Stage: Loading, Current: true}},
+			Change{Kind: Remove, Replica: "b"},
 		},
 		"a substitute first": {
-			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}}, Change{Add, "", ""},
+			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}}, Change{Kind: Add},
 		},
 		"substitute not serving yet": {
 			1, false, false,
@@ -50,14 +51,15 @@ func TestNextChange(t *testing.T) {
 		},
 		"substitute serves": {
 			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}, ok("b")},
-			Change{Remove, "a", "its GPU is quarantined, and its substitute"},
+			Change{Kind: Remove, Replica: "a", Why: "its GPU is quarantined, and its substitute"},
 		},
 		"no room: evicted one stays": {
 			1, false, true, []Replica{{Name: "a", Stage: Serving, Current: true, Evicted: true}},
 			Change{Kind: NoChange},
 		},
 		"no room: outdated one goes": {
-			1, false, true, []Replica{{Name: "a", Stage: Serving}}, Change{Remove, "a", "no room for a substitute"},
+			1, false, true, []Replica{{Name: "a", Stage: Serving}},
+			Change{Kind: Remove, Replica: "a", Why: "no room for a substitute"},
 		},
 		"one too many: on the fullest GPU": {
 			3, false, false,
@@ -67,7 +69,7 @@ func TestNextChange(t *testing.T) {
 				{Name: "c", Node: "y", GPU: "0", Stage: Serving, Current: true},
 				{Name: "d", Node: "y", GPU: "0", Stage: Serving, Current: true},
 			},
-			Change{Remove, "d", "y/0 has 2"},
+			Change{Kind: Remove, Replica: "d", Why: "y/0 has 2"},
 		},
 		"one moves, the other loads": {
 			1, false, false,
@@ -78,7 +80,7 @@ func TestNextChange(t *testing.T) {
 		},
 		"one moves, the other serves": {
 			1, false, false, []Replica{{Name: "a", Stage: Serving, Current: true, Moving: true}, ok("b")},
-			Change{Remove, "a", "better GPU"},
+			Change{Kind: Remove, Replica: "a", Why: "better GPU"},
 		},
 		"fewer while one moves": {
 			1, false, false,
@@ -86,18 +88,24 @@ func TestNextChange(t *testing.T) {
 				ok("a"), {Name: "b", Stage: Serving, Current: true, Moving: true},
 				{Name: "c", Stage: Loading, Current: true},
 			},
-			Change{Remove, "c", "does not serve yet"},
+			Change{Kind: Remove, Replica: "c", Why: "does not serve yet"},
 		},
-		"deleted":                 {1, true, false, []Replica{ok("a")}, Change{Remove, "a", "deleted"}},
+		"deleted": {
+			1, true, false, []Replica{ok("a")}, Change{Kind: Remove, Replica: "a", Why: "deleted"},
+		},
 		"deleted, still draining": {1, true, false, []Replica{{Name: "a", Stage: Draining}}, Change{Kind: NoChange}},
 		"deleted and gone":        {1, true, false, nil, Change{Kind: Deleted}},
 		"draining ones do not count": {
-			1, false, false, []Replica{{Name: "a", Stage: Draining, Current: true}}, Change{Add, "", ""},
+			1, false, false, []Replica{{Name: "a", Stage: Draining, Current: true}}, Change{Kind: Add},
 		},
 	} {
 		got := NextChange(tc.want, tc.removing, tc.noRoom, tc.replicas)
 		if got.Kind != tc.step.Kind || got.Replica != tc.step.Replica || !strings.Contains(got.Why, tc.step.Why) {
 			t.Errorf("%s: %+v", name, got)
+		}
+		surplus := tc.removing || strings.HasPrefix(name, "one too many") || name == "fewer while one moves"
+		if got.Surplus != (surplus && got.Kind == Remove) {
+			t.Errorf("%s: surplus is %v", name, got.Surplus)
 		}
 	}
 }

@@ -15,12 +15,13 @@ type GPU struct {
 	Node        string
 	Name        string
 	Memory      hbm.Budget
-	Siblings    int  // replicas of the same model on this GPU
-	HasWeights  bool // the weights of the model are in its memory
-	Draining    bool // the GPU or its node drains
-	Quarantined bool // failed, and takes no replicas
-	Avoid       bool // refused this replica recently
-	Silent      bool // did not answer; the other fields may be unset
+	Siblings    int   // replicas of the same model on this GPU
+	HasWeights  bool  // the weights of the model are in its memory
+	Evictable   int64 // bytes of weights that no replica uses; they are not in Memory
+	Draining    bool  // the GPU or its node drains
+	Quarantined bool  // failed, and takes no replicas
+	Avoid       bool  // refused this replica recently
+	Silent      bool  // did not answer; the other fields may be unset
 }
 
 // String returns the GPU's name as "node-a/gpu-0".
@@ -85,15 +86,15 @@ func (g GPU) short(need hbm.Need) int64 {
 }
 
 // ClosestFit returns the shortage of the GPU that lacks the least memory and is otherwise usable,
-// or nil if no GPU lacks only memory.
-func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload) {
+// and the weights there that would be evicted. It returns nil if no GPU lacks only memory.
+func ClosestFit(need hbm.Need, gpus []GPU) (least *hbm.Overload, evictable int64) {
 	for _, g := range gpus {
 		_, over := g.Memory.Add(need)
 		if over != nil && !g.Silent && !g.Quarantined && !g.Draining && (least == nil || over.Short < least.Short) {
-			least = over
+			least, evictable = over, g.Evictable
 		}
 	}
-	return least
+	return least, evictable
 }
 
 // spare returns the memory that the replicas' minimum does not use.

@@ -107,14 +107,15 @@ func TestPlace(t *testing.T) {
 func TestClosestFit(t *testing.T) {
 	need := hbm.Need{Fixed: 10}
 	gpus := []GPU{
-		{Name: "a", Memory: hbm.Budget{Total: 4}}, {Name: "b", Memory: hbm.Budget{Total: 7}},
+		{Name: "a", Memory: hbm.Budget{Total: 4}}, {Name: "b", Memory: hbm.Budget{Total: 7}, Evictable: 2},
 		{Name: "c", Memory: hbm.Budget{Total: 9}, Draining: true},
 		{Name: "d", Memory: hbm.Budget{Total: 20}, Avoid: true},
 	}
-	if over := ClosestFit(need, gpus); over == nil || over.Short != 3 || over.Budget.Total != 7 {
+	over, evictable := ClosestFit(need, gpus)
+	if over == nil || over.Short != 3 || over.Budget.Total != 7 || evictable != 2 {
 		t.Errorf("%+v", over)
 	}
-	if over := ClosestFit(need, gpus[2:]); over != nil {
+	if over, _ := ClosestFit(need, gpus[2:]); over != nil {
 		t.Errorf("%+v", over)
 	}
 }

@@ -18,6 +18,7 @@ type Error struct {
 	Type    string
 	Param   *string // the invalid field
 	Code    *string
+	Memory  *messages.MemoryShortage // nil: memory is not the reason
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -30,8 +31,19 @@ func (e *Error) JSON() []byte {
 		}
 		return AppendString(nil, *s)
 	}
-	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s}}`,
-		text(&e.Message), text(&e.Type), text(e.Param), text(e.Code))
+	return fmt.Appendf(nil, `{"error":{"message":%s,"type":%s,"param":%s,"code":%s%s}}`,
+		text(&e.Message), text(&e.Type), text(e.Param), text(e.Code), e.MemoryJSON())
+}
+
+// MemoryJSON returns the missing memory as a member of a JSON object, with the comma before it, or
+// nothing. It leaves out the folder of the model.
+func (e *Error) MemoryJSON() string {
+	m := e.Memory
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf(`,"memory":{"bytes":%d,"used":%d,"total":%d,"reserve":%d,"evictable":%d}`,
+		m.GetBytes(), m.GetUsed(), m.GetTotal(), m.GetReserve(), m.GetEvictable())
 }
 
 // Invalid returns an error about a field of a request. An empty param means no particular field.
@@ -63,6 +75,7 @@ func FromRefused(r *messages.Refused) *Error {
 		Reason:     r.GetReason(),
 		Message:    clipText(r.GetDetail()),
 		RetryAfter: r.GetRetryAfter().AsDuration(),
+		Memory:     r.GetMemory(),
 	}
 	switch {
 	case e.Status == http.StatusTooManyRequests:

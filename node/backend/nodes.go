@@ -161,3 +161,8 @@ func (n *NodeControl) StoreProblem() *messages.Refused { return n.Availability.P
 
 // Tree implements control.Backend.
 func (n *NodeControl) Tree() []*messages.ActorNode { return n.Actors() }
+
+// Weights implements control.Backend.
+func (n *NodeControl) Weights(ctx context.Context) map[string][]*messages.GpuWeights {
+	return n.Status.Weights(ctx)
+}

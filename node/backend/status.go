@@ -47,6 +47,26 @@ func (s *Status) LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error) {
 	return all, nil
 }
 
+// weightsTimeout is how long Weights waits for a GPU. The tree of actors is there to find those that
+// hang, so it must not wait for them.
+const weightsTimeout = 200 * time.Millisecond
+
+// Weights returns the weights on this node's devices, by the names of the GPUs that answer.
+func (s *Status) Weights(ctx context.Context) map[string][]*messages.GpuWeights {
+	rt := supervise.RuntimeOf(s.System)
+	ctx, cancel := rt.WithTimeout(ctx, weightsTimeout)
+	defer cancel()
+	answers := make([]*messages.GpuStatus, len(s.GPUs))
+	steps.All(rt, len(s.GPUs), func(i int) {
+		answers[i], _ = query.Ask[*messages.GpuStatus](ctx, s.System, query.GPU(s.GPUs[i]), &messages.GetGpu{})
+	})
+	weights := make(map[string][]*messages.GpuWeights)
+	for i, g := range answers {
+		weights[s.GPUs[i]] = g.GetWeights()
+	}
+	return weights
+}
+
 // LocalReplicas returns the status of this node's replicas. For a replica that does not answer at
 // once, it returns the status that the router has.
 func (s *Status) LocalReplicas(ctx context.Context) ([]*messages.ReplicaStatus, error) {

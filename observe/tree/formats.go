@@ -54,6 +54,7 @@ func dot(b *strings.Builder, prefix string, n *messages.ActorNode) {
 		fmt.Fprintf(b, "  %q -> %q;\n", prefix+n.GetId(), prefix+c.GetId())
 		dot(b, prefix, c)
 	}
+	dotWeights(b, prefix, n)
 	if n.GetFolded() > 0 {
 		more := prefix + n.GetId() + "/…"
 		fmt.Fprintf(

@@ -53,6 +53,13 @@ func (t *drawing) draw(n *messages.ActorNode, first, rest string) {
 		fmt.Sprint(n.GetRestarts()),
 		fmt.Sprint(n.GetMailboxDepth()), fmt.Sprint(n.GetMessages()), failure,
 	})
+	for i, w := range n.GetWeights() {
+		branch := "├─ "
+		if i == len(n.GetWeights())-1 && len(n.GetChildren()) == 0 && n.GetFolded() == 0 {
+			branch = "└─ "
+		}
+		t.rows = append(t.rows, []string{rest + branch + w.GetOwner(), "weights " + w.GetModel(), weightsText(w)})
+	}
 	for i, c := range n.GetChildren() {
 		if i == len(n.GetChildren())-1 && n.GetFolded() == 0 {
 			t.draw(c, rest+"└─ ", rest+"   ")
@@ -70,7 +77,7 @@ func (t *drawing) table() string {
 	widths := make([]int, len(t.rows[0]))
 	for _, row := range t.rows {
 		for i, cell := range row {
-			if i == 0 || len(row) == len(widths) {
+			if i == 0 || i < len(row)-1 || len(row) == len(widths) {
 				widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 			}
 		}

@@ -55,6 +55,15 @@ func TestManyNodes(t *testing.T) {
 		"b",
 		[]*messages.ActorNode{stray, running("node", "node", "node", gateway("", 7).GetChildren()...)},
 	)
+	const active, standby = messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE, messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY
+	b.Children = append(b.Children, running("gpu-0", "node/gpu-0", "gpu", running("hbm", "node/gpu-0/hbm", "hbm")),
+		running("gpu-1", "node/gpu-1", "gpu"))
+	tree.AddWeights(b, map[string][]*messages.GpuWeights{
+		"gpu-0": {{Owner: "weights-1", Model: "kjv", Level: active, Bytes: 12 << 20, Users: []string{"kjv-0", "kjv-1"}},
+			{Owner: "weights-2", Model: "web", Level: standby, Bytes: 1 << 30}},
+		"gpu-1": {{Owner: "weights-1", Model: "web", Bytes: 1 << 30, Loading: true}},
+		"hbm":   {{Owner: "weights-9"}},
+	})
 	roots := []*messages.ActorNode{
 		a,
 		b,

@@ -43,7 +43,7 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
 			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		},
-		Replicas: int(s.GetReplicas()),
+		Replicas: int(s.GetReplicas()), Drop: s.GetDropWeights(),
 		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
 	}
 }
@@ -141,7 +141,7 @@ func failureOf(r *messages.Refused) *core.Failure {
 	if m := r.GetMemory(); m != nil {
 		f.Memory = core.Memory{
 			Model: m.GetModel(), Bytes: int64(m.GetBytes()), Used: int64(m.GetUsed()), Total: int64(m.GetTotal()),
-			Reserve: int64(m.GetReserve()),
+			Reserve: int64(m.GetReserve()), Evictable: int64(m.GetEvictable()),
 		}
 	}
 	return f
@@ -158,7 +158,7 @@ func refused(f *core.Failure) *messages.Refused {
 	if m := f.Memory; m != (core.Memory{}) {
 		r.Memory = &messages.MemoryShortage{
 			Model: m.Model, Bytes: uint64(m.Bytes), Used: uint64(m.Used), Total: uint64(m.Total),
-			Reserve: uint64(m.Reserve),
+			Reserve: uint64(m.Reserve), Evictable: uint64(m.Evictable),
 		}
 	}
 	return r

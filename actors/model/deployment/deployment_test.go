@@ -236,7 +236,8 @@ func TestRefusalStatesMemoryShortage(t *testing.T) {
 		s.start(1)
 		s.apply(3)
 		s.expectReplicas("a", "m-0", "m-1")
-		want := &messages.MemoryShortage{Model: "p", Bytes: needed, Used: 2 * needed, Total: 20 << 20}
+		want := &messages.MemoryShortage{Model: "p", Bytes: needed, Used: 2 * needed, Total: 20 << 20,
+			Evictable: 4 << 20}
 		why := s.lastStatus().GetFailure()
 		if why.GetReason() != messages.Reason_REASON_NO_MEMORY || !proto.Equal(why.GetMemory(), want) {
 			t.Errorf("%v", why)

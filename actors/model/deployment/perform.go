@@ -7,6 +7,7 @@ import (
 
 	"troupe/actors/supervise"
 	core "troupe/core/deployment"
+	"troupe/core/residency"
 	"troupe/messages"
 )
 
@@ -51,7 +52,8 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			})
 		case core.StopReplica:
 			ctx.Request(d.Replicas(d.members[e.At.Node]), &messages.StopReplica{
-				RequestId: e.Request, Replica: e.Replica, Model: d.Name, Gpu: e.At.GPU, Term: d.Term, Fate: fateOf(e),
+				RequestId: e.Request, Replica: e.Replica, Model: d.Name, Gpu: e.At.GPU, Term: d.Term,
+				Fate: fates[e.Weights],
 			})
 		case core.Watch:
 			ctx.Watch(pidOf(e.Actor))
@@ -65,12 +67,10 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 	}
 }
 
-// fateOf returns what becomes of the weights of a replica that is stopped.
-func fateOf(e core.StopReplica) messages.WeightsFate {
-	if e.Deleted {
-		return messages.WeightsFate_WEIGHTS_FATE_SPARE
-	}
-	return messages.WeightsFate_WEIGHTS_FATE_KEEP
+// fates are what becomes of the weights of a replica that is stopped.
+var fates = map[residency.Fate]messages.WeightsFate{
+	residency.Spare: messages.WeightsFate_WEIGHTS_FATE_SPARE,
+	residency.Drop:  messages.WeightsFate_WEIGHTS_FATE_DROP,
 }
 
 func (d *deployment) askGPUs(ctx actor.Context, id string, gpus ...core.Location) {

@@ -78,6 +78,9 @@ func (s *stage) host(name string) *host {
 		defer h.mu.Unlock()
 		s := &messages.GpuStatus{Node: name, Name: "gpu-0", MemoryBytes: h.memory, Budget: &messages.MemoryBudget{
 			Fixed: h.others + uint64(len(h.replicas))*needed,
+		}, Weights: []*messages.GpuWeights{
+			{Owner: "weights-1", RevisionDigest: "unused", Bytes: 3 << 20},
+			{Owner: "weights-2", RevisionDigest: "used", Bytes: 5 << 20, Users: []string{"x-0"}},
 		}}
 		for owner := range h.replicas {
 			s.Budget.Replicas = append(s.Budget.Replicas, owner)

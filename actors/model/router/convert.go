@@ -185,6 +185,7 @@ func refusalOf(r *messages.Refused) core.Refusal {
 		Reason: core.Reason(r.GetReason()), Detail: r.GetDetail(), RetryAfter: r.GetRetryAfter().AsDuration(),
 		Memory: core.Memory{
 			Model: m.GetModel(), Bytes: m.GetBytes(), Used: m.GetUsed(), Total: m.GetTotal(), Reserve: m.GetReserve(),
+			Evictable: m.GetEvictable(),
 		},
 	}
 }
@@ -201,6 +202,7 @@ func refused(r core.Refusal) *messages.Refused {
 	if m := r.Memory; m != (core.Memory{}) {
 		msg.Memory = &messages.MemoryShortage{
 			Model: m.Model, Bytes: m.Bytes, Used: m.Used, Total: m.Total, Reserve: m.Reserve,
+			Evictable: m.Evictable,
 		}
 	}
 	return msg

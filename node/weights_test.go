@@ -1,0 +1,57 @@
+package node_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"troupe/messages"
+)
+
+// TestDropFreesWeights checks that weights stay on the GPU when a model is stopped, that they are
+// freed if the command says so, and that a model cannot be parked yet.
+func TestDropFreesWeights(t *testing.T) {
+	n := start(t, nil)
+	conn := connect(t, n)
+	weights := func() (all []*messages.GpuWeights) {
+		for _, g := range answer[messages.ListGpusResponse](t, conn, "troupe.v1.gpus.list", `{}`).GetGpus() {
+			all = append(all, g.GetWeights()...)
+		}
+		return all
+	}
+	scale := func(command string, replicas int) {
+		t.Helper()
+		answer[messages.ScaleModelResponse](t, conn, "troupe.v1.models.scale", command)
+		waitFor(t, "the replicas of "+command, func() bool {
+			d := answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()
+			return len(d.GetReplicas()) == replicas &&
+				(replicas == 0 || d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY)
+		})
+	}
+	const standby = messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY
+	scale(`{"name": "kjv", "replicas": 0}`, 0)
+	waitFor(t, "weights without a user", func() bool {
+		all := weights()
+		return len(all) == 1 && all[0].GetLevel() == standby
+	})
+	tree := answer[messages.TreeResponse](t, conn, "troupe.v1.tree", `{"format": "text"}`).GetText()
+	if !regexp.MustCompile(`(?m)├─ weights-\d+ +weights kjv +standby, [\d.]+ MiB$`).MatchString(tree) {
+		t.Errorf("no weights in the tree:\n%s", tree)
+	}
+	scale(`{"name": "kjv", "replicas": 1}`, 1)
+	scale(`{"name": "kjv", "replicas": 0, "drop": true}`, 0)
+	waitFor(t, "no weights", func() bool { return len(weights()) == 0 })
+
+	scale(`{"name": "kjv", "replicas": 1}`, 1)
+	refused := request(t, conn, "troupe.v1.models.park", `{"name": "kjv"}`)
+	if code := refused.Header.Get("Nats-Service-Error-Code"); code != "400" ||
+		!strings.Contains(string(refused.Data), "no host cache for weights yet") {
+		t.Errorf("%s %s", code, refused.Data)
+	}
+	answer[messages.DeleteModelResponse](t, conn, "troupe.v1.models.delete", `{"name": "kjv", "drop": true}`)
+	waitFor(t, "no weights of the deleted model", func() bool { return len(weights()) == 0 })
+	if m := request(t, conn, "troupe.v1.models.delete", `{"name": "kjv", "drop": true}`); m.Header.Get(
+		"Nats-Service-Error-Code") != "404" {
+		t.Errorf("%v", m.Header)
+	}
+}
