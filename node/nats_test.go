@@ -77,7 +77,7 @@ func TestControlOverNATS(t *testing.T) {
 			`{"name":"second"}`).Header.Get("Nats-Service-Error-Code") == "404"
 	})
 	waitFor(t, "its memory to be free", func() bool {
-		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"kind":"weights"`) == 1
+		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"level":"WEIGHTS_LEVEL_ACTIVE"`) == 1
 	})
 	seen := map[string]bool{}
 	waitFor(t, "all events", func() bool {

@@ -7,10 +7,16 @@ const reloadTime = 10 * time.Second
 
 // scarceDevices reports whether a device was lost while another node could not take its replicas,
 // because it was away, had lost its device, or had no memory.
-func (c *cluster) scarceDevices() bool {
+func (c *cluster) scarceDevices() bool { return c.together(losesDevice, takesAway) }
+
+// scarceNodes reports whether two nodes could not take replicas at a time.
+func (c *cluster) scarceNodes() bool { return c.together(takesAway, takesAway) }
+
+// together reports whether two nodes had faults of these kinds at a time.
+func (c *cluster) together(one, two func(Fault) bool) bool {
 	for _, f := range c.result.Faults {
 		for _, other := range c.result.Faults {
-			if losesDevice(f) && other.Node != f.Node && takesAway(other) && f.At < other.At+other.For+reloadTime &&
+			if one(f) && two(other) && other.Node != f.Node && f.At < other.At+other.For+reloadTime &&
 				other.At < f.At+f.For+reloadTime {
 				return true
 			}
