@@ -76,8 +76,9 @@ func TestControlOverNATS(t *testing.T) {
 		return request(t, conn, "troupe.v1.models.get",
 			`{"name":"second"}`).Header.Get("Nats-Service-Error-Code") == "404"
 	})
-	waitFor(t, "its memory to be free", func() bool {
-		return strings.Count(string(request(t, conn, "troupe.v1.gpus.list", "").Data), `"level":"WEIGHTS_LEVEL_ACTIVE"`) == 1
+	waitFor(t, "its weights to be unused", func() bool {
+		gpus := string(request(t, conn, "troupe.v1.gpus.list", "").Data)
+		return strings.Count(gpus, `"level":"WEIGHTS_LEVEL_ACTIVE"`) == 1
 	})
 	seen := map[string]bool{}
 	waitFor(t, "all events", func() bool {
