@@ -18,7 +18,9 @@ func Props(producer actor.Producer, options ...actor.PropsOption) *actor.Props {
 //
 // An actor with a name can be sent messages from the moment that its name is registered, which
 // protoactor does before the mailbox has its handlers. The senders wait for these.
-func Mailbox() actor.Mailbox { return &mailbox{Mailbox: actor.Unbounded()(), registered: make(chan struct{})} }
+func Mailbox() actor.Mailbox {
+	return &mailbox{Mailbox: actor.Unbounded()(), registered: make(chan struct{})}
+}
 
 type mailbox struct {
 	actor.Mailbox
