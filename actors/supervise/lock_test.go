@@ -45,6 +45,6 @@ func TestLockInOrder(t *testing.T) {
 			t.Errorf("held by %v", got)
 		}
 		l.Lock()
-		l.Unlock()
+		defer l.Unlock()
 	})
 }

@@ -22,7 +22,6 @@ type event struct {
 	kind    Event
 	now     time.Time
 	lease   string
-	serving bool
 	source  Source
 	content Content
 	fate    Fate

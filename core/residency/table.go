@@ -21,7 +21,6 @@ var (
 	loading   = []State{Loading}
 	resident  = []State{Resident}
 	releasing = []State{Releasing}
-	held      = []State{Loading, Resident}
 	usable    = []State{Wanted, Loading, Resident}
 )
 
