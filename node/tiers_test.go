@@ -164,7 +164,7 @@ func awaitSettledTiers(t *testing.T, n *node.Node) (dram, nvme *messages.SlotsSt
 // TestTierFaultsChangeNoToken checks that prompts get the tokens of a run without tiers when an
 // actor crashes or the file is corrupted, and that no slot leaks.
 func TestTierFaultsChangeNoToken(t *testing.T) {
-	const many = 16
+	const many = 24
 	want := completeConversations(t, start(t, withLimits(8, 400, 0)), many)
 	for _, tc := range []struct {
 		kind  string

@@ -191,12 +191,27 @@ func allocate(file *os.File, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
+	if err = hasSpace(file, bytes-before.Size()); err == nil {
+		err = unix.Fallocate(int(file.Fd()), 0, 0, bytes)
+	}
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) {
 		err = fmt.Errorf("no space for %s; free disk space or reduce the tier: %w", units.FormatBytes(bytes), err)
 		return errors.Join(err, file.Truncate(before.Size()))
 	}
 	return file.Truncate(bytes)
+}
+
+// hasSpace returns ENOSPC if the file cannot grow by a number of bytes. A failed Fallocate fills the
+// disk first on some file systems, and other programs fail meanwhile.
+func hasSpace(file *os.File, bytes int64) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &fs); err != nil || bytes <= 0 {
+		return nil // Fallocate decides
+	}
+	if blocks := uint64(bytes) / uint64(fs.Bsize); blocks > fs.Bavail {
+		return unix.ENOSPC
+	}
+	return nil
 }
 
 // scan reads the names of all slabs and the headers of their slots. Unreadable ones count as

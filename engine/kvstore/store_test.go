@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"troupe/core/kv"
 	"troupe/cuda/host"
@@ -156,5 +159,21 @@ func TestArenaIsChecked(t *testing.T) {
 	a.memory.Bytes()[2*sector+1234] ^= 16
 	if err := a.Read(t.Context(), 1, testHash(3), make([]byte, testBytes)); !errors.Is(err, ErrDamaged) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTooLargeTierFillsNoDisk checks that a tier that cannot fit is refused before the file system
+// looks for space.
+func TestTooLargeTierFillsNoDisk(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "kv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := hasSpace(f, 1<<60); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("1 EiB: %v", err)
+	}
+	if err := hasSpace(f, 4096); err != nil {
+		t.Errorf("4 KiB: %v", err)
 	}
 }
