@@ -32,14 +32,12 @@ func (g *Gateway) deliver(ctx context.Context, gen *generation) error {
 // await waits until a call has made progress. It returns an error once ctx has ended or late has
 // fired, even if there is progress: among several ready channels, select chooses at random.
 func (gen *generation) await(ctx context.Context, late <-chan time.Time) error {
-	tooLate := openai.Refusal(messages.Reason_REASON_DEADLINE,
-		"the request's time is up; raise timeout, or lower max_tokens")
 	if ctx.Err() != nil {
 		return contextError(ctx)
 	}
 	select {
 	case <-late:
-		return tooLate
+		return timeIsUp()
 	default:
 	}
 	select {
@@ -48,8 +46,13 @@ func (gen *generation) await(ctx context.Context, late <-chan time.Time) error {
 	case <-ctx.Done():
 		return contextError(ctx)
 	case <-late:
-		return tooLate
+		return timeIsUp()
 	}
+}
+
+func timeIsUp() error {
+	return openai.Refusal(messages.Reason_REASON_DEADLINE,
+		"the request's time is up; raise timeout, or lower max_tokens")
 }
 
 // advance writes the new output of a choice. Once it has tokens, the KV blocks of its prompt exist

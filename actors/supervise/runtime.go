@@ -32,7 +32,7 @@ type Runtime interface {
 	Uint64() uint64
 	// ReadRandom fills b with unpredictable bytes. They are fit for secrets.
 	ReadRandom(b []byte)
-	// ID returns a text that no other call returns, on any node.
+	// ID returns a text that no other call returns, on any node, and that cannot be guessed.
 	ID() string
 }
 

@@ -205,8 +205,8 @@ func allocate(file *os.File, bytes int64) error {
 // disk first on some file systems, and other programs fail meanwhile.
 func hasSpace(file *os.File, bytes int64) error {
 	var fs unix.Statfs_t
-	if err := unix.Fstatfs(int(file.Fd()), &fs); err != nil || bytes <= 0 {
-		return nil // Fallocate decides
+	if err := unix.Fstatfs(int(file.Fd()), &fs); err != nil || fs.Blocks == 0 || bytes <= 0 {
+		return nil // Fallocate decides; some file systems do not count their blocks
 	}
 	if blocks := uint64(bytes) / uint64(fs.Bsize); blocks > fs.Bavail {
 		return unix.ENOSPC

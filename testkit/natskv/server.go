@@ -159,7 +159,7 @@ func (s *Server) purge(name string, next uint64) (struct{}, error) {
 	return struct{}{}, nil
 }
 
-// anyRevision is the expected revision of a write over whatever is stored.
+// anyRevision is the expected revision of a write that does not depend on what is stored.
 const anyRevision = ^uint64(0)
 
 // write stores a message and sends it to those who watch it.

@@ -1,0 +1,55 @@
+package dst
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"troupe/messages"
+)
+
+// checkLivelock checks that time has passed until now.
+func (c *cluster) checkLivelock() {
+	if c.world.livelock != nil {
+		c.fail("after %v, %d tasks have run without time passing, the last:\n%s",
+			time.Since(c.world.trace.began), maxBusy, strings.Join(c.world.livelock, "\n"))
+	}
+}
+
+// check checks the properties that must hold at the end.
+func (c *cluster) check() {
+	c.checkClients()
+	for _, call := range c.calls {
+		refused, wrong := call.Result()
+		for _, w := range wrong {
+			c.fail("%s: %s", call.ID, w)
+		}
+		switch {
+		case call.void() || call.cancelled:
+			c.result.Void++
+			continue
+		case !call.Ended():
+			c.fail(
+				"%s on %s has not ended: %d of %d tokens",
+				call.ID,
+				call.node,
+				len(call.Output()),
+				len(call.want),
+			)
+		case refused != nil:
+			reason := strings.TrimPrefix(refused.GetReason().String(), "REASON_")
+			c.result.Refused[reason]++
+			load := refused.GetReason() == messages.Reason_REASON_LOAD_FAILED && c.loadExplained(call)
+			if !load && !c.expects(refused.GetReason()) {
+				c.fail("%s on %s was refused: %s: %s", call.ID, call.node, reason, refused.GetDetail())
+			}
+		default:
+			c.result.Served++
+		}
+		c.checkDeadline(call)
+	}
+}
+
+func (c *cluster) fail(format string, args ...any) {
+	c.result.Failures = append(c.result.Failures, fmt.Sprintf(format, args...))
+}
