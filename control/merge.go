@@ -16,7 +16,7 @@ import (
 var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,
-	"drop_weights": true,
+	"drop_weights": true, "level": true, "replica_levels": true,
 }
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in

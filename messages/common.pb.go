@@ -196,6 +196,62 @@ func (PriorityClass) EnumDescriptor() ([]byte, []int) {
 	return file_messages_common_proto_rawDescGZIP(), []int{1}
 }
 
+// Level is how close weights, and a replica with them, are to serving.
+type Level int32
+
+const (
+	Level_LEVEL_UNSPECIFIED Level = 0
+	Level_LEVEL_COLD        Level = 1 // on disk
+	Level_LEVEL_PARKED      Level = 2 // in the host cache of the node
+	Level_LEVEL_STANDBY     Level = 3 // on the device, and no replica serves with them
+	Level_LEVEL_ACTIVE      Level = 4 // a replica serves with them
+)
+
+// Enum value maps for Level.
+var (
+	Level_name = map[int32]string{
+		0: "LEVEL_UNSPECIFIED",
+		1: "LEVEL_COLD",
+		2: "LEVEL_PARKED",
+		3: "LEVEL_STANDBY",
+		4: "LEVEL_ACTIVE",
+	}
+	Level_value = map[string]int32{
+		"LEVEL_UNSPECIFIED": 0,
+		"LEVEL_COLD":        1,
+		"LEVEL_PARKED":      2,
+		"LEVEL_STANDBY":     3,
+		"LEVEL_ACTIVE":      4,
+	}
+)
+
+func (x Level) Enum() *Level {
+	p := new(Level)
+	*p = x
+	return p
+}
+
+func (x Level) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Level) Descriptor() protoreflect.EnumDescriptor {
+	return file_messages_common_proto_enumTypes[2].Descriptor()
+}
+
+func (Level) Type() protoreflect.EnumType {
+	return &file_messages_common_proto_enumTypes[2]
+}
+
+func (x Level) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Level.Descriptor instead.
+func (Level) EnumDescriptor() ([]byte, []int) {
+	return file_messages_common_proto_rawDescGZIP(), []int{2}
+}
+
 // Refused is the answer to a refused command.
 type Refused struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -522,7 +578,14 @@ const file_messages_common_proto_rawDesc = "" +
 	"\x1aPRIORITY_CLASS_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14PRIORITY_CLASS_BATCH\x10\x01\x12\x1b\n" +
 	"\x17PRIORITY_CLASS_STANDARD\x10\x02\x12\x1e\n" +
-	"\x1aPRIORITY_CLASS_INTERACTIVE\x10\x03B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x1aPRIORITY_CLASS_INTERACTIVE\x10\x03*e\n" +
+	"\x05Level\x12\x15\n" +
+	"\x11LEVEL_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"LEVEL_COLD\x10\x01\x12\x10\n" +
+	"\fLEVEL_PARKED\x10\x02\x12\x11\n" +
+	"\rLEVEL_STANDBY\x10\x03\x12\x10\n" +
+	"\fLEVEL_ACTIVE\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_common_proto_rawDescOnce sync.Once
@@ -536,22 +599,23 @@ func file_messages_common_proto_rawDescGZIP() []byte {
 	return file_messages_common_proto_rawDescData
 }
 
-var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_messages_common_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_messages_common_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_messages_common_proto_goTypes = []any{
 	(Reason)(0),                 // 0: troupe.v1.Reason
 	(PriorityClass)(0),          // 1: troupe.v1.PriorityClass
-	(*Refused)(nil),             // 2: troupe.v1.Refused
-	(*ModelNotLoaded)(nil),      // 3: troupe.v1.ModelNotLoaded
-	(*MemoryShortage)(nil),      // 4: troupe.v1.MemoryShortage
-	(*ActorRef)(nil),            // 5: troupe.v1.ActorRef
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
+	(Level)(0),                  // 2: troupe.v1.Level
+	(*Refused)(nil),             // 3: troupe.v1.Refused
+	(*ModelNotLoaded)(nil),      // 4: troupe.v1.ModelNotLoaded
+	(*MemoryShortage)(nil),      // 5: troupe.v1.MemoryShortage
+	(*ActorRef)(nil),            // 6: troupe.v1.ActorRef
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
 }
 var file_messages_common_proto_depIdxs = []int32{
 	0, // 0: troupe.v1.Refused.reason:type_name -> troupe.v1.Reason
-	6, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	4, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
-	3, // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	7, // 1: troupe.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	5, // 2: troupe.v1.Refused.memory:type_name -> troupe.v1.MemoryShortage
+	4, // 3: troupe.v1.Refused.not_loaded:type_name -> troupe.v1.ModelNotLoaded
 	4, // [4:4] is the sub-list for method output_type
 	4, // [4:4] is the sub-list for method input_type
 	4, // [4:4] is the sub-list for extension type_name
@@ -569,7 +633,7 @@ func file_messages_common_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_common_proto_rawDesc), len(file_messages_common_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,

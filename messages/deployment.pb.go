@@ -114,7 +114,12 @@ type DeploymentSpec struct {
 	AskedRevision  uint64 `protobuf:"varint,19,opt,name=asked_revision,json=askedRevision,proto3" json:"asked_revision,omitempty"`   // revision before the digests were added; still valid as if_revision
 	// Replicas that stop because fewer are wanted free their weights at once. Set by models.scale and
 	// models.delete with `drop`, until the next change.
-	DropWeights   bool `protobuf:"varint,20,opt,name=drop_weights,json=dropWeights,proto3" json:"drop_weights,omitempty"`
+	DropWeights bool `protobuf:"varint,20,opt,name=drop_weights,json=dropWeights,proto3" json:"drop_weights,omitempty"`
+	// The wanted levels, which only an operator sets, with models.standby, models.activate and the
+	// like. Unspecified: active, and the planner decides on the number of replicas. It leaves a
+	// deployment alone that has a level.
+	Level         Level            `protobuf:"varint,21,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`
+	ReplicaLevels map[string]Level `protobuf:"bytes,22,rep,name=replica_levels,json=replicaLevels,proto3" json:"replica_levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=troupe.v1.Level"` // of single replicas by name; of the others: level
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +292,20 @@ func (x *DeploymentSpec) GetDropWeights() bool {
 		return x.DropWeights
 	}
 	return false
+}
+
+func (x *DeploymentSpec) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *DeploymentSpec) GetReplicaLevels() map[string]Level {
+	if x != nil {
+		return x.ReplicaLevels
+	}
+	return nil
 }
 
 // FieldChange is a changed field of a deployment.
@@ -752,7 +771,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xb6\a\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x87\t\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -777,7 +796,12 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0frevision_digest\x18\x11 \x01(\tR\x0erevisionDigest\x12\x16\n" +
 	"\x06deploy\x18\x12 \x01(\x04R\x06deploy\x12%\n" +
 	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevision\x12!\n" +
-	"\fdrop_weights\x18\x14 \x01(\bR\vdropWeightsB\v\n" +
+	"\fdrop_weights\x18\x14 \x01(\bR\vdropWeights\x12&\n" +
+	"\x05level\x18\x15 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12S\n" +
+	"\x0ereplica_levels\x18\x16 \x03(\v2,.troupe.v1.DeploymentSpec.ReplicaLevelsEntryR\rreplicaLevels\x1aR\n" +
+	"\x12ReplicaLevelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
 	"\t_replicasB\v\n" +
 	"\t_priorityB\x10\n" +
 	"\x0e_max_sequencesB\x0e\n" +
@@ -842,7 +866,7 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_messages_deployment_proto_goTypes = []any{
 	(DeploymentState)(0),          // 0: troupe.v1.DeploymentState
 	(*DeploymentSpec)(nil),        // 1: troupe.v1.DeploymentSpec
@@ -854,22 +878,27 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*ListDeployments)(nil),       // 7: troupe.v1.ListDeployments
 	(*ListDeploymentsResult)(nil), // 8: troupe.v1.ListDeploymentsResult
 	(*GetDeploymentSpec)(nil),     // 9: troupe.v1.GetDeploymentSpec
-	(PriorityClass)(0),            // 10: troupe.v1.PriorityClass
-	(*ReplicaStatus)(nil),         // 11: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 12: troupe.v1.Refused
+	nil,                           // 10: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 11: troupe.v1.PriorityClass
+	(Level)(0),                    // 12: troupe.v1.Level
+	(*ReplicaStatus)(nil),         // 13: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 14: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	10, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	1,  // 1: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
-	1,  // 2: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
-	0,  // 3: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	11, // 4: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	12, // 5: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	6,  // [6:6] is the sub-list for method output_type
-	6,  // [6:6] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	11, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	12, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	10, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	1,  // 3: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
+	1,  // 4: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
+	0,  // 5: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
+	13, // 6: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	14, // 7: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	12, // 8: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_messages_deployment_proto_init() }
@@ -886,7 +915,7 @@ func file_messages_deployment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -133,62 +133,6 @@ func (GpuState) EnumDescriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{1}
 }
 
-// WeightsLevel is how close weights are to serving.
-type WeightsLevel int32
-
-const (
-	WeightsLevel_WEIGHTS_LEVEL_UNSPECIFIED WeightsLevel = 0
-	WeightsLevel_WEIGHTS_LEVEL_COLD        WeightsLevel = 1 // on disk
-	WeightsLevel_WEIGHTS_LEVEL_PARKED      WeightsLevel = 2 // in the host cache of the node
-	WeightsLevel_WEIGHTS_LEVEL_STANDBY     WeightsLevel = 3 // on the device, and no replica serves with them
-	WeightsLevel_WEIGHTS_LEVEL_ACTIVE      WeightsLevel = 4 // a replica serves with them
-)
-
-// Enum value maps for WeightsLevel.
-var (
-	WeightsLevel_name = map[int32]string{
-		0: "WEIGHTS_LEVEL_UNSPECIFIED",
-		1: "WEIGHTS_LEVEL_COLD",
-		2: "WEIGHTS_LEVEL_PARKED",
-		3: "WEIGHTS_LEVEL_STANDBY",
-		4: "WEIGHTS_LEVEL_ACTIVE",
-	}
-	WeightsLevel_value = map[string]int32{
-		"WEIGHTS_LEVEL_UNSPECIFIED": 0,
-		"WEIGHTS_LEVEL_COLD":        1,
-		"WEIGHTS_LEVEL_PARKED":      2,
-		"WEIGHTS_LEVEL_STANDBY":     3,
-		"WEIGHTS_LEVEL_ACTIVE":      4,
-	}
-)
-
-func (x WeightsLevel) Enum() *WeightsLevel {
-	p := new(WeightsLevel)
-	*p = x
-	return p
-}
-
-func (x WeightsLevel) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (WeightsLevel) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gpu_proto_enumTypes[2].Descriptor()
-}
-
-func (WeightsLevel) Type() protoreflect.EnumType {
-	return &file_messages_gpu_proto_enumTypes[2]
-}
-
-func (x WeightsLevel) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use WeightsLevel.Descriptor instead.
-func (WeightsLevel) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{2}
-}
-
 type QuarantineCause int32
 
 const (
@@ -228,11 +172,11 @@ func (x QuarantineCause) String() string {
 }
 
 func (QuarantineCause) Descriptor() protoreflect.EnumDescriptor {
-	return file_messages_gpu_proto_enumTypes[3].Descriptor()
+	return file_messages_gpu_proto_enumTypes[2].Descriptor()
 }
 
 func (QuarantineCause) Type() protoreflect.EnumType {
-	return &file_messages_gpu_proto_enumTypes[3]
+	return &file_messages_gpu_proto_enumTypes[2]
 }
 
 func (x QuarantineCause) Number() protoreflect.EnumNumber {
@@ -241,7 +185,7 @@ func (x QuarantineCause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QuarantineCause.Descriptor instead.
 func (QuarantineCause) EnumDescriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{3}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{2}
 }
 
 // LoadModel (command) leases memory for the KV blocks of a replica, and loads the weights of its
@@ -1334,7 +1278,7 @@ type GpuWeights struct {
 	Model          string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded them
 	Path           string                 `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
 	RevisionDigest string                 `protobuf:"bytes,4,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // empty: not known before they are loaded
-	Level          WeightsLevel           `protobuf:"varint,5,opt,name=level,proto3,enum=troupe.v1.WeightsLevel" json:"level,omitempty"`
+	Level          Level                  `protobuf:"varint,5,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`
 	Bytes          uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	Users          []string               `protobuf:"bytes,7,rep,name=users,proto3" json:"users,omitempty"`  // leases; without any, the weights can be evicted
 	Spare          bool                   `protobuf:"varint,8,opt,name=spare,proto3" json:"spare,omitempty"` // no deployment wants them; they are evicted first
@@ -1402,11 +1346,11 @@ func (x *GpuWeights) GetRevisionDigest() string {
 	return ""
 }
 
-func (x *GpuWeights) GetLevel() WeightsLevel {
+func (x *GpuWeights) GetLevel() Level {
 	if x != nil {
 		return x.Level
 	}
-	return WeightsLevel_WEIGHTS_LEVEL_UNSPECIFIED
+	return Level_LEVEL_UNSPECIFIED
 }
 
 func (x *GpuWeights) GetBytes() uint64 {
@@ -2841,14 +2785,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
-	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"\xb9\x02\n" +
+	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"\xb2\x02\n" +
 	"\n" +
 	"GpuWeights\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\tR\x04path\x12'\n" +
-	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\x12-\n" +
-	"\x05level\x18\x05 \x01(\x0e2\x17.troupe.v1.WeightsLevelR\x05level\x12\x14\n" +
+	"\x0frevision_digest\x18\x04 \x01(\tR\x0erevisionDigest\x12&\n" +
+	"\x05level\x18\x05 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\x12\x14\n" +
 	"\x05users\x18\a \x03(\tR\x05users\x12\x14\n" +
 	"\x05spare\x18\b \x01(\bR\x05spare\x127\n" +
@@ -2973,13 +2917,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
 	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
-	"\x15GPU_STATE_QUARANTINED\x10\a*\x94\x01\n" +
-	"\fWeightsLevel\x12\x1d\n" +
-	"\x19WEIGHTS_LEVEL_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12WEIGHTS_LEVEL_COLD\x10\x01\x12\x18\n" +
-	"\x14WEIGHTS_LEVEL_PARKED\x10\x02\x12\x19\n" +
-	"\x15WEIGHTS_LEVEL_STANDBY\x10\x03\x12\x18\n" +
-	"\x14WEIGHTS_LEVEL_ACTIVE\x10\x04*\xab\x01\n" +
+	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
 	"\x1cQUARANTINE_CAUSE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19QUARANTINE_CAUSE_OPERATOR\x10\x01\x12 \n" +
@@ -2999,83 +2937,83 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 	return file_messages_gpu_proto_rawDescData
 }
 
-var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
-	(WeightsLevel)(0),             // 2: troupe.v1.WeightsLevel
-	(QuarantineCause)(0),          // 3: troupe.v1.QuarantineCause
-	(*LoadModel)(nil),             // 4: troupe.v1.LoadModel
-	(*LoadModelResult)(nil),       // 5: troupe.v1.LoadModelResult
-	(*ModelLoaded)(nil),           // 6: troupe.v1.ModelLoaded
-	(*LeaseAdapters)(nil),         // 7: troupe.v1.LeaseAdapters
-	(*LeaseAdaptersResult)(nil),   // 8: troupe.v1.LeaseAdaptersResult
-	(*AdaptersLeased)(nil),        // 9: troupe.v1.AdaptersLeased
-	(*SwitchMetrics)(nil),         // 10: troupe.v1.SwitchMetrics
-	(*UnloadModel)(nil),           // 11: troupe.v1.UnloadModel
-	(*UnloadModelResult)(nil),     // 12: troupe.v1.UnloadModelResult
-	(*ModelUnloaded)(nil),         // 13: troupe.v1.ModelUnloaded
-	(*GetGpu)(nil),                // 14: troupe.v1.GetGpu
-	(*GpuStatus)(nil),             // 15: troupe.v1.GpuStatus
-	(*GpuWeights)(nil),            // 16: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 17: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 18: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 19: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 20: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 21: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 22: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 23: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 24: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 25: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 26: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 27: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 28: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 29: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 30: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 31: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 32: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 33: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 34: troupe.v1.GrowKV
-	(*Refused)(nil),               // 35: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(QuarantineCause)(0),          // 2: troupe.v1.QuarantineCause
+	(*LoadModel)(nil),             // 3: troupe.v1.LoadModel
+	(*LoadModelResult)(nil),       // 4: troupe.v1.LoadModelResult
+	(*ModelLoaded)(nil),           // 5: troupe.v1.ModelLoaded
+	(*LeaseAdapters)(nil),         // 6: troupe.v1.LeaseAdapters
+	(*LeaseAdaptersResult)(nil),   // 7: troupe.v1.LeaseAdaptersResult
+	(*AdaptersLeased)(nil),        // 8: troupe.v1.AdaptersLeased
+	(*SwitchMetrics)(nil),         // 9: troupe.v1.SwitchMetrics
+	(*UnloadModel)(nil),           // 10: troupe.v1.UnloadModel
+	(*UnloadModelResult)(nil),     // 11: troupe.v1.UnloadModelResult
+	(*ModelUnloaded)(nil),         // 12: troupe.v1.ModelUnloaded
+	(*GetGpu)(nil),                // 13: troupe.v1.GetGpu
+	(*GpuStatus)(nil),             // 14: troupe.v1.GpuStatus
+	(*GpuWeights)(nil),            // 15: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 16: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 17: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 18: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 19: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 20: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 21: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 22: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 23: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 24: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 25: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 26: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 27: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 28: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 29: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 30: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 31: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 32: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 33: troupe.v1.GrowKV
+	(*Refused)(nil),               // 34: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
+	(Level)(0),                    // 36: troupe.v1.Level
 	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
-	6,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	35, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
-	10, // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
-	9,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	35, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	36, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
+	34, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
+	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
+	34, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	35, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
 	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
-	13, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	35, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	12, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	34, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	30, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	18, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	19, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	21, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	17, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	16, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	2,  // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.WeightsLevel
+	29, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	17, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	18, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	20, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	16, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	15, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	36, // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
 	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	3,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	2,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
 	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
 	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	20, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	19, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
 	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	22, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	15, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	35, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	15, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	35, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	15, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	35, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	21, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	34, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	34, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	34, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
 	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
 	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	35, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	34, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
 	33, // [33:33] is the sub-list for method output_type
 	33, // [33:33] is the sub-list for method input_type
 	33, // [33:33] is the sub-list for extension type_name
@@ -3119,7 +3057,7 @@ func file_messages_gpu_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      3,
 			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -31,6 +31,8 @@ const (
 	ReplicaState_REPLICA_STATE_SERVING     ReplicaState = 2
 	ReplicaState_REPLICA_STATE_DRAINING    ReplicaState = 3
 	ReplicaState_REPLICA_STATE_FAILED      ReplicaState = 4
+	ReplicaState_REPLICA_STATE_SUSPENDING  ReplicaState = 5 // on the way to standby: nothing new, sequences finish, KV memory is given back
+	ReplicaState_REPLICA_STATE_STANDBY     ReplicaState = 6 // the weights stay on the device, with a minimum of KV memory
 )
 
 // Enum value maps for ReplicaState.
@@ -41,6 +43,8 @@ var (
 		2: "REPLICA_STATE_SERVING",
 		3: "REPLICA_STATE_DRAINING",
 		4: "REPLICA_STATE_FAILED",
+		5: "REPLICA_STATE_SUSPENDING",
+		6: "REPLICA_STATE_STANDBY",
 	}
 	ReplicaState_value = map[string]int32{
 		"REPLICA_STATE_UNSPECIFIED": 0,
@@ -48,6 +52,8 @@ var (
 		"REPLICA_STATE_SERVING":     2,
 		"REPLICA_STATE_DRAINING":    3,
 		"REPLICA_STATE_FAILED":      4,
+		"REPLICA_STATE_SUSPENDING":  5,
+		"REPLICA_STATE_STANDBY":     6,
 	}
 )
 
@@ -1269,6 +1275,7 @@ type ReplicaStatus struct {
 	RevisionDigest       string                 `protobuf:"bytes,73,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`
 	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
 	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
+	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
 	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1652,6 +1659,13 @@ func (x *ReplicaStatus) GetFailure() *Refused {
 		return x.Failure
 	}
 	return nil
+}
+
+func (x *ReplicaStatus) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
 }
 
 func (x *ReplicaStatus) GetFolderFault() string {
@@ -2261,7 +2275,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xb4\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2320,7 +2334,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0eweights_digest\x18H \x01(\tR\rweightsDigest\x12'\n" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
-	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12!\n" +
+	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
+	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
 	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
@@ -2357,13 +2372,15 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x05token\x18\x01 \x01(\rR\x05token\x124\n" +
 	"\blogprobs\x18\x02 \x01(\v2\x18.troupe.v1.TokenLogprobsR\blogprobs\x12\x1d\n" +
 	"\n" +
-	"not_finite\x18\x03 \x01(\bR\tnotFinite*\x99\x01\n" +
+	"not_finite\x18\x03 \x01(\bR\tnotFinite*\xd2\x01\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15REPLICA_STATE_LOADING\x10\x01\x12\x19\n" +
 	"\x15REPLICA_STATE_SERVING\x10\x02\x12\x1a\n" +
 	"\x16REPLICA_STATE_DRAINING\x10\x03\x12\x18\n" +
-	"\x14REPLICA_STATE_FAILED\x10\x04B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x14REPLICA_STATE_FAILED\x10\x04\x12\x1c\n" +
+	"\x18REPLICA_STATE_SUSPENDING\x10\x05\x12\x19\n" +
+	"\x15REPLICA_STATE_STANDBY\x10\x06B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_replica_proto_rawDescOnce sync.Once
@@ -2412,8 +2429,9 @@ var file_messages_replica_proto_goTypes = []any{
 	(*SwitchMetrics)(nil),        // 29: troupe.v1.SwitchMetrics
 	(*AdapterHeld)(nil),          // 30: troupe.v1.AdapterHeld
 	(*AdapterCounts)(nil),        // 31: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 32: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 33: troupe.v1.TokenLogprobs
+	(Level)(0),                   // 32: troupe.v1.Level
+	(*SamplingParams)(nil),       // 33: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 34: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -2439,18 +2457,19 @@ var file_messages_replica_proto_depIdxs = []int32{
 	30, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
 	31, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
 	27, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	20, // 23: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	32, // 24: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 25: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 26: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 27: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 28: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	33, // 29: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	32, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	20, // 24: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	33, // 25: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	23, // 26: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	27, // 27: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	22, // 28: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	24, // 29: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	34, // 30: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

@@ -78,7 +78,7 @@ func TestControlOverNATS(t *testing.T) {
 	})
 	waitFor(t, "its weights to be unused", func() bool {
 		gpus := string(request(t, conn, "troupe.v1.gpus.list", "").Data)
-		return strings.Count(gpus, `"level":"WEIGHTS_LEVEL_ACTIVE"`) == 1
+		return strings.Count(gpus, `"level":"LEVEL_ACTIVE"`) == 1
 	})
 	seen := map[string]bool{}
 	waitFor(t, "all events", func() bool {

@@ -28,7 +28,7 @@ func TestDropFreesWeights(t *testing.T) {
 				(replicas == 0 || d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY)
 		})
 	}
-	const standby = messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY
+	const standby = messages.Level_LEVEL_STANDBY
 	scale(`{"name": "kjv", "replicas": 0}`, 0)
 	waitFor(t, "weights without a user", func() bool {
 		all := weights()

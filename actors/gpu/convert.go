@@ -20,11 +20,11 @@ var fates = map[messages.WeightsFate]weights.Fate{
 	messages.WeightsFate_WEIGHTS_FATE_DROP:  weights.Drop,
 }
 
-var levels = map[weights.Level]messages.WeightsLevel{
-	weights.Cold:    messages.WeightsLevel_WEIGHTS_LEVEL_COLD,
-	weights.Parked:  messages.WeightsLevel_WEIGHTS_LEVEL_PARKED,
-	weights.Standby: messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY,
-	weights.Active:  messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE,
+var levels = map[weights.Level]messages.Level{
+	weights.Cold:    messages.Level_LEVEL_COLD,
+	weights.Parked:  messages.Level_LEVEL_PARKED,
+	weights.Standby: messages.Level_LEVEL_STANDBY,
+	weights.Active:  messages.Level_LEVEL_ACTIVE,
 }
 
 // actorOf returns the address of an actor, or the zero value for nil.

@@ -48,7 +48,7 @@ func TestReplicasShareWeights(t *testing.T) {
 		if a.GetHandle() == "" || a.GetHandle() == b.GetHandle() || len(a.GetHandle()) < 20 {
 			t.Errorf("handles %q and %q", a.GetHandle(), b.GetHandle())
 		}
-		if w := onDevice(t, p, get)["m"]; w.GetLevel() != messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE ||
+		if w := onDevice(t, p, get)["m"]; w.GetLevel() != messages.Level_LEVEL_ACTIVE ||
 			!slices.Equal(w.GetUsers(), []string{"m-0", "m-1"}) || w.GetBytes() != 3<<20 {
 			t.Errorf("%v", w)
 		}
@@ -61,7 +61,7 @@ func TestReplicasShareWeights(t *testing.T) {
 			p.Send(pid, &messages.UnloadModel{Lease: lease})
 		}
 		synctest.Wait()
-		if w := onDevice(t, p, get)["m"]; w.GetLevel() != messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY ||
+		if w := onDevice(t, p, get)["m"]; w.GetLevel() != messages.Level_LEVEL_STANDBY ||
 			len(w.GetUsers()) != 0 {
 			t.Errorf("%v", w)
 		}

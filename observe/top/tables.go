@@ -106,7 +106,7 @@ func leaseOwners(g *messages.GpuStatus) cell {
 func weights(g *messages.GpuStatus) cell {
 	var all []string
 	for _, w := range g.GetWeights() {
-		level := enumName(w.GetLevel().String(), "WEIGHTS_LEVEL_").text
+		level := enumName(w.GetLevel().String(), "LEVEL_").text
 		if w.GetLoading() {
 			level = "loading"
 		}

@@ -55,7 +55,7 @@ func TestManyNodes(t *testing.T) {
 		"b",
 		[]*messages.ActorNode{stray, running("node", "node", "node", gateway("", 7).GetChildren()...)},
 	)
-	const active, standby = messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE, messages.WeightsLevel_WEIGHTS_LEVEL_STANDBY
+	const active, standby = messages.Level_LEVEL_ACTIVE, messages.Level_LEVEL_STANDBY
 	b.Children = append(b.Children, running("gpu-0", "node/gpu-0", "gpu", running("hbm", "node/gpu-0/hbm", "hbm")),
 		running("gpu-1", "node/gpu-1", "gpu"))
 	tree.AddWeights(b, map[string][]*messages.GpuWeights{

@@ -21,7 +21,7 @@ func AddWeights(n *messages.ActorNode, byGPU map[string][]*messages.GpuWeights) 
 
 // weightsText describes weights: their level, their size and the leases that use them.
 func weightsText(w *messages.GpuWeights) string {
-	text := strings.ToLower(strings.TrimPrefix(w.GetLevel().String(), "WEIGHTS_LEVEL_"))
+	text := strings.ToLower(strings.TrimPrefix(w.GetLevel().String(), "LEVEL_"))
 	if w.GetLoading() {
 		text = "loading"
 	}

@@ -31,7 +31,7 @@ func restlessWeights(
 				report("%s: %s count %s as a user, which is not there", where, w.GetOwner(), user)
 			}
 		}
-		if active := w.GetLevel() == messages.WeightsLevel_WEIGHTS_LEVEL_ACTIVE; active != (len(w.GetUsers()) > 0) {
+		if active := w.GetLevel() == messages.Level_LEVEL_ACTIVE; active != (len(w.GetUsers()) > 0) {
 			report("%s: %s are %s with users %v", where, w.GetOwner(), w.GetLevel(), w.GetUsers())
 		}
 	}
