@@ -115,15 +115,29 @@ func (m *Model) rotate(x []float64, position int) {
 	}
 }
 
+// sequence is a sequence of tokens, with the keys and values of each layer for each of them.
+type sequence struct {
+	keys, values [][][]float64
+}
+
+func (m *Model) newSequence() *sequence {
+	return &sequence{make([][][]float64, m.Layers), make([][][]float64, m.Layers)}
+}
+
 // Logits returns the logits after the last token.
 func (m *Model) Logits(tokens []uint32) []float64 {
+	return m.extend(m.newSequence(), tokens)
+}
+
+// extend appends tokens to a sequence and returns the logits after the last one.
+func (m *Model) extend(s *sequence, tokens []uint32) []float64 {
 	rows := make([][]float64, len(tokens))
 	embed := m.weights["model.embed_tokens.weight"]
 	for i, t := range tokens {
 		rows[i] = append([]float64(nil), embed[int(t)*m.Hidden:(int(t)+1)*m.Hidden]...)
 	}
 	for layer := range m.Layers {
-		m.layer(layer, rows)
+		m.layer(s, layer, rows)
 	}
 	last := m.norm("model.norm", rows[len(rows)-1])
 	if m.TiedEmbeddings {
@@ -138,20 +152,22 @@ func (m *Model) Logits(tokens []uint32) []float64 {
 	return m.linear("lm_head", last)
 }
 
-func (m *Model) layer(index int, rows [][]float64) {
+func (m *Model) layer(s *sequence, index int, rows [][]float64) {
 	in := "model.layers." + itoa(index) + "."
-	keys, values := make([][]float64, len(rows)), make([][]float64, len(rows))
+	first := len(s.keys[index])
 	queries := make([][]float64, len(rows))
 	for i, x := range rows {
 		h := m.norm(in+"input_layernorm", x)
 		queries[i] = m.normHeads(in+"self_attn.q_norm", m.linear(in+"self_attn.q_proj", h))
-		keys[i] = m.normHeads(in+"self_attn.k_norm", m.linear(in+"self_attn.k_proj", h))
-		values[i] = m.linear(in+"self_attn.v_proj", h)
-		m.rotate(queries[i], i)
-		m.rotate(keys[i], i)
+		key := m.normHeads(in+"self_attn.k_norm", m.linear(in+"self_attn.k_proj", h))
+		m.rotate(queries[i], first+i)
+		m.rotate(key, first+i)
+		s.keys[index] = append(s.keys[index], key)
+		s.values[index] = append(s.values[index], m.linear(in+"self_attn.v_proj", h))
 	}
 	for i, x := range rows {
-		add(x, m.linear(in+"self_attn.o_proj", m.attend(queries[i], keys, values, i)))
+		attended := m.attend(queries[i], s.keys[index], s.values[index], first+i)
+		add(x, m.linear(in+"self_attn.o_proj", attended))
 		h := m.norm(in+"post_attention_layernorm", x)
 		gate, up := m.linear(in+"mlp.gate_proj", h), m.linear(in+"mlp.up_proj", h)
 		for j, g := range gate {
@@ -198,10 +214,10 @@ func add(x, y []float64) {
 // Greedy continues a prompt by greedy decoding. It returns the tokens and the smallest margin
 // between the two most likely ones.
 func (m *Model) Greedy(prompt []uint32, n int) (output []uint32, margin float64) {
-	tokens := append([]uint32(nil), prompt...)
 	margin = math.Inf(1)
-	for range n {
-		logits := m.Logits(tokens)
+	s := m.newSequence()
+	for next := prompt; len(output) < n; next = output[len(output)-1:] {
+		logits := m.extend(s, next)
 		best, second := 0, -1
 		for i, v := range logits {
 			switch {
@@ -212,7 +228,7 @@ func (m *Model) Greedy(prompt []uint32, n int) (output []uint32, margin float64)
 			}
 		}
 		margin = min(margin, logits[best]-logits[second])
-		tokens = append(tokens, uint32(best))
+		output = append(output, uint32(best))
 	}
-	return tokens[len(prompt):], margin
+	return output, margin
 }
