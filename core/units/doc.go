@@ -1,2 +1,2 @@
-// Package units parses and formats memory sizes, and computes sizes of KV memory.
+// Package units parses and formats memory sizes, and computes the sizes of weights and KV memory.
 package units
