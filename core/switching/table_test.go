@@ -1,0 +1,14 @@
+package switching
+
+import (
+	"testing"
+
+	"troupe/testkit/transitions"
+)
+
+// TestTable checks that doc.go has the transition table, and that each row can apply.
+func TestTable(t *testing.T) {
+	transitions.Documented(t, "phase", rows, transitions.Named(map[string][]Phase{"in progress": inProgress}))
+	transitions.Sound(t, rows)
+	transitions.Connected(t, rows, Serving, Draining, Freeing, Loading, Capturing)
+}
