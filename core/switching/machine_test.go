@@ -24,7 +24,7 @@ func TestInvariants(t *testing.T) {
 			"loaded":    func(t *rapid.T) { w.report(t, "loaded", w.loaded) },
 			"serves":    func(t *rapid.T) { w.report(t, "serves", w.serves) },
 			"failed":    func(t *rapid.T) { w.report(t, "failed", w.failed) },
-			"deadline": w.deadline,
+			"deadline":  w.deadline,
 		})
 	})
 }
