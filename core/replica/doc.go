@@ -15,28 +15,45 @@
 // An event without a row is ignored, in this table and in the others. The first row that fits an
 // event applies.
 //
-//	event           state                          guard           next        effects
-//	start           created                                        loading     publish; load the weights
-//	retry           loading                                        same        load the weights
-//	                adopting                                       same        look up the blocks
-//	                starting, confirming           not confirmed   same        publish
-//	loaded          loading                                        adopting    keep the model; look up the blocks
-//	load-refused    loading                        not ready yet   same        ignore
-//	                loading                                        failed      keep the failure; publish
-//	adopted         adopting                                       starting    start the engine; report KV
-//	engine-ready    starting                       confirmed       serving     publish; advance
-//	                starting                                       confirming  —
-//	                confirming, serving, draining                  same        see steps
-//	confirmed       confirming                     of these files  serving     keep it; publish; advance
-//	                any                                            same        keep it
-//	drain           serving                                        draining    publish; advance
-//	                any                                            same        advance
-//	submit          serving                                        same        accept or refuse
-//	                any                                            same        refuse
-//	check-folder    confirming, serving, draining                  same        check the folder
-//	folder-checked  confirming, serving, draining  changed         same        set the timer; report
-//	                confirming, serving, draining                  same        set the timer
-//	stop            any                                            stopping    close; interrupt all
+//	event           state                  guard                        next        effects
+//	start           created                                             loading     publish; load the weights
+//	retry           loading                                             same        load the weights
+//	                adopting                                            same        look up the blocks
+//	                starting, confirming   not confirmed                same        publish
+//	loaded          loading                                             adopting    keep the model; look up the blocks
+//	load-refused    loading                not ready yet                same        ignore
+//	                loading                                             failed      keep the failure; publish
+//	adopted         adopting                                            starting    start the engine; report KV
+//	engine-ready    starting               confirmed, for standby       standby     publish; advance
+//	                starting               confirmed                    serving     publish; advance
+//	                starting                                            confirming  —
+//	                confirming … draining                               same        see steps
+//	confirmed       confirming             of these files, for standby  standby     keep it; publish; advance
+//	                confirming             of these files               serving     keep it; publish; advance
+//	                any                                                 same        keep it
+//	standby         serving                                             suspending  keep the level; publish; advance
+//	                suspending, standby    already                      same        ignore
+//	                any                                                 same        keep the level
+//	empty           suspending                                          standby     publish; report KV
+//	activate        suspending, standby                                 serving     keep the level; publish; report KV; advance
+//	                serving                already                      same        ignore
+//	                any                                                 same        keep the level
+//	drain           serving … standby                                   draining    publish; advance
+//	                any                                                 same        advance
+//	submit          serving                                             same        accept or refuse
+//	                any                                                 same        refuse
+//	check-folder    confirming … draining                               same        check the folder
+//	folder-checked  confirming … draining  changed                      same        set the timer; report
+//	                confirming … draining                               same        set the timer
+//	stop            any                                                 stopping    close; interrupt all
+//
+// # Standby
+//
+// A replica at level standby keeps its weights, its engine and its adapters, and has no sequences. Its
+// KV memory may be taken back but for the blocks of one sequence of full length, which is what it
+// needs to serve again at once: Activate waits for no memory and copies nothing. From Suspending on
+// the router sends it nothing. The wanted level outlives restarts of the actor. A crash in Suspending
+// interrupts the sequences, as in Draining.
 //
 // # Steps
 //
@@ -115,6 +132,8 @@
 //   - reported first: before a step starts that may overwrite blocks, the HBM tier has received the
 //     changes of these blocks
 //   - serving: sequences are accepted only in serving, with a confirmed revision
+//   - level: a replica whose wanted level is standby does not enter serving, and one in standby has
+//     no sequence and runs no step
 //   - published: each state that other actors can see is published when it is entered
 //   - shrunk: memory is given back only when no block of it is in use
 //   - drained: a drain is answered only when no sequence is left

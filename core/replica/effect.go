@@ -33,6 +33,8 @@ type (
 	KeepFailure struct{}
 	// KeepRevision keeps a confirmed revision across restarts of the actor.
 	KeepRevision struct{ Digest string }
+	// KeepLevel keeps the wanted level across restarts of the actor.
+	KeepLevel struct{ Standby bool }
 	// Open opens the copiers of blocks and starts the engine.
 	Open struct{}
 	// Close ends all copies and migrations. After Close, nothing writes to the blocks.
@@ -142,6 +144,7 @@ type (
 	// addition.
 	ReportKV struct {
 		Blocks, Least, Wanted int
+		Standby               bool      // the device may take back all blocks beyond Least
 		LastUsed              time.Time // zero: never
 	}
 	// KVShrunk answers a shrink command of the device.
@@ -189,6 +192,7 @@ func (AdoptBlocks) isEffect()      {}
 func (KeepModel) isEffect()        {}
 func (KeepFailure) isEffect()      {}
 func (KeepRevision) isEffect()     {}
+func (KeepLevel) isEffect()        {}
 func (Open) isEffect()             {}
 func (Close) isEffect()            {}
 func (CheckFolder) isEffect()      {}

@@ -49,6 +49,13 @@ func (m *Machine) ConfirmRevision(digest string, now time.Time) []Effect {
 	return m.on(event{kind: evConfirmed, id: digest, now: now})
 }
 
+// Standby tells the replica to finish its sequences, to accept no more, and to keep the weights. It
+// stays on standby over restarts until Activate.
+func (m *Machine) Standby(now time.Time) []Effect { return m.on(event{kind: evStandby, now: now}) }
+
+// Activate tells the replica to serve, now or once it has started.
+func (m *Machine) Activate(now time.Time) []Effect { return m.on(event{kind: evActivate, now: now}) }
+
 // Drain tells the replica to finish its sequences and to accept no more.
 func (m *Machine) Drain(now time.Time) []Effect { return m.on(event{kind: evDrain, now: now}) }
 

@@ -23,6 +23,7 @@ type Config struct {
 	MaxAdapters  int    // 0: sequences with adapters are refused
 	Router       bool   // blocks are announced to a router
 	CheckFolder  bool   // the model folder is checked
+	Standby      bool   // it is to be on standby once it has started
 }
 
 // Model is what the device loaded.
@@ -66,6 +67,7 @@ type Machine struct {
 	confirmed     string // revision that the deployment confirmed
 	foundRevision string // in Failed: the revision found in the folder, if it is not the requested one
 	folderFault   string // empty: none
+	standby       bool   // the wanted level is standby, else active
 	drain         bool   // a drain command has not been answered
 	reporting     bool   // the report timer is set
 
@@ -140,7 +142,7 @@ type event struct {
 
 // New returns a machine in state Created.
 func New(cfg Config) *Machine {
-	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, sequences: make(map[string]*sequence)}
+	return &Machine{cfg: cfg, confirmed: cfg.Confirmed, standby: cfg.Standby, sequences: make(map[string]*sequence)}
 }
 
 // State returns the state of the life cycle.

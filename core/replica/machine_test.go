@@ -73,7 +73,7 @@ func (w *world) resident() (all []kv.Committed) {
 
 // lifeCycle reports an event of the life cycle, whether expected or not.
 func (w *world) lifeCycle() {
-	switch rapid.IntRange(0, 30).Draw(w.T, "event") {
+	switch rapid.IntRange(0, 32).Draw(w.T, "event") {
 	case 0:
 		w.event(func() []Effect { return w.m.Start(w.now) })
 	case 1, 2:
@@ -92,6 +92,12 @@ func (w *world) lifeCycle() {
 	case 10:
 		w.drained = false
 		w.event(func() []Effect { return w.m.Drain(w.now) })
+	case 13, 14:
+		w.level = true
+		w.event(func() []Effect { return w.m.Standby(w.now) })
+	case 15, 16:
+		w.level = false
+		w.event(func() []Effect { return w.m.Activate(w.now) })
 	case 11:
 		w.event(func() []Effect { return w.m.FolderChecked(w.digest("fault"), w.now) })
 	case 12:

@@ -64,9 +64,14 @@ func (m *Machine) grow(e *event) {
 	m.add(Advance{})
 }
 
-func (m *Machine) reportKV(e *event) {
+// sendKVReport reports on the KV memory now.
+func (m *Machine) sendKVReport() {
 	m.add(ReportKV{Blocks: m.pool.Stats().Blocks, Least: m.minBlocks(), Wanted: m.wantedBlocks(),
-		LastUsed: m.lastStep})
+		Standby: m.yieldsAll(), LastUsed: m.lastStep})
+}
+
+func (m *Machine) reportKV(e *event) {
+	m.sendKVReport()
 	if m.memory == Shrunk {
 		m.answerShrink(e)
 	}
@@ -74,10 +79,18 @@ func (m *Machine) reportKV(e *event) {
 }
 
 // minBlocks returns the number of blocks for one sequence of full length, or the number that the
-// operator configured if that is larger.
+// operator configured if that is larger and the replica is not on standby.
 func (m *Machine) minBlocks() int {
-	return max((m.context+m.cfg.BlockTokens-1)/m.cfg.BlockTokens, m.cfg.LeastBlocks)
+	one := (m.context + m.cfg.BlockTokens - 1) / m.cfg.BlockTokens
+	if m.yieldsAll() {
+		return one
+	}
+	return max(one, m.cfg.LeastBlocks)
 }
+
+// yieldsAll reports whether the device may take back all KV memory beyond the minimum: the replica is
+// on standby, or will be once it has started.
+func (m *Machine) yieldsAll() bool { return m.state == Standby || m.standby && m.state < Serving }
 
 // contextLimit returns the maximum number of tokens of a sequence with the given number of blocks.
 func (m *Machine) contextLimit(blocks int) int {

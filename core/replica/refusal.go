@@ -73,6 +73,8 @@ func (m *Machine) Accepting() *Refusal {
 	switch m.state {
 	case Serving:
 		return nil
+	case Suspending, Standby:
+		return &Refusal{IsDraining, m.title() + " is on standby", RetryAfter}
 	case Draining:
 		return &Refusal{IsDraining, m.title() + " is draining", RetryAfter}
 	}

@@ -50,7 +50,7 @@ func (p *player) event(line []string) []string {
 	if line[0] == "config" {
 		p.driver = newDriver(Config{MaxSequences: p.number("sequences", 4), MaxWaiting: p.number("waiting", 2),
 			Revision: p.words["revision"], Confirmed: p.words["confirmed"], MaxAdapters: p.number("adapters", 0),
-			Router: p.has("router"), CheckFolder: p.has("folder")})
+			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"), LeastBlocks: p.number("least", 0)})
 		return nil
 	}
 	p.out = nil
@@ -102,6 +102,10 @@ func (p *player) play(name string) {
 		p.do(m.FolderChecked(p.words["fault"], now))
 	case "drain":
 		p.do(m.Drain(now))
+	case "standby":
+		p.do(m.Standby(now))
+	case "activate":
+		p.do(m.Activate(now))
 	case "stop":
 		p.do(m.Stop())
 	case "fired":
@@ -266,7 +270,8 @@ func text(e Effect) string {
 		}
 		return fmt.Sprintf("shrunk %d", e.Attempt)
 	case ReportKV:
-		return fmt.Sprintf("report KV blocks=%d least=%d wanted=%d", e.Blocks, e.Least, e.Wanted)
+		return strings.TrimSuffix(fmt.Sprintf("report KV blocks=%d least=%d wanted=%d standby=%t", e.Blocks, e.Least,
+			e.Wanted, e.Standby), " standby=false")
 	case AdoptPins:
 		return fmt.Sprintf("adopt pins %v", e.Pins)
 	case SendPin:

@@ -11,14 +11,16 @@ const (
 	Starting                // the engine is starting
 	Confirming              // the engine is ready, but the deployment has not confirmed the revision
 	Serving                 // sequences are accepted
+	Suspending              // no sequence is accepted; the present ones finish or migrate, and then it is Standby
+	Standby                 // no sequence is accepted or present; the weights and a minimum of KV memory stay
 	Draining                // no sequence is accepted; the present ones finish
 	Failed                  // the weights cannot be loaded
 	Stopping                // the actor stops or restarts
 )
 
 func (s State) String() string {
-	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "draining", "failed",
-		"stopping"}[s]
+	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "suspending",
+		"standby", "draining", "failed", "stopping"}[s]
 }
 
 // StepState is the state of the replica's steps.
@@ -82,10 +84,13 @@ const (
 	evEngineReady                // the engine started, or restarted after a crash
 	evConfirmed                  // the deployment confirmed a revision
 	evDrain                      // the deployment or the operator drains the replica
+	evStandby                    // the deployment wants the replica at level standby
+	evActivate                   // the deployment wants the replica at level active
 	evStop                       // the actor stops or restarts
 	evSubmit                     // a session submits a sequence
 	evCheckFolder                // the timer of the folder check fired
 	evFolderChecked              // the folder was checked
+	evEmpty                      // → no sequence is left
 
 	evEngineUp    // → the engine started or restarted
 	evAdvance     // something changed that the next step may use
@@ -115,7 +120,7 @@ const (
 
 func (e Event) String() string {
 	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
-		"stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned", "nothing",
+		"standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty", "engine-up", "advance", "plan", "planned", "nothing",
 		"step-done", "step-aborted", "picked", "exhausted", "report-kv", "shrink", "release", "grow", "unread",
 		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }

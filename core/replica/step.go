@@ -51,12 +51,18 @@ func (m *Machine) plan(e *event) {
 	m.raise(next)
 }
 
-// rest answers a drain once no sequence is left.
-func (m *Machine) rest(*event) {
+// rest answers a drain, or ends Suspending, once no sequence is left.
+func (m *Machine) rest(e *event) {
 	m.publishBlocks()
-	if m.drain && len(m.sequences) == 0 {
+	if len(m.sequences) > 0 {
+		return
+	}
+	if m.drain {
 		m.drain = false
 		m.add(Drained{})
+	}
+	if m.state == Suspending {
+		m.raise(event{kind: evEmpty, now: e.now})
 	}
 }
 

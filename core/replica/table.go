@@ -13,8 +13,11 @@ type (
 const same = table.Same
 
 var (
-	anyState  = []State{Created, Loading, Adopting, Starting, Confirming, Serving, Draining, Failed, Stopping}
-	serviced  = []State{Confirming, Serving, Draining}
+	anyState = []State{Created, Loading, Adopting, Starting, Confirming, Serving, Suspending, Standby, Draining,
+		Failed, Stopping}
+	serviced  = []State{Confirming, Serving, Suspending, Standby, Draining}
+	suspended = []State{Suspending, Standby}
+	running   = []State{Serving, Suspending, Standby}
 	anyStep   = []StepState{Halted, Idle, Running, Repeating, Isolating, Alone}
 	inFlight  = []StepState{Running, Repeating, Alone}
 	anyMemory = []MemoryState{Unmapped, Whole, Shrinking, Shrunk}
@@ -23,12 +26,19 @@ var (
 )
 
 var (
+	already     = guard{"already", func(*Machine, *event) bool { return true }}
 	always      = guard{}
 	unconfirmed = guard{"not confirmed", func(m *Machine, _ *event) bool { return !m.revisionConfirmed() }}
-	confirmed   = guard{"confirmed", func(m *Machine, _ *event) bool { return m.revisionConfirmed() }}
-	confirms    = guard{"of these files", func(m *Machine, e *event) bool { return m.confirms(e.id) }}
-	forNow      = guard{"not ready yet", func(_ *Machine, e *event) bool { return e.refusal.Reason == NotReady }}
-	newFault    = guard{"changed", func(m *Machine, e *event) bool { return e.id != m.folderFault }}
+	forStandby  = guard{"confirmed, for standby", func(m *Machine, _ *event) bool {
+		return m.standby && m.revisionConfirmed()
+	}}
+	confirmsStandby = guard{"of these files, for standby", func(m *Machine, e *event) bool {
+		return m.standby && m.confirms(e.id)
+	}}
+	confirmed = guard{"confirmed", func(m *Machine, _ *event) bool { return m.revisionConfirmed() }}
+	confirms  = guard{"of these files", func(m *Machine, e *event) bool { return m.confirms(e.id) }}
+	forNow    = guard{"not ready yet", func(_ *Machine, e *event) bool { return e.refusal.Reason == NotReady }}
+	newFault  = guard{"changed", func(m *Machine, e *event) bool { return e.id != m.folderFault }}
 
 	othersWait = guard{"others wait", func(m *Machine, _ *event) bool { return len(m.isolated) > 0 }}
 	otherStep  = guard{"of another step", func(m *Machine, e *event) bool { return e.number != m.current.step }}
@@ -56,12 +66,21 @@ var lifeTable = table.New("replica", []row[State]{
 	{[]State{Loading}, evLoadRefused, forNow, same, nil, "ignore"},
 	{[]State{Loading}, evLoadRefused, always, Failed, (*Machine).loadRefused, "keep the failure; publish"},
 	{[]State{Adopting}, evAdopted, always, Starting, (*Machine).adopted, "start the engine; report KV"},
+	{[]State{Starting}, evEngineReady, forStandby, Standby, (*Machine).engineServes, "publish; advance"},
 	{[]State{Starting}, evEngineReady, confirmed, Serving, (*Machine).engineServes, "publish; advance"},
 	{[]State{Starting}, evEngineReady, always, Confirming, (*Machine).engineReady, "—"},
 	{serviced, evEngineReady, always, same, (*Machine).engineReady, "see steps"},
+	{[]State{Confirming}, evConfirmed, confirmsStandby, Standby, (*Machine).confirmServes, "keep it; publish; advance"},
 	{[]State{Confirming}, evConfirmed, confirms, Serving, (*Machine).confirmServes, "keep it; publish; advance"},
 	{anyState, evConfirmed, always, same, (*Machine).confirm, "keep it"},
-	{[]State{Serving}, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
+	{[]State{Serving}, evStandby, always, Suspending, (*Machine).suspend, "keep the level; publish; advance"},
+	{suspended, evStandby, already, same, nil, "ignore"},
+	{anyState, evStandby, always, same, (*Machine).keepLevel, "keep the level"},
+	{[]State{Suspending}, evEmpty, always, Standby, (*Machine).empty, "publish; report KV"},
+	{suspended, evActivate, always, Serving, (*Machine).activate, "keep the level; publish; report KV; advance"},
+	{[]State{Serving}, evActivate, already, same, nil, "ignore"},
+	{anyState, evActivate, always, same, (*Machine).keepLevel, "keep the level"},
+	{running, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
 	{anyState, evSubmit, always, same, (*Machine).refuseSubmission, "refuse"},
@@ -144,7 +163,7 @@ func (m *Machine) settle() []Effect {
 // dispatch applies an event to the tables that it belongs to.
 func (m *Machine) dispatch(e *event) {
 	switch k := e.kind; {
-	case k <= evFolderChecked:
+	case k <= evEmpty:
 		apply(m, lifeTable, &m.state, e)
 	case k <= evExhausted:
 		apply(m, stepTable, &m.step, e)

@@ -26,6 +26,7 @@ type world struct {
 	drained bool                 // Drained was sent since the last Drain
 	shown   State                // last state that was published
 	told    bool                 // that state was published
+	level   bool                 // the wanted level is standby
 	held2   string               // sequence that is held, as during a migration
 }
 
@@ -37,7 +38,9 @@ func newWorld(t *rapid.T) *world {
 		told: true}
 	cfg := Config{MaxSequences: rapid.IntRange(1, 3).Draw(t, "places"), MaxWaiting: 2,
 		Revision: w.digestOf("requested"), Confirmed: w.digestOf("kept"), Router: rapid.Bool().Draw(t, "router"),
-		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters")}
+		CheckFolder: true, MaxAdapters: rapid.IntRange(0, 2).Draw(t, "adapters"),
+		Standby: rapid.IntRange(0, 3).Draw(t, "standby") == 0}
+	w.level = cfg.Standby
 	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
 	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
 		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
@@ -59,7 +62,7 @@ type snapshot struct {
 	running, waiting      int
 	steps, current        uint64
 	shrink                shrink
-	drain                 bool
+	drain, standby        bool
 	confirmed, found, bad string
 	blocks                kv.Stats
 	totals                Totals
@@ -68,7 +71,7 @@ type snapshot struct {
 func (w *world) snapshot() snapshot {
 	m := w.m
 	s := snapshot{state: m.state, step: m.step, memory: m.memory, lease: m.lease, sequences: len(m.sequences),
-		isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain,
+		isolated: len(m.isolated), steps: m.steps, current: m.current.step, shrink: m.shrink, drain: m.drain, standby: m.standby,
 		confirmed: m.confirmed, found: m.foundRevision, bad: m.folderFault, totals: m.totals}
 	if m.batch != nil {
 		s.running, s.waiting, s.blocks = m.batch.Running(), m.batch.Waiting(), m.pool.Stats()
@@ -98,7 +101,7 @@ func (w *world) event(event func() []Effect) {
 // visible returns the state that other actors see.
 func visible(s State) State {
 	switch s {
-	case Serving, Draining, Failed, Created:
+	case Serving, Suspending, Standby, Draining, Failed, Created:
 		return s
 	}
 	return Loading
@@ -248,7 +251,10 @@ func (w *world) checkState() {
 	if m.step == Isolating && len(m.isolated) == 0 || m.step < Isolating && len(m.isolated) > 0 {
 		w.Fatalf("isolated: %s with %d entries", m.step, len(m.isolated))
 	}
-	serving := m.state == Confirming || m.state == Serving || m.state == Draining
+	if m.state == Serving && w.level || m.state == Standby && (!w.level || len(w.next) > 0 || m.Stepping()) {
+		w.Fatalf("level: %s with %d sequences and steps %s, wanted standby: %t", m.state, len(w.next), m.step, w.level)
+	}
+	serving := m.state >= Confirming && m.state <= Draining
 	if serving != (m.step != Halted) {
 		w.Fatalf("stopped: %s with steps %s", m.state, m.step)
 	}

@@ -1,0 +1,30 @@
+package replica
+
+// keepLevel records the wanted level of a replica that is not serving. It remains valid for later
+// incarnations.
+func (m *Machine) keepLevel(e *event) {
+	m.standby = e.kind == evStandby
+	m.add(KeepLevel{m.standby})
+}
+
+// suspend stops accepting sequences. The present ones finish, or migrate.
+func (m *Machine) suspend(e *event) {
+	m.keepLevel(e)
+	m.enter(e.now)
+	m.add(Advance{})
+}
+
+// empty enters Standby: the device may take back all KV memory beyond the minimum.
+func (m *Machine) empty(e *event) {
+	m.enter(e.now)
+	m.sendKVReport()
+}
+
+// activate accepts sequences again, at once: the minimum of KV memory is enough for each of them. The
+// device gives memory back as others yield it.
+func (m *Machine) activate(e *event) {
+	m.keepLevel(e)
+	m.enter(e.now)
+	m.sendKVReport()
+	m.add(Advance{})
+}
