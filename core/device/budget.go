@@ -21,6 +21,12 @@ type share struct {
 func (m *Memory) shares() map[string]share {
 	leases, needs := m.needs()
 	b := m.emptyBudget().With(needs...)
+	for i, lease := range leases {
+		if h := m.holders[lease]; h.standby() {
+			least := int64(h.kvPages(h.kv.report.MinBlocks)) * hbm.PageBytes
+			needs[i].Min, needs[i].MinAlone, needs[i].Max = least, least, least
+		}
+	}
 	guaranteed, full := hbm.Shares(b.Guaranteed(), needs), hbm.Shares(b.KV(), needs)
 	shares := make(map[string]share, len(leases))
 	for i, lease := range leases {

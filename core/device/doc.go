@@ -90,6 +90,14 @@
 // until it is notified of its number of blocks. The events chosen and grown occur only while no KV
 // memory is being changed.
 //
+// A replica reports whether it is on standby. While it is, it keeps its weights, its workspace, its
+// pages for adapters and the minimum of KV blocks that it reports. The other KV memory is taken back
+// from it and may be used by others; it gets no free pages. It keeps its place in the budget, with the
+// minimum that was counted for it when it was loaded: a load that would leave too little for it is
+// refused at that time. So it can serve again without waiting for memory, and what was counted for it
+// can always be had back: when it reports that it has returned, it gets its guaranteed share at the
+// next tick, from free pages, from unused weights, and from replicas that have more than theirs.
+//
 // # Adapters
 //
 //	event          adapters                  guard                  next        effects
@@ -135,6 +143,7 @@
 //     block
 //   - guaranteed: no replica is asked for blocks within its guaranteed share or within its reported
 //     minimum; no model is loaded with less than its guaranteed share at that time
+//   - standby: the KV memory of a replica on standby does not grow
 //   - notified: a replica is notified of the number of blocks that it really has
 //   - last: free pages are given to KV memory only on a healthy device and while no memory is being
 //     loaded or freed

@@ -9,11 +9,14 @@ import (
 
 const growInterval = time.Second // time without other demand before free memory is distributed
 
-// distribute gives free memory to the replicas below their share, and then to those that want more.
-// It does so once there was no other demand for growInterval.
+// distribute gives replicas that return from standby their guaranteed share. Once there was no other
+// demand for growInterval, it gives free memory to the replicas below their share, and then to those
+// that want more.
 func (m *Memory) distribute(health quarantine.State, now time.Time) {
 	if health != quarantine.Healthy || m.busy() {
 		m.lastDemand = now
+	} else {
+		m.restore(now)
 	}
 	if now.Sub(m.lastDemand) < growInterval {
 		return

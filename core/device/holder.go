@@ -39,6 +39,10 @@ type kvMemory struct {
 	report     Report
 	reportedAt time.Time // zero: there is no report since the replica last failed to yield
 	fixed      bool      // the memory cannot be resized
+	// regain is the end of the wait for the guaranteed share of a replica that was on standby. It is
+	// zero if the replica lacks nothing, or has not waited yet, as lacks tells.
+	regain time.Time
+	lacks  bool
 
 	attempt  uint64 // number of the last change
 	blocks   int    // number of blocks after that change

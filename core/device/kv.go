@@ -9,6 +9,7 @@ const (
 
 // keepReport stores a replica's report.
 func (m *Memory) keepReport(h *holder, e event) {
+	m.keepLevel(h, e)
 	h.kv.replica, h.kv.report, h.kv.reportedAt = e.replica, e.report, e.now
 }
 

@@ -75,6 +75,7 @@ type Report struct {
 	WantedBlocks int // blocks that it could use in addition
 	Priority     int // of the model; the replica with the lowest priority yields first
 	LastUsed     int64
+	Standby      bool // it is on standby, and needs no more than MinBlocks
 }
 
 // Cause is the cause of a failure.

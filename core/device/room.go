@@ -9,7 +9,8 @@ import (
 
 const reportMaxAge = 3 * time.Second // a replica whose last report is older is not asked to shrink
 
-// tryWaiting tries the waiting loads, oldest first, and then the requests for adapter memory.
+// tryWaiting tries the waiting loads, oldest first, and then the requests for adapter memory. Then it
+// takes memory back from replicas on standby.
 func (m *Memory) tryWaiting(now time.Time) {
 	all := m.sorted()
 	loads := slices.SortedStableFunc(slices.Values(all), func(a, b *holder) int { return a.started.Compare(b.started) })
@@ -25,6 +26,7 @@ func (m *Memory) tryWaiting(now time.Time) {
 			m.drain()
 		}
 	}
+	m.withdraw(now)
 }
 
 // makeRoom tries to free pages for a lease by evicting unused weights and by asking replicas to
@@ -88,18 +90,27 @@ func (m *Memory) changing() bool {
 func (m *Memory) pools(now time.Time) (all []hbm.Pool) {
 	shares := m.shares()
 	for _, h := range m.sorted() {
-		if !h.resident() || h.kv.state != Steady || h.kv.fixed || h.kv.reportedAt.IsZero() ||
-			now.Sub(h.kv.reportedAt) > reportMaxAge {
+		if !m.resizable(h, now) {
 			continue
 		}
 		r, pages := h.kv.report, h.kvPages(h.model.Blocks)
-		all = append(all, hbm.Pool{
+		p := hbm.Pool{
 			Owner: h.lease, Priority: r.Priority, LastUsed: r.LastUsed, Pages: pages,
 			Min: max(h.kvPages(r.MinBlocks), shares[h.lease].guaranteed), Share: shares[h.lease].full,
 			Wanted: h.kvPages(h.model.Blocks+r.WantedBlocks) - pages,
-		})
+		}
+		if h.standby() {
+			p.Share, p.Wanted = 0, 0
+		}
+		all = append(all, p)
 	}
 	return all
+}
+
+// resizable reports whether the KV memory of a lease can be resized at the moment.
+func (m *Memory) resizable(h *holder, now time.Time) bool {
+	return h.resident() && h.kv.state == Steady && !h.kv.fixed && !h.kv.reportedAt.IsZero() &&
+		now.Sub(h.kv.reportedAt) <= reportMaxAge
 }
 
 // mayYieldLater reports whether the missing pages may become free later without a shrink now:

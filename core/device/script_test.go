@@ -29,7 +29,7 @@ import (
 //	evict MODEL REQUEST                      all: those of all models
 //	released N [fault=CAUSE]                 copy N was freed
 //	freed LEASE [fault=CAUSE]
-//	report LEASE BLOCKS [min=N] [wants=N] [priority=N]
+//	report LEASE BLOCKS [min=N] [wants=N] [priority=N] [standby]
 //	shrunk LEASE [kept=WHY] [late=N]         answers the last AskShrink, or one N attempts earlier
 //	timeout LEASE [late=N]
 //	resized LEASE [fault=CAUSE] [late=N]
@@ -153,7 +153,7 @@ func (p *player) event(name string) []Effect {
 	case "report":
 		return m.Reported(replicaOf(lease), lease, Report{
 			Blocks: p.count(p.word(1)), MinBlocks: p.number("min"), WantedBlocks: p.number("wants"),
-			Priority: p.number("priority"),
+			Priority: p.number("priority"), Standby: slices.Contains(p.words, "standby"),
 		}, now)
 	case "tick":
 		return m.Tick(p.health(), now)

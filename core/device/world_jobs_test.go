@@ -117,6 +117,9 @@ func (w *world) startJob(job Effect) {
 		(w.health != quarantine.Healthy || w.m.Has(Inspecting, Waiting, Loading, Opening, Freeing)) {
 		w.Fatalf("last: %s grows to %d blocks while memory is wanted otherwise", lease, r.Blocks)
 	}
+	if r, ok := job.(Resize); ok && r.Blocks > w.models[lease].Blocks && w.m.holders[lease].standby() {
+		w.Fatalf("standby: %s grows to %d blocks", lease, r.Blocks)
+	}
 	if f, ok := job.(FreeWeights); ok {
 		for _, model := range w.models {
 			if model.Copy == f.Copy {

@@ -158,7 +158,7 @@ func (w *world) report() {
 	r := Report{
 		Blocks:    w.models[lease].Blocks - rapid.IntRange(0, 4).Draw(w.T, "wrong")/4,
 		MinBlocks: rapid.IntRange(0, 4).Draw(w.T, "min"), WantedBlocks: rapid.IntRange(0, 3).Draw(w.T, "wanted"),
-		Priority: rapid.IntRange(1, 3).Draw(w.T, "priority"),
+		Priority: rapid.IntRange(1, 3).Draw(w.T, "priority"), Standby: rapid.IntRange(0, 3).Draw(w.T, "standby") == 0,
 	}
 	w.do(func() []Effect { return w.m.Reported(replicaOf(lease), lease, r, w.now) })
 }
