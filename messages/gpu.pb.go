@@ -2429,6 +2429,7 @@ type KVReport struct {
 	WantedBlocks  uint32                 `protobuf:"varint,4,opt,name=wanted_blocks,json=wantedBlocks,proto3" json:"wanted_blocks,omitempty"` // additional blocks that the replica would use at once
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
+	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                  // the replica is on standby: all blocks beyond min_blocks may be taken back
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2503,6 +2504,13 @@ func (x *KVReport) GetLastUsed() *timestamppb.Timestamp {
 		return x.LastUsed
 	}
 	return nil
+}
+
+func (x *KVReport) GetStandby() bool {
+	if x != nil {
+		return x.Standby
+	}
+	return false
 }
 
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
@@ -2887,7 +2895,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xeb\x01\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\x85\x02\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -2895,7 +2903,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"min_blocks\x18\x03 \x01(\rR\tminBlocks\x12#\n" +
 	"\rwanted_blocks\x18\x04 \x01(\rR\fwantedBlocks\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
-	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\"R\n" +
+	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
+	"\astandby\x18\a \x01(\bR\astandby\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +

@@ -103,6 +103,7 @@ type ReplicaSpec struct {
 	MaxAdapterRank uint32                 `protobuf:"varint,14,opt,name=max_adapter_rank,json=maxAdapterRank,proto3" json:"max_adapter_rank,omitempty"` // 0: 64
 	RevisionDigest string                 `protobuf:"bytes,15,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"`    // digest that its files must have; empty: wait for ConfirmRevision before serving
 	Deploy         uint64                 `protobuf:"varint,16,opt,name=deploy,proto3" json:"deploy,omitempty"`                                         // of its deployment
+	Level          Level                  `protobuf:"varint,17,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                      // STANDBY: it does not serve until SetReplicaLevel
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -247,6 +248,13 @@ func (x *ReplicaSpec) GetDeploy() uint64 {
 		return x.Deploy
 	}
 	return 0
+}
+
+func (x *ReplicaSpec) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
 }
 
 // StartReplica (command, to the replicas group). If a replica of that name runs, it is the answer.
@@ -1132,6 +1140,77 @@ func (x *DrainReplica) GetModel() string {
 	return ""
 }
 
+// SetReplicaLevel (command, no answer, to the replicas group, which forwards it): STANDBY accepts
+// nothing new, lets running sequences finish, and gives KV memory back; ACTIVE serves again. The
+// deployment repeats it until the status of the replica shows the level.
+type SetReplicaLevel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	Level         Level                  `protobuf:"varint,4,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetReplicaLevel) Reset() {
+	*x = SetReplicaLevel{}
+	mi := &file_messages_replica_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetReplicaLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetReplicaLevel) ProtoMessage() {}
+
+func (x *SetReplicaLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetReplicaLevel.ProtoReflect.Descriptor instead.
+func (*SetReplicaLevel) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SetReplicaLevel) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SetReplicaLevel) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *SetReplicaLevel) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SetReplicaLevel) GetLevel() Level {
+	if x != nil {
+		return x.Level
+	}
+	return Level_LEVEL_UNSPECIFIED
+}
+
 // ReplicaDrained (event): the replica has no sequences left.
 type ReplicaDrained struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1142,7 +1221,7 @@ type ReplicaDrained struct {
 
 func (x *ReplicaDrained) Reset() {
 	*x = ReplicaDrained{}
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1233,7 @@ func (x *ReplicaDrained) String() string {
 func (*ReplicaDrained) ProtoMessage() {}
 
 func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[14]
+	mi := &file_messages_replica_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1246,7 @@ func (x *ReplicaDrained) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaDrained.ProtoReflect.Descriptor instead.
 func (*ReplicaDrained) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{14}
+	return file_messages_replica_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReplicaDrained) GetReplica() string {
@@ -1187,7 +1266,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1278,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1291,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1283,7 +1362,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1374,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1387,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1686,7 +1765,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1777,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1790,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1741,7 +1820,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1832,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1845,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1809,7 +1888,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1900,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1913,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -1923,7 +2002,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2014,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2027,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2032,7 +2111,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2123,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2136,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2083,7 +2162,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2174,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2187,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2129,7 +2208,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2220,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2233,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2182,7 +2261,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\x81\x04\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2202,7 +2281,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\fmax_adapters\x18\r \x01(\rR\vmaxAdapters\x12(\n" +
 	"\x10max_adapter_rank\x18\x0e \x01(\rR\x0emaxAdapterRank\x12'\n" +
 	"\x0frevision_digest\x18\x0f \x01(\tR\x0erevisionDigest\x12\x16\n" +
-	"\x06deploy\x18\x10 \x01(\x04R\x06deploy\"\xa8\x01\n" +
+	"\x06deploy\x18\x10 \x01(\x04R\x06deploy\x12&\n" +
+	"\x05level\x18\x11 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"\xa8\x01\n" +
 	"\fStartReplica\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -2269,7 +2349,12 @@ const file_messages_replica_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
-	"\x05model\x18\x04 \x01(\tR\x05model\"*\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"}\n" +
+	"\x0fSetReplicaLevel\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
+	"\x04term\x18\x03 \x01(\x04R\x04term\x12&\n" +
+	"\x05level\x18\x04 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
 	"\n" +
@@ -2395,7 +2480,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -2412,64 +2497,67 @@ var file_messages_replica_proto_goTypes = []any{
 	(*ReplicaChanged)(nil),       // 12: troupe.v1.ReplicaChanged
 	(*ConfirmRevision)(nil),      // 13: troupe.v1.ConfirmRevision
 	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
-	(*ReplicaDrained)(nil),       // 15: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 16: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 17: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 18: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 19: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
-	(*StepAborted)(nil),          // 22: troupe.v1.StepAborted
-	(*StepDone)(nil),             // 23: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
-	(*ActorRef)(nil),             // 26: troupe.v1.ActorRef
-	(*Refused)(nil),              // 27: troupe.v1.Refused
-	(WeightsFate)(0),             // 28: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),        // 29: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 30: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 31: troupe.v1.AdapterCounts
-	(Level)(0),                   // 32: troupe.v1.Level
-	(*SamplingParams)(nil),       // 33: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 34: troupe.v1.TokenLogprobs
+	(*SetReplicaLevel)(nil),      // 15: troupe.v1.SetReplicaLevel
+	(*ReplicaDrained)(nil),       // 16: troupe.v1.ReplicaDrained
+	(*GetReplica)(nil),           // 17: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),        // 18: troupe.v1.ReplicaStatus
+	(*EngineReady)(nil),          // 19: troupe.v1.EngineReady
+	(*RunStep)(nil),              // 20: troupe.v1.RunStep
+	(*StepSequence)(nil),         // 21: troupe.v1.StepSequence
+	(*RunStepResult)(nil),        // 22: troupe.v1.RunStepResult
+	(*StepAborted)(nil),          // 23: troupe.v1.StepAborted
+	(*StepDone)(nil),             // 24: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 25: troupe.v1.SampledToken
+	(PriorityClass)(0),           // 26: troupe.v1.PriorityClass
+	(Level)(0),                   // 27: troupe.v1.Level
+	(*ActorRef)(nil),             // 28: troupe.v1.ActorRef
+	(*Refused)(nil),              // 29: troupe.v1.Refused
+	(WeightsFate)(0),             // 30: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),        // 31: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 32: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 33: troupe.v1.AdapterCounts
+	(*SamplingParams)(nil),       // 34: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 35: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
-	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	26, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
-	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	28, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
-	7,  // 8: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	27, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
-	4,  // 10: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
-	4,  // 13: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	27, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	17, // 15: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	27, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
-	0,  // 17: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	26, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	29, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	30, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	31, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	27, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	32, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	20, // 24: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	33, // 25: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 26: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 27: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 28: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 29: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	34, // 30: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	26, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	27, // 1: troupe.v1.ReplicaSpec.level:type_name -> troupe.v1.Level
+	1,  // 2: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
+	28, // 3: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 4: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	29, // 5: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	28, // 6: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	1,  // 7: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
+	30, // 8: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	7,  // 9: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
+	29, // 10: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	4,  // 11: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
+	29, // 12: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	28, // 13: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	4,  // 14: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
+	29, // 15: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	18, // 16: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	29, // 17: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	27, // 18: troupe.v1.SetReplicaLevel.level:type_name -> troupe.v1.Level
+	0,  // 19: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
+	28, // 20: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	31, // 21: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	32, // 22: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	33, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	29, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	27, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	21, // 26: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	34, // 27: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	24, // 28: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	29, // 29: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	23, // 30: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	25, // 31: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	35, // 32: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2493,7 +2581,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[21].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -2504,7 +2592,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

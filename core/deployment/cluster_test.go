@@ -44,6 +44,16 @@ type playedReplica struct {
 	actor Ref
 	state ReplicaState
 	load  int
+
+	standby bool // wanted level
+}
+
+// started returns the state of a replica that has started.
+func (r *playedReplica) started() ReplicaState {
+	if r.standby {
+		return ReplicaStandby
+	}
+	return ReplicaServing
 }
 
 const gpuReplicas = 4 // number of replicas that fit on a GPU
@@ -146,6 +156,8 @@ func (c *cluster) answer(e Effect) {
 		c.handle(Recorded{})
 	case DrainReplica:
 		c.drain(e)
+	case SetLevel:
+		c.setLevel(e)
 	case MigrateSequences:
 		if _, r := c.find(e.Actor); r != nil {
 			r.load = 0
@@ -175,6 +187,8 @@ func receiver(e Effect) string {
 	case StartReplica:
 		return e.Spec.At.Node
 	case DrainReplica:
+		return e.Node
+	case SetLevel:
 		return e.Node
 	case StopReplica:
 		return e.At.Node
@@ -214,7 +228,8 @@ func (c *cluster) start(spec ReplicaSpec) {
 	r := n.replicas[spec.Name]
 	if r == nil {
 		c.actors++
-		r = &playedReplica{spec: spec, actor: Ref{ID: fmt.Sprint(spec.Name, "#", c.actors)}, state: ReplicaLoading}
+		r = &playedReplica{spec: spec, actor: Ref{ID: fmt.Sprint(spec.Name, "#", c.actors)}, state: ReplicaLoading,
+			standby: spec.Standby}
 		n.replicas[spec.Name] = r
 	}
 	c.handle(Accepted{spec.Name, r.actor})
@@ -230,7 +245,9 @@ func (c *cluster) report(actor Ref) {
 	wanted := r.spec.Revision.Digest
 	switch {
 	case r.state == ReplicaLoading && wanted == c.files:
-		r.state = ReplicaServing
+		r.state = r.started()
+	case r.state == ReplicaSuspending && r.load == 0:
+		r.state = ReplicaStandby
 	case r.state == ReplicaLoading && wanted != "":
 		r.state, e.Report.Found, e.Failure = ReplicaFailed, c.files, &Failure{Reason: FilesDiffer}
 	case r.state == ReplicaLoading: // waits for ConfirmRevision
@@ -244,8 +261,27 @@ func (c *cluster) report(actor Ref) {
 
 func (c *cluster) confirm(e ConfirmRevision) {
 	if _, r := c.find(e.Actor); r != nil && r.state == ReplicaLoading {
-		r.state, r.spec.Revision.Digest = ReplicaServing, e.Digest
+		r.state, r.spec.Revision.Digest = r.started(), e.Digest
 		c.report(e.Actor)
+	}
+}
+
+// setLevel changes the level of a replica. One that suspends is on standby when it reports next
+// without sequences.
+func (c *cluster) setLevel(e SetLevel) {
+	n := c.alive(e.Node)
+	if n == nil || n.replicas[e.Replica] == nil {
+		return
+	}
+	r := n.replicas[e.Replica]
+	r.standby = e.Standby
+	switch {
+	case e.Standby && r.state == ReplicaServing:
+		r.state = ReplicaSuspending
+		c.report(r.actor)
+	case !e.Standby && (r.state == ReplicaSuspending || r.state == ReplicaStandby):
+		r.state = ReplicaServing
+		c.report(r.actor)
 	}
 }
 

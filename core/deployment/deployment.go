@@ -69,6 +69,7 @@ func (d *Deployment) onTick(now time.Time) {
 	}
 	for _, name := range sorted(d.replicas) {
 		d.command(d.replicas[name], now)
+		d.setLevel(d.replicas[name])
 	}
 	d.stopOrphans()
 	d.pollGPUs()
@@ -86,6 +87,7 @@ func (d *Deployment) onApply(e Apply, now time.Time) {
 	for _, name := range sorted(d.replicas) {
 		d.checkRevision(d.replicas[name], now)
 		d.markDrop(d.replicas[name])
+		d.setLevel(d.replicas[name])
 	}
 	d.reconcile(now)
 }

@@ -16,7 +16,7 @@
 //	notPlaced       placing                              absent
 //	accepted        starting                             loading
 //	reported        starting … stopping                  same
-//	reportServing   starting, loading                    up
+//	reportUp        starting, loading                    up
 //	                up, draining, stopping               same
 //	reportDraining  starting, loading, up                draining
 //	                draining, stopping                   same
@@ -39,6 +39,10 @@
 // last 30 s, so it is restarted on the GPU of its lease; device lost: the failure is a quarantine.
 // Every retired replica enters draining; if it has no sequences to finish, it enters stopping at
 // once.
+//
+// A replica that is wanted on standby is kept, placed and replaced like any other, and counts as one of
+// the requested number. It is started for that level, or told so by SetLevel, which every tick repeats
+// until its report shows the level. Only replicas that are to serve count for the condition ready.
 //
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
@@ -67,6 +71,7 @@
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - one record: at most one Record is in flight
 //   - substitute first: a current replica drains for a move only when its substitute serves
+//   - level: a replica is told the wanted level of the spec, and no other
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
-//     serves, all are current, and nothing else is left
+//     is there, each serves or is on standby as wanted, all are current, and nothing else is left
 package deployment

@@ -9,12 +9,15 @@ func (d *Deployment) drainOver(r *replica, now time.Time) bool {
 	if d.noMigrationTarget(r) {
 		timeout = finishTimeout
 	}
-	state := r.last().State
-	return now.Sub(r.since) > timeout || state != ReplicaServing && state != ReplicaDraining
+	switch r.last().State {
+	case ReplicaServing, ReplicaSuspending, ReplicaDraining:
+		return now.Sub(r.since) > timeout
+	}
+	return true
 }
 
-// migrate migrates the sequences of a draining replica to the least loaded one with the same files.
-func (d *Deployment) migrate(r *replica) {
+// migrate migrates the sequences of a replica that does not keep them to the least loaded one with the same files.
+func (d *Deployment) migrate(r *replica, why string) {
 	if r.migrating {
 		return
 	}
@@ -29,7 +32,7 @@ func (d *Deployment) migrate(r *replica) {
 		r.migrating = true
 		d.emit(MigrateSequences{
 			Replica: r.spec.Name, Actor: r.actor, Target: to.spec.Name, TargetActor: to.actor,
-			Cause: r.spec.Name + " leaves: " + r.drainCause,
+			Cause: r.spec.Name + " " + why,
 		})
 	}
 }

@@ -54,6 +54,12 @@ type (
 	// DrainReplica drains a replica; Drained answers when it is empty.
 	DrainReplica struct{ Replica, Node string }
 
+	// SetLevel tells a replica its wanted level: standby or active. Its report shows it.
+	SetLevel struct {
+		Replica, Node string
+		Standby       bool
+	}
+
 	// MigrateSequences migrates a draining replica's sequences to another one; Migrated answers.
 	MigrateSequences struct {
 		Replica     string
@@ -143,6 +149,7 @@ func (AskReplica) isEffect()       {}
 func (ConfirmRevision) isEffect()  {}
 func (Record) isEffect()           {}
 func (DrainReplica) isEffect()     {}
+func (SetLevel) isEffect()         {}
 func (MigrateSequences) isEffect() {}
 func (StopReplica) isEffect()      {}
 func (Watch) isEffect()            {}

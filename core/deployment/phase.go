@@ -10,7 +10,7 @@ const (
 	Placing               // waits for a GPU
 	Starting              // has a GPU; StartReplica is not answered yet
 	Loading               // loads the model
-	Up                    // serves, or will serve again
+	Up                    // serves or is on standby, or will be again
 	Draining              // finishes or migrates its sequences
 	Stopping              // its memory is being freed
 )
@@ -31,7 +31,7 @@ const (
 	notPlaced                     // no GPU has room, or the model's size is unknown
 	accepted                      // the node has started it
 	reported                      // it reported its status
-	reportServing                 // it reported that it serves
+	reportUp                      // it reported that it serves, or is on standby or on the way there
 	reportDraining                // it reported that it drains
 	failed                        // it failed to load, found other files, or lost its device
 	retired                       // core/schedule removes it
@@ -45,7 +45,7 @@ const (
 // String returns the name of the trigger.
 func (t Trigger) String() string {
 	return [...]string{
-		"added", "moveStarted", "adopted", "placed", "notPlaced", "accepted", "reported", "reportServing",
+		"added", "moveStarted", "adopted", "placed", "notPlaced", "accepted", "reported", "reportUp",
 		"reportDraining", "failed", "retired", "drained", "exited", "unreachable", "nodeLost", "freed",
 	}[t]
 }
@@ -94,8 +94,8 @@ var rows = table.New("deployment replica", []row{
 	on(notPlaced, placing, Absent),
 	on(accepted, []Phase{Starting}, Loading),
 	on(reported, known, same),
-	on(reportServing, early, Up),
-	on(reportServing, later, same),
+	on(reportUp, early, Up),
+	on(reportUp, later, same),
 	on(reportDraining, active, Draining),
 	on(reportDraining, ending, same),
 	on(failed, early, Stopping),

@@ -36,6 +36,15 @@ func TestInvariants(t *testing.T) {
 				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
 				c.apply()
 			},
+			"level": func(t *rapid.T) {
+				level := rapid.SampledFrom([]Level{NoLevel, OnStandby})
+				c.spec.Level, c.spec.Levels = level.Draw(t, "level"), map[string]Level{}
+				for _, name := range sorted(c.d.replicas) {
+					levels := []Level{NoLevel, OnStandby, OnActive}
+					c.spec.Levels[name] = rapid.SampledFrom(levels).Draw(t, "level of one")
+				}
+				c.apply()
+			},
 			"deploy": func(t *rapid.T) {
 				c.spec.Revision = schedule.Revision{Deploy: c.spec.Revision.Deploy + 1}
 				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
@@ -140,6 +149,14 @@ func (c *cluster) losePending(node string) {
 	c.pending = slices.DeleteFunc(c.pending, func(e Effect) bool { return receiver(e) == node })
 }
 
+// stateOf returns the state that a replica must have at the end.
+func (c *cluster) stateOf(name string) ReplicaState {
+	if c.spec.levelOf(name) == OnStandby {
+		return ReplicaStandby
+	}
+	return ReplicaServing
+}
+
 // end ends a replica, or cuts the connection to it.
 func (c *cluster) end(n *playedNode, name string, t *rapid.T) {
 	r := n.replicas[name]
@@ -204,7 +221,7 @@ func (c *cluster) handle(e Event) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
 		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
-			Record, DrainReplica, MigrateSequences, StopReplica, Watch:
+			Record, DrainReplica, SetLevel, MigrateSequences, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
 		}
 	}
@@ -229,6 +246,11 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		c.expectMember(e.At.Node, effect)
 	case DrainReplica:
 		c.expectMember(e.Node, effect)
+	case SetLevel:
+		c.expectMember(e.Node, effect)
+		if e.Standby != (c.d.spec.levelOf(e.Replica) == OnStandby) {
+			c.t.Fatalf("level: %s is told to be on standby: %t", e.Replica, e.Standby)
+		}
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)
 	case Place:
@@ -347,7 +369,8 @@ func (c *cluster) converge() {
 		for _, r := range c.nodes[name].replicas {
 			running++
 			at := c.d.replicas[r.spec.Name]
-			if at == nil || !at.serving() || !c.d.current(at) || at.actor != r.actor {
+			if at == nil || !c.d.current(at) || at.actor != r.actor || at.phase != Up ||
+				at.last().State != c.stateOf(r.spec.Name) {
 				c.t.Fatalf("converges: %+v on %s is %+v", r, name, at)
 			}
 		}
@@ -355,6 +378,19 @@ func (c *cluster) converge() {
 	if running != want || len(c.d.replicas) != want || len(c.d.orphans) > 0 || c.stored != (c.d.state == Active) {
 		c.t.Fatalf("converges: %d replicas run, %d are known, want %d; %d orphans; %v",
 			running, len(c.d.replicas), want, len(c.d.orphans), c.d.state)
+	}
+	standby := 0
+	for name := range c.d.replicas {
+		if c.stateOf(name) == ReplicaStandby {
+			standby++
+		}
+	}
+	condition := ConditionReady
+	if standby == want {
+		condition = ConditionStandby
+	}
+	if is := c.d.Status().Condition; want > 0 && is != condition {
+		c.t.Fatalf("converges: %s with %d of %d replicas on standby, want %s", is, standby, want, condition)
 	}
 	for _, r := range c.d.replicas {
 		if r.memory == (hbm.Need{}) {

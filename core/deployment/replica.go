@@ -27,6 +27,8 @@ const (
 	ReplicaUnknown ReplicaState = iota
 	ReplicaLoading
 	ReplicaServing
+	ReplicaSuspending
+	ReplicaStandby
 	ReplicaDraining
 	ReplicaFailed
 )
@@ -110,7 +112,7 @@ func (d *Deployment) command(r *replica, now time.Time) {
 			return
 		}
 		d.emit(DrainReplica{name, at.Node})
-		d.migrate(r)
+		d.migrate(r, "leaves: "+r.drainCause)
 	case Stopping:
 		d.emit(StopReplica{Request: name, Replica: name, At: at, Weights: d.fate(r.drop)})
 	}
@@ -154,8 +156,8 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		d.emit(Watch{r.actor})
 	}
 	switch e.Report.State {
-	case ReplicaServing:
-		d.onServing(r, now)
+	case ReplicaServing, ReplicaSuspending, ReplicaStandby:
+		d.onUp(r, now)
 	case ReplicaDraining:
 		if r.drainCause == "" {
 			r.drainCause, r.surplus = "drained by an earlier term of its deployment", true
@@ -172,12 +174,16 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 	d.reconcile(now)
 }
 
-func (d *Deployment) onServing(r *replica, now time.Time) {
-	if d.fire(r, reportServing, none, now) {
+// onUp handles the report of a replica that has started.
+func (d *Deployment) onUp(r *replica, now time.Time) {
+	if d.fire(r, reportUp, none, now) {
 		d.failure = nil
 		delete(d.lastPlacement, r.spec.Name)
-		d.emit(Serving{r.spec.Name, Location{r.spec.At.Node, r.report.GPU}})
+		if r.last().State == ReplicaServing {
+			d.emit(Serving{r.spec.Name, Location{r.spec.At.Node, r.report.GPU}})
+		}
 	}
+	d.setLevel(r)
 }
 
 // onFailed handles a replica that failed to load, or whose device was lost after it served.

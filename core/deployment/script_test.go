@@ -18,7 +18,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
 //	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
-//	[drop=yes], remove, stale
+//	[drop=yes] [level=standby] [m-0=standby], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
@@ -168,6 +168,15 @@ func (s *scripted) apply(l line) {
 		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
 	}
 	s.spec.Drop = l.named["drop"] != ""
+	levels := map[string]Level{"active": OnActive, "standby": OnStandby}
+	if level, ok := l.named["level"]; ok {
+		s.spec.Level, s.spec.Levels = levels[level], map[string]Level{}
+	}
+	for _, name := range []string{"m-0", "m-1"} {
+		if level, ok := l.named[name]; ok {
+			s.spec.Levels = map[string]Level{name: levels[level]}
+		}
+	}
 	if digest, ok := l.named["digest"]; ok {
 		s.spec.Revision.Digest = digest
 	}
@@ -193,7 +202,8 @@ func (s *scripted) report(l line) Event {
 		Replica: name, Actor: l.ref(name), Load: l.number("load"), Weights: "w" + l.named["digest"],
 		Revision: l.named["digest"], Found: l.named["found"], GPU: "gpu-0", FolderFault: l.named["fault"],
 		State: map[string]ReplicaState{
-			"loading": ReplicaLoading, "serving": ReplicaServing, "draining": ReplicaDraining, "failed": ReplicaFailed,
+			"loading": ReplicaLoading, "serving": ReplicaServing,
+			"suspending": ReplicaSuspending, "standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
 	if _, ok := l.named["reason"]; ok {
@@ -206,7 +216,11 @@ func (s *scripted) report(l line) Event {
 func format(e Effect) string {
 	switch e := e.(type) {
 	case StartReplica:
-		return fmt.Sprintf("StartReplica{%s at %v, revision %+v}", e.Spec.Name, e.Spec.At, e.Spec.Revision)
+		text := fmt.Sprintf("StartReplica{%s at %v, revision %+v}", e.Spec.Name, e.Spec.At, e.Spec.Revision)
+		if e.Spec.Standby {
+			text += " for standby"
+		}
+		return text
 	case Failed:
 		return fmt.Sprintf("Failed{%d: %s}", e.Failure.Reason, e.Failure.Detail)
 	case Placed:

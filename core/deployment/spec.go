@@ -33,6 +33,8 @@ type Spec struct {
 	Replicas int
 	Revision schedule.Revision // of the model's files
 	Drop     bool              // replicas that stop because fewer are wanted free their weights
+	Level    Level             // wanted level of the replicas
+	Levels   map[string]Level  // wanted levels of single replicas, by name
 }
 
 // ReplicaSpec is the desired state of one replica.
@@ -42,11 +44,14 @@ type ReplicaSpec struct {
 	Model    string // the deployment
 	At       Location
 	Revision schedule.Revision
+	Standby  bool // it starts for level standby
 }
 
 // replicaSpec returns the current spec of a replica, without a placement.
 func (d *Deployment) replicaSpec(name string) ReplicaSpec {
-	return ReplicaSpec{Settings: d.spec.Settings, Name: name, Model: d.name, Revision: d.spec.Revision}
+	return ReplicaSpec{
+		Settings: d.spec.Settings, Name: name, Model: d.name, Revision: d.spec.Revision, Standby: d.wantsStandby(name),
+	}
 }
 
 // current reports whether a replica matches the spec. It ignores the priority, whose change needs

@@ -12,11 +12,12 @@ const (
 	ConditionFailed                    // none serves, and the last attempt failed; it is retried
 	ConditionRemoving                  // it is deleted
 	ConditionStopped                   // no replica is requested
+	ConditionStandby                   // no replica is to serve, and all are on standby
 )
 
 // String returns the name of the condition.
 func (c Condition) String() string {
-	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped"}[c]
+	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped", "standby"}[c]
 }
 
 // Status is the status of a deployment.
@@ -49,25 +50,29 @@ func (d *Deployment) Status() Status {
 func (d *Deployment) announce() {
 	ready := d.Status().Condition == ConditionReady
 	if ready && !d.wasReady {
-		d.emit(Ready{d.spec.Replicas})
+		d.emit(Ready{d.wantedActive()})
 	}
 	d.wasReady = ready
 	d.emit(Announce{})
 }
 
 func (d *Deployment) condition(serving int) (Condition, string) {
-	want := d.spec.Replicas
+	total, want, standing := d.spec.Replicas, d.wantedActive(), d.standing()
 	switch {
 	case d.state == Removing:
 		return ConditionRemoving, "its replicas are draining"
-	case d.state == Active && want == 0 && len(d.replicas) > 0:
+	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
-	case d.state == Active && want == 0:
+	case d.state == Active && total == 0:
 		return ConditionStopped, "scaled to 0 replicas; models.scale starts it"
-	case d.state == Active && serving >= want && d.degradedCause() != "":
+	case d.state == Active && want == 0 && standing >= total:
+		return ConditionStandby, "all replicas are on standby; models.activate makes them serve"
+	case d.state == Active && want == 0 && d.failure == nil:
+		return ConditionPending, fmt.Sprintf("%d of %d replicas are on standby", standing, total)
+	case d.state == Active && want > 0 && serving >= want && d.degradedCause() != "":
 		return ConditionDegraded, fmt.Sprintf("%d of %d replicas serve, but %s", serving, want, d.degradedCause())
-	case d.state == Active && serving >= want:
-		return ConditionReady, ""
+	case d.state == Active && want > 0 && serving >= want:
+		return ConditionReady, d.standbyDetail()
 	case serving > 0:
 		detail := fmt.Sprintf("%d of %d replicas serve", serving, want)
 		if d.failure != nil {
@@ -80,6 +85,14 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionFailed, d.failure.Detail
 	}
 	return ConditionPending, "no replica serves yet"
+}
+
+// standbyDetail says how many replicas are wanted on standby; empty: none.
+func (d *Deployment) standbyDetail() string {
+	if n := d.spec.Replicas - d.wantedActive(); n > 0 {
+		return fmt.Sprintf("%d of %d replicas are to be on standby", n, d.spec.Replicas)
+	}
+	return ""
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
