@@ -108,6 +108,9 @@ func fieldText(f protoreflect.FieldDescriptor, m protoreflect.Message) string {
 			return string(value.Name())
 		}
 	}
+	if d, ok := m.Interface().(*messages.DeploymentSpec); ok && f.IsMap() {
+		return levelsText(d.GetReplicaLevels())
+	}
 	return m.Get(f).String()
 }
 

@@ -17,6 +17,10 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 			`set the number of replicas; 0 stops the model: {"name": "kjv", "replicas": 3}, also "drop"`, c.scaleModel),
 		serve(c, life, "models-delete", "models.delete",
 			`delete a deployment: {"name": "kjv"}, also "drop"`, c.deleteModel),
+		serve(c, life, "models-standby", "models.standby",
+			`stop serving and keep the weights on the GPUs: {"name": "kjv"}, also "replica"`, c.standbyModel),
+		serve(c, life, "models-activate", "models.activate",
+			`serve again from standby: {"name": "kjv"}, also "replica"`, c.activateModel),
 		serve(c, life, "models-park", "models.park",
 			`move weights to the host cache; refused, since there is none yet: {"name": "kjv"}`, c.parkModel),
 	}

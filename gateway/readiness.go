@@ -80,9 +80,14 @@ func noneServing(all []*messages.DeploymentStatus) bool {
 		if serving(d) > 0 {
 			return false
 		}
-		wanted = wanted || d.GetSpec().GetReplicas() > 0
+		wanted = wanted || wantsServing(d)
 	}
 	return wanted
+}
+
+// wantsServing reports whether some replica of a deployment is to serve.
+func wantsServing(d *messages.DeploymentStatus) bool {
+	return d.GetSpec().GetReplicas() > 0 && d.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_STANDBY
 }
 
 // serving returns the number of serving replicas in the cluster.
@@ -100,7 +105,7 @@ func serving(d *messages.DeploymentStatus) (n int) {
 func waitingDeployments(all []*messages.DeploymentStatus) map[string]string {
 	names := map[string]string{}
 	for _, d := range all {
-		if d.GetSpec().GetReplicas() > 0 && serving(d) == 0 {
+		if wantsServing(d) && serving(d) == 0 {
 			names[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
 		}
 	}

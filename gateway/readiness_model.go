@@ -81,7 +81,8 @@ func modelState(d *messages.DeploymentStatus) string {
 		return "degraded"
 	}
 	switch d.GetState() {
-	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
+	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_STANDBY,
+		messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
 		return strings.ToLower(strings.TrimPrefix(d.GetState().String(), "DEPLOYMENT_STATE_"))
 	}
 	// The actor has not noticed yet that the last replica is gone.

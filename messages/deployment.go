@@ -31,3 +31,19 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 
 // Stopped reports whether the deployment has 0 replicas, so that only an operator can start it.
 func (s *DeploymentSpec) Stopped() bool { return s != nil && s.Replicas != nil && *s.Replicas == 0 }
+
+// LevelOf returns the wanted level of a replica.
+func (s *DeploymentSpec) LevelOf(replica string) Level {
+	if l := s.GetReplicaLevels()[replica]; l != Level_LEVEL_UNSPECIFIED {
+		return l
+	}
+	if l := s.GetLevel(); l != Level_LEVEL_UNSPECIFIED {
+		return l
+	}
+	return Level_LEVEL_ACTIVE
+}
+
+// Held reports whether an operator has set a level, so that the planner leaves the deployment alone.
+func (s *DeploymentSpec) Held() bool {
+	return s.GetLevel() != Level_LEVEL_UNSPECIFIED || len(s.GetReplicaLevels()) > 0
+}

@@ -18,7 +18,7 @@ func deploymentOf(status *messages.DeploymentStatus) core.Deployment {
 	spec := status.GetSpec()
 	d := core.Deployment{
 		Name: spec.GetName(), Revision: status.GetRevision(), Replicas: int(spec.GetReplicas()),
-		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()),
+		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()), Held: spec.Held(),
 		Ready: status.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for _, r := range status.GetReplicas() {

@@ -31,6 +31,7 @@
 //   - range: a change sets a different number of replicas, between the minimum and the maximum
 //   - stopped: a deployment without replicas is left alone
 //   - fixed: a deployment whose minimum equals its maximum is left alone
+//   - held: a deployment for which an operator has set a level is left alone
 //   - observed: a change carries the revision and the number of replicas that were observed
 //   - explained: a change has a reason
 //   - fresh: a new leader remembers no load from before

@@ -12,6 +12,7 @@ type Deployment struct {
 	Revision                 uint64 // revision of its spec in the store
 	Replicas                 int    // requested number of replicas
 	MinReplicas, MaxReplicas int
+	Held                     bool          // an operator has set a level
 	Ready                    bool          // all requested replicas serve
 	Load                     schedule.Load // observed load; Want, Changing and TokenRate are not set
 	Tokens                   uint64        // computed by the serving replicas since they started
@@ -118,7 +119,7 @@ func (m *Machine) nothing(event) {}
 // decide looks for the first deployment that needs another number of replicas.
 func (m *Machine) decide(e event) {
 	for _, d := range e.deployments {
-		if d.MinReplicas >= d.MaxReplicas {
+		if d.Held || d.MinReplicas >= d.MaxReplicas {
 			delete(m.loads, d.Name)
 			continue
 		}

@@ -51,6 +51,7 @@ func TestInvariants(t *testing.T) {
 				d.Revision++
 				d.Replicas = rapid.IntRange(0, 4).Draw(t, "replicas")
 				d.Ready = rapid.IntRange(0, 3).Draw(t, "ready") > 0
+				d.Held = rapid.IntRange(0, 3).Draw(t, "held") == 0
 			},
 			"": func(*rapid.T) {},
 		}
@@ -129,6 +130,8 @@ func (w *world) checkScale(e Scale) {
 		w.Fatalf("range: %+v", e)
 	case e.From == 0:
 		w.Fatalf("stopped: %+v", e)
+	case d.Held:
+		w.Fatalf("held: %+v", e)
 	case d.MinReplicas == d.MaxReplicas:
 		w.Fatalf("fixed: %+v", e)
 	case e.From != d.Replicas || e.Revision != d.Revision:

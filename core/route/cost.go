@@ -78,6 +78,8 @@ func (s *slot) adapterCost(adapter string) int {
 // exclusion returns why a replica may not be chosen, before loads are compared.
 func (s *slot) exclusion(r Request) Exclusion {
 	switch {
+	case s.State == Suspended:
+		return IsSuspended
 	case s.State == Draining:
 		return IsDraining
 	case s.State == Failed:

@@ -40,6 +40,7 @@ const (
 	OverShare
 	Avoided
 	OtherRevision
+	IsSuspended
 	IsDraining
 	IsLoading
 	HasFailed
@@ -48,7 +49,7 @@ const (
 // String returns the reason as text; it is empty for Eligible.
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
-		"has other weights than those that began the request", "draining", "loading", "failed"}[e]
+		"has other weights than those that began the request", "on standby", "draining", "loading", "failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {

@@ -36,6 +36,7 @@ type State uint8
 const (
 	Loading State = iota
 	Serving
+	Suspended // on standby, or on the way there
 	Draining
 	Failed
 )

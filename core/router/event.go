@@ -62,6 +62,11 @@ type Stored struct {
 	Name     string
 	Stopped  bool   // the deployment has 0 replicas
 	Revision string // digest of the deployment's files; empty: unknown
+	Replicas int    // requested number
+	// Level is the wanted level of the replicas, such as "standby", and Levels that of single ones, by
+	// name. Active has no name.
+	Level  string
+	Levels map[string]string
 }
 
 // event is one event of the tables. Only the fields of its kind are set.

@@ -58,10 +58,41 @@ func (m *Machine) refusal(model string) Refusal {
 	case stored.Stopped:
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
+	case m.dormant(stored) != "":
+		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
+			`model %s is at level %s; models.activate {"name": %q} makes it serve`, model, m.dormant(stored), model)}
 	case failure != Refusal{}:
 		return failure
 	}
 	return Refusal{Reason: NotReady, Detail: "model " + model + " is starting", RetryAfter: routeRetryAfter}
+}
+
+// dormant returns the level at which an operator keeps all replicas of a model from serving; empty: some
+// are to serve. A request for such a model is refused.
+func (m *Machine) dormant(s Stored) string {
+	awake := func(replica string) bool {
+		level, ok := s.Levels[replica]
+		return ok && level == "" || !ok && s.Level == ""
+	}
+	if s.Level != "" {
+		for replica := range s.Levels {
+			if awake(replica) {
+				return ""
+			}
+		}
+		return s.Level
+	}
+	t, level := m.models[s.Name], ""
+	if t == nil || len(t.replicas) < s.Replicas {
+		return ""
+	}
+	for _, replica := range sorted(t.replicas) {
+		if awake(replica) {
+			return ""
+		}
+		level = s.Levels[replica]
+	}
+	return level
 }
 
 func weightsReplaced(model string) Refusal {

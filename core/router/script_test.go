@@ -140,7 +140,7 @@ func (p *player) step(words []string, l line) []Effect {
 	case "lost":
 		return m.Lost(Actor{ID: l.word(0)}, p.now)
 	case "stored":
-		return m.Stored(Stored{l.word(0), l.has("stopped"), l.named["revision"]})
+		return m.Stored(storedOf(l))
 	case "deleted":
 		return m.Deleted(l.word(0))
 	case "read":
@@ -328,4 +328,18 @@ func text(e Effect) string {
 		return fmt.Sprintf("ignored %s of %s: %s", e.Event, e.Node, e.Why)
 	}
 	return fmt.Sprintf("%#v", e)
+}
+
+// storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
+func storedOf(l line) Stored {
+	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Revision: l.named["revision"], Replicas: 1,
+		Level: l.named["level"], Levels: make(map[string]string)}
+	for _, w := range l.words[1:] {
+		if name, awake := strings.CutSuffix(w, "!"); awake {
+			s.Levels[name] = ""
+		} else if w != "stopped" {
+			s.Levels[name] = "standby"
+		}
+	}
+	return s
 }

@@ -133,6 +133,8 @@ func replicaSection(s Sample, r rates) section {
 				if m = normal; p.Squeezed() {
 					m = warning
 				}
+			case messages.ReplicaState_REPLICA_STATE_STANDBY:
+				m = normal
 			case messages.ReplicaState_REPLICA_STATE_FAILED:
 				m = critical
 			}
@@ -191,7 +193,8 @@ func modelSection(s Sample) section {
 		}
 		m := warning
 		switch d.GetState() {
-		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED:
+		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
+			messages.DeploymentState_DEPLOYMENT_STATE_STANDBY:
 			m = normal
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 			m = critical

@@ -44,8 +44,24 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		},
 		Replicas: int(s.GetReplicas()), Drop: s.GetDropWeights(),
+		Level: levels[s.GetLevel()], Levels: levelsOf(s.GetReplicaLevels()),
 		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
 	}
+}
+
+var levels = map[messages.Level]core.Level{
+	messages.Level_LEVEL_COLD:    core.Cold,
+	messages.Level_LEVEL_PARKED:  core.Parked,
+	messages.Level_LEVEL_STANDBY: core.OnStandby,
+	messages.Level_LEVEL_ACTIVE:  core.OnActive,
+}
+
+func levelsOf(all map[string]messages.Level) map[string]core.Level {
+	of := make(map[string]core.Level, len(all))
+	for replica, l := range all {
+		of[replica] = levels[l]
+	}
+	return of
 }
 
 // replicaSpecOf converts the spec of a running replica. One that an earlier version started lacks
@@ -61,7 +77,16 @@ func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
 		},
 		Name: s.GetName(), Model: s.GetModel(), At: core.Location{Node: s.GetNode(), GPU: s.GetGpu()},
 		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
+		Standby:  s.GetLevel() == messages.Level_LEVEL_STANDBY,
 	}
+}
+
+// levelOf returns the level that a replica is told.
+func levelOf(standby bool) messages.Level {
+	if standby {
+		return messages.Level_LEVEL_STANDBY
+	}
+	return messages.Level_LEVEL_ACTIVE
 }
 
 func replicaSpec(s core.ReplicaSpec) *messages.ReplicaSpec {
@@ -70,14 +95,17 @@ func replicaSpec(s core.ReplicaSpec) *messages.ReplicaSpec {
 		KvBlocks: s.KVBlocks, MaxSequences: s.MaxSequences, MaxWaiting: s.MaxWaiting, StepTokens: s.StepTokens,
 		Priority: messages.PriorityClass(s.Priority), AdapterPages: s.AdapterPages, MaxAdapters: s.MaxAdapters,
 		MaxAdapterRank: s.MaxAdapterRank, RevisionDigest: s.Revision.Digest, Deploy: s.Revision.Deploy,
+		Level: levelOf(s.Standby),
 	}
 }
 
 var replicaStates = map[messages.ReplicaState]core.ReplicaState{
-	messages.ReplicaState_REPLICA_STATE_LOADING:  core.ReplicaLoading,
-	messages.ReplicaState_REPLICA_STATE_SERVING:  core.ReplicaServing,
-	messages.ReplicaState_REPLICA_STATE_DRAINING: core.ReplicaDraining,
-	messages.ReplicaState_REPLICA_STATE_FAILED:   core.ReplicaFailed,
+	messages.ReplicaState_REPLICA_STATE_LOADING:    core.ReplicaLoading,
+	messages.ReplicaState_REPLICA_STATE_SERVING:    core.ReplicaServing,
+	messages.ReplicaState_REPLICA_STATE_SUSPENDING: core.ReplicaSuspending,
+	messages.ReplicaState_REPLICA_STATE_STANDBY:    core.ReplicaStandby,
+	messages.ReplicaState_REPLICA_STATE_DRAINING:   core.ReplicaDraining,
+	messages.ReplicaState_REPLICA_STATE_FAILED:     core.ReplicaFailed,
 }
 
 func reportOf(s *messages.ReplicaStatus) core.Report {

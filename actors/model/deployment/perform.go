@@ -45,6 +45,10 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 			ctx.Request(d.Replicas(d.members[e.Node]), &messages.DrainReplica{
 				RequestId: e.Replica, Replica: e.Replica, Model: d.Name, Term: d.Term,
 			})
+		case core.SetLevel:
+			ctx.Send(d.Replicas(d.members[e.Node]), &messages.SetReplicaLevel{
+				Replica: e.Replica, Model: d.Name, Term: d.Term, Level: levelOf(e.Standby),
+			})
 		case core.MigrateSequences:
 			ctx.Request(pidOf(e.Actor), &messages.MigrateSequences{
 				RequestId: e.Replica, Target: e.Target, TargetActor: actorRef(e.TargetActor), Term: d.Term,

@@ -15,15 +15,15 @@ import (
 
 // Props returns the props of a replica.
 func Props(cfg Config) *actor.Props {
-	var kept kept
 	m := wire.Config(cfg.Spec)
+	kept := kept{standby: m.Standby}
 	m.Router, m.CheckFolder = cfg.Router != nil, cfg.CheckFolder != nil
 	if cfg.Adapters == nil {
 		m.MaxAdapters = 0
 	}
 	return supervise.Props(func() actor.Actor {
 		kept.incarnation++
-		m.Incarnation, m.Confirmed = kept.incarnation, kept.revision
+		m.Incarnation, m.Confirmed, m.Standby = kept.incarnation, kept.revision, kept.standby
 		return &replica{Config: cfg, incarnation: kept.incarnation, kept: &kept, machine: core.New(m)}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
@@ -33,6 +33,7 @@ type kept struct {
 	incarnation uint64
 	loads       uint64 // number of loads of the weights, without adoptions
 	revision    string // confirmed by the deployment
+	standby     bool   // the wanted level is standby, else active
 }
 
 type replica struct {
@@ -110,6 +111,8 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onFolderChecked(ctx, msg)
 	case *messages.DrainReplica:
 		r.onDrain(ctx)
+	case *messages.SetReplicaLevel:
+		r.onSetLevel(ctx, msg)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
 

@@ -83,6 +83,15 @@ func (r *replica) onDrain(ctx actor.Context) {
 	r.Perform(ctx, r.machine.Drain(supervise.Now(ctx)))
 }
 
+func (r *replica) onSetLevel(ctx actor.Context, msg *messages.SetReplicaLevel) {
+	switch msg.GetLevel() {
+	case messages.Level_LEVEL_STANDBY:
+		r.Perform(ctx, r.machine.Standby(supervise.Now(ctx)))
+	case messages.Level_LEVEL_ACTIVE:
+		r.Perform(ctx, r.machine.Activate(supervise.Now(ctx)))
+	}
+}
+
 // onTerminated crashes the replica if one of its children has stopped for good, because of too many
 // crashes or a lost device. The replica's supervisor then decides what happens. Any other actor is
 // a replica that was watched for a migration.

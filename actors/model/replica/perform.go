@@ -31,6 +31,8 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 			r.failure = ctx.Message().(*messages.LoadModelResult).GetRefused()
 		case core.KeepRevision:
 			r.kept.revision = e.Digest
+		case core.KeepLevel:
+			r.kept.standby = e.Standby
 		case core.AdoptBlocks:
 			ctx.Request(r.HBM, wire.AdoptBlocks(r.Spec, r.model))
 		case core.Open:

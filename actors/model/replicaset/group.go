@@ -77,6 +77,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onStart(ctx, msg)
 	case *messages.DrainReplica:
 		g.onDrain(ctx, msg)
+	case *messages.SetReplicaLevel:
+		g.onSetLevel(ctx, msg)
 	case *messages.StopReplica:
 		g.onStop(ctx, msg)
 	case *messages.UnloadModelResult:
@@ -147,6 +149,12 @@ func (c *child) started() *messages.ReplicaStarted {
 func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
 	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
 		ctx.Request(c.pid, msg)
+	}
+}
+
+func (g *group) onSetLevel(ctx actor.Context, msg *messages.SetReplicaLevel) {
+	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
+		ctx.Send(c.pid, msg)
 	}
 }
 

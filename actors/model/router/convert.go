@@ -37,7 +37,21 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
-	return core.Stored{Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest()}
+	stored := core.Stored{
+		Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(), Replicas: int(s.GetReplicas()),
+		Level: levels[s.GetLevel()], Levels: make(map[string]string),
+	}
+	for replica, l := range s.GetReplicaLevels() {
+		stored.Levels[replica] = levels[l]
+	}
+	return stored
+}
+
+// levels are the names of the levels below active.
+var levels = map[messages.Level]string{
+	messages.Level_LEVEL_STANDBY: "standby",
+	messages.Level_LEVEL_PARKED:  "parked",
+	messages.Level_LEVEL_COLD:    "cold",
 }
 
 func storedOf(deployments []*messages.ApplyDeployment) (all []core.Stored) {
@@ -66,6 +80,8 @@ func stateOf(s *messages.ReplicaStatus) route.State {
 	switch s.GetState() {
 	case messages.ReplicaState_REPLICA_STATE_SERVING:
 		return route.Serving
+	case messages.ReplicaState_REPLICA_STATE_SUSPENDING, messages.ReplicaState_REPLICA_STATE_STANDBY:
+		return route.Suspended
 	case messages.ReplicaState_REPLICA_STATE_DRAINING:
 		return route.Draining
 	case messages.ReplicaState_REPLICA_STATE_FAILED:

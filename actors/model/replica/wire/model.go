@@ -13,6 +13,7 @@ func Config(s *messages.ReplicaSpec) replica.Config {
 	return replica.Config{Name: s.GetName(), Model: s.GetModel(),
 		BlockTokens: int(s.GetBlockTokens()), LeastBlocks: int(s.GetKvBlocks()),
 		MaxSequences: int(s.GetMaxSequences()), MaxWaiting: int(s.GetMaxWaiting()), StepTokens: int(s.GetStepTokens()),
+		Standby:  s.GetLevel() == messages.Level_LEVEL_STANDBY,
 		Revision: s.GetRevisionDigest(), MaxAdapters: int(cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters)),
 	}
 }

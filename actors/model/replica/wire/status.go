@@ -12,6 +12,10 @@ func State(s replica.State) messages.ReplicaState {
 	switch s {
 	case replica.Serving:
 		return messages.ReplicaState_REPLICA_STATE_SERVING
+	case replica.Suspending:
+		return messages.ReplicaState_REPLICA_STATE_SUSPENDING
+	case replica.Standby:
+		return messages.ReplicaState_REPLICA_STATE_STANDBY
 	case replica.Draining:
 		return messages.ReplicaState_REPLICA_STATE_DRAINING
 	case replica.Failed:
@@ -20,11 +24,22 @@ func State(s replica.State) messages.ReplicaState {
 	return messages.ReplicaState_REPLICA_STATE_LOADING
 }
 
+// level returns the level of a replica in a state.
+func level(s replica.State) messages.Level {
+	switch s {
+	case replica.Serving, replica.Suspending, replica.Draining:
+		return messages.Level_LEVEL_ACTIVE
+	case replica.Standby:
+		return messages.Level_LEVEL_STANDBY
+	}
+	return messages.Level_LEVEL_UNSPECIFIED
+}
+
 // Status converts the status of a replica.
 func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoaded) *messages.ReplicaStatus {
 	s := &messages.ReplicaStatus{
 		Name: spec.GetName(), Model: spec.GetModel(), Gpu: spec.GetGpu(), Node: spec.GetNode(),
-		State: State(r.State),
+		State: State(r.State), Level: level(r.State),
 		Steps: r.Steps, TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
 		TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions, Load: m.GetMetrics(),
 		MaxSequences: spec.GetMaxSequences(), StepTokens: spec.GetStepTokens(), BlockTokens: spec.GetBlockTokens(),
@@ -50,7 +65,7 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 // KVReport converts a report of the KV memory.
 func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
 	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
-		WantedBlocks: uint32(e.Wanted), Priority: priority}
+		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby}
 	if !e.LastUsed.IsZero() {
 		msg.LastUsed = timestamppb.New(e.LastUsed)
 	}

@@ -1,0 +1,116 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"troupe/messages"
+)
+
+func (c *control) standbyModel(
+	ctx context.Context,
+	req *messages.StandbyModelRequest,
+) (*messages.StandbyModelResponse, error) {
+	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_STANDBY)
+	if err != nil {
+		return nil, err
+	}
+	return &messages.StandbyModelResponse{
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+	}, nil
+}
+
+func (c *control) activateModel(
+	ctx context.Context,
+	req *messages.ActivateModelRequest,
+) (*messages.ActivateModelResponse, error) {
+	done, err := c.setLevel(ctx, req, messages.Level_LEVEL_ACTIVE)
+	if err != nil {
+		return nil, err
+	}
+	return &messages.ActivateModelResponse{
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+	}, nil
+}
+
+// levelRequest names a model, and one of its replicas or none.
+type levelRequest interface {
+	GetName() string
+	GetReplica() string
+}
+
+// setLevel stores the wanted level of a model or of one replica.
+func (c *control) setLevel(ctx context.Context, req levelRequest, level messages.Level) (Updated, error) {
+	if err := requireName(req); err != nil {
+		return Updated{}, err
+	}
+	name, replica := req.GetName(), req.GetReplica()
+	if replica != "" {
+		if err := c.requireReplica(ctx, name, replica); err != nil {
+			return Updated{}, err
+		}
+	}
+	return c.Backend.Update(ctx, name, 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+		switch {
+		case stored == nil:
+			return nil, notDeployed(name)
+		case stored.Stopped():
+			return nil, Refuse(messages.Reason_REASON_STOPPED, fmt.Sprintf(
+				`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, name, name))
+		}
+		return withLevel(stored, replica, level), nil
+	})
+}
+
+// withLevel returns a deployment with another wanted level, of all replicas or of one.
+func withLevel(stored *messages.DeploymentSpec, replica string, level messages.Level) *messages.DeploymentSpec {
+	next := proto.CloneOf(stored)
+	next.DropWeights = false // it was of the change before
+	if replica == "" {
+		next.Level, next.ReplicaLevels = level, nil
+		if level == messages.Level_LEVEL_ACTIVE { // as without a level
+			next.Level = messages.Level_LEVEL_UNSPECIFIED
+		}
+		return next
+	}
+	delete(next.GetReplicaLevels(), replica)
+	if next.LevelOf(replica) != level {
+		if next.ReplicaLevels == nil {
+			next.ReplicaLevels = make(map[string]messages.Level)
+		}
+		next.ReplicaLevels[replica] = level
+	}
+	return next
+}
+
+// requireReplica refuses a replica that the model does not have.
+func (c *control) requireReplica(ctx context.Context, model, replica string) error {
+	d, err := c.Backend.Deployment(ctx, model)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, r := range d.GetReplicas() {
+		names = append(names, r.GetName())
+	}
+	if slices.Contains(names, replica) {
+		return nil
+	}
+	slices.Sort(names)
+	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %s has no replica %q; it has: %s", model, replica,
+		strings.Join(names, ", ")))
+}
+
+// levelsText formats the wanted levels of replicas as "kjv-0 standby, kjv-1 active".
+func levelsText(levels map[string]messages.Level) string {
+	var all []string
+	for _, replica := range slices.Sorted(maps.Keys(levels)) {
+		all = append(all, replica+" "+strings.ToLower(strings.TrimPrefix(levels[replica].String(), "LEVEL_")))
+	}
+	return strings.Join(all, ", ")
+}
