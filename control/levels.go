@@ -102,8 +102,8 @@ func (c *control) requireReplica(ctx context.Context, model, replica string) err
 		return nil
 	}
 	slices.Sort(names)
-	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %s has no replica %q; it has: %s", model, replica,
-		strings.Join(names, ", ")))
+	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %s has no replica %q; it has: %s", model,
+		replica, strings.Join(names, ", ")))
 }
 
 // levelsText formats the wanted levels of replicas as "kjv-0 standby, kjv-1 active".

@@ -41,7 +41,7 @@
 // once.
 //
 // A replica that is wanted on standby is kept, placed and replaced like any other, and counts as one of
-// the requested number. It is started for that level, or told so by SetLevel, which every tick repeats
+// the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
 // until its report shows the level. Only replicas that are to serve count for the condition ready.
 //
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
@@ -71,7 +71,7 @@
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - one record: at most one Record is in flight
 //   - substitute first: a current replica drains for a move only when its substitute serves
-//   - level: a replica is told the wanted level of the spec, and no other
+//   - level: a replica learns the wanted level of the spec, and no other
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
 //     is there, each serves or is on standby as wanted, all are current, and nothing else is left
 package deployment

@@ -249,7 +249,7 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 	case SetLevel:
 		c.expectMember(e.Node, effect)
 		if e.Standby != (c.d.spec.levelOf(e.Replica) == OnStandby) {
-			c.t.Fatalf("level: %s is told to be on standby: %t", e.Replica, e.Standby)
+			c.t.Fatalf("level: %s learns that standby is %t", e.Replica, e.Standby)
 		}
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)

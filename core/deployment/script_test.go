@@ -202,8 +202,8 @@ func (s *scripted) report(l line) Event {
 		Replica: name, Actor: l.ref(name), Load: l.number("load"), Weights: "w" + l.named["digest"],
 		Revision: l.named["digest"], Found: l.named["found"], GPU: "gpu-0", FolderFault: l.named["fault"],
 		State: map[string]ReplicaState{
-			"loading": ReplicaLoading, "serving": ReplicaServing,
-			"suspending": ReplicaSuspending, "standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
+			"loading": ReplicaLoading, "serving": ReplicaServing, "suspending": ReplicaSuspending,
+			"standby": ReplicaStandby, "draining": ReplicaDraining, "failed": ReplicaFailed,
 		}[l.word(1)],
 	}}
 	if _, ok := l.named["reason"]; ok {

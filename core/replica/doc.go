@@ -15,37 +15,37 @@
 // An event without a row is ignored, in this table and in the others. The first row that fits an
 // event applies.
 //
-//	event           state                  guard                        next        effects
-//	start           created                                             loading     publish; load the weights
-//	retry           loading                                             same        load the weights
-//	                adopting                                            same        look up the blocks
-//	                starting, confirming   not confirmed                same        publish
-//	loaded          loading                                             adopting    keep the model; look up the blocks
-//	load-refused    loading                not ready yet                same        ignore
-//	                loading                                             failed      keep the failure; publish
-//	adopted         adopting                                            starting    start the engine; report KV
-//	engine-ready    starting               confirmed, for standby       standby     publish; advance
-//	                starting               confirmed                    serving     publish; advance
-//	                starting                                            confirming  —
-//	                confirming … draining                               same        see steps
-//	confirmed       confirming             of these files, for standby  standby     keep it; publish; advance
-//	                confirming             of these files               serving     keep it; publish; advance
-//	                any                                                 same        keep it
-//	standby         serving                                             suspending  keep the level; publish; advance
-//	                suspending, standby    already                      same        ignore
-//	                any                                                 same        keep the level
-//	empty           suspending                                          standby     publish; report KV
-//	activate        suspending, standby                                 serving     keep the level; publish; report KV; advance
-//	                serving                already                      same        ignore
-//	                any                                                 same        keep the level
-//	drain           serving … standby                                   draining    publish; advance
-//	                any                                                 same        advance
-//	submit          serving                                             same        accept or refuse
-//	                any                                                 same        refuse
-//	check-folder    confirming … draining                               same        check the folder
-//	folder-checked  confirming … draining  changed                      same        set the timer; report
-//	                confirming … draining                               same        set the timer
-//	stop            any                                                 stopping    close; interrupt all
+//	event           state                  guard           next        effects
+//	start           created                                loading     publish; load the weights
+//	retry           loading                                same        load the weights
+//	                adopting                               same        look up the blocks
+//	                starting, confirming   not confirmed   same        publish
+//	loaded          loading                                adopting    keep the model; look up the blocks
+//	load-refused    loading                not ready yet   same        ignore
+//	                loading                                failed      keep the failure; publish
+//	adopted         adopting                               starting    start the engine; report KV
+//	engine-ready    starting               for standby     standby     publish; advance
+//	                starting               confirmed       serving     publish; advance
+//	                starting                               confirming  —
+//	                confirming … draining                  same        see steps
+//	confirmed       confirming             for standby     standby     keep it; publish; advance
+//	                confirming             of these files  serving     keep it; publish; advance
+//	                any                                    same        keep it
+//	standby         serving                                suspending  keep the level; publish; advance
+//	                suspending, standby    already         same        ignore
+//	                any                                    same        keep the level
+//	empty           suspending                             standby     publish; report KV
+//	activate        suspending, standby                    serving     keep the level; publish; report KV; advance
+//	                serving                already         same        ignore
+//	                any                                    same        keep the level
+//	drain           serving … standby                      draining    publish; advance
+//	                any                                    same        advance
+//	submit          serving                                same        accept or refuse
+//	                any                                    same        refuse
+//	check-folder    confirming … draining                  same        check the folder
+//	folder-checked  confirming … draining  changed         same        set the timer; report
+//	                confirming … draining                  same        set the timer
+//	stop            any                                    stopping    close; interrupt all
 //
 // # Standby
 //

@@ -50,7 +50,8 @@ func (p *player) event(line []string) []string {
 	if line[0] == "config" {
 		p.driver = newDriver(Config{MaxSequences: p.number("sequences", 4), MaxWaiting: p.number("waiting", 2),
 			Revision: p.words["revision"], Confirmed: p.words["confirmed"], MaxAdapters: p.number("adapters", 0),
-			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"), LeastBlocks: p.number("least", 0)})
+			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"),
+			LeastBlocks: p.number("least", 0)})
 		return nil
 	}
 	p.out = nil

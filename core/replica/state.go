@@ -119,10 +119,11 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
-		"standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty", "engine-up", "advance", "plan", "planned", "nothing",
-		"step-done", "step-aborted", "picked", "exhausted", "report-kv", "shrink", "release", "grow", "unread",
-		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
+	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed",
+		"drain", "standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty",
+		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
+		"exhausted", "report-kv", "shrink", "release", "grow", "unread", "wanted", "retry-lease", "leased",
+		"lease-refused", "pool-ready", "mapped", "halt"}[e]
 }
 
 // Timer names a timer. It fires once after each SetTimer.

@@ -29,10 +29,10 @@ var (
 	already     = guard{"already", func(*Machine, *event) bool { return true }}
 	always      = guard{}
 	unconfirmed = guard{"not confirmed", func(m *Machine, _ *event) bool { return !m.revisionConfirmed() }}
-	forStandby  = guard{"confirmed, for standby", func(m *Machine, _ *event) bool {
+	forStandby  = guard{"for standby", func(m *Machine, _ *event) bool {
 		return m.standby && m.revisionConfirmed()
 	}}
-	confirmsStandby = guard{"of these files, for standby", func(m *Machine, e *event) bool {
+	confirmsStandby = guard{"for standby", func(m *Machine, e *event) bool {
 		return m.standby && m.confirms(e.id)
 	}}
 	confirmed = guard{"confirmed", func(m *Machine, _ *event) bool { return m.revisionConfirmed() }}

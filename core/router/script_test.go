@@ -246,7 +246,8 @@ func announcementOf(words []string, l line) Announcement {
 	return a
 }
 
-var states = map[string]route.State{"loading": route.Loading, "draining": route.Draining, "failed": route.Failed}
+var states = map[string]route.State{"loading": route.Loading, "suspended": route.Suspended,
+	"draining": route.Draining, "failed": route.Failed}
 
 func reportOf(l line) Report {
 	name := l.word(0)

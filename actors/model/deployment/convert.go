@@ -81,7 +81,7 @@ func replicaSpecOf(s *messages.ReplicaSpec) core.ReplicaSpec {
 	}
 }
 
-// levelOf returns the level that a replica is told.
+// levelOf returns the level in a command to a replica.
 func levelOf(standby bool) messages.Level {
 	if standby {
 		return messages.Level_LEVEL_STANDBY
