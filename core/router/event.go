@@ -41,6 +41,7 @@ type Status struct {
 	Node       string // node that runs the deployment's actor
 	Term       uint64
 	Failure    Refusal // why the deployment failed; zero: it did not
+	Level      string  // of all its replicas, such as "standby"; empty: some serve, or are to serve
 }
 
 // Announcement is the message of a peer about the changes on its node.
@@ -62,7 +63,6 @@ type Stored struct {
 	Name     string
 	Stopped  bool   // the deployment has 0 replicas
 	Revision string // digest of the deployment's files; empty: unknown
-	Replicas int    // requested number
 	// Level is the wanted level of the replicas, such as "standby", and Levels that of single ones, by
 	// name. Active has no name.
 	Level  string

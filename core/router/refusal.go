@@ -2,6 +2,8 @@ package router
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,31 +70,31 @@ func (m *Machine) refusal(model string) Refusal {
 }
 
 // dormant returns the level at which an operator keeps all replicas of a model from serving; empty: some
-// are to serve. A request for such a model is refused.
+// are to serve. A request for such a model is refused. A replica that is to serve may be gone for good,
+// or only restart: then the status of the deployment decides.
 func (m *Machine) dormant(s Stored) string {
-	awake := func(replica string) bool {
-		level, ok := s.Levels[replica]
-		return ok && level == "" || !ok && s.Level == ""
+	if s.Level == "" && len(s.Levels) == 0 {
+		return ""
 	}
-	if s.Level != "" {
-		for replica := range s.Levels {
-			if awake(replica) {
+	if t := m.models[s.Name]; t != nil {
+		for replica := range t.replicas {
+			if s.levelOf(replica) == "" {
 				return ""
 			}
 		}
+	}
+	if s.Level != "" && !slices.Contains(slices.Collect(maps.Values(s.Levels)), "") {
 		return s.Level
 	}
-	t, level := m.models[s.Name], ""
-	if t == nil || len(t.replicas) < s.Replicas {
-		return ""
+	return m.statuses[s.Name].Level
+}
+
+// levelOf returns the wanted level of a replica; empty: active.
+func (s Stored) levelOf(replica string) string {
+	if level, ok := s.Levels[replica]; ok {
+		return level
 	}
-	for _, replica := range sorted(t.replicas) {
-		if awake(replica) {
-			return ""
-		}
-		level = s.Levels[replica]
-	}
-	return level
+	return s.Level
 }
 
 func weightsReplaced(model string) Refusal {

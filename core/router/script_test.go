@@ -285,7 +285,7 @@ func tierOf(l line) TierReport {
 }
 
 func statusOf(l line, node string) Status {
-	s := Status{Deployment: l.word(0), Node: node, Term: l.number("term")}
+	s := Status{Deployment: l.word(0), Node: node, Term: l.number("term"), Level: l.named["level"]}
 	if l.has("failed") {
 		s.Failure = Refusal{Reason: 5, Detail: "no GPU has room"}
 	}
@@ -333,7 +333,7 @@ func text(e Effect) string {
 
 // storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
 func storedOf(l line) Stored {
-	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Revision: l.named["revision"], Replicas: 1,
+	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Revision: l.named["revision"],
 		Level: l.named["level"], Levels: make(map[string]string)}
 	for _, w := range l.words[1:] {
 		if name, awake := strings.CutSuffix(w, "!"); awake {

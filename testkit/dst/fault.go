@@ -103,6 +103,9 @@ func (f Fault) String() string {
 	if f.Kind == Scale {
 		s += fmt.Sprintf(" to %d", f.Count)
 	}
+	if f.Kind == Standby && f.Count > 0 {
+		s += fmt.Sprintf("-%d", f.Count-1)
+	}
 	return s
 }
 
@@ -179,6 +182,7 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 		f.drawPrefixes(rng, span)
 		f.drawEngines(rng, span)
 		f.drawDevices(rng, span)
+		f.drawLevels(rng, span)
 		all = append(all, f)
 	}
 	for i, node := range nodes { // one for each node, without a draw

@@ -105,4 +105,5 @@ func (c *cluster) inject(f Fault) {
 	c.injectPrefixes(n, f, later)
 	c.injectEngines(n, f, later)
 	c.injectDevices(n, f, later)
+	c.injectLevels(f, later)
 }

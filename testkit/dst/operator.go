@@ -86,6 +86,13 @@ func (o *operator) replicas(name string) int {
 	return int(o.stored[name].GetReplicas())
 }
 
+// level returns the wanted level of a replica.
+func (o *operator) level(model, replica string) messages.Level {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stored[model].LevelOf(replica)
+}
+
 // Put stores a deployment; nil deletes it.
 func (o *operator) Put(name string, spec *messages.DeploymentSpec) {
 	o.do(func() error {

@@ -53,6 +53,9 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 		return client && (begun || status == http.StatusNotFound) && h.cluster.expects(messages.Reason_REASON_NOT_FOUND)
 	case code == "model_not_ready":
 		return server && status == http.StatusServiceUnavailable && says("this node is starting") && h.attempts > 0
+	case code == "model_stopped":
+		return server && (begun || status == http.StatusServiceUnavailable) && says("is at level standby") &&
+			h.cluster.expects(messages.Reason_REASON_STOPPED)
 	case status == http.StatusRequestTimeout:
 		return client && h.pause >= bodyStall
 	case says("shutting down"):
@@ -91,6 +94,7 @@ var expected = map[FaultKind][]messages.Reason{
 	HangReset:     {messages.Reason_REASON_DEADLINE},
 	HangLoad:      {messages.Reason_REASON_DEADLINE},
 	SlowDevice:    {messages.Reason_REASON_DEADLINE},
+	Standby:       {messages.Reason_REASON_STOPPED},
 }
 
 // expects reports whether a call may be refused for a reason.

@@ -34,7 +34,7 @@ func (c *cluster) checkRest() {
 // restless returns descriptions of everything that is not at rest.
 func (c *cluster) restless() (left []string) {
 	report := func(format string, args ...any) { left = append(left, fmt.Sprintf(format, args...)) }
-	leased := make(map[string]bool)
+	leased := make(leases)
 	for _, m := range models {
 		c.restlessModel(m.name, leased, report)
 	}
@@ -45,18 +45,27 @@ func (c *cluster) restless() (left []string) {
 	return left
 }
 
+// leases has the levels of the replicas by node, device and name, which are those of their leases.
+type leases map[string]messages.Level
+
+func (l leases) has(lease string) bool { _, ok := l[lease]; return ok }
+
 // restlessModel checks the replicas of a model and adds their leases to leased.
-func (c *cluster) restlessModel(model string, leased map[string]bool, report func(string, ...any)) {
-	serving := 0
+func (c *cluster) restlessModel(model string, leased leases, report func(string, ...any)) {
+	placed := 0
 	for _, r := range c.replicas(model) {
 		s, ok := ask[*messages.ReplicaStatus](c, r.node, r.pid, &messages.GetReplica{})
 		if !ok {
 			report("%s on %s does not answer", r.name, r.node.cfg.Name)
 			continue
 		}
-		leased[r.node.cfg.Name+"/"+s.GetGpu()+"/"+r.name] = true
-		if s.GetState() == messages.ReplicaState_REPLICA_STATE_SERVING {
-			serving++
+		leased[r.node.cfg.Name+"/"+s.GetGpu()+"/"+r.name] = s.GetLevel()
+		state := messages.ReplicaState_REPLICA_STATE_SERVING
+		if c.operator.level(model, r.name) == messages.Level_LEVEL_STANDBY {
+			state = messages.ReplicaState_REPLICA_STATE_STANDBY
+		}
+		if s.GetState() == state {
+			placed++
 		}
 		if s.GetRunning()+s.GetWaiting() > 0 || s.GetKvBlocksFree() != s.GetKvBlocks() {
 			report("%s on %s: %d running, %d waiting, %d of %d KV blocks free", r.name, r.node.cfg.Name,
@@ -64,13 +73,13 @@ func (c *cluster) restlessModel(model string, leased map[string]bool, report fun
 		}
 		c.restlessAdapters(r, s, report)
 	}
-	if wanted := c.operator.replicas(model); serving != wanted {
-		report("%d replicas of %s serve, %d are wanted", serving, model, wanted)
+	if wanted := c.operator.replicas(model); placed != wanted {
+		report("%d replicas of %s serve or are on standby as wanted, of %d", placed, model, wanted)
 	}
 }
 
 // restlessNodes checks the nodes.
-func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...any)) {
+func (c *cluster) restlessNodes(leased leases, report func(string, ...any)) {
 	for _, name := range c.names {
 		n := c.nodes[name]
 		if n.crashed {
@@ -97,7 +106,7 @@ func (c *cluster) restlessNodes(leased map[string]bool, report func(string, ...a
 }
 
 // restlessDevice compares the ledger of a device with its memory and with the replicas on it.
-func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report func(string, ...any)) {
+func (c *cluster) restlessDevice(n *Node, i int, leased leases, report func(string, ...any)) {
 	where := n.cfg.Name + "/" + query.GPUName(i)
 	s, ok := ask[*messages.GpuStatus](c, n, n.pid(query.GPU(query.GPUName(i))), &messages.GetGpu{})
 	if !ok {
@@ -109,7 +118,7 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 		if l.GetKind() == "weights" {
 			continue
 		}
-		if !leased[where+"/"+l.GetOwner()] {
+		if !leased.has(where + "/" + l.GetOwner()) {
 			report(
 				"%s: %d bytes of %s are leased to %s, which is not there",
 				where,
@@ -121,6 +130,10 @@ func (c *cluster) restlessDevice(n *Node, i int, leased map[string]bool, report 
 	}
 	for _, m := range n.gpus.Models()[i].Held() {
 		kv := m.KVBlockBytes * int64(m.KVBlocks)
+		one := (m.Info.ContextTokens + m.BlockTokens - 1) / m.BlockTokens
+		if standby := leased[where+"/"+m.Lease] == messages.Level_LEVEL_STANDBY; standby && m.KVBlocks > one {
+			report("%s: %s is on standby with %d KV blocks, and needs %d", where, m.Lease, m.KVBlocks, one)
+		}
 		used += (kv+pageBytes-1)/pageBytes*pageBytes + int64(m.AdapterPages)*hbm.PageBytes
 	}
 	copies := n.gpus.Models()[i].Copies()

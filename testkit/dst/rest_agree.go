@@ -65,7 +65,13 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 		report("the deployment %s on %s does not answer", model, n.cfg.Name)
 		return true
 	}
-	if s.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
+	state := messages.DeploymentState_DEPLOYMENT_STATE_STANDBY
+	for _, of := range s.GetReplicas() {
+		if c.operator.level(model, of.GetName()) == messages.Level_LEVEL_ACTIVE {
+			state = messages.DeploymentState_DEPLOYMENT_STATE_READY
+		}
+	}
+	if s.GetState() != state {
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}
 	for _, of := range s.GetReplicas() {

@@ -11,7 +11,7 @@ import (
 // restlessWeights compares the weights that a device reports with those in its memory, and their
 // users with the replicas.
 func restlessWeights(
-	where string, s *messages.GpuStatus, copies []residency.Copy, leased map[string]bool, report func(string, ...any),
+	where string, s *messages.GpuStatus, copies []residency.Copy, leased leases, report func(string, ...any),
 ) {
 	held, revisions := make(map[string]bool), make(map[string]bool)
 	for _, c := range copies {
@@ -27,11 +27,14 @@ func restlessWeights(
 		}
 		revisions[w.GetRevisionDigest()] = true
 		for _, user := range w.GetUsers() {
-			if !leased[where+"/"+user] {
+			if !leased.has(where + "/" + user) {
 				report("%s: %s count %s as a user, which is not there", where, w.GetOwner(), user)
 			}
 		}
-		if active := w.GetLevel() == messages.Level_LEVEL_ACTIVE; active != (len(w.GetUsers()) > 0) {
+		serves := slices.ContainsFunc(w.GetUsers(), func(user string) bool {
+			return leased[where+"/"+user] != messages.Level_LEVEL_STANDBY
+		})
+		if active := w.GetLevel() == messages.Level_LEVEL_ACTIVE; active != serves {
 			report("%s: %s are %s with users %v", where, w.GetOwner(), w.GetLevel(), w.GetUsers())
 		}
 	}

@@ -38,7 +38,7 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	stored := core.Stored{
-		Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(), Replicas: int(s.GetReplicas()),
+		Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(),
 		Level: levels[s.GetLevel()], Levels: make(map[string]string),
 	}
 	for replica, l := range s.GetReplicaLevels() {
@@ -126,6 +126,9 @@ func statusOf(s *messages.DeploymentStatus) core.Status {
 	status := core.Status{Deployment: s.GetSpec().GetName(), Node: s.GetNode(), Term: s.GetTerm()}
 	if s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_FAILED {
 		status.Failure = refusalOf(s.GetFailure())
+	}
+	if s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_STANDBY {
+		status.Level = levels[messages.Level_LEVEL_STANDBY]
 	}
 	return status
 }

@@ -1,0 +1,20 @@
+package dst_test
+
+import (
+	"testing"
+
+	"troupe/testkit/dst"
+)
+
+// TestStandby puts models and single replicas on standby and activates them, while actors and nodes
+// crash, sequences migrate, and files are replaced.
+func TestStandby(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 14,
+		Kinds: []dst.FaultKind{
+			dst.Standby, dst.Standby, dst.Standby, dst.Standby, dst.CrashActor, dst.CrashActor, dst.CrashNode,
+			dst.Migrate, dst.Restart, dst.Scale, dst.Redeploy,
+		},
+		Actors: []string{"replica", "gpu", "engine", "deployment", "replicas", "router"},
+	}, 1, 2, 3, 4, 9, 25)
+}
