@@ -108,7 +108,8 @@ func standby() (section, error) {
 	slices.Sort(answers)
 	half, most := cluster.Quantile(steps, 0.5), cluster.Quantile(steps, 0.99)
 	s.rows = []row{
-		{"activate command to the first step: median", micros(half), "200 µs or less", yesNo(half <= 200*time.Microsecond)},
+		{"activate command to the first step: median", micros(half), "200 µs or less",
+			yesNo(half <= 200*time.Microsecond)},
 		{"activate command to the first step: p99", micros(most), "2 ms or less", yesNo(most <= 2*time.Millisecond)},
 		{"`models.activate` to the end of a completion: median", micros(cluster.Quantile(answers, 0.5)), "", ""},
 		{"`models.activate` to the end of a completion: p99", micros(cluster.Quantile(answers, 0.99)), "", ""},
