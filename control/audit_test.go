@@ -17,7 +17,7 @@ func TestAuditedEndpoints(t *testing.T) {
 		"models-deploy", "models-scale", "models-delete",
 		"adapters-register", "adapters-delete", "adapters-pin", "adapters-unpin",
 		"replicas-restart", "replicas-migrate", "nodes-drain", "nodes-undrain", "gpus-quarantine", "gpus-release",
-		"gpus-evict", "models-park", "models-standby", "models-activate",
+		"gpus-evict", "models-park", "models-standby", "models-activate", switchEndpoint,
 		"kv-offload", "kv-restore", "kv-flush", "kv-pin", "kv-unpin", "node-kv",
 	}
 	c := &control{Config: Config{Node: "n1", Backend: backend{}}}

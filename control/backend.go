@@ -65,6 +65,10 @@ type AdapterBackend interface {
 type GPUBackend interface {
 	QuarantineGpu(ctx context.Context, req *messages.QuarantineGpuRequest) (*messages.GpuStatus, error)
 	ReleaseGpu(ctx context.Context, req *messages.ReleaseGpuRequest) (*messages.GpuStatus, error)
+	// SwitchGpu begins a switch of a GPU between replicas, and SwitchOf returns the one in progress, or
+	// the last one; nil: there is none.
+	SwitchGpu(ctx context.Context, at GPU, s *messages.SwitchGpu) error
+	SwitchOf(ctx context.Context, at GPU) (*messages.GpuSwitch, error)
 	EvictWeights(ctx context.Context, req *messages.EvictWeightsRequest) (*messages.GpuStatus, error)
 }
 
@@ -139,4 +143,10 @@ func reasonOf(err error) messages.Reason {
 		return messages.Reason_REASON_DEADLINE
 	}
 	return messages.Reason_REASON_INTERNAL
+}
+
+// GPU names a GPU of a node.
+type GPU interface {
+	GetNode() string
+	GetName() string
 }

@@ -39,6 +39,8 @@ func (c *control) timeout(endpoint string) time.Duration {
 		return max(migrateTimeout, c.Timeout)
 	case kvOffloadEndpoint, kvRestoreEndpoint, kvNodeEndpoint:
 		return max(kvTimeout, c.Timeout)
+	case switchEndpoint:
+		return max(switchTimeout+undoTimeout, c.Timeout)
 	case releaseEndpoint:
 		return max(releaseTimeout, c.Timeout)
 	}

@@ -1460,6 +1460,112 @@ func (x *EvictWeightsResponse) GetGpu() *GpuStatus {
 	return nil
 }
 
+// troupe.v1.gpus.switch: a model that has a replica on the GPU serves there, and the replicas of other
+// models there go to standby. It is answered when that is done, or has failed and was undone.
+type SwitchGpuRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // "gpu-0"
+	To            string                 `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`     // the model
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchGpuRequest) Reset() {
+	*x = SwitchGpuRequest{}
+	mi := &file_messages_control_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchGpuRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchGpuRequest) ProtoMessage() {}
+
+func (x *SwitchGpuRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchGpuRequest.ProtoReflect.Descriptor instead.
+func (*SwitchGpuRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *SwitchGpuRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SwitchGpuRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *SwitchGpuRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+type SwitchGpuResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Switch        *GpuSwitch             `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchGpuResponse) Reset() {
+	*x = SwitchGpuResponse{}
+	mi := &file_messages_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchGpuResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchGpuResponse) ProtoMessage() {}
+
+func (x *SwitchGpuResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchGpuResponse.ProtoReflect.Descriptor instead.
+func (*SwitchGpuResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *SwitchGpuResponse) GetSwitch() *GpuSwitch {
+	if x != nil {
+		return x.Switch
+	}
+	return nil
+}
+
 // troupe.v1.replicas.list: the replicas of all nodes.
 type ListReplicasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1470,7 +1576,7 @@ type ListReplicasRequest struct {
 
 func (x *ListReplicasRequest) Reset() {
 	*x = ListReplicasRequest{}
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1588,7 @@ func (x *ListReplicasRequest) String() string {
 func (*ListReplicasRequest) ProtoMessage() {}
 
 func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[26]
+	mi := &file_messages_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1601,7 @@ func (x *ListReplicasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasRequest.ProtoReflect.Descriptor instead.
 func (*ListReplicasRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{26}
+	return file_messages_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListReplicasRequest) GetModel() string {
@@ -1514,7 +1620,7 @@ type ListReplicasResponse struct {
 
 func (x *ListReplicasResponse) Reset() {
 	*x = ListReplicasResponse{}
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1526,7 +1632,7 @@ func (x *ListReplicasResponse) String() string {
 func (*ListReplicasResponse) ProtoMessage() {}
 
 func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[27]
+	mi := &file_messages_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1539,7 +1645,7 @@ func (x *ListReplicasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListReplicasResponse.ProtoReflect.Descriptor instead.
 func (*ListReplicasResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{27}
+	return file_messages_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListReplicasResponse) GetReplicas() []*ReplicaStatus {
@@ -1559,7 +1665,7 @@ type RestartReplicaRequest struct {
 
 func (x *RestartReplicaRequest) Reset() {
 	*x = RestartReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1677,7 @@ func (x *RestartReplicaRequest) String() string {
 func (*RestartReplicaRequest) ProtoMessage() {}
 
 func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[28]
+	mi := &file_messages_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1690,7 @@ func (x *RestartReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaRequest.ProtoReflect.Descriptor instead.
 func (*RestartReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{28}
+	return file_messages_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RestartReplicaRequest) GetName() string {
@@ -1603,7 +1709,7 @@ type RestartReplicaResponse struct {
 
 func (x *RestartReplicaResponse) Reset() {
 	*x = RestartReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1721,7 @@ func (x *RestartReplicaResponse) String() string {
 func (*RestartReplicaResponse) ProtoMessage() {}
 
 func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[29]
+	mi := &file_messages_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1734,7 @@ func (x *RestartReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestartReplicaResponse.ProtoReflect.Descriptor instead.
 func (*RestartReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{29}
+	return file_messages_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RestartReplicaResponse) GetName() string {
@@ -1650,7 +1756,7 @@ type ScaleModelRequest struct {
 
 func (x *ScaleModelRequest) Reset() {
 	*x = ScaleModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1768,7 @@ func (x *ScaleModelRequest) String() string {
 func (*ScaleModelRequest) ProtoMessage() {}
 
 func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[30]
+	mi := &file_messages_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1781,7 @@ func (x *ScaleModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelRequest.ProtoReflect.Descriptor instead.
 func (*ScaleModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{30}
+	return file_messages_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ScaleModelRequest) GetName() string {
@@ -1710,7 +1816,7 @@ type ScaleModelResponse struct {
 
 func (x *ScaleModelResponse) Reset() {
 	*x = ScaleModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1828,7 @@ func (x *ScaleModelResponse) String() string {
 func (*ScaleModelResponse) ProtoMessage() {}
 
 func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[31]
+	mi := &file_messages_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1841,7 @@ func (x *ScaleModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScaleModelResponse.ProtoReflect.Descriptor instead.
 func (*ScaleModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{31}
+	return file_messages_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ScaleModelResponse) GetDeployment() *DeploymentSpec {
@@ -1771,7 +1877,7 @@ type StandbyModelRequest struct {
 
 func (x *StandbyModelRequest) Reset() {
 	*x = StandbyModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1889,7 @@ func (x *StandbyModelRequest) String() string {
 func (*StandbyModelRequest) ProtoMessage() {}
 
 func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[32]
+	mi := &file_messages_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1902,7 @@ func (x *StandbyModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelRequest.ProtoReflect.Descriptor instead.
 func (*StandbyModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{32}
+	return file_messages_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StandbyModelRequest) GetName() string {
@@ -1824,7 +1930,7 @@ type StandbyModelResponse struct {
 
 func (x *StandbyModelResponse) Reset() {
 	*x = StandbyModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1942,7 @@ func (x *StandbyModelResponse) String() string {
 func (*StandbyModelResponse) ProtoMessage() {}
 
 func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[33]
+	mi := &file_messages_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1955,7 @@ func (x *StandbyModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StandbyModelResponse.ProtoReflect.Descriptor instead.
 func (*StandbyModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{33}
+	return file_messages_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *StandbyModelResponse) GetDeployment() *DeploymentSpec {
@@ -1885,7 +1991,7 @@ type ActivateModelRequest struct {
 
 func (x *ActivateModelRequest) Reset() {
 	*x = ActivateModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2003,7 @@ func (x *ActivateModelRequest) String() string {
 func (*ActivateModelRequest) ProtoMessage() {}
 
 func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[34]
+	mi := &file_messages_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2016,7 @@ func (x *ActivateModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelRequest.ProtoReflect.Descriptor instead.
 func (*ActivateModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{34}
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ActivateModelRequest) GetName() string {
@@ -1938,7 +2044,7 @@ type ActivateModelResponse struct {
 
 func (x *ActivateModelResponse) Reset() {
 	*x = ActivateModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2056,7 @@ func (x *ActivateModelResponse) String() string {
 func (*ActivateModelResponse) ProtoMessage() {}
 
 func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[35]
+	mi := &file_messages_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2069,7 @@ func (x *ActivateModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActivateModelResponse.ProtoReflect.Descriptor instead.
 func (*ActivateModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{35}
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ActivateModelResponse) GetDeployment() *DeploymentSpec {
@@ -1998,7 +2104,7 @@ type ParkModelRequest struct {
 
 func (x *ParkModelRequest) Reset() {
 	*x = ParkModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2116,7 @@ func (x *ParkModelRequest) String() string {
 func (*ParkModelRequest) ProtoMessage() {}
 
 func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2129,7 @@ func (x *ParkModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelRequest.ProtoReflect.Descriptor instead.
 func (*ParkModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ParkModelRequest) GetName() string {
@@ -2042,7 +2148,7 @@ type ParkModelResponse struct {
 
 func (x *ParkModelResponse) Reset() {
 	*x = ParkModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2160,7 @@ func (x *ParkModelResponse) String() string {
 func (*ParkModelResponse) ProtoMessage() {}
 
 func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2173,7 @@ func (x *ParkModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParkModelResponse.ProtoReflect.Descriptor instead.
 func (*ParkModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ParkModelResponse) GetName() string {
@@ -2090,7 +2196,7 @@ type MigrateReplicaRequest struct {
 
 func (x *MigrateReplicaRequest) Reset() {
 	*x = MigrateReplicaRequest{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2208,7 @@ func (x *MigrateReplicaRequest) String() string {
 func (*MigrateReplicaRequest) ProtoMessage() {}
 
 func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2221,7 @@ func (x *MigrateReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaRequest.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *MigrateReplicaRequest) GetFrom() string {
@@ -2148,7 +2254,7 @@ type MigrateReplicaResponse struct {
 
 func (x *MigrateReplicaResponse) Reset() {
 	*x = MigrateReplicaResponse{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2266,7 @@ func (x *MigrateReplicaResponse) String() string {
 func (*MigrateReplicaResponse) ProtoMessage() {}
 
 func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2279,7 @@ func (x *MigrateReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MigrateReplicaResponse.ProtoReflect.Descriptor instead.
 func (*MigrateReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
@@ -2192,7 +2298,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2310,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2323,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 type ListNodesResponse struct {
@@ -2230,7 +2336,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2242,7 +2348,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2255,7 +2361,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2283,7 +2389,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2295,7 +2401,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2308,7 +2414,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2327,7 +2433,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2445,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2458,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2372,7 +2478,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2384,7 +2490,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2397,7 +2503,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2416,7 +2522,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2534,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2547,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2474,7 +2580,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2592,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2605,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2615,7 +2721,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2627,7 +2733,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2640,7 +2746,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2695,7 +2801,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2813,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2826,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2740,7 +2846,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2858,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2871,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2793,7 +2899,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2911,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2924,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2845,7 +2951,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2857,7 +2963,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2870,7 +2976,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2912,7 +3018,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3030,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3043,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ActorNode) GetName() string {
@@ -3063,7 +3169,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3181,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3194,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -3107,7 +3213,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3119,7 +3225,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3132,7 +3238,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -3153,7 +3259,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3271,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3284,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -3202,7 +3308,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3320,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3333,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3289,7 +3395,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3301,7 +3407,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3314,7 +3420,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3382,7 +3488,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3394,7 +3500,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3407,7 +3513,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 type NodeStatusResponse struct {
@@ -3419,7 +3525,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3431,7 +3537,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3444,7 +3550,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3466,7 +3572,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3478,7 +3584,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3491,7 +3597,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3529,7 +3635,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3541,7 +3647,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3554,7 +3660,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Event) GetKind() string {
@@ -3606,7 +3712,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3618,7 +3724,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[62]
+	mi := &file_messages_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3631,7 +3737,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{62}
+	return file_messages_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3672,7 +3778,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3790,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[63]
+	mi := &file_messages_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3803,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{63}
+	return file_messages_control_proto_rawDescGZIP(), []int{65}
 }
 
 type ListKeysResponse struct {
@@ -3709,7 +3815,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3827,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[64]
+	mi := &file_messages_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3840,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{64}
+	return file_messages_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3759,7 +3865,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3771,7 +3877,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[65]
+	mi := &file_messages_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3784,7 +3890,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{65}
+	return file_messages_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3919,7 +4025,13 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x03 \x01(\tR\x05model\">\n" +
 	"\x14EvictWeightsResponse\x12&\n" +
-	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"+\n" +
+	"\x03gpu\x18\x01 \x01(\v2\x14.troupe.v1.GpuStatusR\x03gpu\"J\n" +
+	"\x10SwitchGpuRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\"A\n" +
+	"\x11SwitchGpuResponse\x12,\n" +
+	"\x06switch\x18\x01 \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\"+\n" +
 	"\x13ListReplicasRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"L\n" +
 	"\x14ListReplicasResponse\x124\n" +
@@ -4113,7 +4225,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -4142,121 +4254,125 @@ var file_messages_control_proto_goTypes = []any{
 	(*ReleaseGpuResponse)(nil),      // 24: troupe.v1.ReleaseGpuResponse
 	(*EvictWeightsRequest)(nil),     // 25: troupe.v1.EvictWeightsRequest
 	(*EvictWeightsResponse)(nil),    // 26: troupe.v1.EvictWeightsResponse
-	(*ListReplicasRequest)(nil),     // 27: troupe.v1.ListReplicasRequest
-	(*ListReplicasResponse)(nil),    // 28: troupe.v1.ListReplicasResponse
-	(*RestartReplicaRequest)(nil),   // 29: troupe.v1.RestartReplicaRequest
-	(*RestartReplicaResponse)(nil),  // 30: troupe.v1.RestartReplicaResponse
-	(*ScaleModelRequest)(nil),       // 31: troupe.v1.ScaleModelRequest
-	(*ScaleModelResponse)(nil),      // 32: troupe.v1.ScaleModelResponse
-	(*StandbyModelRequest)(nil),     // 33: troupe.v1.StandbyModelRequest
-	(*StandbyModelResponse)(nil),    // 34: troupe.v1.StandbyModelResponse
-	(*ActivateModelRequest)(nil),    // 35: troupe.v1.ActivateModelRequest
-	(*ActivateModelResponse)(nil),   // 36: troupe.v1.ActivateModelResponse
-	(*ParkModelRequest)(nil),        // 37: troupe.v1.ParkModelRequest
-	(*ParkModelResponse)(nil),       // 38: troupe.v1.ParkModelResponse
-	(*MigrateReplicaRequest)(nil),   // 39: troupe.v1.MigrateReplicaRequest
-	(*MigrateReplicaResponse)(nil),  // 40: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),        // 41: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 42: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 43: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 44: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 45: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 46: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 47: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 48: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 49: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 50: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 51: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 52: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 53: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 54: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 55: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 56: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 57: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 58: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 59: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 60: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 61: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 62: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 63: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 64: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 65: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 66: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 67: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 68: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 69: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 70: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 71: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 72: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 73: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 74: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 75: troupe.v1.Refused
-	(*Member)(nil),                  // 76: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 78: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 79: troupe.v1.GpuWeights
-	(Reason)(0),                     // 80: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 81: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 82: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 83: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 84: troupe.v1.ClientUsage
+	(*SwitchGpuRequest)(nil),        // 27: troupe.v1.SwitchGpuRequest
+	(*SwitchGpuResponse)(nil),       // 28: troupe.v1.SwitchGpuResponse
+	(*ListReplicasRequest)(nil),     // 29: troupe.v1.ListReplicasRequest
+	(*ListReplicasResponse)(nil),    // 30: troupe.v1.ListReplicasResponse
+	(*RestartReplicaRequest)(nil),   // 31: troupe.v1.RestartReplicaRequest
+	(*RestartReplicaResponse)(nil),  // 32: troupe.v1.RestartReplicaResponse
+	(*ScaleModelRequest)(nil),       // 33: troupe.v1.ScaleModelRequest
+	(*ScaleModelResponse)(nil),      // 34: troupe.v1.ScaleModelResponse
+	(*StandbyModelRequest)(nil),     // 35: troupe.v1.StandbyModelRequest
+	(*StandbyModelResponse)(nil),    // 36: troupe.v1.StandbyModelResponse
+	(*ActivateModelRequest)(nil),    // 37: troupe.v1.ActivateModelRequest
+	(*ActivateModelResponse)(nil),   // 38: troupe.v1.ActivateModelResponse
+	(*ParkModelRequest)(nil),        // 39: troupe.v1.ParkModelRequest
+	(*ParkModelResponse)(nil),       // 40: troupe.v1.ParkModelResponse
+	(*MigrateReplicaRequest)(nil),   // 41: troupe.v1.MigrateReplicaRequest
+	(*MigrateReplicaResponse)(nil),  // 42: troupe.v1.MigrateReplicaResponse
+	(*ListNodesRequest)(nil),        // 43: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 44: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 45: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 46: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 47: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 48: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 49: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 50: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 51: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 52: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 53: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 54: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 55: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 56: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 57: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 58: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 59: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 60: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 61: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 62: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 63: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 64: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 65: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 66: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 67: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 68: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 69: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 70: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 71: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 72: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 73: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 74: troupe.v1.GpuStatus
+	(*GpuSwitch)(nil),               // 75: troupe.v1.GpuSwitch
+	(*ReplicaStatus)(nil),           // 76: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 77: troupe.v1.SequenceMigration
+	(*Refused)(nil),                 // 78: troupe.v1.Refused
+	(*Member)(nil),                  // 79: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 80: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 81: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 82: troupe.v1.GpuWeights
+	(Reason)(0),                     // 83: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 84: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 85: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 86: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 87: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	67, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	67, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	68, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	69, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	69, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	70, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	70, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	70, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	70, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	69, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	69, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	70, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	71, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	71, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	72, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	72, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	72, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	72, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	71, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	72, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	72, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	72, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	72, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	73, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	67, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	68, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	67, // 19: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	68, // 20: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
-	67, // 21: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	68, // 22: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	74, // 23: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	47, // 24: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	75, // 25: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	47, // 26: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	47, // 27: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	76, // 28: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	72, // 29: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	77, // 30: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	48, // 31: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	78, // 32: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	53, // 33: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 34: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	61, // 35: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	77, // 36: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	53, // 37: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	79, // 38: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	53, // 39: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	58, // 40: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	47, // 41: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	77, // 42: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	77, // 43: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	80, // 44: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	81, // 45: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	82, // 46: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	66, // 47: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	83, // 48: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	84, // 49: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	50, // [50:50] is the sub-list for method output_type
-	50, // [50:50] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	73, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	74, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	74, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	74, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	74, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	75, // 16: troupe.v1.SwitchGpuResponse.switch:type_name -> troupe.v1.GpuSwitch
+	76, // 17: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	69, // 18: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	70, // 19: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	69, // 20: troupe.v1.StandbyModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	70, // 21: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
+	69, // 22: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	70, // 23: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 24: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	49, // 25: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	78, // 26: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	49, // 27: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	49, // 28: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	79, // 29: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	74, // 30: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	80, // 31: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	50, // 32: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	81, // 33: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	55, // 34: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 35: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	63, // 36: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	80, // 37: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	55, // 38: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	82, // 39: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	55, // 40: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	60, // 41: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	49, // 42: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	80, // 43: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	80, // 44: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	83, // 45: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	84, // 46: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	85, // 47: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	68, // 48: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	86, // 49: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	87, // 50: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	51, // [51:51] is the sub-list for method output_type
+	51, // [51:51] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4273,14 +4389,14 @@ func file_messages_control_proto_init() {
 	file_messages_replica_proto_init()
 	file_messages_route_proto_init()
 	file_messages_usage_proto_init()
-	file_messages_control_proto_msgTypes[30].OneofWrappers = []any{}
+	file_messages_control_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   66,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -80,8 +80,10 @@ type GpuState int32
 const (
 	GpuState_GPU_STATE_UNSPECIFIED GpuState = 0
 	GpuState_GPU_STATE_IDLE        GpuState = 1
+	GpuState_GPU_STATE_DRAINING    GpuState = 2 // a switch: replicas that leave finish their sequences
 	GpuState_GPU_STATE_FREEING     GpuState = 3
 	GpuState_GPU_STATE_LOADING     GpuState = 4
+	GpuState_GPU_STATE_CAPTURING   GpuState = 5 // a switch: the replica that comes starts
 	GpuState_GPU_STATE_SERVING     GpuState = 6
 	GpuState_GPU_STATE_QUARANTINED GpuState = 7 // no loads; replicas move elsewhere; see quarantine
 )
@@ -91,16 +93,20 @@ var (
 	GpuState_name = map[int32]string{
 		0: "GPU_STATE_UNSPECIFIED",
 		1: "GPU_STATE_IDLE",
+		2: "GPU_STATE_DRAINING",
 		3: "GPU_STATE_FREEING",
 		4: "GPU_STATE_LOADING",
+		5: "GPU_STATE_CAPTURING",
 		6: "GPU_STATE_SERVING",
 		7: "GPU_STATE_QUARANTINED",
 	}
 	GpuState_value = map[string]int32{
 		"GPU_STATE_UNSPECIFIED": 0,
 		"GPU_STATE_IDLE":        1,
+		"GPU_STATE_DRAINING":    2,
 		"GPU_STATE_FREEING":     3,
 		"GPU_STATE_LOADING":     4,
+		"GPU_STATE_CAPTURING":   5,
 		"GPU_STATE_SERVING":     6,
 		"GPU_STATE_QUARANTINED": 7,
 	}
@@ -800,7 +806,10 @@ func (x *AdaptersLeased) GetPages() uint32 {
 // SwitchMetrics is the cost of a model switch.
 type SwitchMetrics struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Drain         *durationpb.Duration   `protobuf:"bytes,1,opt,name=drain,proto3" json:"drain,omitempty"` // until the replicas that leave had no sequences
+	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`   // until they had given back their memory
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
+	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`   // until the replica that comes served
 	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted or shared
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -837,9 +846,30 @@ func (*SwitchMetrics) Descriptor() ([]byte, []int) {
 	return file_messages_gpu_proto_rawDescGZIP(), []int{6}
 }
 
+func (x *SwitchMetrics) GetDrain() *durationpb.Duration {
+	if x != nil {
+		return x.Drain
+	}
+	return nil
+}
+
+func (x *SwitchMetrics) GetFree() *durationpb.Duration {
+	if x != nil {
+		return x.Free
+	}
+	return nil
+}
+
 func (x *SwitchMetrics) GetLoad() *durationpb.Duration {
 	if x != nil {
 		return x.Load
+	}
+	return nil
+}
+
+func (x *SwitchMetrics) GetGraph() *durationpb.Duration {
+	if x != nil {
+		return x.Graph
 	}
 	return nil
 }
@@ -1125,6 +1155,7 @@ type GpuStatus struct {
 	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up, and weights without users
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
+	Switch         *GpuSwitch             `protobuf:"bytes,27,opt,name=switch,proto3" json:"switch,omitempty"`   // in progress, or the last one since the actor started
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1271,6 +1302,266 @@ func (x *GpuStatus) GetWeights() []*GpuWeights {
 	return nil
 }
 
+func (x *GpuStatus) GetSwitch() *GpuSwitch {
+	if x != nil {
+		return x.Switch
+	}
+	return nil
+}
+
+// GpuSwitch (report) is a switch of a device from one model to another.
+type GpuSwitch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // the replica that comes
+	Leave         []string               `protobuf:"bytes,3,rep,name=leave,proto3" json:"leave,omitempty"`
+	Phase         GpuState               `protobuf:"varint,4,opt,name=phase,proto3,enum=troupe.v1.GpuState" json:"phase,omitempty"` // SERVING: it has ended
+	WaitsFor      []string               `protobuf:"bytes,5,rep,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	Failure       string                 `protobuf:"bytes,6,opt,name=failure,proto3" json:"failure,omitempty"` // of a switch that has ended
+	Metrics       *SwitchMetrics         `protobuf:"bytes,7,opt,name=metrics,proto3" json:"metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuSwitch) Reset() {
+	*x = GpuSwitch{}
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuSwitch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuSwitch) ProtoMessage() {}
+
+func (x *GpuSwitch) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuSwitch.ProtoReflect.Descriptor instead.
+func (*GpuSwitch) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GpuSwitch) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *GpuSwitch) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *GpuSwitch) GetLeave() []string {
+	if x != nil {
+		return x.Leave
+	}
+	return nil
+}
+
+func (x *GpuSwitch) GetPhase() GpuState {
+	if x != nil {
+		return x.Phase
+	}
+	return GpuState_GPU_STATE_UNSPECIFIED
+}
+
+func (x *GpuSwitch) GetWaitsFor() []string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return nil
+}
+
+func (x *GpuSwitch) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *GpuSwitch) GetMetrics() *SwitchMetrics {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// SwitchGpu (command) follows a switch: some replicas leave a device, so that another one serves. The
+// levels of the replicas change by other commands.
+type SwitchGpu struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Leave         []string               `protobuf:"bytes,3,rep,name=leave,proto3" json:"leave,omitempty"`
+	Timeout       *durationpb.Duration   `protobuf:"bytes,4,opt,name=timeout,proto3" json:"timeout,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchGpu) Reset() {
+	*x = SwitchGpu{}
+	mi := &file_messages_gpu_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchGpu) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchGpu) ProtoMessage() {}
+
+func (x *SwitchGpu) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchGpu.ProtoReflect.Descriptor instead.
+func (*SwitchGpu) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SwitchGpu) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SwitchGpu) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *SwitchGpu) GetLeave() []string {
+	if x != nil {
+		return x.Leave
+	}
+	return nil
+}
+
+func (x *SwitchGpu) GetTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.Timeout
+	}
+	return nil
+}
+
+type SwitchGpuResult struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*SwitchGpuResult_Begun
+	//	*SwitchGpuResult_Refused
+	Outcome       isSwitchGpuResult_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SwitchGpuResult) Reset() {
+	*x = SwitchGpuResult{}
+	mi := &file_messages_gpu_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SwitchGpuResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SwitchGpuResult) ProtoMessage() {}
+
+func (x *SwitchGpuResult) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SwitchGpuResult.ProtoReflect.Descriptor instead.
+func (*SwitchGpuResult) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *SwitchGpuResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SwitchGpuResult) GetOutcome() isSwitchGpuResult_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *SwitchGpuResult) GetBegun() *GpuStatus {
+	if x != nil {
+		if x, ok := x.Outcome.(*SwitchGpuResult_Begun); ok {
+			return x.Begun
+		}
+	}
+	return nil
+}
+
+func (x *SwitchGpuResult) GetRefused() *Refused {
+	if x != nil {
+		if x, ok := x.Outcome.(*SwitchGpuResult_Refused); ok {
+			return x.Refused
+		}
+	}
+	return nil
+}
+
+type isSwitchGpuResult_Outcome interface {
+	isSwitchGpuResult_Outcome()
+}
+
+type SwitchGpuResult_Begun struct {
+	Begun *GpuStatus `protobuf:"bytes,2,opt,name=begun,proto3,oneof"`
+}
+
+type SwitchGpuResult_Refused struct {
+	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
+}
+
+func (*SwitchGpuResult_Begun) isSwitchGpuResult_Outcome() {}
+
+func (*SwitchGpuResult_Refused) isSwitchGpuResult_Outcome() {}
+
 // GpuWeights (report) is a copy of weights on a device.
 type GpuWeights struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1290,7 +1581,7 @@ type GpuWeights struct {
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1593,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1606,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -1401,7 +1692,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1704,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1717,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -1470,7 +1761,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1773,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1786,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1550,7 +1841,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1853,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1866,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1687,7 +1978,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1990,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +2003,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -1743,7 +2034,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +2046,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +2059,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -1818,7 +2109,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2121,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2134,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -1878,7 +2169,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +2181,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2194,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -1934,7 +2225,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2237,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2250,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2021,7 +2312,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2324,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2337,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2077,7 +2368,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2380,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2393,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2165,7 +2456,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2468,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2481,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2221,7 +2512,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2524,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2537,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2308,7 +2599,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2611,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2624,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2363,7 +2654,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2666,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2679,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2436,7 +2727,7 @@ type KVReport struct {
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2739,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2752,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2526,7 +2817,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2829,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2842,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2588,7 +2879,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2891,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2904,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2649,7 +2940,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2952,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2965,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2751,9 +3042,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"l\n" +
-	"\rSwitchMetrics\x12-\n" +
-	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12\x16\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xfd\x01\n" +
+	"\rSwitchMetrics\x12/\n" +
+	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
+	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
+	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12/\n" +
+	"\x05graph\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graph\x12\x16\n" +
 	"\x06source\x18\x05 \x01(\tR\x06source\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"n\n" +
 	"\vUnloadModel\x12\x1d\n" +
@@ -2772,7 +3066,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xd6\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x84\x05\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -2793,7 +3087,28 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
-	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"\xb2\x02\n" +
+	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12,\n" +
+	"\x06switch\x18\x1b \x01(\v2\x14.troupe.v1.GpuSwitchR\x06switch\"\xd7\x01\n" +
+	"\tGpuSwitch\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
+	"\x05leave\x18\x03 \x03(\tR\x05leave\x12)\n" +
+	"\x05phase\x18\x04 \x01(\x0e2\x13.troupe.v1.GpuStateR\x05phase\x12\x1b\n" +
+	"\twaits_for\x18\x05 \x03(\tR\bwaitsFor\x12\x18\n" +
+	"\afailure\x18\x06 \x01(\tR\afailure\x122\n" +
+	"\ametrics\x18\a \x01(\v2\x18.troupe.v1.SwitchMetricsR\ametrics\"\x85\x01\n" +
+	"\tSwitchGpu\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\x12\x14\n" +
+	"\x05leave\x18\x03 \x03(\tR\x05leave\x123\n" +
+	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\atimeout\"\x99\x01\n" +
+	"\x0fSwitchGpuResult\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12,\n" +
+	"\x05begun\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\x05begun\x12.\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
+	"\aoutcome\"\xb2\x02\n" +
 	"\n" +
 	"GpuWeights\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
@@ -2919,12 +3234,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\vWeightsFate\x12\x15\n" +
 	"\x11WEIGHTS_FATE_KEEP\x10\x00\x12\x16\n" +
 	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x15\n" +
-	"\x11WEIGHTS_FATE_DROP\x10\x02*\x99\x01\n" +
+	"\x11WEIGHTS_FATE_DROP\x10\x02*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eGPU_STATE_IDLE\x10\x01\x12\x15\n" +
+	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +
+	"\x12GPU_STATE_DRAINING\x10\x02\x12\x15\n" +
 	"\x11GPU_STATE_FREEING\x10\x03\x12\x15\n" +
-	"\x11GPU_STATE_LOADING\x10\x04\x12\x15\n" +
+	"\x11GPU_STATE_LOADING\x10\x04\x12\x17\n" +
+	"\x13GPU_STATE_CAPTURING\x10\x05\x12\x15\n" +
 	"\x11GPU_STATE_SERVING\x10\x06\x12\x19\n" +
 	"\x15GPU_STATE_QUARANTINED\x10\a*\xab\x01\n" +
 	"\x0fQuarantineCause\x12 \n" +
@@ -2947,7 +3264,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -2964,70 +3281,82 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*ModelUnloaded)(nil),         // 12: troupe.v1.ModelUnloaded
 	(*GetGpu)(nil),                // 13: troupe.v1.GetGpu
 	(*GpuStatus)(nil),             // 14: troupe.v1.GpuStatus
-	(*GpuWeights)(nil),            // 15: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 16: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 17: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 18: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 19: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 20: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 21: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 22: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 23: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 24: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 25: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 26: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 27: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 28: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 29: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 30: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 31: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 32: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 33: troupe.v1.GrowKV
-	(*Refused)(nil),               // 34: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(Level)(0),                    // 36: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
+	(*GpuSwitch)(nil),             // 15: troupe.v1.GpuSwitch
+	(*SwitchGpu)(nil),             // 16: troupe.v1.SwitchGpu
+	(*SwitchGpuResult)(nil),       // 17: troupe.v1.SwitchGpuResult
+	(*GpuWeights)(nil),            // 18: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 19: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 20: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 21: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 22: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 23: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 24: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 25: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 26: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 27: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 28: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 29: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 30: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 31: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 32: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 33: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 34: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 35: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 36: troupe.v1.GrowKV
+	(*Refused)(nil),               // 37: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 38: google.protobuf.Duration
+	(Level)(0),                    // 39: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 40: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 41: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	34, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	37, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	34, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	35, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
-	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
-	12, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	34, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
-	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	29, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	17, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	18, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	20, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	16, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	15, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	36, // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	2,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	19, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	21, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	34, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	34, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	34, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	34, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	37, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	38, // 5: troupe.v1.SwitchMetrics.drain:type_name -> google.protobuf.Duration
+	38, // 6: troupe.v1.SwitchMetrics.free:type_name -> google.protobuf.Duration
+	38, // 7: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	38, // 8: troupe.v1.SwitchMetrics.graph:type_name -> google.protobuf.Duration
+	0,  // 9: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
+	12, // 10: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
+	37, // 11: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	1,  // 12: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
+	32, // 13: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	20, // 14: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	21, // 15: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	23, // 16: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	19, // 17: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	18, // 18: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	15, // 19: troupe.v1.GpuStatus.switch:type_name -> troupe.v1.GpuSwitch
+	1,  // 20: troupe.v1.GpuSwitch.phase:type_name -> troupe.v1.GpuState
+	9,  // 21: troupe.v1.GpuSwitch.metrics:type_name -> troupe.v1.SwitchMetrics
+	38, // 22: troupe.v1.SwitchGpu.timeout:type_name -> google.protobuf.Duration
+	14, // 23: troupe.v1.SwitchGpuResult.begun:type_name -> troupe.v1.GpuStatus
+	37, // 24: troupe.v1.SwitchGpuResult.refused:type_name -> troupe.v1.Refused
+	39, // 25: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	40, // 26: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	2,  // 27: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	40, // 28: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	40, // 29: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	22, // 30: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	40, // 31: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	24, // 32: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 33: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	37, // 34: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 35: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	37, // 36: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 37: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	37, // 38: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	41, // 39: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	40, // 40: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	37, // 41: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3048,16 +3377,20 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[14].OneofWrappers = []any{
+		(*SwitchGpuResult_Begun)(nil),
+		(*SwitchGpuResult_Refused)(nil),
+	}
+	file_messages_gpu_proto_msgTypes[18].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[23].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[22].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[27].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3067,7 +3400,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -4,66 +4,18 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
-	"troupe/cuda"
-	"troupe/cuda/host"
-	"troupe/cuda/telemetry"
 	"troupe/messages"
 	"troupe/node"
 )
 
-// counted is a software device that counts the bytes that are copied to it from the host.
-type counted struct {
-	cuda.Device
-	cuda.VirtualMemory
-	bytes *atomic.Int64
-}
-
-type countedStream struct {
-	cuda.Stream
-	cuda.BatchCopier
-	bytes *atomic.Int64
-}
-
-func openCounted(t *testing.T) (node.GPU, *atomic.Int64) {
-	t.Helper()
-	d, err := host.Open(host.Config{MemoryBytes: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	bytes := new(atomic.Int64)
-	return node.GPU{Device: counted{d, d.(cuda.VirtualMemory), bytes}, Source: telemetry.Device(d)}, bytes
-}
-
-func (d counted) NewStream(name string) (cuda.Stream, error) {
-	s, err := d.Device.NewStream(name)
-	if err != nil {
-		return nil, err
-	}
-	return countedStream{s, s.(cuda.BatchCopier), d.bytes}, nil
-}
-
-func (s countedStream) CopyIn(dst cuda.Ptr, src []byte) error {
-	s.bytes.Add(int64(len(src)))
-	return s.Stream.CopyIn(dst, src)
-}
-
-func (s countedStream) CopyBatch(all []cuda.Transfer) error {
-	for _, c := range all {
-		if c.Src == 0 {
-			s.bytes.Add(int64(len(c.Host)))
-		}
-	}
-	return s.BatchCopier.CopyBatch(all)
-}
-
 // TestStandby puts a model on standby and activates it: its weights stay on the device, nothing is
 // copied to it, and the output is the same. Meanwhile requests are refused with the remedy.
 func TestStandby(t *testing.T) {
-	gpu, bytes := openCounted(t)
-	n := start(t, func(c *node.Config) { c.GPUs, c.Devices = []node.GPU{gpu}, nil })
+	gpu := openWatched(t)
+	bytes := &gpu.bytes
+	n := start(t, func(c *node.Config) { c.GPUs, c.Devices = []node.GPU{gpu.GPU()}, nil })
 	conn := connect(t, n)
 	model := func() *messages.DeploymentStatus {
 		return answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get", `{"name": "kjv"}`).GetModel()

@@ -12,6 +12,7 @@ import (
 	"troupe/core/health"
 	"troupe/core/quarantine"
 	weights "troupe/core/residency"
+	"troupe/core/switching"
 	"troupe/cuda"
 	"troupe/engine"
 	"troupe/engine/residency"
@@ -60,7 +61,7 @@ func Props(cfg Config) *actor.Props {
 	shared := &sharedState{quarantine: quarantine.New()}
 	return supervise.Props(func() actor.Actor {
 		incarnation++
-		return &device{Config: cfg, sharedState: shared, incarnation: incarnation}
+		return &device{Config: cfg, sharedState: shared, incarnation: incarnation, switches: switching.New()}
 	}, actor.WithSupervisor(cfg.Strategy))
 }
 
@@ -82,6 +83,9 @@ type device struct {
 
 	hbm    *actor.PID
 	memory *core.Memory
+
+	switches   *switching.Machine
+	lastSwitch *messages.GpuSwitch // in progress, or the last one; nil: none
 }
 
 func (d *device) Receive(ctx actor.Context) {
@@ -131,6 +135,10 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onDeviceFailed(ctx, msg)
 	case *messages.QuarantineGpu:
 		d.onQuarantine(ctx, msg)
+	case *messages.SwitchGpu:
+		d.onSwitch(ctx, msg)
+	case *switchDeadline:
+		d.onSwitchDeadline(ctx, msg)
 	case *messages.EvictWeights:
 		d.onEvict(ctx, msg)
 	case *messages.ReleaseGpu:

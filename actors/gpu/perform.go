@@ -58,6 +58,7 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 			d.log(effect)
 		}
 	}
+	d.followSwitch(ctx)
 }
 
 // log logs a notice of the memory.

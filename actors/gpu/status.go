@@ -10,6 +10,7 @@ import (
 	core "troupe/core/device"
 	"troupe/core/health"
 	weights "troupe/core/residency"
+	"troupe/core/switching"
 	"troupe/messages"
 )
 
@@ -32,6 +33,7 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 			Replicas: m.Replicas,
 		},
 	}
+	s.Switch = d.switchStatus()
 	for _, l := range m.Leases {
 		s.Leases = append(s.Leases, &messages.GpuLease{
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),
@@ -60,6 +62,8 @@ func (d *device) state() messages.GpuState {
 	switch {
 	case quarantined:
 		return messages.GpuState_GPU_STATE_QUARANTINED
+	case d.switches.Status().Phase != switching.Serving:
+		return switchPhases[d.switches.Status().Phase]
 	case d.memory.Has(core.Inspecting, core.Waiting, core.Loading, core.Opening):
 		return messages.GpuState_GPU_STATE_LOADING
 	case d.memory.Has(core.Freeing):

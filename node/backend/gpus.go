@@ -53,11 +53,29 @@ func (g *GPUControl) EvictWeights(ctx context.Context, req *messages.EvictWeight
 	return query.Outcome(answer.GetEvicted(), answer.GetRefused(), err)
 }
 
+// SwitchGpu implements control.Backend.
+func (g *GPUControl) SwitchGpu(ctx context.Context, gpu control.GPU, s *messages.SwitchGpu) error {
+	at, err := g.actorOf(gpu)
+	if err != nil {
+		return err
+	}
+	answer, err := query.At[*messages.SwitchGpuResult](ctx, g.System, at, s)
+	_, err = query.Outcome(answer.GetBegun(), answer.GetRefused(), err)
+	return err
+}
+
+// SwitchOf implements control.Backend.
+func (g *GPUControl) SwitchOf(ctx context.Context, gpu control.GPU) (*messages.GpuSwitch, error) {
+	at, err := g.actorOf(gpu)
+	if err != nil {
+		return nil, err
+	}
+	s, err := query.At[*messages.GpuStatus](ctx, g.System, at, &messages.GetGpu{})
+	return s.GetSwitch(), err
+}
+
 // actorOf returns the actor of a GPU on any node.
-func (g *GPUControl) actorOf(req interface {
-	GetNode() string
-	GetName() string
-}) (*actor.PID, error) {
+func (g *GPUControl) actorOf(req control.GPU) (*actor.PID, error) {
 	for _, m := range g.Members() {
 		if m.GetName() == req.GetNode() && slices.Contains(m.GetGpus(), req.GetName()) {
 			return actor.NewPID(m.GetAddress(), query.GPU(req.GetName())), nil

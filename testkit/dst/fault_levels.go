@@ -5,12 +5,20 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"troupe/messages"
 )
 
-// Standby is an operator action: Model goes to standby, or with Count its replica of that number less
-// one. It is activated after For, or never if that is 0.
-const Standby FaultKind = "standby"
+// Operator actions on levels.
+const (
+	// Standby: Model goes to standby, or with Count its replica of that number less one. It is activated
+	// after For, or never if that is 0.
+	Standby FaultKind = "standby"
+	// Switch: Model serves on Node's device, if it has a replica there, and the replicas of other models
+	// go to standby. After For all are activated.
+	Switch FaultKind = "switch"
+)
 
 // drawLevels fills in a change of a level. Some models stay on standby.
 func (f *Fault) drawLevels(rng *rand.Rand, span func(least, most time.Duration) time.Duration) {
@@ -20,10 +28,16 @@ func (f *Fault) drawLevels(rng *rand.Rand, span func(least, most time.Duration) 
 			f.For = span(time.Millisecond, 4*time.Second)
 		}
 	}
+	if f.Kind == Switch {
+		f.Model, f.For = models[rng.IntN(len(models))].name, span(100*time.Millisecond, 6*time.Second)
+	}
 }
 
 // injectLevels changes the level of a model or of one of its replicas.
 func (c *cluster) injectLevels(f Fault, later func(func())) {
+	if f.Kind == Switch {
+		c.switchDevice(f, later)
+	}
 	if f.Kind != Standby {
 		return
 	}
@@ -31,6 +45,50 @@ func (c *cluster) injectLevels(f Fault, later func(func())) {
 	if f.For > 0 {
 		later(func() { c.setLevel(f, messages.Level_LEVEL_ACTIVE) })
 	}
+}
+
+// switchDevice switches the device of a node, as gpus.switch does.
+func (c *cluster) switchDevice(f Fault, later func(func())) {
+	var to placed
+	var leave []placed
+	of := make(map[string]string) // model by replica
+	for _, m := range models {
+		for _, r := range c.replicas(m.name) {
+			of[r.name] = m.name
+			switch {
+			case r.node.cfg.Name != f.Node:
+			case m.name != f.Model:
+				leave = append(leave, r)
+			case to.name == "":
+				to = r
+			}
+		}
+	}
+	if to.name == "" {
+		return
+	}
+	s := &messages.SwitchGpu{RequestId: c.nodes[f.Node].runtime.ID(), To: to.name, Timeout: durationpb.New(f.For)}
+	for _, r := range leave {
+		s.Leave = append(s.Leave, r.name)
+	}
+	c.tellDevice(f.Node, s)
+	store := func(r placed, level messages.Level) {
+		c.operator.Update(of[r.name], func(s *messages.DeploymentSpec) {
+			if s.ReplicaLevels == nil {
+				s.ReplicaLevels = make(map[string]messages.Level)
+			}
+			s.ReplicaLevels[r.name] = level
+		})
+	}
+	store(to, messages.Level_LEVEL_ACTIVE)
+	for _, r := range leave {
+		store(r, messages.Level_LEVEL_STANDBY)
+	}
+	later(func() {
+		for _, r := range leave {
+			store(r, messages.Level_LEVEL_ACTIVE)
+		}
+	})
 }
 
 // setLevel stores a level. The level of a replica counts more than that of its model.

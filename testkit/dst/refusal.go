@@ -95,6 +95,7 @@ var expected = map[FaultKind][]messages.Reason{
 	HangLoad:      {messages.Reason_REASON_DEADLINE},
 	SlowDevice:    {messages.Reason_REASON_DEADLINE},
 	Standby:       {messages.Reason_REASON_STOPPED},
+	Switch:        {messages.Reason_REASON_STOPPED},
 }
 
 // expects reports whether a call may be refused for a reason.

@@ -18,3 +18,15 @@ func TestStandby(t *testing.T) {
 		Actors: []string{"replica", "gpu", "engine", "deployment", "replicas", "router"},
 	}, 1, 2, 3, 4, 9, 25)
 }
+
+// TestSwitch switches devices between models that have replicas there, while actors and nodes crash.
+func TestSwitch(t *testing.T) {
+	scenario(t, dst.Options{
+		Count: 14,
+		Kinds: []dst.FaultKind{
+			dst.Switch, dst.Switch, dst.Switch, dst.Switch, dst.Standby, dst.CrashActor, dst.CrashActor, dst.CrashNode,
+			dst.Restart, dst.Migrate,
+		},
+		Actors: []string{"replica", "gpu", "engine", "deployment", "replicas", "router"},
+	}, 1, 2, 3, 4)
+}

@@ -1,0 +1,132 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/actors/supervise"
+	"troupe/core/switching"
+	"troupe/messages"
+)
+
+// switchDeadline is a message to self.
+type switchDeadline struct {
+	incarnation uint64
+	number      uint64
+}
+
+func (d *device) onSwitch(ctx actor.Context, msg *messages.SwitchGpu) {
+	if _, quarantined := d.quarantine.Current(); quarantined {
+		q, _ := d.quarantine.Current()
+		ctx.Respond(refusedSwitch(msg.GetRequestId(), d.quarantineRefusal(q.Detail)))
+		return
+	}
+	r := switching.Request{
+		ID: msg.GetRequestId(), To: msg.GetTo(), Leave: msg.GetLeave(), Timeout: msg.GetTimeout().AsDuration(),
+	}
+	effects := d.switches.Begin(supervise.Now(ctx), r)
+	if i := slices.IndexFunc(effects, isRefusal); i >= 0 {
+		in := effects[i].(switching.Refuse).InProgress
+		ctx.Respond(refusedSwitch(r.ID, &messages.Refused{
+			Reason: messages.Reason_REASON_CONFLICT, RetryAfter: durationpb.New(time.Second),
+			Detail: fmt.Sprintf("%s/%s switches to %s, and waits for %v; try again later", d.Node, d.Name, in.To,
+				in.Waits),
+		}))
+		return
+	}
+	d.lastSwitch = &messages.GpuSwitch{Id: r.ID, To: r.To, Leave: r.Leave}
+	d.performSwitch(ctx, effects)
+	d.followSwitch(ctx)
+	ctx.Respond(&messages.SwitchGpuResult{RequestId: r.ID,
+		Outcome: &messages.SwitchGpuResult_Begun{Begun: d.status(ctx)}})
+}
+
+func isRefusal(e switching.Effect) bool { _, is := e.(switching.Refuse); return is }
+
+func refusedSwitch(id string, r *messages.Refused) *messages.SwitchGpuResult {
+	return &messages.SwitchGpuResult{RequestId: id, Outcome: &messages.SwitchGpuResult_Refused{Refused: r}}
+}
+
+// followSwitch reports to the switch in progress what has changed in the memory.
+func (d *device) followSwitch(ctx actor.Context) {
+	if d.switches.Status().Phase == switching.Serving {
+		return
+	}
+	now, of := supervise.Now(ctx), d.lastSwitch
+	for _, lease := range of.GetLeave() {
+		switch drained, freed := d.memory.Leaving(lease); {
+		case freed:
+			d.performSwitch(ctx, d.switches.Freed(now, lease))
+		case drained:
+			d.performSwitch(ctx, d.switches.Drained(now, lease))
+		}
+	}
+	loaded, serves := d.memory.Coming(of.GetTo())
+	if loaded {
+		d.performSwitch(ctx, d.switches.Loaded(now, of.GetTo(), switching.Load{Source: "device"}))
+	}
+	if serves {
+		d.performSwitch(ctx, d.switches.Serves(now, of.GetTo(), switching.Start{}))
+	}
+}
+
+func (d *device) onSwitchDeadline(ctx actor.Context, msg *switchDeadline) {
+	if msg.incarnation == d.incarnation {
+		d.performSwitch(ctx, d.switches.Deadline(supervise.Now(ctx), msg.number))
+	}
+}
+
+// performSwitch carries out the effects of a switch. The control service brings back what left.
+func (d *device) performSwitch(ctx actor.Context, effects []switching.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case switching.Entered:
+			d.Log.Info().Str("switch", e.ID).Stringer("phase", e.Phase).Msg("device switches")
+		case switching.SetDeadline:
+			supervise.After(ctx, e.After, &switchDeadline{d.incarnation, e.Number})
+		case switching.Ended:
+			d.endSwitch(e)
+		case switching.BringBack, switching.Ignored:
+		default:
+			panic(fmt.Sprintf("gpu: unknown effect %T", effect))
+		}
+	}
+}
+
+func (d *device) endSwitch(e switching.Ended) {
+	m := e.Metrics
+	d.lastSwitch.Failure = e.Failure
+	d.lastSwitch.Metrics = &messages.SwitchMetrics{
+		Drain: durationpb.New(m.Drain), Free: durationpb.New(m.Free), Load: durationpb.New(m.Load),
+		Graph: durationpb.New(m.Capture), Source: m.Weights.Source, Bytes: uint64(m.Weights.Bytes),
+	}
+	text := fmt.Sprintf("to %s: drain %v, free %v, load %v of %d bytes from %s, start %v", e.To, m.Drain, m.Free,
+		m.Load, m.Weights.Bytes, m.Weights.Source, m.Capture)
+	if e.Failure != "" {
+		d.Publish("gpu.switch_failed", d.Name, fmt.Sprintf("%s, in %s: %s", text, e.Phase, e.Failure))
+		return
+	}
+	d.Publish("gpu.switched", d.Name, text)
+}
+
+var switchPhases = map[switching.Phase]messages.GpuState{
+	switching.Serving:   messages.GpuState_GPU_STATE_SERVING,
+	switching.Draining:  messages.GpuState_GPU_STATE_DRAINING,
+	switching.Freeing:   messages.GpuState_GPU_STATE_FREEING,
+	switching.Loading:   messages.GpuState_GPU_STATE_LOADING,
+	switching.Capturing: messages.GpuState_GPU_STATE_CAPTURING,
+}
+
+// switchStatus returns the switch in progress, or the last one; nil: there was none.
+func (d *device) switchStatus() *messages.GpuSwitch {
+	if d.lastSwitch == nil {
+		return nil
+	}
+	is, of := d.switches.Status(), d.lastSwitch
+	return &messages.GpuSwitch{Id: of.GetId(), To: of.GetTo(), Leave: of.GetLeave(), Phase: switchPhases[is.Phase],
+		WaitsFor: is.Waits, Failure: of.GetFailure(), Metrics: of.GetMetrics()}
+}

@@ -1,0 +1,150 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"troupe/messages"
+)
+
+const (
+	switchEndpoint = "gpus-switch"
+	// switchTimeout is how long the replicas that leave may finish their sequences.
+	switchTimeout = time.Minute
+	undoTimeout   = 10 * time.Second
+	switchPoll    = 20 * time.Millisecond
+)
+
+// party is a replica that takes part in a switch, and its wanted level before.
+type party struct {
+	model, replica string
+	before, after  messages.Level
+}
+
+// switchGpu makes a model serve on a GPU where it has a replica, and puts the replicas of other models
+// there on standby. The gpu actor follows the switch; the levels are stored here.
+func (c *control) switchGpu(ctx context.Context, req *messages.SwitchGpuRequest) (*messages.SwitchGpuResponse, error) {
+	if err := requireGpu(req); err != nil {
+		return nil, err
+	}
+	to, leave, err := c.parties(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	s := &messages.SwitchGpu{
+		RequestId: c.Runtime.ID(), To: to.replica, Timeout: durationpb.New(switchTimeout),
+	}
+	for _, p := range leave {
+		s.Leave = append(s.Leave, p.replica)
+	}
+	if err := c.Backend.SwitchGpu(ctx, req, s); err != nil {
+		return nil, err
+	}
+	all := append([]party{to}, leave...)
+	var ended *messages.GpuSwitch
+	if err = c.setLevels(ctx, all); err == nil {
+		ended, err = c.awaitSwitch(ctx, req, s.GetRequestId())
+	}
+	if err == nil {
+		return &messages.SwitchGpuResponse{Switch: ended}, nil
+	}
+	for i := range all {
+		all[i].after = all[i].before
+	}
+	life, cancel := c.Runtime.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+	defer cancel()
+	if undone := c.setLevels(life, all); undone != nil {
+		return nil, fmt.Errorf("%w; the levels of the replicas were not restored: %w", err, undone)
+	}
+	return nil, err
+}
+
+// parties returns the replica of the model on a GPU, and those of other models that serve there.
+func (c *control) parties(ctx context.Context, req *messages.SwitchGpuRequest) (to party, leave []party, err error) {
+	if req.GetTo() == "" {
+		return to, nil, Refuse(messages.Reason_REASON_INVALID_ARGUMENT,
+			`to is missing; send {"node": "…", "name": "gpu-0", "to": "…"} with the model that is to serve`)
+	}
+	all, err := c.Backend.Deployments(ctx)
+	if err != nil {
+		return to, nil, err
+	}
+	known := false
+	for _, d := range all {
+		model := d.GetSpec().GetName()
+		known = known || model == req.GetTo()
+		for _, r := range d.GetReplicas() {
+			p := party{model: model, replica: r.GetName(), before: d.GetSpec().LevelOf(r.GetName())}
+			switch here := r.GetNode() == req.GetNode() && r.GetGpu() == req.GetName(); {
+			case !here:
+			case model != req.GetTo() && r.GetLevel() == messages.Level_LEVEL_ACTIVE:
+				p.after = messages.Level_LEVEL_STANDBY
+				leave = append(leave, p)
+			case model == req.GetTo() && to == (party{}):
+				p.after = messages.Level_LEVEL_ACTIVE
+				to = p
+			}
+		}
+	}
+	slices.SortFunc(leave, func(a, b party) int { return cmp.Compare(a.replica, b.replica) })
+	switch {
+	case !known:
+		return to, nil, notDeployed(req.GetTo())
+	case to == (party{}):
+		device := req.GetNode() + "/" + req.GetName()
+		return to, nil, Refusal{&messages.Refused{
+			Reason: messages.Reason_REASON_NOT_FOUND,
+			Detail: fmt.Sprintf("model %s has no replica on %s; replicas.list shows where it has some, and "+
+				"models.scale adds one", req.GetTo(), device),
+			NotLoaded: &messages.ModelNotLoaded{Model: req.GetTo(), Device: device},
+		}}
+	}
+	return to, leave, nil
+}
+
+// setLevels stores the wanted levels of replicas.
+func (c *control) setLevels(ctx context.Context, all []party) error {
+	for _, p := range all {
+		_, err := c.Backend.Update(ctx, p.model, 0,
+			func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+				if stored == nil {
+					return nil, notDeployed(p.model)
+				}
+				return withLevel(stored, p.replica, p.after), nil
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitSwitch waits until a switch has ended.
+func (c *control) awaitSwitch(ctx context.Context, at GPU, id string) (*messages.GpuSwitch, error) {
+	for {
+		s, err := c.Backend.SwitchOf(ctx, at)
+		switch {
+		case err != nil:
+			return nil, err
+		case s.GetId() != id:
+			return nil, Refuse(messages.Reason_REASON_NOT_READY, fmt.Sprintf(
+				"the actor of %s/%s has restarted during the switch; repeat it", at.GetNode(), at.GetName()))
+		case s.GetPhase() == messages.GpuState_GPU_STATE_SERVING && s.GetFailure() != "":
+			return nil, Refuse(messages.Reason_REASON_DEADLINE, fmt.Sprintf(
+				"%s/%s did not switch to %s: %s; what served there serves again", at.GetNode(), at.GetName(), s.GetTo(),
+				s.GetFailure()))
+		case s.GetPhase() == messages.GpuState_GPU_STATE_SERVING:
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-c.Runtime.After(switchPoll):
+		}
+	}
+}

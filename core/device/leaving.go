@@ -1,0 +1,24 @@
+package device
+
+// Leaving reports whether the replica of a lease has no sequences, since it is on standby or gone, and
+// whether it has also given back its memory beyond the minimum.
+func (m *Memory) Leaving(lease string) (drained, freed bool) {
+	h := m.holders[lease]
+	switch {
+	case h == nil:
+		return true, true
+	case !h.standby() || h.phase != Resident:
+		return false, false
+	}
+	return true, h.kv.fixed || h.kv.state == Steady && h.model.Blocks <= h.kv.report.MinBlocks
+}
+
+// Coming reports whether a lease is there, and whether its replica reports on it without being on
+// standby.
+func (m *Memory) Coming(lease string) (loaded, serves bool) {
+	h := m.holders[lease]
+	if h == nil || !h.resident() {
+		return false, false
+	}
+	return true, h.kv.replica != (Actor{}) && !h.standby()
+}
