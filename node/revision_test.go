@@ -84,11 +84,15 @@ func deployment(t *testing.T, n *node.Node) *messages.DeploymentStatus {
 }
 
 // TestChangedFilesAreNotServed checks that a replica that finds changed files does not serve and
-// that the deployment reports it. models.deploy then rolls all replicas to the new files.
+// that the deployment reports it. models.deploy then rolls all replicas to the new files. Each GPU has
+// room for one replica, so that the second one cannot share the weights of the first.
 func TestChangedFilesAreNotServed(t *testing.T) {
 	t.Parallel() // it mostly waits
 	dir := copyModel(t)
-	n := start(t, servingFolder(dir))
+	n := start(t, func(c *node.Config) {
+		servingFolder(dir)(c)
+		c.Devices[0].MemoryBytes, c.Devices[1].MemoryBytes = 64<<20, 64<<20
+	})
 	before := completeGoldens(t, n)
 	retrain(t, dir)
 	if _, _, err := n.Scale(t.Context(), "kjv", 2); err != nil {

@@ -171,7 +171,8 @@ deployments:
 	if want := filepath.Join(folder, "state"); s.Data != want {
 		t.Errorf("data %s, want %s", s.Data, want)
 	}
-	const notInFiles = 6 // applied, weights_digest, revision_digest, deploy, asked_revision, drop_weights
+	// applied, weights_digest, revision_digest, deploy, asked_revision, drop_weights, level, replica_levels
+	const notInFiles = 8
 	known := want[0].ProtoReflect().Descriptor().Fields().Len() - notInFiles
 	if fields := reflect.TypeFor[Deployment]().NumField(); fields != known {
 		t.Errorf("the file has %d fields of a deployment, the message %d", fields, known)
