@@ -87,6 +87,37 @@ func TestStandby(t *testing.T) {
 	}
 }
 
+// TestStandbyRounds checks that many rounds leave the memory of the device and the output as they were.
+func TestStandbyRounds(t *testing.T) {
+	n := start(t, func(c *node.Config) { c.Devices = c.Devices[:1] })
+	conn := connect(t, n)
+	in := func(state messages.DeploymentState) func() bool {
+		return func() bool {
+			return answer[messages.GetModelResponse](t, conn, "troupe.v1.models.get",
+				`{"name": "kjv"}`).GetModel().GetState() == state
+		}
+	}
+	memory := func() string {
+		d := answer[messages.ListGpusResponse](t, conn, "troupe.v1.gpus.list", `{}`).GetGpus()[0]
+		return fmt.Sprint(d.GetFreeBytes(), d.GetBudget(), d.GetLeases())
+	}
+	prompt := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 20, "temperature": 0}
+	want, had := complete(t, n, prompt).Choices[0].Text, memory()
+	for range 100 {
+		answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
+		waitFor(t, "the level standby", in(messages.DeploymentState_DEPLOYMENT_STATE_STANDBY))
+		answer[messages.ActivateModelResponse](t, conn, "troupe.v1.models.activate", `{"name": "kjv"}`)
+		waitFor(t, "the level active", in(messages.DeploymentState_DEPLOYMENT_STATE_READY))
+		if got := complete(t, n, prompt).Choices[0].Text; got != want {
+			t.Fatalf("%q, want %q", got, want)
+		}
+	}
+	waitFor(t, "the memory as it was", func() bool { return memory() == had })
+	if r := replica(t, n, "kjv"); r.GetLoads() != 1 || r.GetIncarnation() != 1 {
+		t.Errorf("%v", r)
+	}
+}
+
 // TestStandbyOfOneReplica puts one of two replicas on standby, over a restart of it. The other one
 // serves.
 func TestStandbyOfOneReplica(t *testing.T) {
