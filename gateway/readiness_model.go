@@ -75,8 +75,8 @@ func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
 		return "stopped"
-	case n >= want:
-		return "ready"
+	case n >= want, n > 0 && d.GetSpec().Held() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY:
+		return "ready" // the others are kept on standby
 	case n > 0:
 		return "degraded"
 	}

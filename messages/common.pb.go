@@ -53,7 +53,7 @@ const (
 	Reason_REASON_OUTCOME_UNKNOWN  Reason = 43 // the change was sent but not confirmed; it may still be applied
 	Reason_REASON_NO_SPACE         Reason = 44 // the disk of the store is full; nothing was changed
 	Reason_REASON_WEIGHTS_DIFFER   Reason = 22 // the weights have another digest; models.deploy rolls out new files
-	Reason_REASON_STOPPED          Reason = 32 // the model is deployed with 0 replicas
+	Reason_REASON_STOPPED          Reason = 32 // the model is deployed with 0 replicas, or all are kept on standby
 )
 
 // Enum value maps for Reason.

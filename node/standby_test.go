@@ -148,6 +148,9 @@ func TestStandbyOfOneReplica(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 	complete(t, n, map[string]any{"model": "kjv", "prompt": "And", "max_tokens": 2})
+	if body := getBody(t, n, "/ready?model=kjv"); !strings.Contains(body, `"state":"ready"`) {
+		t.Errorf("/ready: %s", body)
+	}
 
 	// The model goes to standby, but for this replica; then all are activated.
 	answer[messages.StandbyModelResponse](t, conn, "troupe.v1.models.standby", `{"name": "kjv"}`)
