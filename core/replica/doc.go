@@ -41,6 +41,8 @@
 //	drain           serving … standby                      draining    publish; advance
 //	                any                                    same        advance
 //	submit          serving                                same        accept or refuse
+//	                suspending             has output      same        accept or refuse
+//	                standby                has output      suspending  accept or refuse; publish; report KV; advance
 //	                any                                    same        refuse
 //	check-folder    confirming … draining                  same        check the folder
 //	folder-checked  confirming … draining  changed         same        set the timer; report
@@ -52,8 +54,9 @@
 // A replica at level standby keeps its weights, its engine and its adapters, and has no sequences. Its
 // KV memory may be taken back but for the blocks of one sequence of full length, which is what it
 // needs to serve again at once: Activate waits for no memory and copies nothing. From Suspending on
-// the router sends it nothing. The wanted level outlives restarts of the actor. A crash in Suspending
-// interrupts the sequences, as in Draining.
+// the router sends it nothing new. The wanted level outlives restarts of the actor. A crash in
+// Suspending interrupts the sequences. Those with output are accepted again, in Standby too, so that no
+// stream is lost because of the level; the router sends them here only if no replica serves.
 //
 // # Steps
 //
@@ -131,7 +134,8 @@
 //     computed it, the last time alone
 //   - reported first: before a step starts that may overwrite blocks, the HBM tier has received the
 //     changes of these blocks
-//   - serving: sequences are accepted only in serving, with a confirmed revision
+//   - serving: sequences are accepted only in serving, and those with output on standby and on the way
+//     there, with a confirmed revision
 //   - level: a replica whose wanted level is standby does not enter serving, and one in standby has
 //     no sequence and runs no step
 //   - published: each state that other actors can see is published when it is entered

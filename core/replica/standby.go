@@ -28,3 +28,12 @@ func (m *Machine) activate(e *event) {
 	m.sendKVReport()
 	m.add(Advance{})
 }
+
+// resume accepts a sequence on standby that has begun elsewhere, or before a crash, so that no stream
+// is lost because of the level.
+func (m *Machine) resume(e *event) {
+	m.submit(e)
+	m.enter(e.now)
+	m.sendKVReport()
+	m.add(Advance{})
+}

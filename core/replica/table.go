@@ -26,6 +26,7 @@ var (
 )
 
 var (
+	hasOutput   = guard{"has output", func(_ *Machine, e *event) bool { return len(e.submission.Output) > 0 }}
 	already     = guard{"already", func(*Machine, *event) bool { return true }}
 	always      = guard{}
 	unconfirmed = guard{"not confirmed", func(m *Machine, _ *event) bool { return !m.revisionConfirmed() }}
@@ -83,6 +84,9 @@ var lifeTable = table.New("replica", []row[State]{
 	{running, evDrain, always, Draining, (*Machine).drainServing, "publish; advance"},
 	{anyState, evDrain, always, same, (*Machine).drainRequested, "advance"},
 	{[]State{Serving}, evSubmit, always, same, (*Machine).submit, "accept or refuse"},
+	{[]State{Suspending}, evSubmit, hasOutput, same, (*Machine).submit, "accept or refuse"},
+	{[]State{Standby}, evSubmit, hasOutput, Suspending, (*Machine).resume,
+		"accept or refuse; publish; report KV; advance"},
 	{anyState, evSubmit, always, same, (*Machine).refuseSubmission, "refuse"},
 	{serviced, evCheckFolder, always, same, (*Machine).checkFolder, "check the folder"},
 	{serviced, evFolderChecked, newFault, same, (*Machine).folderChanged, "set the timer; report"},

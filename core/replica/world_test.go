@@ -185,7 +185,8 @@ func (w *world) checkRest(e Effect) {
 // checkAccepted checks that the replica may accept a sequence.
 func (w *world) checkAccepted() {
 	own := w.model.RevisionDigest
-	if w.m.State() != Serving || own != "" && own != w.m.cfg.Revision && !w.confirmed[own] {
+	resumed := w.m.State() == Suspending && len(w.submitted.Output) > 0
+	if w.m.State() != Serving && !resumed || own != "" && own != w.m.cfg.Revision && !w.confirmed[own] {
 		w.Fatalf("serving: accepted in %s, with revision %q, confirmed %v", w.m.State(), own, w.confirmed)
 	}
 }

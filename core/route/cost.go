@@ -78,16 +78,18 @@ func (s *slot) adapterCost(adapter string) int {
 // exclusion returns why a replica may not be chosen, before loads are compared.
 func (s *slot) exclusion(r Request) Exclusion {
 	switch {
-	case s.State == Suspended:
+	case s.State == Suspended && r.Revision == "":
 		return IsSuspended
 	case s.State == Draining:
 		return IsDraining
 	case s.State == Failed:
 		return HasFailed
-	case s.State != Serving:
+	case s.State != Serving && s.State != Suspended:
 		return IsLoading
 	case r.Revision != "" && s.Revision != "" && s.Revision != r.Revision:
 		return OtherRevision
+	case s.State == Suspended:
+		return Finishes
 	case slices.Contains(r.Avoid, s.Name):
 		return Avoided
 	}

@@ -39,6 +39,7 @@ const (
 	Eligible Exclusion = iota
 	OverShare
 	Avoided
+	Finishes // is on standby, but finishes requests with output
 	OtherRevision
 	IsSuspended
 	IsDraining
@@ -49,7 +50,9 @@ const (
 // String returns the reason as text; it is empty for Eligible.
 func (e Exclusion) String() string {
 	return [...]string{"", "has more than its share", "failed this request before",
-		"has other weights than those that began the request", "on standby", "draining", "loading", "failed"}[e]
+		"is on standby, and finishes only what was begun",
+		"has other weights than those that began the request", "on standby", "draining", "loading",
+		"failed"}[e]
 }
 
 func (t *Routes) candidate(c ranked, tokens int, adapter string) Candidate {
@@ -99,6 +102,9 @@ func (d Decision) comparison() string {
 	}
 	if c.Excluded == Avoided {
 		return "it failed this request before, but no other serves"
+	}
+	if c.Excluded == Finishes {
+		return "it is on standby, but no other serves"
 	}
 	if len(d.Candidates) == 1 || d.Candidates[1].Excluded > Avoided {
 		return "no other serves"

@@ -49,7 +49,8 @@ type Request struct {
 	Avoid  []string // replicas that failed it; used only if no other replica serves
 	// Adapter is the name and revision of the adapter that it needs; empty: none.
 	Adapter string
-	// Revision is the digest of the files that computed its output so far; empty: any.
+	// Revision is the digest of the files that computed its output so far; empty: any. A request with
+	// output is also finished by a replica on standby, if none serves.
 	Revision string
 }
 
@@ -189,7 +190,7 @@ func (t *Routes) exclude(r Request) float64 {
 			load += s.load()
 			eligible++
 			fallthrough
-		case Avoided:
+		case Avoided, Finishes:
 			t.live[i/64] |= 1 << (i % 64)
 		}
 	}
@@ -202,7 +203,7 @@ func (t *Routes) choose(d *Decision, best []ranked) {
 	for i, c := range best {
 		d.Candidates[i] = t.candidate(c, d.Tokens, d.Adapter)
 	}
-	if len(best) == 0 || best[0].excluded > Avoided {
+	if len(best) == 0 || best[0].excluded > Finishes {
 		return
 	}
 	d.Name, d.OK = d.Candidates[0].Name, true

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// standby is the name of the level at which a model keeps its replicas.
+const standby = "standby"
+
 // Reason is the reason for a refusal. Its values are those of the reasons in messages. The machine
 // uses only the constants below, and passes on other values unchanged.
 type Reason int32
@@ -44,12 +47,13 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 	if stored || reported {
 		return Refusal{}, true
 	}
-	return m.refusal(name), false
+	return m.refusal(name, false), false
 }
 
 // refusal returns the refusal of a request that no replica serves. NotReady is temporary. All other
-// reasons are final, as far as the router knows.
-func (m *Machine) refusal(model string) Refusal {
+// reasons are final, as far as the router knows. A request that has begun waits for a replica on
+// standby, which finishes it.
+func (m *Machine) refusal(model string, begun bool) Refusal {
 	stored, ok := m.stored[model]
 	switch failure := m.statuses[model].Failure; {
 	case m.phase == Starting:
@@ -60,7 +64,7 @@ func (m *Machine) refusal(model string) Refusal {
 	case stored.Stopped:
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
-	case m.dormant(stored) != "":
+	case m.dormant(stored) != "" && !(begun && m.dormant(stored) == standby):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, model, m.dormant(stored), model)}
 	case failure != Refusal{}:

@@ -41,7 +41,7 @@ func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
 		})
 	}
 	if !d.OK {
-		refusal := m.refusal(r.Model)
+		refusal := m.refusal(r.Model, r.Revision != "")
 		if t != nil && m.weightsReplaced(r, t) {
 			refusal = weightsReplaced(r.Model)
 		}

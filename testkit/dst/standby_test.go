@@ -16,7 +16,7 @@ func TestStandby(t *testing.T) {
 			dst.Migrate, dst.Restart, dst.Scale, dst.Redeploy,
 		},
 		Actors: []string{"replica", "gpu", "engine", "deployment", "replicas", "router"},
-	}, 1, 2, 3, 4, 9, 25)
+	}, 1, 2, 3, 4, 9, 25, 66)
 }
 
 // TestSwitch switches devices between models that have replicas there, while actors and nodes crash.
