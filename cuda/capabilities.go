@@ -73,6 +73,14 @@ type HostLocks interface {
 	Locked(host []byte) bool
 }
 
+// HostSharer is a device whose streams can also copy host memory that another device of the same
+// driver has page-locked.
+type HostSharer interface {
+	// ShareHost lets the streams of this device copy memory that another device allocated, until
+	// release is called. The memory must not be freed before, and no copy may use it afterwards.
+	ShareHost(memory HostMemory) (release func(), err error)
+}
+
 // BatchCopier is a stream that accepts many copies in one call.
 type BatchCopier interface {
 	// CopyBatch queues all copies, with the same result as separate CopyIn, CopyOut and Copy calls.

@@ -42,6 +42,7 @@ func TestConformanceOnFake(t *testing.T) {
 	}, required...)
 	fake.Reset()
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, l, 0), open(t, l, 1)) })
+	t.Run("shared host memory", func(t *testing.T) { cudatest.SharedHost(t, open(t, l, 0), open(t, l, 1)) })
 	if left := fake.Live() - before; left != 0 {
 		t.Errorf("%d objects of the driver leaked", left)
 	}
@@ -74,6 +75,7 @@ func TestConformanceOnGPU(t *testing.T) {
 	cudatest.Run(t, func(t *testing.T) cuda.Device { return openGPU(t, 0) })
 	if len(found) > 1 {
 		t.Run("peers", func(t *testing.T) { cudatest.Peers(t, openGPU(t, 0), openGPU(t, 1)) })
+		t.Run("shared host memory", func(t *testing.T) { cudatest.SharedHost(t, openGPU(t, 0), openGPU(t, 1)) })
 	}
 }
 

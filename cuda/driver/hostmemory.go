@@ -74,9 +74,28 @@ func (d *device) lock(at cuda.Ptr, bytes int64) error {
 func (d *device) lockAgain() error {
 	var errs []error
 	for _, s := range d.host.all() {
+		if s.kind == shared {
+			continue // its owner has locked it for all devices
+		}
 		errs = append(errs, d.lock(s.start, int64(s.end-s.start)))
 	}
 	return errors.Join(errs...)
+}
+
+// ShareHost implements cuda.HostSharer. Host memory is page-locked for all devices of the driver.
+func (d *device) ShareHost(memory cuda.HostMemory) (release func(), err error) {
+	theirs, ok := memory.(*hostMemory)
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("cuda: GPU %d cannot use host memory of a %T: %w", d.info.Index, memory,
+			errors.ErrUnsupported)
+	case theirs.dev == d:
+		return func() {}, nil
+	}
+	at := pointer(theirs.bytes)
+	d.host.add(span{start: at, end: at.Offset(int64(len(theirs.bytes))), kind: shared,
+		free: func() error { return nil }})
+	return func() { d.host.take(at, shared) }, nil
 }
 
 // Locked implements cuda.HostLocks.

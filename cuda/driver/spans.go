@@ -25,6 +25,7 @@ const (
 	allocated kind = iota
 	mapping        // a copy may cross adjacent mappings
 	opened         // memory of another process
+	shared         // host memory that another device has page-locked
 )
 
 // spans are the allocations sorted by address. Lookups take no lock.

@@ -25,6 +25,9 @@ func TestConformance(t *testing.T) {
 	cudatest.BadIndices(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 	cudatest.BadArguments(t, func(t *testing.T) cuda.Device { return open(t, host.Config{}) })
 	t.Run("peers", func(t *testing.T) { cudatest.Peers(t, open(t, host.Config{}), open(t, host.Config{Index: 1})) })
+	t.Run("shared host memory", func(t *testing.T) {
+		cudatest.SharedHost(t, open(t, host.Config{}), open(t, host.Config{Index: 1}))
+	})
 }
 
 func open(t testing.TB, cfg host.Config) cuda.Device {

@@ -26,6 +26,7 @@ type allocation struct {
 	start  cuda.Ptr
 	bytes  []byte    // as requested; its capacity is the mapped size
 	mapped *physical // of memory from Map, where adjacent mappings are merged; nil if from Alloc
+	shared bool      // another device owns the memory
 }
 
 func (a allocation) end() cuda.Ptr { return a.start.Offset(int64(len(a.bytes))) }
@@ -94,7 +95,7 @@ func (m *memory) remove(p cuda.Ptr, meant func(allocation) bool) (a allocation, 
 }
 
 func (m *memory) release(p cuda.Ptr) error {
-	a, ok := m.remove(p, func(a allocation) bool { return a.mapped == nil })
+	a, ok := m.remove(p, func(a allocation) bool { return a.mapped == nil && !a.shared })
 	if !ok {
 		return fmt.Errorf("cuda: %#x was not allocated or was already freed", uint64(p))
 	}
@@ -102,11 +103,11 @@ func (m *memory) release(p cuda.Ptr) error {
 	return munmap(a.bytes)
 }
 
-// releaseAll frees everything. Mapped memory is freed with its addresses.
+// releaseAll frees everything that it owns. Mapped memory is freed with its addresses.
 func (m *memory) releaseAll() error {
 	var errs []error
 	for _, a := range m.all() {
-		if a.mapped == nil {
+		if a.mapped == nil && !a.shared {
 			errs = append(errs, munmap(a.bytes))
 		}
 	}
