@@ -15,7 +15,8 @@
 //	fill       absent          no room        same     refuse
 //	           absent                         filling  evict others; reserve
 //	           ready                          same     note the use
-//	filled     filling                        ready    —
+//	filled     filling         already there  absent   free
+//	           filling                        ready    name it by its content
 //	           revoked         in use         same     ignore
 //	           revoked                        absent   free
 //	failed     filling                        absent   free
@@ -33,6 +34,10 @@
 //	           ready           in use         revoked  —
 //	           ready                          absent   free
 //	recovered  absent                         ready    —
+//
+// The content of an image may be known only when it is filled. Until then its key has a name that
+// the caller has chosen; then it is renamed. If the cache has an image with this content already, the
+// new one is freed.
 //
 // An image is revoked when its content was found damaged or is no longer that of its files. It
 // serves no new reader, and its memory is freed once nothing uses it.
@@ -57,5 +62,6 @@
 //   - possible: an image is refused only if evicting all that may go would not make room
 //   - once: the memory of an image is reserved once, and freed once
 //   - no damage: a revoked image gets no new reader
+//   - one content: two images that are not being filled never have the same key
 //   - ignored: an ignored event changes nothing
 package hostcache

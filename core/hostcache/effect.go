@@ -17,6 +17,9 @@ type (
 		Why string
 	}
 
+	// Rename gives an image the key of its content.
+	Rename struct{ Key, As Key }
+
 	// Refuse answers a Fill for which no room can be made.
 	Refuse struct {
 		Key   Key
@@ -35,5 +38,6 @@ type (
 
 func (Reserve) isEffect() {}
 func (Free) isEffect()    {}
+func (Rename) isEffect()  {}
 func (Refuse) isEffect()  {}
 func (Ignored) isEffect() {}

@@ -32,6 +32,7 @@ type event struct {
 	bytes  int64
 	reader string
 	pinned bool
+	digest string // of the content
 	why    string
 }
 
@@ -44,9 +45,9 @@ func (m *Machine) Fill(key Key, bytes int64, pinned bool) []Effect {
 	return m.on(event{kind: evFill, key: key, bytes: bytes, pinned: pinned})
 }
 
-// Filled reports that the memory of an image has its content.
-func (m *Machine) Filled(key Key) []Effect {
-	return m.on(event{kind: evFilled, key: key})
+// Filled reports that the memory of an image has its content, and the digest of that.
+func (m *Machine) Filled(key Key, digest string) []Effect {
+	return m.on(event{kind: evFilled, key: key, digest: digest, why: "already there"})
 }
 
 // Failed reports that an image was not filled, and why.

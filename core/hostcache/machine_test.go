@@ -81,6 +81,12 @@ func (w *world) follow(t *rapid.T, key Key, dies bool, effects []Effect) {
 				}
 			}
 			delete(w.images, e.Key)
+		case Rename:
+			if w.images[e.As] != nil {
+				t.Fatalf("one content: %v becomes a second %v", e.Key, e.As)
+			}
+			w.images[e.As] = w.images[e.Key]
+			delete(w.images, e.Key)
 		case Refuse:
 			var fixed int64
 			for _, h := range w.images {
@@ -122,14 +128,18 @@ func (w *world) fill(t *rapid.T) {
 }
 
 func (w *world) filled(t *rapid.T) {
-	key := w.key(t)
+	key, as := w.key(t), w.key(t)
 	h := w.images[key]
 	was := h != nil && h.filling // not a late report
+	twin := was && as != key && w.images[as] != nil
 	if was {
 		h.filling = false
 		w.used(h)
 	}
-	w.follow(t, key, was && h.revoked, w.m.Filled(key))
+	w.follow(t, key, was && (h.revoked || twin), w.m.Filled(key, as.Digest))
+	if was && !h.revoked && !twin && as != key && w.images[key] == h {
+		t.Fatalf("one content: %v is filled with %v, and not named by it", key, as)
+	}
 }
 
 func (w *world) failed(t *rapid.T) {
@@ -243,7 +253,7 @@ func TestIgnoredChangesNothing(t *testing.T) {
 	m.Fill(key, 5, false)
 	before := m.Images()
 	for _, effects := range [][]Effect{m.Open(key, "r"), m.Close(key, "r"),
-		m.Recovered(key, 7, true), m.Filled(Key{})} {
+		m.Recovered(key, 7, true), m.Filled(Key{}, "d")} {
 		if _, ok := effects[0].(Ignored); !ok || len(effects) != 1 {
 			t.Errorf("%v, want ignored", effects)
 		}

@@ -1,6 +1,7 @@
 package hostcache
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func (p *player) step(line []string) []Effect {
 	case "fill":
 		return m.Fill(key, bytes, pinned)
 	case "filled":
-		return m.Filled(key)
+		return m.Filled(key, cmp.Or(words["as"], key.Digest))
 	case "failed":
 		return m.Failed(key, "read error")
 	case "open":
@@ -78,6 +79,8 @@ func text(e Effect) string {
 		return fmt.Sprintf("reserve %s, %d bytes", e.Key.Digest, e.Bytes)
 	case Free:
 		return fmt.Sprintf("free %s: %s", e.Key.Digest, e.Why)
+	case Rename:
+		return fmt.Sprintf("rename %s to %s", e.Key.Digest, e.As.Digest)
 	case Refuse:
 		return fmt.Sprintf("refuse %s, %d bytes: %d of %d used, %d pinned, %d in use", e.Key.Digest, e.Bytes,
 			e.Usage.Used, e.Usage.Budget, e.Usage.Pinned, e.Usage.InUse)

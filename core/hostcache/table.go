@@ -21,8 +21,11 @@ var (
 )
 
 var (
-	always  = guard{}
-	noRoom  = guard{"no room", func(m *Machine, _ *image, e event) bool { return m.roomFor(e.bytes) < 0 }}
+	always    = guard{}
+	noRoom    = guard{"no room", func(m *Machine, _ *image, e event) bool { return m.roomFor(e.bytes) < 0 }}
+	duplicate = guard{"already there", func(m *Machine, i *image, e event) bool {
+		return i.named(e.digest) != i.key && m.images[i.named(e.digest)] != nil
+	}}
 	notOpen = guard{"was not open", func(_ *Machine, i *image, e event) bool { return !i.readers[e.reader] }}
 	inUse   = guard{"in use", func(_ *Machine, i *image, _ event) bool { return len(i.readers) > 0 }}
 	others  = guard{"others use it", func(_ *Machine, i *image, _ event) bool { return len(i.readers) > 1 }}
@@ -34,7 +37,8 @@ var rows = table.New("hostcache", []row{
 	{absent, evFill, always, Filling, (*Machine).reserve, "evict others; reserve"},
 	{ready, evFill, always, same, (*Machine).use, "note the use"},
 
-	{filling, evFilled, always, Ready, (*Machine).use, "—"},
+	{filling, evFilled, duplicate, Absent, (*Machine).free, "free"},
+	{filling, evFilled, always, Ready, (*Machine).filled, "name it by its content"},
 	{revoked, evFilled, inUse, same, nil, "ignore"},
 	{revoked, evFilled, always, Absent, (*Machine).free, "free"},
 	{filling, evFailed, always, Absent, (*Machine).free, "free"},

@@ -27,6 +27,19 @@ func (m *Machine) use(i *image, e event) {
 	i.pinned = i.pinned || e.pinned
 }
 
+// named returns the key of an image with the given content.
+func (i *image) named(digest string) Key { return Key{Digest: digest, Layout: i.key.Layout} }
+
+// filled names an image by its content.
+func (m *Machine) filled(i *image, e event) {
+	m.use(i, e)
+	if as := i.named(e.digest); as != i.key {
+		m.emit(Rename{i.key, as})
+		delete(m.images, i.key)
+		i.key = as
+	}
+}
+
 func (m *Machine) open(i *image, e event) {
 	i.readers[e.reader] = true
 	m.use(i, e)
