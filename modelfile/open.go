@@ -41,6 +41,9 @@ func (r Roots) openPath(path string) (*os.File, error) {
 
 // Open opens a regular file for reading. It follows links.
 func (r Roots) Open(path string) (*os.File, error) {
+	if r.memory != nil {
+		return r.memory.open(path)
+	}
 	located, err := r.openPath(path)
 	if err != nil {
 		return nil, err
@@ -100,6 +103,9 @@ func isPseudoFile(f *os.File) bool {
 
 // Read reads a regular file of at most `most` bytes.
 func (r Roots) Read(path string, most MaxBytes) ([]byte, error) {
+	if r.memory != nil {
+		return r.memory.read(path, most)
+	}
 	f, err := r.Open(path)
 	if err != nil {
 		return nil, err
@@ -125,6 +131,9 @@ func tooLarge(path string, most MaxBytes) error {
 
 // Stat describes a regular file without opening it for reading.
 func (r Roots) Stat(path string) (fs.FileInfo, error) {
+	if r.memory != nil {
+		return r.memory.stat(path)
+	}
 	located, err := r.openPath(path)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,10 @@ const maxEntries = 10000
 
 // Roots are the folders from which models and adapters may be read, after links are resolved. The
 // zero value allows every folder.
-type Roots struct{ dirs []string }
+type Roots struct {
+	dirs   []string
+	memory *memory // nil: the files are on disk
+}
 
 // ErrOutside is returned for a path that is not below a root, whether or not the file exists.
 var ErrOutside = errors.New("not below a folder of --model-roots")

@@ -63,7 +63,7 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 	}
 	m.info = engine.ModelInfo{
 		Vocab: c.Vocab, ContextTokens: c.ContextTokens, EOS: c.EOS,
-		WeightBytes: size, WeightLayout: "llama " + matrices.String(),
+		WeightBytes: size, WeightLayout: weightLayout(matrices),
 		KVTokenBytes: c.KVTokenBytes(), KVLayout: c.kvLayout(matrices), KVLayers: c.Layers,
 		RowBytes: c.rowBytes(), LogitsBytes: c.logitsBytes(), AdapterBytes: c.adapterBytes(),
 		RankBytes:   c.rankBytes(matrices),
@@ -71,6 +71,9 @@ func inspect(roots modelfile.Roots, path string, device cuda.Info) (inspectedMod
 	}
 	return m, nil
 }
+
+// weightLayout returns the layout of weights whose matrices have a type.
+func weightLayout(matrices cuda.DType) string { return "llama " + matrices.String() }
 
 // matrixType returns the type of a model's matrices on a device. If the device prefers 16 bits, it
 // is the stored type: neither 16-bit type can represent all numbers of the other, or of F32.

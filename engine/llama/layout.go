@@ -22,7 +22,18 @@ type placedTensor struct {
 	source safetensors.Tensor
 }
 
-func (p placedTensor) bytes() int64 { return p.source.Elements() * p.dtype.Bytes() }
+func (p placedTensor) elements() int64 {
+	n := int64(1)
+	for _, d := range p.shape {
+		n *= int64(d)
+	}
+	return n
+}
+
+func (p placedTensor) bytes() int64 { return p.elements() * p.dtype.Bytes() }
+
+// end returns the offset of the next tensor after one at an offset.
+func (p placedTensor) end(offset int64) int64 { return offset + (p.bytes()+align-1)/align*align }
 
 // layout yields the tensors that a model of this shape needs. It creates them one by one, so that a
 // caller that stops at the first missing tensor allocates nothing for tensors that only config.json
@@ -95,8 +106,7 @@ func placeTensors(dir string, c Config, matrices cuda.DType, found map[string]sa
 				"%s: tensor %s has type %s and the embeddings have %s; convert all matrices to one type", dir,
 				p.name, t.DType, p.dtype)
 		}
-		p.source, p.offset = t, size
-		size += (p.bytes() + align - 1) / align * align
+		p.source, p.offset, size = t, size, p.end(size)
 		if size > maxBytes {
 			return nil, 0, fmt.Errorf(
 				"%s: the weights take more than %d bytes, more than any device has; download the model again", dir,

@@ -25,6 +25,7 @@ type weightReader struct {
 	files  []digest.File           // read to their end
 	read   map[string]digest.Stamp // by path
 
+	ahead  *readAhead
 	file   *os.File // nil: no file is open
 	path   string
 	stamp  digest.Stamp
@@ -67,6 +68,7 @@ func (s *weightReader) open(p safetensors.Place) error {
 		s.cached = &content
 	}
 	s.hasher.Begin(s.cached != nil)
+	s.ahead.begin(f)
 	return nil
 }
 
@@ -81,7 +83,7 @@ func (s *weightReader) checkUnchanged() error {
 
 // Read implements io.Reader.
 func (s *weightReader) Read(b []byte) (int, error) {
-	n, err := s.file.Read(b)
+	n, err := s.ahead.Read(b)
 	_, _ = s.hasher.Write(b[:n]) // never fails
 	s.at += int64(n)
 	return n, err
@@ -133,6 +135,7 @@ func (s *weightReader) readRest(paths []string) error {
 // closeFile closes the open file, if any.
 func (s *weightReader) closeFile() {
 	if s.file != nil {
+		s.ahead.close()
 		s.file.Close()
 		s.file = nil
 	}

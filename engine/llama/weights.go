@@ -27,6 +27,8 @@ type Weights struct {
 	base   cuda.Ptr
 	dtype  cuda.DType // of the matrices
 	mode   LoRAMode
+	path   string          // folder that it was loaded from
+	files  modelfile.Files // of the folder, without the weights
 
 	embed, norm, head cuda.Ptr
 	layers            []layer
@@ -43,61 +45,90 @@ type linear struct{ weight, bias cuda.Ptr }
 
 // Load implements engine.Loader.
 func (f Loader) Load(ctx context.Context, device cuda.Device, path string) (engine.Weights, error) {
-	settings, unread := digest.Settings(f.Roots, path, f.Digests)
+	w, _, err := f.LoadWithImage(ctx, device, path, nil)
+	return w, err
+}
+
+// LoadWithImage implements engine.ImageLoader.
+func (f Loader) LoadWithImage(ctx context.Context, device cuda.Device, path string, memory []byte) (engine.Weights,
+	*engine.Image, error) {
+	files, settings, unread := digest.ReadSettings(f.Roots, path)
 	m, err := inspect(f.Roots, path, device.Info())
 	if err == nil {
 		err = unread
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if memory != nil && int64(len(memory)) < m.info.WeightBytes {
+		return nil, nil, fmt.Errorf("%d bytes for an image of %s, which needs %d", len(memory), path, m.info.WeightBytes)
 	}
 	if err := checkTiedHead(ctx, m.tensors[0], m.tiedHead); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	base, err := device.Alloc(m.info.WeightBytes)
 	if err != nil {
-		return nil, fmt.Errorf("weights of %s: %w", path, err)
+		return nil, nil, fmt.Errorf("weights of %s: %w", path, err)
 	}
+	digests, sums, err := f.read(ctx, device, base, m, path, settings, memory)
+	if err != nil {
+		_ = device.Free(base) // err is the error to return
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	w := f.weights(device, m, base, digests, files)
+	w.path = path
+	if memory == nil {
+		return w, nil, nil
+	}
+	image := w.image()
+	image.Sums = sums
+	return w, image, nil
+}
+
+// weights returns the weights of a model that is in device memory.
+func (f Loader) weights(
+	device cuda.Device, m inspectedModel, base cuda.Ptr, digests engine.Digests, files modelfile.Files,
+) *Weights {
 	w := &Weights{
 		Config: m.Config, info: m.info, device: device, base: base, dtype: m.tensors[0].dtype, mode: f.Adapters,
-		layers: make([]layer, m.Layers),
-	}
-	if w.digest, err = f.read(ctx, w, m, path, settings); err != nil {
-		_ = device.Free(base) // err is the error to return
-		return nil, fmt.Errorf("%s: %w", path, err)
+		digest: digests, layers: make([]layer, m.Layers), files: files,
 	}
 	for _, t := range m.tensors {
 		t.set(w, base.Offset(t.offset))
 	}
-	return w, nil
+	return w
 }
 
-// read loads the tensors into device memory. It returns the digests of the files that the tensors
-// and settings came from.
+// read loads the tensors into device memory, and into the memory of an image if there is one. It
+// returns the digests of the files that the tensors and settings came from, and the checksums of the
+// image.
 func (f Loader) read(
-	ctx context.Context, w *Weights, m inspectedModel, path string, before digest.Sum,
-) (engine.Digests, error) {
-	source := &weightReader{ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0)}
+	ctx context.Context, device cuda.Device, base cuda.Ptr, m inspectedModel, path string, before digest.Sum,
+	image []byte,
+) (d engine.Digests, sums []engine.ImageSum, err error) {
+	source := &weightReader{
+		ctx: ctx, roots: f.Roots, cache: f.Digests, hasher: digest.NewHasher(0), ahead: newReadAhead(),
+	}
 	defer source.closeFile()
-	if err := upload(ctx, w.device, w.base, m.tensors, source); err != nil {
-		return engine.Digests{}, err
+	if sums, err = upload(ctx, device, base, m.tensors, source, image); err != nil {
+		return d, nil, err
 	}
 	if err := source.finish(); err != nil {
-		return engine.Digests{}, err
+		return d, nil, err
 	}
 	files, err := safetensors.Files(f.Roots, path)
 	if err == nil {
 		err = source.readRest(files)
 	}
 	if err != nil {
-		return engine.Digests{}, err
+		return d, nil, err
 	}
 	settings, err := digest.Settings(f.Roots, path, f.Digests)
 	if err == nil && settings != before {
 		err = digest.Changed("config.json, or the tokenizer")
 	}
 	weights := digest.Weights(source.files)
-	return engine.Digests{Weights: weights.String(), Revision: digest.Revision(weights, settings).String()}, err
+	return engine.Digests{Weights: weights.String(), Revision: digest.Revision(weights, settings).String()}, sums, err
 }
 
 // Digests implements engine.Weights.

@@ -37,6 +37,37 @@ func Settings(roots modelfile.Roots, dir string, cache *Cache) (Sum, error) {
 	return tree("settings", files), nil
 }
 
+// ReadSettings reads the SettingsFiles of a folder, and returns them with the digest of what it has
+// read.
+func ReadSettings(roots modelfile.Roots, dir string) (modelfile.Files, Sum, error) {
+	all := make(modelfile.Files)
+	for name, most := range SettingsFiles {
+		path := filepath.Join(dir, name)
+		info, err := roots.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, Sum{}, err
+		}
+		b, err := roots.Read(path, most)
+		if err != nil {
+			return nil, Sum{}, err
+		}
+		all[name] = modelfile.File{Content: b, Modified: info.ModTime()}
+	}
+	return all, SettingsOf(all), nil
+}
+
+// SettingsOf returns the digest of settings in memory.
+func SettingsOf(all modelfile.Files) Sum {
+	var files []File
+	for name, f := range all {
+		files = append(files, File{Name: name, Size: int64(len(f.Content)), Sum: Of(f.Content).Sum})
+	}
+	return tree("settings", files)
+}
+
 // settingFile returns the digest of one file, from the cache if possible.
 func settingFile(roots modelfile.Roots, path string, most modelfile.MaxBytes, cache *Cache) (File, error) {
 	began := time.Now()

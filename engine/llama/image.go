@@ -1,0 +1,190 @@
+package llama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+
+	"troupe/cuda"
+	"troupe/engine"
+	"troupe/modelfile"
+)
+
+var _ engine.ImageLoader = Loader{}
+
+// imageWorkers bounds the goroutines that verify an image while it is copied. A core verifies about as
+// many bytes as a link to a GPU copies.
+const imageWorkers = 4
+
+// LoadImage implements engine.ImageLoader.
+func (f Loader) LoadImage(ctx context.Context, device cuda.Device, image *engine.Image, memory []byte) (engine.Weights,
+	error) {
+	c, err := ReadConfig(modelfile.InMemory(image.Path, image.Files), image.Path)
+	if err != nil {
+		return nil, err
+	}
+	matrices, err := matricesOf(image.Info)
+	if err != nil {
+		return nil, err
+	}
+	tensors, size := place(c, matrices)
+	if size != image.Info.WeightBytes || int64(len(memory)) < size || !image.Fits(device.Info()) {
+		return nil, fmt.Errorf("the image of %s is not one for %s", image.Path, device.Info().Name)
+	}
+	base, err := device.Alloc(size)
+	if err != nil {
+		return nil, fmt.Errorf("weights of %s: %w", image.Path, err)
+	}
+	if err := copyImage(ctx, device, base, image, memory); err != nil {
+		_ = device.Free(base) // err is the error to return
+		return nil, err
+	}
+	m := inspectedModel{Config: c, tensors: tensors, info: image.InfoOn(device.Info())}
+	w := f.weights(device, m, base, image.Digests, image.Files)
+	w.path = image.Path
+	return w, nil
+}
+
+// matricesOf returns the type of the matrices of an image.
+func matricesOf(info engine.ModelInfo) (cuda.DType, error) {
+	for _, t := range []cuda.DType{cuda.F32, cuda.F16, cuda.BF16} {
+		if info.WeightLayout == weightLayout(t) {
+			return t, nil
+		}
+	}
+	return 0, fmt.Errorf("no model of the Llama family has the layout %q", info.WeightLayout)
+}
+
+// place returns the tensors of a model without their files, and the size of their memory.
+func place(c Config, matrices cuda.DType) (all []placedTensor, size int64) {
+	for p := range layout(c, matrices) {
+		p.offset, size = size, p.end(size)
+		all = append(all, p)
+	}
+	return all, size
+}
+
+// copyImage copies an image to device memory. Workers verify each range before it is copied.
+func copyImage(
+	ctx context.Context, device cuda.Device, base cuda.Ptr, image *engine.Image, memory []byte,
+) (err error) {
+	u, err := newUploader(device)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.close()) }()
+	direct := locked(device, memory)
+	var (
+		next    atomic.Int64
+		workers sync.WaitGroup
+		mu      sync.Mutex // guards u and failed
+		failed  error
+	)
+	for range min(imageWorkers, runtime.GOMAXPROCS(0)) {
+		workers.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(image.Sums) {
+					return
+				}
+				s := image.Sums[i]
+				b := memory[s.Offset:][:s.Bytes]
+				intact := xxh3.Hash(b) == s.Sum
+				mu.Lock()
+				switch {
+				case failed != nil:
+				case !intact:
+					failed = &engine.DamagedImage{Path: image.Path, Offset: s.Offset}
+				case ctx.Err() != nil:
+					failed = ctx.Err()
+				case direct:
+					failed = u.stream.CopyIn(base.Offset(s.Offset), b)
+				default:
+					failed = u.stage(base.Offset(s.Offset), b)
+				}
+				ended := failed != nil
+				mu.Unlock()
+				if ended {
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if failed != nil {
+		return failed
+	}
+	return u.stream.Sync()
+}
+
+// locked reports whether streams of a device copy host memory directly.
+func locked(device cuda.Device, memory []byte) bool {
+	locks, err := cuda.As[cuda.HostLocks](device)
+	return err == nil && locks.Locked(memory)
+}
+
+// CopyToImage implements engine.ImageLoader.
+func (f Loader) CopyToImage(ctx context.Context, weights engine.Weights, memory []byte) (_ *engine.Image, err error) {
+	w, ok := weights.(*Weights)
+	if !ok || int64(len(memory)) < w.info.WeightBytes {
+		return nil, fmt.Errorf("%d bytes for an image of %T", len(memory), weights)
+	}
+	u, err := newUploader(w.device)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, u.close()) }()
+	image := w.image()
+	direct := locked(w.device, memory)
+	tensors, _ := place(w.Config, w.dtype)
+	type copied struct {
+		engine.ImageSum
+		done cuda.Event
+	}
+	var queued []copied
+	sum := func(c copied) error {
+		if err := c.done.Sync(); err != nil {
+			return err
+		}
+		c.Sum = xxh3.Hash(memory[c.Offset:][:c.Bytes])
+		image.Sums = append(image.Sums, c.ImageSum)
+		return nil
+	}
+	for _, t := range tensors {
+		for at := int64(0); at < t.bytes(); at += uploadBytes {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			n := min(uploadBytes, t.bytes()-at)
+			to := memory[t.offset+at:][:n]
+			c := copied{ImageSum: engine.ImageSum{Offset: t.offset + at, Bytes: n}}
+			if c.done, err = u.fetch(to, w.base.Offset(c.Offset), direct); err != nil {
+				return nil, err
+			}
+			if queued = append(queued, c); len(queued) > 2 {
+				if err := sum(queued[0]); err != nil {
+					return nil, err
+				}
+				queued = queued[1:]
+			}
+		}
+	}
+	for _, c := range queued {
+		if err := sum(c); err != nil {
+			return nil, err
+		}
+	}
+	return image, nil
+}
+
+// image returns an image of the weights without checksums.
+func (w *Weights) image() *engine.Image {
+	return &engine.Image{
+		Path: w.path, Digests: w.digest, Info: w.info, Weights: w.device.Info().Weights, Files: w.files,
+	}
+}
