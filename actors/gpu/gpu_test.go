@@ -50,7 +50,7 @@ func (s *fakeModels) info() engine.ModelInfo {
 	return engine.ModelInfo{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}
 }
 
-func (s *fakeModels) LoadWeights(ctx context.Context, number uint64, from weights.Source) (weights.Content, error) {
+func (s *fakeModels) LoadWeights(ctx context.Context, number uint64, from weights.Source, ticket string) (weights.Content, error) {
 	s.mu.Lock()
 	s.loads++
 	s.mu.Unlock()

@@ -23,6 +23,7 @@ type Loaded struct {
 	Digests      engine.Digests
 	Info         engine.ModelInfo
 	KVBlockBytes int64
+	From         Origin // of its weights
 }
 
 // Store keeps weights in the memory of one device, by the number of the copy, and KV memory, by lease.
@@ -31,6 +32,7 @@ type Loaded struct {
 type Store struct {
 	device cuda.Device
 	loader engine.Loader
+	images *HostCache    // nil: none
 	loads  atomic.Int64  // of weights
 	own    atomic.Uint64 // copies of Load
 
@@ -55,6 +57,12 @@ type model struct {
 func NewStore(device cuda.Device, format engine.Loader) *Store {
 	return &Store{device: device, loader: format, copies: make(map[uint64]*copied), held: make(map[string]*model)}
 }
+
+// UseImages lets the store describe models by images of a host cache.
+func (s *Store) UseImages(images *HostCache) { s.images = images }
+
+// Images returns the host cache; nil if there is none.
+func (s *Store) Images() *HostCache { return s.images }
 
 // Lease leases KV memory, and memory for adapters, to a replica that uses a copy. The handle opens
 // the lease. If it fails, it frees what it allocated.
@@ -87,7 +95,8 @@ func (s *Store) lease(spec engine.LoadSpec, c *copied) (*model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%d KV blocks for %s: %w", spec.KVBlocks, spec.Path, err)
 	}
-	m.Loaded = Loaded{LoadSpec: spec, Digests: c.Digests(), Info: facts, KVBlockBytes: blockBytes, Copy: c.number}
+	m.Loaded = Loaded{LoadSpec: spec, Digests: c.Digests(), Info: facts, KVBlockBytes: blockBytes, Copy: c.number,
+		From: c.from}
 	m.memory = memory
 	m.blocks.Store(int64(spec.KVBlocks))
 	m.arena = engine.Arena{
@@ -117,7 +126,7 @@ func (s *Store) Load(ctx context.Context, spec engine.LoadSpec) (Loaded, error) 
 	}
 	number := ownCopies + s.own.Add(1)
 	source := core.Source{Path: spec.Path, Revision: spec.Revision}
-	if _, err := s.LoadWeights(ctx, number, source); err != nil {
+	if _, err := s.LoadWeights(ctx, number, source, ""); err != nil {
 		return Loaded{}, err
 	}
 	loaded, err := s.Lease(spec, number, spec.Lease)

@@ -65,7 +65,7 @@ func spec(lease string) engine.LoadSpec {
 func TestLeasesShareWeights(t *testing.T) {
 	f := &oneModel{address: make(map[cuda.Ptr]bool)}
 	d, s := open(t, f)
-	content, err := s.LoadWeights(t.Context(), 1, core.Source{Path: "m"})
+	content, err := s.LoadWeights(t.Context(), 1, core.Source{Path: "m"}, "")
 	if err != nil || content != (core.Content{Weights: "w", Revision: "r"}) {
 		t.Fatal(content, err)
 	}
@@ -133,10 +133,10 @@ func TestLoadWaitsForCancelledLoad(t *testing.T) {
 		d, s := open(t, f)
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
-		go func() { _, err := s.LoadWeights(ctx, 1, core.Source{}); first <- err }()
+		go func() { _, err := s.LoadWeights(ctx, 1, core.Source{}, ""); first <- err }()
 		synctest.Wait()
 		cancel()
-		go func() { _, err := s.LoadWeights(t.Context(), 1, core.Source{}); second <- err }()
+		go func() { _, err := s.LoadWeights(t.Context(), 1, core.Source{}, ""); second <- err }()
 		synctest.Wait()
 		if held != 1 {
 			t.Fatal("a load began before the cancelled one had ended")
@@ -159,7 +159,7 @@ func TestLoadWaitsForCancelledLoad(t *testing.T) {
 func TestLoadOfOtherRevisionIsFreed(t *testing.T) {
 	f := &oneModel{address: make(map[cuda.Ptr]bool)}
 	d, s := open(t, f)
-	_, err := s.LoadWeights(t.Context(), 1, core.Source{Path: "m", Revision: "other"})
+	_, err := s.LoadWeights(t.Context(), 1, core.Source{Path: "m", Revision: "other"}, "")
 	mismatch := (*engine.RevisionMismatch)(nil)
 	if !errors.As(err, &mismatch) || mismatch.Found.Revision != "r" {
 		t.Errorf("%v", err)

@@ -16,7 +16,22 @@ type copied struct {
 	engine.Weights
 	number uint64
 	source core.Source
+	from   Origin
 	leases int // that use it
+}
+
+// Origin is where weights were loaded from.
+type Origin struct {
+	Image bool   // from the host cache; otherwise from the folder
+	Why   string // why this source was used
+}
+
+// String returns the name of the source.
+func (o Origin) String() string {
+	if o.Image {
+		return "host cache"
+	}
+	return "disk"
 }
 
 // weightLoad is a load of weights in flight.
@@ -31,11 +46,14 @@ type Inspected struct {
 	Revision string // digest of its files; empty: not known without reading them
 }
 
-// Inspect describes a model as it would be on this device. If a copy has the revision, its folder is
-// not read.
+// Inspect describes a model as it would be on this device. If a copy or an image has the revision, its
+// folder is not read.
 func (s *Store) Inspect(path, revision string) (Inspected, error) {
 	if c := s.find(revision); c != nil {
 		return Inspected{c.Info(), revision}, nil
+	}
+	if i := s.images.Find(revision, s.device.Info()); i != nil {
+		return Inspected{i.InfoOn(s.device.Info()), revision}, nil
 	}
 	info, err := s.loader.Inspect(path, s.device.Info())
 	if err != nil {
@@ -64,7 +82,13 @@ func (s *Store) find(revision string) *copied {
 // LoadWeights loads weights as the copy with the given number. It first waits for loads that were
 // cancelled and have not ended yet, since their memory is free only then. If it fails or is
 // cancelled, it leaves nothing.
-func (s *Store) LoadWeights(ctx context.Context, number uint64, source core.Source) (core.Content, error) {
+//
+// The ticket is for an image in the host cache: weights are loaded from an image that is there, and
+// otherwise an image is filled from the folder. Without a ticket neither happens.
+func (s *Store) LoadWeights(ctx context.Context, number uint64, source core.Source, ticket string) (_ core.Content,
+	err error) {
+	use := s.images.Claim(ticket)
+	defer func() { err = errors.Join(err, use.Close()) }()
 	load := &weightLoad{cancelled: ctx.Done(), ended: make(chan struct{})}
 	for _, other := range s.begin(load) {
 		select {
@@ -76,7 +100,7 @@ func (s *Store) LoadWeights(ctx context.Context, number uint64, source core.Sour
 	if err := ctx.Err(); err != nil {
 		return core.Content{}, err
 	}
-	weights, err := s.loadChecked(ctx, source)
+	weights, from, err := s.loadChecked(ctx, source, use)
 	if err != nil {
 		return core.Content{}, err
 	}
@@ -86,7 +110,7 @@ func (s *Store) LoadWeights(ctx context.Context, number uint64, source core.Sour
 	if err := ctx.Err(); err != nil {
 		return core.Content{}, errors.Join(err, weights.Free())
 	}
-	s.copies[number] = &copied{Weights: weights, number: number, source: source}
+	s.copies[number] = &copied{Weights: weights, number: number, source: source, from: from}
 	return contentOf(weights), nil
 }
 
@@ -114,25 +138,6 @@ func (s *Store) end(load *weightLoad) {
 	defer s.mu.Unlock()
 	s.loading = slices.DeleteFunc(s.loading, func(l *weightLoad) bool { return l == load })
 	close(load.ended)
-}
-
-// loadChecked loads weights and checks their digest.
-func (s *Store) loadChecked(ctx context.Context, from core.Source) (engine.Weights, error) {
-	if id, ok := s.loader.(engine.DigestCache); ok && from.Revision != "" {
-		if found, _ := id.CachedDigests(from.Path); found.Revision != "" && found.Revision != from.Revision {
-			return nil, &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
-		}
-	}
-	s.loads.Add(1)
-	weights, err := s.loader.Load(ctx, s.device, from.Path)
-	if err != nil {
-		return nil, err
-	}
-	if found := weights.Digests(); from.Revision != "" && found.Revision != from.Revision {
-		err := &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
-		return nil, errors.Join(err, weights.Free())
-	}
-	return weights, nil
 }
 
 // FreeWeights frees a copy. It fails while a lease uses it.

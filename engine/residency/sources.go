@@ -1,0 +1,121 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	core "troupe/core/residency"
+	"troupe/cuda"
+	"troupe/engine"
+)
+
+// loadChecked loads weights from the best source and checks their digest. If the image fails, it uses
+// the folder.
+func (s *Store) loadChecked(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, Origin, error) {
+	why := "the host cache has no image of it"
+	if use == nil {
+		why = "no host cache is used"
+	}
+	if image := use.Image(); image != nil {
+		weights, err := s.loadImage(ctx, from, use, image)
+		if err == nil {
+			return weights, Origin{Image: true, Why: "the host cache has its image"}, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, cuda.ErrOutOfMemory) || errors.Is(err, cuda.ErrDeviceLost) {
+			return nil, Origin{}, err // the folder would not help
+		}
+		why = err.Error()
+	}
+	weights, err := s.loadFolder(ctx, from, use)
+	return weights, Origin{Why: why}, err
+}
+
+func (s *Store) loadImage(ctx context.Context, from core.Source, use *ImageUse, image *engine.Image) (engine.Weights,
+	error) {
+	loader, ok := s.loader.(engine.ImageLoader)
+	if !ok || !image.Fits(s.device.Info()) {
+		return nil, errors.New("the image is not one for this device")
+	}
+	if from.Revision != "" && image.Digests.Revision != from.Revision {
+		return nil, errors.New("the image has another revision")
+	}
+	memory, err := use.Memory()
+	if err != nil {
+		return nil, err
+	}
+	s.loads.Add(1)
+	weights, err := loader.LoadImage(ctx, s.device, image, memory)
+	if damaged := (*engine.DamagedImage)(nil); errors.As(err, &damaged) {
+		use.Damaged(damaged)
+	}
+	return weights, err
+}
+
+// loadFolder loads weights from their folder, and fills an image if the use is for that.
+func (s *Store) loadFolder(ctx context.Context, from core.Source, use *ImageUse) (engine.Weights, error) {
+	if id, ok := s.loader.(engine.DigestCache); ok && from.Revision != "" {
+		if found, _ := id.CachedDigests(from.Path); found.Revision != "" && found.Revision != from.Revision {
+			return nil, &engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}
+		}
+	}
+	s.loads.Add(1)
+	weights, image, err := s.readFolder(ctx, from.Path, use)
+	if err == nil && from.Revision != "" && weights.Digests().Revision != from.Revision {
+		found := weights.Digests()
+		err = errors.Join(&engine.RevisionMismatch{Path: from.Path, Want: from.Revision, Found: found}, weights.Free())
+	}
+	switch {
+	case err != nil && use.Filling():
+		use.Failed(err)
+	case err == nil && image != nil:
+		use.Filled(image)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return weights, nil
+}
+
+func (s *Store) readFolder(ctx context.Context, path string, use *ImageUse) (engine.Weights, *engine.Image, error) {
+	loader, ok := s.loader.(engine.ImageLoader)
+	if ok && use.Filling() {
+		memory, err := use.Memory()
+		if err == nil {
+			return loader.LoadWithImage(ctx, s.device, path, memory)
+		}
+		use.Failed(err) // the load does without an image
+	}
+	weights, err := s.loader.Load(ctx, s.device, path)
+	return weights, nil, err
+}
+
+// ParkWeights fills an image with the weights of a copy, which stays on the device. It does nothing if
+// the image is there already.
+func (s *Store) ParkWeights(ctx context.Context, number uint64, ticket string) (err error) {
+	use := s.images.Claim(ticket)
+	if use == nil {
+		return errors.New("the host cache has withdrawn its permission to copy the weights")
+	}
+	defer func() { err = errors.Join(err, use.Close()) }()
+	if !use.Filling() {
+		return nil
+	}
+	s.mu.Lock()
+	c, ok := s.copies[number]
+	s.mu.Unlock()
+	loader, can := s.loader.(engine.ImageLoader)
+	if !ok || !can {
+		return fmt.Errorf("weights %d cannot be copied to an image: %w", number, errors.ErrUnsupported)
+	}
+	memory, err := use.Memory()
+	if err == nil {
+		var image *engine.Image
+		if image, err = loader.CopyToImage(ctx, c.Weights, memory); err == nil {
+			use.Filled(image)
+			return nil
+		}
+	}
+	use.Failed(err)
+	return err
+}
