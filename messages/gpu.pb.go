@@ -32,6 +32,7 @@ const (
 	WeightsFate_WEIGHTS_FATE_KEEP  WeightsFate = 0 // they stay until their memory is needed, the least recently used go first
 	WeightsFate_WEIGHTS_FATE_SPARE WeightsFate = 1 // they stay, and go before all others: their deployment is deleted
 	WeightsFate_WEIGHTS_FATE_DROP  WeightsFate = 2 // they are freed at once
+	WeightsFate_WEIGHTS_FATE_PARK  WeightsFate = 3 // they are copied to the host cache of the node as far as there is room, and freed
 )
 
 // Enum value maps for WeightsFate.
@@ -40,11 +41,13 @@ var (
 		0: "WEIGHTS_FATE_KEEP",
 		1: "WEIGHTS_FATE_SPARE",
 		2: "WEIGHTS_FATE_DROP",
+		3: "WEIGHTS_FATE_PARK",
 	}
 	WeightsFate_value = map[string]int32{
 		"WEIGHTS_FATE_KEEP":  0,
 		"WEIGHTS_FATE_SPARE": 1,
 		"WEIGHTS_FATE_DROP":  2,
+		"WEIGHTS_FATE_PARK":  3,
 	}
 )
 
@@ -810,7 +813,8 @@ type SwitchMetrics struct {
 	Free          *durationpb.Duration   `protobuf:"bytes,2,opt,name=free,proto3" json:"free,omitempty"`   // until they had given back their memory
 	Load          *durationpb.Duration   `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"`
 	Graph         *durationpb.Duration   `protobuf:"bytes,4,opt,name=graph,proto3" json:"graph,omitempty"`   // until the replica that comes served
-	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "device" when adopted or shared
+	Source        string                 `protobuf:"bytes,5,opt,name=source,proto3" json:"source,omitempty"` // "disk", "host cache", "device" when adopted or shared
+	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"`       // why weights that were loaded came from there
 	Bytes         uint64                 `protobuf:"varint,6,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -877,6 +881,13 @@ func (x *SwitchMetrics) GetGraph() *durationpb.Duration {
 func (x *SwitchMetrics) GetSource() string {
 	if x != nil {
 		return x.Source
+	}
+	return ""
+}
+
+func (x *SwitchMetrics) GetWhy() string {
+	if x != nil {
+		return x.Why
 	}
 	return ""
 }
@@ -2450,6 +2461,7 @@ type EvictWeights struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	Model         string                 `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"` // the deployment that loaded them, or their owner: "weights-3"; empty: all that are unused
+	Park          bool                   `protobuf:"varint,3,opt,name=park,proto3" json:"park,omitempty"`  // copy them to the host cache of the node before, as far as there is room
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2496,6 +2508,13 @@ func (x *EvictWeights) GetModel() string {
 		return x.Model
 	}
 	return ""
+}
+
+func (x *EvictWeights) GetPark() bool {
+	if x != nil {
+		return x.Park
+	}
+	return false
 }
 
 type EvictWeightsResult struct {
@@ -3042,13 +3061,14 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\aoutcome\"<\n" +
 	"\x0eAdaptersLeased\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x14\n" +
-	"\x05pages\x18\x02 \x01(\rR\x05pages\"\xfd\x01\n" +
+	"\x05pages\x18\x02 \x01(\rR\x05pages\"\x8f\x02\n" +
 	"\rSwitchMetrics\x12/\n" +
 	"\x05drain\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05drain\x12-\n" +
 	"\x04free\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04free\x12-\n" +
 	"\x04load\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04load\x12/\n" +
 	"\x05graph\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05graph\x12\x16\n" +
-	"\x06source\x18\x05 \x01(\tR\x06source\x12\x14\n" +
+	"\x06source\x18\x05 \x01(\tR\x06source\x12\x10\n" +
+	"\x03why\x18\a \x01(\tR\x03why\x12\x14\n" +
 	"\x05bytes\x18\x06 \x01(\x04R\x05bytes\"n\n" +
 	"\vUnloadModel\x12\x1d\n" +
 	"\n" +
@@ -3192,11 +3212,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x122\n" +
 	"\breleased\x18\x02 \x01(\v2\x14.troupe.v1.GpuStatusH\x00R\breleased\x12.\n" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"C\n" +
+	"\aoutcome\"W\n" +
 	"\fEvictWeights\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\"\xa0\x01\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
+	"\x04park\x18\x03 \x01(\bR\x04park\"\xa0\x01\n" +
 	"\x12EvictWeightsResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x120\n" +
@@ -3230,11 +3251,12 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedR\arefused\"6\n" +
 	"\x06GrowKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
-	"\x06blocks\x18\x02 \x01(\rR\x06blocks*S\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks*j\n" +
 	"\vWeightsFate\x12\x15\n" +
 	"\x11WEIGHTS_FATE_KEEP\x10\x00\x12\x16\n" +
 	"\x12WEIGHTS_FATE_SPARE\x10\x01\x12\x15\n" +
-	"\x11WEIGHTS_FATE_DROP\x10\x02*\xca\x01\n" +
+	"\x11WEIGHTS_FATE_DROP\x10\x02\x12\x15\n" +
+	"\x11WEIGHTS_FATE_PARK\x10\x03*\xca\x01\n" +
 	"\bGpuState\x12\x19\n" +
 	"\x15GPU_STATE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eGPU_STATE_IDLE\x10\x01\x12\x16\n" +

@@ -1,0 +1,113 @@
+package hostcache
+
+import (
+	"context"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/rs/zerolog"
+
+	"troupe/actors/supervise"
+	core "troupe/core/hostcache"
+	"troupe/engine/residency"
+	"troupe/messages"
+)
+
+// Images holds the images in host memory. It is safe for concurrent use and survives the actor.
+type Images interface {
+	Held() []residency.HeldImage
+	Reserve(key core.Key, bytes int64)
+	Rename(from, to core.Key)
+	Revoke(key core.Key, why string)
+	Free(key core.Key) (release func() error)
+	Issue(ticket string, key core.Key, fill bool, expires time.Time)
+	Expire(now time.Time)
+	Ended() []residency.Ticket
+	Forget(ticket string)
+	OnEnded(changed func())
+}
+
+// Config is fixed for the life of the actor and shared by its restarts.
+type Config struct {
+	Images      Images
+	Budget      int64      // bytes
+	Deployments *actor.PID // group that sends the stored deployments
+	// Publish publishes a life-cycle event. It must not block.
+	Publish func(kind, subject, detail string)
+	Log     zerolog.Logger
+}
+
+const (
+	tickInterval = time.Second
+	// claimTimeout is the time in which a load must claim its ticket.
+	claimTimeout = 10 * time.Second
+)
+
+// Props returns the props of the actor.
+func Props(cfg Config) *actor.Props {
+	var incarnation uint64
+	return supervise.Props(func() actor.Actor {
+		incarnation++
+		return &cache{Config: cfg, incarnation: incarnation}
+	})
+}
+
+type cache struct {
+	Config
+	incarnation uint64
+	lifetime    context.Context // cancelled when this incarnation ends
+	cancel      context.CancelFunc
+
+	machine *core.Machine
+	stored  map[string]*messages.DeploymentSpec // deployments by name
+	synced  bool                                // all stored deployments are known
+	models  map[core.Key]model
+}
+
+// model is the deployment that loaded an image last.
+type model struct{ name, path string }
+
+// Messages to self.
+type (
+	ended struct{ incarnation uint64 } // a ticket has ended
+	tick  struct{ incarnation uint64 }
+	freed struct {
+		key core.Key
+		err error
+	}
+)
+
+func (c *cache) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		c.onStarted(ctx)
+	case *actor.Restarting, *actor.Stopping:
+		c.Images.OnEnded(nil)
+		c.cancel()
+	case *actor.Stopped:
+	case *messages.UseImage:
+		c.onUse(ctx, msg)
+	case *ended:
+		if msg.incarnation == c.incarnation {
+			c.sync(ctx)
+		}
+	case *tick:
+		c.onTick(ctx, msg)
+	case *freed:
+		if msg.err != nil {
+			c.Log.Warn().Err(msg.err).Str("image", msg.key.Digest).Msg("freeing an image failed")
+		}
+	case *messages.ApplyDeployment:
+		c.stored[msg.GetSpec().GetName()] = msg.GetSpec()
+		c.pin(ctx)
+	case *messages.RemoveDeployment:
+		delete(c.stored, msg.GetName())
+		c.pin(ctx)
+	case *messages.ListDeploymentsResult:
+		c.onList(ctx, msg)
+	case *messages.GetHostCache:
+		ctx.Respond(c.status())
+	default:
+		supervise.Unknown(ctx, "hostcache")
+	}
+}

@@ -1,0 +1,27 @@
+// Package hostcache provides the actor of the images of weights in a node's host memory. It owns the
+// decision which images there are: core/hostcache decides, and perform carries out its effects. The
+// memory belongs to an object above the actors (Images), and is registered for all devices of the
+// node.
+//
+// Parent: the node. Accepts: UseImage, GetHostCache; ApplyDeployment, RemoveDeployment and
+// ListDeploymentsResult from the deployments group. Answers: UseImageResult, once for each UseImage;
+// HostCacheStatus. Sends: GetDeploymentSpec.
+//
+// # Tickets
+//
+// A load of weights, which is a job of a gpu actor, uses an image with a ticket: it reads the image or
+// fills it. The load ends its ticket at the object, whatever happens to the actors meanwhile, and the
+// object then notifies this actor, which passes the outcome to its machine. So memory is never freed
+// while a load uses it. A ticket that no load claims in time ends by itself.
+//
+// # Pins
+//
+// The image of a deployment that is wanted at level parked is pinned, by the digest of its files. The
+// deployments group sends what is stored, so that pins are desired state.
+//
+// # State
+//
+// A crash loses requests in flight and nothing else: the loads do without an image if they get no
+// answer. The node group restarts the actor. Started takes over the images and tickets of the object,
+// and asks the deployments group for what is stored. Images are lost with the process.
+package hostcache
