@@ -82,7 +82,7 @@ func modelState(d *messages.DeploymentStatus) string {
 	}
 	switch d.GetState() {
 	case messages.DeploymentState_DEPLOYMENT_STATE_FAILED, messages.DeploymentState_DEPLOYMENT_STATE_STANDBY,
-		messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
+		messages.DeploymentState_DEPLOYMENT_STATE_PARKED, messages.DeploymentState_DEPLOYMENT_STATE_REMOVING:
 		return strings.ToLower(strings.TrimPrefix(d.GetState().String(), "DEPLOYMENT_STATE_"))
 	}
 	// The actor has not noticed yet that the last replica is gone.

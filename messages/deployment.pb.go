@@ -33,6 +33,7 @@ const (
 	DeploymentState_DEPLOYMENT_STATE_FAILED      DeploymentState = 4 // no replica serves, and the last attempt failed; it is retried
 	DeploymentState_DEPLOYMENT_STATE_REMOVING    DeploymentState = 5
 	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // 0 replicas are desired
+	DeploymentState_DEPLOYMENT_STATE_PARKED      DeploymentState = 19 // no replica is there until an operator activates it
 	DeploymentState_DEPLOYMENT_STATE_STANDBY     DeploymentState = 17 // no replica is to serve, and all are on standby
 )
 
@@ -46,6 +47,7 @@ var (
 		4:  "DEPLOYMENT_STATE_FAILED",
 		5:  "DEPLOYMENT_STATE_REMOVING",
 		16: "DEPLOYMENT_STATE_STOPPED",
+		19: "DEPLOYMENT_STATE_PARKED",
 		17: "DEPLOYMENT_STATE_STANDBY",
 	}
 	DeploymentState_value = map[string]int32{
@@ -56,6 +58,7 @@ var (
 		"DEPLOYMENT_STATE_FAILED":      4,
 		"DEPLOYMENT_STATE_REMOVING":    5,
 		"DEPLOYMENT_STATE_STOPPED":     16,
+		"DEPLOYMENT_STATE_PARKED":      19,
 		"DEPLOYMENT_STATE_STANDBY":     17,
 	}
 )
@@ -846,7 +849,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\x84\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xa1\x02\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_PENDING\x10\x01\x12\x1a\n" +
@@ -854,7 +857,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x19DEPLOYMENT_STATE_DEGRADED\x10\x03\x12\x1b\n" +
 	"\x17DEPLOYMENT_STATE_FAILED\x10\x04\x12\x1d\n" +
 	"\x19DEPLOYMENT_STATE_REMOVING\x10\x05\x12\x1c\n" +
-	"\x18DEPLOYMENT_STATE_STOPPED\x10\x10\x12\x1c\n" +
+	"\x18DEPLOYMENT_STATE_STOPPED\x10\x10\x12\x1b\n" +
+	"\x17DEPLOYMENT_STATE_PARKED\x10\x13\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_STANDBY\x10\x11B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (

@@ -23,7 +23,8 @@ import (
 // survives every actor.
 type Models interface {
 	Inspect(path, revision string) (residency.Inspected, error)
-	LoadWeights(ctx context.Context, copy uint64, from weights.Source) (weights.Content, error)
+	LoadWeights(ctx context.Context, copy uint64, from weights.Source, ticket string) (weights.Content, error)
+	ParkWeights(ctx context.Context, copy uint64, ticket string) error
 	FreeWeights(copy uint64) error
 	Lease(spec engine.LoadSpec, copy uint64, handle string) (residency.Loaded, error)
 	Unload(lease string) (int64, error)
@@ -42,9 +43,11 @@ type Config struct {
 	Name   string // "gpu-0"
 	Info   cuda.Info
 	Models Models
-	HBM    *actor.Props // props of the KV tier, a child of this actor
-	Health HealthSource // observed every second; nil: the device is not observed
-	Facts  *messages.GpuFacts
+	// HostCache is the actor of the images in host memory; nil: none.
+	HostCache *actor.PID
+	HBM       *actor.Props // props of the KV tier, a child of this actor
+	Health    HealthSource // observed every second; nil: the device is not observed
+	Facts     *messages.GpuFacts
 	// KVReserve is the share of the device's memory that is reserved for KV blocks.
 	KVReserve float64
 	// SelfTest tests the device. It may hang if the device hangs.
@@ -85,7 +88,9 @@ type device struct {
 	memory *core.Memory
 
 	switches   *switching.Machine
-	lastSwitch *messages.GpuSwitch // in progress, or the last one; nil: none
+	lastSwitch *messages.GpuSwitch     // in progress, or the last one; nil: none
+	images     map[string]imageRequest // of the host cache, by request
+	asked      uint64                  // number of the last of them
 }
 
 func (d *device) Receive(ctx actor.Context) {
@@ -111,6 +116,10 @@ func (d *device) Receive(ctx actor.Context) {
 		d.onUnload(ctx, msg)
 	case *unloaded:
 		d.onUnloaded(ctx, msg)
+	case *messages.UseImageResult:
+		d.onImage(ctx, msg)
+	case *imageTimeout:
+		d.onImageTimeout(ctx, msg)
 	case *messages.KVReport:
 		d.onReport(ctx, msg)
 	case *messages.KVShrunk:

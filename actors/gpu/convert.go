@@ -18,6 +18,7 @@ import (
 var fates = map[messages.WeightsFate]weights.Fate{
 	messages.WeightsFate_WEIGHTS_FATE_SPARE: weights.Spare,
 	messages.WeightsFate_WEIGHTS_FATE_DROP:  weights.Drop,
+	messages.WeightsFate_WEIGHTS_FATE_PARK:  weights.Park,
 }
 
 var levels = map[weights.Level]messages.Level{
@@ -80,6 +81,7 @@ func modelOf(m residency.Loaded) core.Model {
 		Size: sizeOf(m.Info, m.LoadSpec), Blocks: m.KVBlocks, BlockBytes: m.KVBlockBytes,
 		AdapterPages: m.AdapterPages, Weights: m.Digests.Weights, Revision: m.Digests.Revision, Deploy: m.Deploy,
 		ContextTokens: m.Info.ContextTokens, Vocab: m.Info.Vocab, EOS: m.Info.EOS,
+		From: m.From.String(), FromWhy: m.From.Why,
 	}
 }
 

@@ -31,8 +31,10 @@ type fakeModels struct {
 	mu         sync.Mutex
 	held       map[string]residency.Loaded
 	copies     map[uint64]weights.Copy
-	loads      int // of weights
-	context    int // tokens; 0: 64
+	loads      int      // of weights
+	tickets    []string // of loads
+	parked     []string // tickets
+	context    int      // tokens; 0: 64
 	delay      time.Duration
 	fail       error // of weights
 	failLease  error
@@ -50,9 +52,12 @@ func (s *fakeModels) info() engine.ModelInfo {
 	return engine.ModelInfo{ContextTokens: cmp.Or(s.context, 64), WeightBytes: 3 << 20, KVTokenBytes: 1 << 10}
 }
 
-func (s *fakeModels) LoadWeights(ctx context.Context, number uint64, from weights.Source, ticket string) (weights.Content, error) {
+func (s *fakeModels) LoadWeights(
+	ctx context.Context, number uint64, from weights.Source, ticket string,
+) (weights.Content, error) {
 	s.mu.Lock()
 	s.loads++
+	s.tickets = append(s.tickets, ticket)
 	s.mu.Unlock()
 	select {
 	case <-time.After(s.delay):
@@ -67,6 +72,13 @@ func (s *fakeModels) LoadWeights(ctx context.Context, number uint64, from weight
 	content := weights.Content{Weights: "weights of " + from.Path, Revision: "files of " + from.Path}
 	s.copies[number] = weights.Copy{Number: number, Source: from, Content: content}
 	return content, nil
+}
+
+func (s *fakeModels) ParkWeights(_ context.Context, _ uint64, ticket string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parked = append(s.parked, ticket)
+	return nil
 }
 
 func (s *fakeModels) FreeWeights(number uint64) error {

@@ -21,6 +21,7 @@ func (d *device) onStarted(ctx actor.Context) {
 		models[i] = modelOf(m)
 	}
 	cfg := core.Config{Name: d.Name, Total: d.Info.MemoryBytes, KVReserve: d.KVReserve}
+	d.images = make(map[string]imageRequest)
 	d.memory = core.New(cfg, models, d.Models.Copies(), d.attempt, supervise.Now(ctx))
 	pid, err := ctx.SpawnNamed(d.HBM, "hbm")
 	if err != nil {
@@ -56,27 +57,6 @@ func (d *device) onInspected(ctx actor.Context, msg *inspected) {
 	}
 }
 
-func (d *device) onWeightsLoaded(ctx actor.Context, msg *weightsLoaded) {
-	switch now := supervise.Now(ctx); {
-	case msg.incarnation != d.incarnation:
-	case msg.err != nil:
-		d.perform(ctx, d.memory.WeightsFailed(msg.copy, failureOf(msg.err), now))
-	default:
-		d.perform(ctx, d.memory.WeightsLoaded(msg.copy, msg.content, now))
-	}
-}
-
-func (d *device) onWeightsFreed(ctx actor.Context, msg *weightsFreed) {
-	switch now := supervise.Now(ctx); {
-	case msg.incarnation != d.incarnation:
-	case msg.err != nil:
-		d.Log.Warn().Uint64("weights", msg.copy).Err(msg.err).Msg("freeing weights failed")
-		d.perform(ctx, d.memory.WeightsNotFreed(msg.copy, now))
-	default:
-		d.perform(ctx, d.memory.WeightsFreed(msg.copy, now))
-	}
-}
-
 func (d *device) onOpened(ctx actor.Context, msg *opened) {
 	switch now := supervise.Now(ctx); {
 	case msg.incarnation != d.incarnation:
@@ -103,7 +83,7 @@ func (d *device) onUnloaded(ctx actor.Context, msg *unloaded) {
 }
 
 func (d *device) onEvict(ctx actor.Context, msg *messages.EvictWeights) {
-	d.perform(ctx, d.memory.EvictAsked(requestOf(ctx, msg), msg.GetModel(), supervise.Now(ctx)))
+	d.perform(ctx, d.memory.EvictAsked(requestOf(ctx, msg), msg.GetModel(), msg.GetPark(), supervise.Now(ctx)))
 }
 
 func (d *device) onReport(ctx actor.Context, msg *messages.KVReport) {

@@ -9,7 +9,6 @@ import (
 	"troupe/actors/supervise"
 	core "troupe/core/device"
 	"troupe/core/health"
-	weights "troupe/core/residency"
 	"troupe/engine/residency"
 )
 
@@ -19,30 +18,6 @@ func (d *device) inspect(ctx actor.Context, e core.Inspect) {
 	supervise.Job(ctx, d.lifetime,
 		func(context.Context) (residency.Inspected, error) { return models.Inspect(spec.Path, spec.Revision) },
 		func(f residency.Inspected, err error) any { return &inspected{incarnation, spec, f, err} })
-}
-
-// loadWeights starts a job that loads weights.
-func (d *device) loadWeights(ctx actor.Context, e core.LoadWeights) {
-	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
-	jobs.Add(1)
-	supervise.Job(ctx, d.lifetime,
-		func(life context.Context) (weights.Content, error) {
-			defer jobs.Done()
-			return models.LoadWeights(life, e.Copy, e.Source)
-		},
-		func(c weights.Content, err error) any { return &weightsLoaded{incarnation, e.Copy, c, err} })
-}
-
-// freeWeights starts a job that frees weights.
-func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
-	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
-	jobs.Add(1)
-	supervise.Job(ctx, d.lifetime,
-		func(context.Context) (struct{}, error) {
-			defer jobs.Done()
-			return struct{}{}, models.FreeWeights(e.Copy)
-		},
-		func(_ struct{}, err error) any { return &weightsFreed{incarnation, e.Copy, err} })
 }
 
 // open starts a job that allocates the KV memory of a lease. The lease gets a new handle.

@@ -24,6 +24,7 @@ type (
 	weightsFreed struct {
 		incarnation uint64
 		copy        uint64
+		park        *parkResult // nil: they were not to be parked
 		err         error
 	}
 	opened struct {
@@ -65,8 +66,12 @@ type (
 
 // Messages to self: timers.
 type (
-	tick          struct{ incarnation uint64 }
-	observeNow    struct{ incarnation uint64 }
+	tick         struct{ incarnation uint64 }
+	observeNow   struct{ incarnation uint64 }
+	imageTimeout struct {
+		incarnation uint64
+		request     string
+	}
 	shrinkTimeout struct {
 		incarnation uint64
 		lease       string

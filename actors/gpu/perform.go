@@ -37,6 +37,7 @@ func (d *device) perform(ctx actor.Context, effects []core.Effect) {
 		case core.DropFromTier:
 			ctx.Send(d.hbm, &messages.BlocksReleased{Lease: e.Lease})
 		case core.AnswerLoad:
+			d.reportSource(e)
 			d.reply(ctx, e.To, loadedResult(d.Name, e))
 		case core.RefuseLoad:
 			d.reply(ctx, e.To, d.refusedLoad(e))

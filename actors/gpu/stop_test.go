@@ -21,7 +21,9 @@ type blockingModels struct {
 	proceed chan struct{}
 }
 
-func (s blockingModels) LoadWeights(_ context.Context, number uint64, from weights.Source, ticket string) (weights.Content, error) {
+func (s blockingModels) LoadWeights(
+	_ context.Context, number uint64, from weights.Source, ticket string,
+) (weights.Content, error) {
 	<-s.proceed
 	return s.fakeModels.LoadWeights(context.Background(), number, from, ticket)
 }

@@ -23,7 +23,11 @@ func TestSwitchPhases(t *testing.T) {
 		s, crash := &fakeModels{context: 4096}, &testkit.Crash{On: "*messages.DeviceFailed", Times: 1}
 		p, pid := playWith(t, s, func(c *gpu.Config) {
 			c.Info = cuda.Info{MemoryBytes: 24 << 20}
-			c.Publish = func(kind, _, detail string) { events = append(events, kind+" "+detail) }
+			c.Publish = func(kind, _, detail string) {
+				if strings.HasPrefix(kind, "gpu.") {
+					events = append(events, kind+" "+detail)
+				}
+			}
 		}, crash.Middleware)
 		for _, model := range []string{"a", "b"} {
 			ask := load(model, model+"-0", model)

@@ -44,6 +44,9 @@
 // the requested number. It is started for that level, or learns it by SetLevel, which every tick repeats
 // until its report shows the level. Only replicas that are to serve count for the condition ready.
 //
+// A parked deployment keeps its number of replicas, and has none: they are retired like those of which
+// fewer are wanted, and their weights are parked when they stop.
+//
 // Placing has one effect, Place. The choice of the GPU ends with the trigger placed or notPlaced.
 //
 // # Deployment
@@ -71,6 +74,7 @@
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - one record: at most one Record is in flight
 //   - substitute first: a current replica drains for a move only when its substitute serves
+//   - parked: weights are parked only while the deployment is
 //   - level: a replica learns the wanted level of the spec, and no other
 //   - converges: when all commands are answered and nothing fails, the requested number of replicas
 //     is there, each serves or is on standby as wanted, all are current, and nothing else is left

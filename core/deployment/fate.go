@@ -13,6 +13,8 @@ func (d *Deployment) fate(drop bool) residency.Fate {
 		return residency.Drop
 	case d.state == Removing:
 		return residency.Spare
+	case d.spec.Level == Parked:
+		return residency.Park
 	}
 	return residency.Keep
 }

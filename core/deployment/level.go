@@ -12,6 +12,14 @@ const (
 	OnActive
 )
 
+// Wanted returns the number of replicas that are to be there: none if the deployment is parked.
+func (s Spec) Wanted() int {
+	if s.Level == Parked {
+		return 0
+	}
+	return s.Replicas
+}
+
 // levelOf returns the wanted level of a replica.
 func (s Spec) levelOf(name string) Level {
 	if l := s.Levels[name]; l != NoLevel {
@@ -37,9 +45,9 @@ func (d *Deployment) wantedActive() int {
 		}
 	}
 	if d.spec.Level == OnStandby {
-		return min(active, d.spec.Replicas)
+		return min(active, d.spec.Wanted())
 	}
-	return max(0, d.spec.Replicas-standby)
+	return max(0, d.spec.Wanted()-standby)
 }
 
 // standing returns the number of replicas that are on standby.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"troupe/core/hbm"
+	"troupe/core/residency"
 	"troupe/core/schedule"
 )
 
@@ -37,7 +38,7 @@ func TestInvariants(t *testing.T) {
 				c.apply()
 			},
 			"level": func(t *rapid.T) {
-				level := rapid.SampledFrom([]Level{NoLevel, OnStandby})
+				level := rapid.SampledFrom([]Level{NoLevel, OnStandby, Parked})
 				c.spec.Level, c.spec.Levels = level.Draw(t, "level"), map[string]Level{}
 				for _, name := range sorted(c.d.replicas) {
 					levels := []Level{NoLevel, OnStandby, OnActive}
@@ -253,6 +254,9 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		}
 	case StopReplica:
 		c.expectMember(e.At.Node, effect)
+		if e.Weights == residency.Park && (c.d.spec.Level != Parked || c.d.state != Active) {
+			c.t.Fatalf("parked: the weights of %s are parked, at level %d", e.Replica, c.d.spec.Level)
+		}
 	case Place:
 		for _, at := range e.GPUs {
 			c.expectMember(at.Node, effect)
@@ -309,7 +313,7 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 			kept++
 		}
 	}
-	if s != nil && s.phase <= Up && c.d.state == Active && kept < c.d.spec.Replicas {
+	if s != nil && s.phase <= Up && c.d.state == Active && kept < c.d.spec.Wanted() {
 		c.t.Fatalf("substitute first: %s leaves, %d of %d remain", e.Replica, kept, c.d.spec.Replicas)
 	}
 }
@@ -360,7 +364,7 @@ func (c *cluster) converge() {
 			}
 		}
 	}
-	want := c.spec.Replicas
+	want := c.spec.Wanted()
 	if !c.stored {
 		want = 0
 	}
@@ -388,6 +392,9 @@ func (c *cluster) converge() {
 	condition := ConditionReady
 	if standby == want {
 		condition = ConditionStandby
+	}
+	if is := c.d.Status().Condition; c.stored && c.spec.Level == Parked && is != ConditionParked {
+		c.t.Fatalf("converges: %s, want parked", is)
 	}
 	if is := c.d.Status().Condition; want > 0 && is != condition {
 		c.t.Fatalf("converges: %s with %d of %d replicas on standby, want %s", is, standby, want, condition)

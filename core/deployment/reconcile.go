@@ -14,7 +14,7 @@ func (d *Deployment) reconcile(now time.Time) {
 	}
 	defer d.announce()
 	for range len(d.replicas) + 1 {
-		change := schedule.NextChange(d.spec.Replicas, d.state == Removing, d.noRoom, d.scheduleInput())
+		change := schedule.NextChange(d.spec.Wanted(), d.state == Removing, d.noRoom, d.scheduleInput())
 		switch change.Kind {
 		case schedule.Add:
 			if !d.addReplica(now) {

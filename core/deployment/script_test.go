@@ -18,7 +18,7 @@ const need = 8 << 20 // bytes per replica in scripts
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
 //	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
-//	[drop=yes] [level=standby] [m-0=standby], remove, stale
+//	[drop=yes] [level=standby|parked] [m-0=standby], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
@@ -168,7 +168,7 @@ func (s *scripted) apply(l line) {
 		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
 	}
 	s.spec.Drop = l.named["drop"] != ""
-	levels := map[string]Level{"active": OnActive, "standby": OnStandby}
+	levels := map[string]Level{"active": OnActive, "standby": OnStandby, "parked": Parked}
 	if level, ok := l.named["level"]; ok {
 		s.spec.Level, s.spec.Levels = levels[level], map[string]Level{}
 	}

@@ -13,11 +13,13 @@ const (
 	ConditionRemoving                  // it is deleted
 	ConditionStopped                   // no replica is requested
 	ConditionStandby                   // no replica is to serve, and all are on standby
+	ConditionParked                    // no replica is to be there, until an operator activates it
 )
 
 // String returns the name of the condition.
 func (c Condition) String() string {
-	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped", "standby"}[c]
+	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped", "standby",
+		"parked"}[c]
 }
 
 // Status is the status of a deployment.
@@ -57,10 +59,14 @@ func (d *Deployment) announce() {
 }
 
 func (d *Deployment) condition(serving int) (Condition, string) {
-	total, want, standing := d.spec.Replicas, d.wantedActive(), d.standing()
+	total, want, standing := d.spec.Wanted(), d.wantedActive(), d.standing()
 	switch {
 	case d.state == Removing:
 		return ConditionRemoving, "its replicas are draining"
+	case d.state == Active && d.spec.Level == Parked && len(d.replicas) > 0:
+		return ConditionPending, "the model is being parked; the remaining replicas are draining"
+	case d.state == Active && d.spec.Level == Parked:
+		return ConditionParked, "parked by command; models.activate makes it serve"
 	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && total == 0:
@@ -89,7 +95,7 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 
 // standbyDetail says how many replicas are wanted on standby; empty: none.
 func (d *Deployment) standbyDetail() string {
-	if n := d.spec.Replicas - d.wantedActive(); n > 0 {
+	if n := d.spec.Wanted() - d.wantedActive(); n > 0 {
 		return fmt.Sprintf("%d of %d replicas are to be on standby", n, d.spec.Replicas)
 	}
 	return ""

@@ -21,9 +21,14 @@ type (
 		Source residency.Source
 	}
 
-	// FreeWeights frees the memory of a copy. The caller reports Memory.WeightsFreed or
-	// WeightsNotFreed.
-	FreeWeights struct{ Copy uint64 }
+	// FreeWeights frees the memory of a copy. With Park, it is copied to the host cache before, as far
+	// as there is room. Source has the revision that was loaded. The caller reports
+	// Memory.WeightsFreed or WeightsNotFreed.
+	FreeWeights struct {
+		Copy   uint64
+		Park   bool
+		Source residency.Source
+	}
 
 	// Open allocates the KV memory of a lease whose weights are on the device. The caller reports
 	// Memory.Loaded or LoadFailed.

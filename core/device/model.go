@@ -66,6 +66,7 @@ type Model struct {
 	ContextTokens     int
 	Vocab             int
 	EOS               []uint32
+	From, FromWhy     string // source of the weights, and why they were loaded from there
 }
 
 // Report is a replica's report on its KV memory.

@@ -126,7 +126,7 @@ func (p *player) event(name string) []Effect {
 		}
 		return m.WeightsFreed(uint64(p.count(lease)), now)
 	case "evict":
-		return m.EvictAsked(p.request(), strings.TrimPrefix(lease, "all"), now)
+		return m.EvictAsked(p.request(), strings.TrimPrefix(lease, "all"), p.word(1) == "park", now)
 	case "opened":
 		return p.opened(lease, failure, failed)
 	case "loaded":
@@ -242,6 +242,8 @@ func (p *player) fate() residency.Fate {
 		return residency.Spare
 	case "drop":
 		return residency.Drop
+	case "park":
+		return residency.Park
 	}
 	return residency.Keep
 }
@@ -325,6 +327,12 @@ func format(e Effect) string {
 		return "Inspect{" + e.Spec.Lease + "}"
 	case LoadWeights:
 		return fmt.Sprintf("LoadWeights{%d for %s}", e.Copy, e.Source.Model)
+	case FreeWeights:
+		park := ""
+		if e.Park {
+			park = ", to park revision " + e.Source.Revision
+		}
+		return fmt.Sprintf("FreeWeights{Copy:%d%s}", e.Copy, park)
 	case Open:
 		return fmt.Sprintf("Open{%s with %d blocks, weights %d}", e.Spec.Lease, e.Blocks, e.Copy)
 	case WeightsEvicted:

@@ -32,8 +32,9 @@ func (m *Memory) WeightsNotFreed(copy uint64, now time.Time) []Effect {
 }
 
 // EvictAsked requests that unused weights be freed: those of a model or of an owner in the ledger, or
-// all if none is named. Weights in use are refused if they are named.
-func (m *Memory) EvictAsked(r Request, model string, now time.Time) []Effect {
+// all if none is named. With park, they are copied to the host cache before. Weights in use are refused
+// if they are named.
+func (m *Memory) EvictAsked(r Request, model string, park bool, now time.Time) []Effect {
 	var unused []residency.Copy
 	found := model == ""
 	for _, c := range m.weights.Copies() {
@@ -56,7 +57,11 @@ func (m *Memory) EvictAsked(r Request, model string, now time.Time) []Effect {
 			Detail: "weights of " + model + " are not on " + m.cfg.Name + "; gpus.list shows those that are"}})
 	}
 	for _, c := range unused {
-		m.performWeights(m.weights.Evict(c.Number, "by command", now), Failure{}, now)
+		evict := m.weights.Evict
+		if park {
+			evict = m.weights.Park
+		}
+		m.performWeights(evict(c.Number, "by command", now), Failure{}, now)
 	}
 	m.emit(AnswerEvict{r})
 	return m.handled(now)
@@ -84,7 +89,9 @@ func (m *Memory) performWeights(effects []residency.Effect, f Failure, now time.
 		case residency.Load:
 			m.emit(LoadWeights{e.Copy, e.Source})
 		case residency.Release:
-			m.emit(FreeWeights{e.Copy})
+			c, _ := m.weights.Copy(e.Copy)
+			c.Source.Revision = c.Content.Revision
+			m.emit(FreeWeights{e.Copy, e.Park, c.Source})
 		case residency.Ready:
 			m.follow(event{kind: WeightsReady, lease: e.Lease, copy: e.Copy, now: now})
 		case residency.Failed:

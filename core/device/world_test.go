@@ -139,7 +139,7 @@ func (w *world) load() {
 
 func (w *world) unload() {
 	lease, r := w.lease(), w.request()
-	fate := residency.Fate(rapid.IntRange(0, 2).Draw(w.T, "fate"))
+	fate := residency.Fate(rapid.IntRange(0, 3).Draw(w.T, "fate"))
 	w.do(func() []Effect { return w.m.UnloadAsked(r, lease, fate, w.now) })
 }
 
@@ -150,7 +150,7 @@ func (w *world) adapters() {
 
 func (w *world) evict() {
 	r, model := w.request(), rapid.SampledFrom([]string{"", "m", "n", "weights-1"}).Draw(w.T, "model")
-	w.do(func() []Effect { return w.m.EvictAsked(r, model, w.now) })
+	w.do(func() []Effect { return w.m.EvictAsked(r, model, rapid.Bool().Draw(w.T, "park"), w.now) })
 }
 
 func (w *world) report() {

@@ -23,8 +23,8 @@ type Source struct {
 	Bytes  int64  // in device memory
 }
 
-// digest returns the digest of the content, or "" if it is not known before the load.
-func (s Source) digest() string { return cmp.Or(s.Revision, s.Expected) }
+// Digest returns the digest of the content, or "" if it is not known before the load.
+func (s Source) Digest() string { return cmp.Or(s.Revision, s.Expected) }
 
 // Content identifies the weights that were loaded, by their digests.
 type Content struct{ Weights, Revision string }
@@ -88,8 +88,8 @@ func (c *copied) matches(s Source) bool {
 	switch {
 	case c.state == Absent || c.state == Releasing || c.source.Layout != s.Layout:
 		return false
-	case c.state == Resident && s.digest() != "":
-		return c.content.Revision == s.digest()
+	case c.state == Resident && s.Digest() != "":
+		return c.content.Revision == s.Digest()
 	case c.source.Revision != s.Revision: // one of the loads may fail because of the digest
 		return false
 	}

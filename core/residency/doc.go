@@ -42,7 +42,7 @@
 //	released        releasing                                 absent     release the pages
 //	release-failed  releasing                                 resident   —
 //
-// A copy is to be dropped if its last user says so, if no replica has served with it, or if the
+// A copy is to be dropped if its last user says so, or that it is to be parked, if no replica has served with it, or if the
 // device was lost or quarantined. A copy that is wanted needs memory, which core/device finds; it may evict unused
 // copies for it, those that no deployment wants first, then those unused for longest.
 //
@@ -55,8 +55,9 @@
 //	parked   they are in the host cache of the node
 //	cold     they are on disk
 //
-// A copy is active or standby. There is no host cache yet, so no weights are parked: what leaves the
-// device is cold.
+// A copy is active or standby. What leaves the device is parked if the host cache has an image of it
+// (core/hostcache), and cold otherwise. A copy that is parked by command is copied to the host cache
+// before its memory is freed, unless no replica has served with it.
 //
 // # Invariants
 //

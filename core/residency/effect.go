@@ -11,8 +11,12 @@ type (
 		Source Source
 	}
 
-	// Release frees the memory of a copy. The caller reports Machine.Released or ReleaseFailed.
-	Release struct{ Copy uint64 }
+	// Release frees the memory of a copy. With Park, it is copied to the host cache before, as far as
+	// there is room. The caller reports Machine.Released or ReleaseFailed.
+	Release struct {
+		Copy uint64
+		Park bool
+	}
 
 	// Ready reports that the weights of a lease are on the device, in the given copy.
 	Ready struct {

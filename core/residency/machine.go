@@ -108,6 +108,11 @@ func (m *Machine) Evict(number uint64, why string, now time.Time) []Effect {
 	return m.handle(number, event{kind: evEvict, why: why, now: now})
 }
 
+// Park releases a copy to the host cache unless it is in use.
+func (m *Machine) Park(number uint64, why string, now time.Time) []Effect {
+	return m.handle(number, event{kind: evEvict, why: why, fate: Park, now: now})
+}
+
 // DropAll releases all copies, those in use when their last lease is gone.
 func (m *Machine) DropAll(why string, now time.Time) (all []Effect) {
 	for _, c := range m.sorted() {

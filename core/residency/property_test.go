@@ -147,7 +147,7 @@ func (w *world) gone() {
 		return
 	}
 	delete(w.uses, lease)
-	fate := Fate(rapid.IntRange(0, int(Drop)).Draw(w.T, "fate"))
+	fate := Fate(rapid.IntRange(0, int(Park)).Draw(w.T, "fate"))
 	w.do(func() []Effect { return w.m.Gone(lease, number, fate, w.now) })
 }
 

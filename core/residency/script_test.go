@@ -78,10 +78,12 @@ func (p *player) event(name string, words []string, named map[string]string) []E
 	case "standby":
 		return m.Standby(lease, p.number(words[1]), now)
 	case "gone":
-		fate := map[string]Fate{"": Keep, "spare": Spare, "drop": Drop}[words[2]]
+		fate := map[string]Fate{"": Keep, "spare": Spare, "drop": Drop, "park": Park}[words[2]]
 		return m.Gone(lease, p.number(words[1]), fate, now)
 	case "evict":
 		return m.Evict(p.number(words[0]), "", now)
+	case "park":
+		return m.Park(p.number(words[0]), "by command", now)
 	case "make-room":
 		return m.MakeRoom(int(p.number(words[0])), int(p.ledger.Free()/hbm.PageBytes), false, "needed", now)
 	case "drop":

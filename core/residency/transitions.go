@@ -113,7 +113,7 @@ func (m *Machine) release(c *copied, e event) {
 	if e.why != "" {
 		m.emit(Evicted{c.number, e.why})
 	}
-	m.emit(Release{c.number})
+	m.emit(Release{c.number, e.fate == Park && c.served})
 }
 
 func (m *Machine) released(c *copied, _ event) { m.ledger.Release(owner(c.number)) }

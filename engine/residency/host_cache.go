@@ -67,7 +67,7 @@ type HeldImage struct {
 	Filling bool
 	Revoked string
 	Readers []string // tickets
-	Model   *engine.Image
+	Model   *engine.Image // nil: it has no content
 }
 
 // NewHostCache returns an empty cache whose memory these devices copy.
@@ -119,22 +119,21 @@ func (c *HostCache) Revoke(key hostcache.Key, why string) {
 	}
 }
 
-// Free removes an image and frees its memory, or lets the last load that uses it free it.
-func (c *HostCache) Free(key hostcache.Key) error {
+// Free removes an image. The caller runs release, which frees the memory and may take a while; it is nil
+// if the last load that uses the memory frees it.
+func (c *HostCache) Free(key hostcache.Key) (release func() error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	i := c.images[key]
 	if i == nil {
-		c.mu.Unlock()
 		return nil
 	}
 	delete(c.images, key)
 	i.gone = true
-	unused := i.users == 0
-	c.mu.Unlock()
-	if !unused {
+	if i.users > 0 {
 		return nil
 	}
-	return i.free()
+	return i.free
 }
 
 // free frees the memory of an image that nothing uses.
@@ -235,7 +234,9 @@ func (c *HostCache) Close() error {
 	c.mu.Unlock()
 	var errs []error
 	for _, key := range keys {
-		errs = append(errs, c.Free(key))
+		if release := c.Free(key); release != nil {
+			errs = append(errs, release())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -194,7 +194,7 @@ func modelSection(s Sample) section {
 		m := warning
 		switch d.GetState() {
 		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
-			messages.DeploymentState_DEPLOYMENT_STATE_STANDBY:
+			messages.DeploymentState_DEPLOYMENT_STATE_STANDBY, messages.DeploymentState_DEPLOYMENT_STATE_PARKED:
 			m = normal
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 			m = critical

@@ -75,6 +75,7 @@ func (d *deployment) perform(ctx actor.Context, effects []core.Effect) {
 var fates = map[residency.Fate]messages.WeightsFate{
 	residency.Spare: messages.WeightsFate_WEIGHTS_FATE_SPARE,
 	residency.Drop:  messages.WeightsFate_WEIGHTS_FATE_DROP,
+	residency.Park:  messages.WeightsFate_WEIGHTS_FATE_PARK,
 }
 
 func (d *deployment) askGPUs(ctx actor.Context, id string, gpus ...core.Location) {

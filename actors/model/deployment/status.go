@@ -27,6 +27,7 @@ var states = map[core.Condition]messages.DeploymentState{
 	core.ConditionFailed:   messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
 	core.ConditionRemoving: messages.DeploymentState_DEPLOYMENT_STATE_REMOVING,
 	core.ConditionStopped:  messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
+	core.ConditionParked:   messages.DeploymentState_DEPLOYMENT_STATE_PARKED,
 	core.ConditionStandby:  messages.DeploymentState_DEPLOYMENT_STATE_STANDBY,
 }
 

@@ -130,6 +130,9 @@ func statusOf(s *messages.DeploymentStatus) core.Status {
 	if s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_STANDBY {
 		status.Level = levels[messages.Level_LEVEL_STANDBY]
 	}
+	if s.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_PARKED {
+		status.Level = levels[messages.Level_LEVEL_PARKED]
+	}
 	return status
 }
 

@@ -1,0 +1,177 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"troupe/actors/supervise"
+	core "troupe/core/device"
+	weights "troupe/core/residency"
+	"troupe/core/units"
+	"troupe/messages"
+)
+
+// imageRequestTimeout is how long a load waits for the host cache. Then it does without an image.
+const imageRequestTimeout = time.Second
+
+// imageRequest is a request to the host cache. Exactly one of the two waits for its answer.
+type imageRequest struct {
+	load *core.LoadWeights
+	park *core.FreeWeights
+}
+
+// parkResult is how weights that were to be parked left the device.
+type parkResult struct {
+	source weights.Source
+	cold   string // why they are not in the host cache; empty: they are
+}
+
+// loadWeights gets a ticket for an image, and then starts a job that loads weights.
+func (d *device) loadWeights(ctx actor.Context, e core.LoadWeights) {
+	if d.HostCache == nil {
+		d.startLoad(ctx, e, "")
+		return
+	}
+	d.requestImage(ctx, e.Source, false, imageRequest{load: &e})
+}
+
+// freeWeights starts a job that frees weights. Before, it gets a ticket for an image of those that are
+// to be parked.
+func (d *device) freeWeights(ctx actor.Context, e core.FreeWeights) {
+	switch {
+	case !e.Park:
+		d.startFree(ctx, e, "", nil)
+	case d.HostCache == nil:
+		d.startFree(ctx, e, "", &parkResult{e.Source, "this node has no host cache; start it with --weights-dram"})
+	default:
+		d.requestImage(ctx, e.Source, true, imageRequest{park: &e})
+	}
+}
+
+func (d *device) requestImage(ctx actor.Context, s weights.Source, park bool, r imageRequest) {
+	d.asked++
+	id := fmt.Sprintf("%s-%d-%d", d.Name, d.incarnation, d.asked)
+	d.images[id] = r
+	ctx.Request(d.HostCache, &messages.UseImage{
+		RequestId: id, Model: s.Model, Path: s.Path, RevisionDigest: s.Digest(), Layout: s.Layout,
+		Bytes: uint64(s.Bytes), Park: park,
+	})
+	supervise.After(ctx, imageRequestTimeout, &imageTimeout{d.incarnation, id})
+}
+
+func (d *device) onImage(ctx actor.Context, msg *messages.UseImageResult) {
+	d.imageAnswered(ctx, msg.GetRequestId(), msg.GetTicket(), msg.GetRefused().GetDetail())
+}
+
+func (d *device) onImageTimeout(ctx actor.Context, msg *imageTimeout) {
+	if msg.incarnation == d.incarnation {
+		d.imageAnswered(ctx, msg.request, "", "the host cache does not answer")
+	}
+}
+
+// imageAnswered continues what waited for the host cache. Without a ticket, weights are loaded from
+// their folder, and those that were to be parked are only freed. A late answer is ignored; its ticket
+// ends by itself.
+func (d *device) imageAnswered(ctx actor.Context, request, ticket, why string) {
+	r, ok := d.images[request]
+	if !ok {
+		return
+	}
+	delete(d.images, request)
+	if r.load != nil {
+		if ticket == "" {
+			d.Log.Info().Str("model", r.load.Source.Model).Str("why", why).Msg("loading weights without an image")
+		}
+		d.startLoad(ctx, *r.load, ticket)
+		return
+	}
+	d.startFree(ctx, *r.park, ticket, &parkResult{r.park.Source, why})
+}
+
+// startLoad starts a job that loads weights.
+func (d *device) startLoad(ctx actor.Context, e core.LoadWeights, ticket string) {
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (weights.Content, error) {
+			defer jobs.Done()
+			return models.LoadWeights(life, e.Copy, e.Source, ticket)
+		},
+		func(c weights.Content, err error) any { return &weightsLoaded{incarnation, e.Copy, c, err} })
+}
+
+// startFree starts a job that frees weights. With a ticket, it copies them to the host cache before.
+// If that fails they are freed nevertheless, unless this incarnation has ended: the next one finds
+// them on the device.
+func (d *device) startFree(ctx actor.Context, e core.FreeWeights, ticket string, park *parkResult) {
+	models, incarnation, jobs := d.Models, d.incarnation, &d.jobs
+	jobs.Add(1)
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (*parkResult, error) {
+			defer jobs.Done()
+			if park == nil {
+				return nil, models.FreeWeights(e.Copy)
+			}
+			result := *park
+			if ticket != "" {
+				result.cold = ""
+				if err := models.ParkWeights(life, e.Copy, ticket); err != nil {
+					result.cold = err.Error()
+				}
+			}
+			if err := life.Err(); err != nil {
+				return nil, err
+			}
+			return &result, models.FreeWeights(e.Copy)
+		},
+		func(p *parkResult, err error) any { return &weightsFreed{incarnation, e.Copy, p, err} })
+}
+
+func (d *device) onWeightsLoaded(ctx actor.Context, msg *weightsLoaded) {
+	switch now := supervise.Now(ctx); {
+	case msg.incarnation != d.incarnation:
+	case msg.err != nil:
+		d.perform(ctx, d.memory.WeightsFailed(msg.copy, failureOf(msg.err), now))
+	default:
+		d.perform(ctx, d.memory.WeightsLoaded(msg.copy, msg.content, now))
+	}
+}
+
+func (d *device) onWeightsFreed(ctx actor.Context, msg *weightsFreed) {
+	switch now := supervise.Now(ctx); {
+	case msg.incarnation != d.incarnation:
+	case msg.err != nil:
+		d.Log.Warn().Uint64("weights", msg.copy).Err(msg.err).Msg("freeing weights failed")
+		d.perform(ctx, d.memory.WeightsNotFreed(msg.copy, now))
+	default:
+		d.reportParked(msg.park)
+		d.perform(ctx, d.memory.WeightsFreed(msg.copy, now))
+	}
+}
+
+// reportSource logs and publishes where weights were loaded from, and why from there.
+func (d *device) reportSource(e core.AnswerLoad) {
+	if e.Adopted || e.Shared {
+		return
+	}
+	m := e.Model
+	d.Log.Info().Str("lease", m.Lease).Str("source", m.From).Str("why", m.FromWhy).Msg("weights loaded")
+	d.publish("weights.loaded", fmt.Sprintf("%s: %s from %s in %v, since %s", m.Lease, units.FormatBytes(m.Size.Weights),
+		m.From, e.Took.Round(time.Millisecond), m.FromWhy))
+}
+
+// reportParked logs and publishes how weights that were to be parked left the device.
+func (d *device) reportParked(p *parkResult) {
+	switch {
+	case p == nil:
+	case p.cold != "":
+		d.Log.Warn().Str("model", p.source.Model).Str("why", p.cold).Msg("weights not parked; they are cold")
+		d.publish("weights.cold", p.source.Model+": not parked: "+p.cold)
+	default:
+		d.Log.Info().Str("model", p.source.Model).Int64("bytes", p.source.Bytes).Msg("weights parked")
+		d.publish("weights.parked", p.source.Model+": "+units.FormatBytes(p.source.Bytes)+" in the host cache")
+	}
+}
