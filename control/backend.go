@@ -70,6 +70,9 @@ type GPUBackend interface {
 	SwitchGpu(ctx context.Context, at GPU, s *messages.SwitchGpu) error
 	SwitchOf(ctx context.Context, at GPU) (*messages.GpuSwitch, error)
 	EvictWeights(ctx context.Context, req *messages.EvictWeightsRequest) (*messages.GpuStatus, error)
+	// ParkWeights moves weights of a model that no replica uses to the host caches of their nodes. It does
+	// not wait.
+	ParkWeights(model string)
 }
 
 // KVBackend is the part of Backend for KV blocks and pinned prefixes.

@@ -22,7 +22,7 @@ func (c *control) modelEndpoints(life context.Context) []Endpoint {
 		serve(c, life, "models-activate", "models.activate",
 			`serve again from standby: {"name": "kjv"}, also "replica"`, c.activateModel),
 		serve(c, life, "models-park", "models.park",
-			`move weights to the host cache; refused, since there is none yet: {"name": "kjv"}`, c.parkModel),
+			`stop the replicas, and move their weights to the host cache: {"name": "kjv"}`, c.parkModel),
 	}
 }
 

@@ -27,16 +27,20 @@ func notDeployed(name string) error {
 	return Refuse(messages.Reason_REASON_NOT_FOUND, fmt.Sprintf("model %q is not deployed", name))
 }
 
-// parkModel refuses to park a model, because nodes have no host cache.
-func (c *control) parkModel(
-	_ context.Context,
-	req *messages.ParkModelRequest,
-) (*messages.ParkModelResponse, error) {
-	if err := requireName(req); err != nil {
+// parkModel stores that a model is parked, and parks weights of it that no replica uses. Those of its
+// replicas are parked when the replicas stop.
+func (c *control) parkModel(ctx context.Context, req *messages.ParkModelRequest) (*messages.ParkModelResponse, error) {
+	done, err := c.setLevel(ctx, wholeModel{req}, messages.Level_LEVEL_PARKED)
+	if err != nil {
 		return nil, err
 	}
-	return nil, Refuse(messages.Reason_REASON_UNSUPPORTED, fmt.Sprintf(
-		"model %q cannot be parked: nodes have no host cache for weights yet; "+
-			`models.scale {"name": %q, "replicas": 0} stops it and keeps its weights on the GPUs until their memory `+
-			`is needed, and with "drop": true frees them`, req.GetName(), req.GetName()))
+	c.Backend.ParkWeights(req.GetName())
+	return &messages.ParkModelResponse{
+		Deployment: done.After, Revision: done.Revision, Changes: Changes(done.Before, done.After),
+	}, nil
 }
+
+// wholeModel is a request that names a model and none of its replicas.
+type wholeModel struct{ *messages.ParkModelRequest }
+
+func (wholeModel) GetReplica() string { return "" }

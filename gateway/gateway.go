@@ -28,6 +28,9 @@ type Config struct {
 	Adapters  Adapters
 	// Inspect reads the properties of a model from its folder.
 	Inspect func(path string) (engine.ModelInfo, error)
+	// Image returns the image of a model's files in host memory, which replaces a folder that is gone; nil:
+	// there is none.
+	Image func(revision string) *engine.Image
 	// Roots are the folders that models may be read from.
 	Roots    modelfile.Roots
 	Digests  *digest.Cache // of the model files; nil: the gateway creates one
@@ -98,7 +101,7 @@ func New(cfg Config) *Gateway {
 		cfg: cfg,
 		models: modelCache{
 			inspect: cfg.Inspect, roots: cfg.Roots, digests: cfg.Digests, log: sampled, panics: cfg.Log,
-			rt: cfg.Runtime,
+			rt: cfg.Runtime, image: cfg.Image,
 		},
 		metrics: newMetrics(cfg.Registry), mux: http.NewServeMux(),
 		budget:   newMemoryBudget(cfg.BodyBytes, cfg.Runtime),

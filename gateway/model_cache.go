@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"sync"
@@ -50,6 +51,7 @@ type modelCache struct {
 	panics  zerolog.Logger // receives panics of loads
 	roots   modelfile.Roots
 	digests *digest.Cache
+	image   func(revision string) *engine.Image // in host memory; nil: none
 	loaded  func()                 // called after a model was loaded; nil: no call
 	entries map[string]*cacheEntry // by deployment
 }
@@ -178,7 +180,7 @@ func (m *modelCache) loadOnce(e *cacheEntry, load *modelLoad) {
 		}
 	}()
 	defer recoverPanic(m.panics, &load.err)
-	load.model, load.err = m.read(load.spec.GetPath())
+	load.model, load.err = m.read(load.spec)
 	if load.err == nil && load.spec.GetRevisionDigest() != "" && !(&version{model: load.model}).matches(load.spec) {
 		load.err = fmt.Errorf("%s: configuration, tokenizer or template differ from the deployed revision %s; "+
 			"run models.deploy to roll to the new files, or put the old files back",
@@ -210,25 +212,42 @@ const unreadableHereText = "this node cannot read the model's tokenizer and conf
 	"but replicas on other nodes may serve it; ask another node, or put the model's folder on this one; " +
 	"its log contains the cause"
 
-func (m *modelCache) read(path string) (*model, error) {
-	before, unread := digest.Settings(m.roots, path, m.digests)
-	facts, err := m.inspect(path)
+// read reads the folder of a deployment. If the folder is gone, the image of its files has the content.
+func (m *modelCache) read(spec *messages.DeploymentSpec) (*model, error) {
+	path := spec.GetPath()
+	read, err := m.readFrom(m.roots, path, m.digests, m.inspect)
+	if err == nil || m.image == nil || !errors.Is(m.roots.CheckFolder(path), fs.ErrNotExist) {
+		return read, err
+	}
+	image := m.image(spec.GetRevisionDigest())
+	if image == nil {
+		return nil, err
+	}
+	return m.readFrom(modelfile.InMemory(path, image.Files), path, nil,
+		func(string) (engine.ModelInfo, error) { return image.Info, nil })
+}
+
+func (m *modelCache) readFrom(
+	roots modelfile.Roots, path string, digests *digest.Cache, inspect func(path string) (engine.ModelInfo, error),
+) (*model, error) {
+	before, unread := digest.Settings(roots, path, digests)
+	facts, err := inspect(path)
 	if err == nil {
 		err = unread
 	}
 	if err != nil {
 		return nil, err
 	}
-	config, err := m.roots.Stat(filepath.Join(path, "config.json"))
+	config, err := roots.Stat(filepath.Join(path, "config.json"))
 	if err != nil {
 		return nil, err
 	}
 	read := &model{context: facts.ContextTokens, vocab: facts.Vocab, created: config.ModTime(), settings: before}
-	if read.tokenizer, err = tokenizer.LoadFor(m.roots, path, facts.Vocab); err != nil {
+	if read.tokenizer, err = tokenizer.LoadFor(roots, path, facts.Vocab); err != nil {
 		return nil, err
 	}
-	read.template, read.templateErr = chat.Load(m.roots, path)
-	after, err := digest.Settings(m.roots, path, m.digests)
+	read.template, read.templateErr = chat.Load(roots, path)
+	after, err := digest.Settings(roots, path, digests)
 	if err == nil && after != before {
 		err = digest.Changed(filepath.Join(path, "config.json, or the tokenizer"))
 	}

@@ -2093,8 +2093,8 @@ func (x *ActivateModelResponse) GetChanges() []*FieldChange {
 	return nil
 }
 
-// troupe.v1.models.park: moves the weights of a model to the host cache of their nodes. There is no
-// host cache yet, so that it is refused.
+// troupe.v1.models.park: the replicas of a model stop, and its weights leave the GPUs for the host cache
+// of their nodes, as far as there is room. models.activate brings the model back.
 type ParkModelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2141,7 +2141,9 @@ func (x *ParkModelRequest) GetName() string {
 
 type ParkModelResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Deployment    *DeploymentSpec        `protobuf:"bytes,1,opt,name=deployment,proto3" json:"deployment,omitempty"`
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
+	Changes       []*FieldChange         `protobuf:"bytes,13,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2176,11 +2178,25 @@ func (*ParkModelResponse) Descriptor() ([]byte, []int) {
 	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
-func (x *ParkModelResponse) GetName() string {
+func (x *ParkModelResponse) GetDeployment() *DeploymentSpec {
 	if x != nil {
-		return x.Name
+		return x.Deployment
 	}
-	return ""
+	return nil
+}
+
+func (x *ParkModelResponse) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *ParkModelResponse) GetChanges() []*FieldChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
 }
 
 // troupe.v1.replicas.migrate: moves running sequences to another replica of the model. Streams
@@ -2571,9 +2587,10 @@ type NodeStatus struct {
 	TokensIn      uint64                 `protobuf:"varint,9,opt,name=tokens_in,json=tokensIn,proto3" json:"tokens_in,omitempty"` // since the node started
 	TokensOut     uint64                 `protobuf:"varint,10,opt,name=tokens_out,json=tokensOut,proto3" json:"tokens_out,omitempty"`
 	TokensCached  uint64                 `protobuf:"varint,11,opt,name=tokens_cached,json=tokensCached,proto3" json:"tokens_cached,omitempty"`
-	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`           // why the node did not answer; empty if it did
-	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"` // of an unreachable node: the last renewal of its membership
-	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                         // of the store on this node; absent if it has no own store
+	Unreachable   string                 `protobuf:"bytes,12,opt,name=unreachable,proto3" json:"unreachable,omitempty"`              // why the node did not answer; empty if it did
+	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,33,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`    // of an unreachable node: the last renewal of its membership
+	Disk          *DiskStatus            `protobuf:"bytes,34,opt,name=disk,proto3" json:"disk,omitempty"`                            // of the store on this node; absent if it has no own store
+	HostCache     *HostCacheStatus       `protobuf:"bytes,35,opt,name=host_cache,json=hostCache,proto3" json:"host_cache,omitempty"` // of weights; absent if it has none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2702,6 +2719,13 @@ func (x *NodeStatus) GetLastSeen() *timestamppb.Timestamp {
 func (x *NodeStatus) GetDisk() *DiskStatus {
 	if x != nil {
 		return x.Disk
+	}
+	return nil
+}
+
+func (x *NodeStatus) GetHostCache() *HostCacheStatus {
+	if x != nil {
+		return x.HostCache
 	}
 	return nil
 }
@@ -3939,7 +3963,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x18messages/hostcache.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -4070,9 +4094,13 @@ const file_messages_control_proto_rawDesc = "" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
 	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"&\n" +
 	"\x10ParkModelRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"'\n" +
-	"\x11ParkModelResponse\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\\\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x9c\x01\n" +
+	"\x11ParkModelResponse\x129\n" +
+	"\n" +
+	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
+	"deployment\x12\x1a\n" +
+	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
+	"\achanges\x18\r \x03(\v2\x16.troupe.v1.FieldChangeR\achanges\"\\\n" +
 	"\x15MigrateReplicaRequest\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\x12\x1f\n" +
@@ -4091,7 +4119,7 @@ const file_messages_control_proto_rawDesc = "" +
 	"\x12UndrainNodeRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"@\n" +
 	"\x13UndrainNodeResponse\x12)\n" +
-	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\xe8\x03\n" +
+	"\x04node\x18\x01 \x01(\v2\x15.troupe.v1.NodeStatusR\x04node\"\xa3\x04\n" +
 	"\n" +
 	"NodeStatus\x12)\n" +
 	"\x06member\x18\x01 \x01(\v2\x11.troupe.v1.MemberR\x06member\x12\x1a\n" +
@@ -4109,7 +4137,9 @@ const file_messages_control_proto_rawDesc = "" +
 	"\rtokens_cached\x18\v \x01(\x04R\ftokensCached\x12 \n" +
 	"\vunreachable\x18\f \x01(\tR\vunreachable\x127\n" +
 	"\tlast_seen\x18! \x01(\v2\x1a.google.protobuf.TimestampR\blastSeen\x12)\n" +
-	"\x04disk\x18\" \x01(\v2\x15.troupe.v1.DiskStatusR\x04disk\"\xaa\x01\n" +
+	"\x04disk\x18\" \x01(\v2\x15.troupe.v1.DiskStatusR\x04disk\x129\n" +
+	"\n" +
+	"host_cache\x18# \x01(\v2\x1a.troupe.v1.HostCacheStatusR\thostCache\"\xaa\x01\n" +
 	"\n" +
 	"DiskStatus\x12\x16\n" +
 	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x1d\n" +
@@ -4308,13 +4338,14 @@ var file_messages_control_proto_goTypes = []any{
 	(*Refused)(nil),                 // 78: troupe.v1.Refused
 	(*Member)(nil),                  // 79: troupe.v1.Member
 	(*timestamppb.Timestamp)(nil),   // 80: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 81: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 82: troupe.v1.GpuWeights
-	(Reason)(0),                     // 83: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 84: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 85: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 86: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 87: troupe.v1.ClientUsage
+	(*HostCacheStatus)(nil),         // 81: troupe.v1.HostCacheStatus
+	(*RouteDecision)(nil),           // 82: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 83: troupe.v1.GpuWeights
+	(Reason)(0),                     // 84: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 85: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 86: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 87: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 88: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
 	69, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
@@ -4341,38 +4372,41 @@ var file_messages_control_proto_depIdxs = []int32{
 	70, // 21: troupe.v1.StandbyModelResponse.changes:type_name -> troupe.v1.FieldChange
 	69, // 22: troupe.v1.ActivateModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
 	70, // 23: troupe.v1.ActivateModelResponse.changes:type_name -> troupe.v1.FieldChange
-	77, // 24: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	49, // 25: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	78, // 26: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	49, // 27: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	49, // 28: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	79, // 29: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	74, // 30: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	80, // 31: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	50, // 32: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	81, // 33: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	55, // 34: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 35: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	63, // 36: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	80, // 37: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	55, // 38: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	82, // 39: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	55, // 40: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	60, // 41: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	49, // 42: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	80, // 43: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	80, // 44: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	83, // 45: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	84, // 46: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	85, // 47: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	68, // 48: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	86, // 49: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	87, // 50: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	51, // [51:51] is the sub-list for method output_type
-	51, // [51:51] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	69, // 24: troupe.v1.ParkModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	70, // 25: troupe.v1.ParkModelResponse.changes:type_name -> troupe.v1.FieldChange
+	77, // 26: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	49, // 27: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	78, // 28: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	49, // 29: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	49, // 30: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	79, // 31: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	74, // 32: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	80, // 33: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	50, // 34: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	81, // 35: troupe.v1.NodeStatus.host_cache:type_name -> troupe.v1.HostCacheStatus
+	82, // 36: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	55, // 37: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 38: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	63, // 39: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	80, // 40: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	55, // 41: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	83, // 42: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	55, // 43: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	60, // 44: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	49, // 45: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	80, // 46: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	80, // 47: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	84, // 48: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	85, // 49: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	86, // 50: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	68, // 51: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	87, // 52: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	88, // 53: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4384,6 +4418,7 @@ func file_messages_control_proto_init() {
 	file_messages_common_proto_init()
 	file_messages_deployment_proto_init()
 	file_messages_gpu_proto_init()
+	file_messages_hostcache_proto_init()
 	file_messages_member_proto_init()
 	file_messages_migration_proto_init()
 	file_messages_replica_proto_init()

@@ -50,6 +50,9 @@ type Config struct {
 	// AdapterHostBytes is the size of each replica's cache of adapters in page-locked host memory;
 	// 0: no cache.
 	AdapterHostBytes int64
+	// WeightsHostBytes is the budget of the node's cache of weights in page-locked host memory; 0: no
+	// cache.
+	WeightsHostBytes int64
 	// DrainTimeout is how long Stop waits for requests in flight; default 8 s.
 	DrainTimeout time.Duration
 

@@ -58,13 +58,27 @@ func (l *local) inspect(path string) (engine.ModelInfo, error) {
 	return found.ModelInfo, err
 }
 
+// imageOf returns the image of the model in a folder, or nil.
+func (l *local) imageOf(path string) *engine.Image {
+	return l.gpus.Images().FindFolder(path, l.gpus.All()[0].Info())
+}
+
+// imageOfRevision returns the image of a model's files, or nil.
+func (l *local) imageOfRevision(revision string) *engine.Image {
+	return l.gpus.Images().Find(revision, l.gpus.All()[0].Info())
+}
+
 func (l *local) takeDevices(context.Context) error {
 	l.gpus = gpus.New(l.loader, l.cfg.GPUs...)
 	return nil
 }
 
 func (l *local) openSoftwareDevices(context.Context) error {
-	return l.gpus.OpenSoftware(l.cfg.Devices)
+	err := l.gpus.OpenSoftware(l.cfg.Devices)
+	if err == nil && l.cfg.WeightsHostBytes > 0 {
+		l.gpus.OpenHostCache()
+	}
+	return err
 }
 
 func (l *local) openWeb(context.Context) (err error) {

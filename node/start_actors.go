@@ -40,10 +40,11 @@ func (p *parts) composeBackend(context.Context) error {
 	view := &control.View{Conn: p.bus.Conn(), Node: p.cfg.Name, Runtime: p.cfg.Runtime}
 	status := &backend.Status{
 		Node: p.cfg.Name, System: p.system, GPUs: p.gpus.Names(), Lower: p.tiers.Names(),
-		NoRemote: p.cfg.Tiers.LocalOnly,
+		HostCache: p.gpus.Images() != nil,
+		NoRemote:  p.cfg.Tiers.LocalOnly,
 	}
 	models := &backend.ModelFiles{
-		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Elsewhere: view.Model,
+		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf, Elsewhere: view.Model,
 		Runtime: p.cfg.Runtime,
 	}
 	deployments := &backend.DeploymentControl{
@@ -84,6 +85,7 @@ func (p *parts) composeBackend(context.Context) error {
 func (p *parts) newGateway(models gateway.Directory, adapters gateway.Adapters, view *control.View) *gateway.Gateway {
 	return gateway.New(gateway.Config{
 		Directory: models, Adapters: adapters, Inspect: p.inspect, Roots: p.cfg.Roots, Digests: &p.digests,
+		Image: p.imageOfRevision,
 		Calls: p.calls, Root: p.system.Root, Actor: hierarchy.Gateway(p.system), Registry: p.metrics,
 		Routes: map[string]http.Handler{"/tree": tree.Handler(view.Tree)},
 		Keys:   p.cfg.Keys, Audit: p.audit.Log, Log: p.cfg.Log,
@@ -99,9 +101,12 @@ func (p *parts) startActors(context.Context) (err error) {
 		MayBeRemote: func() bool { return len(p.gpus.All()) > 1 || len(p.members.Live()) > 1 },
 	}
 	leases := membership.Leases{Members: p.members}
+	images := hierarchy.HostCache{Images: p.gpus.Images(), Budget: p.cfg.WeightsHostBytes, Publish: p.publish}
 	p.stopActors, err = hierarchy.Root{
-		Devices: hierarchy.Devices{GPUs: p.gpus, KVReserve: p.cfg.kvReserve, Publish: p.publish},
-		Tiers:   tiers,
+		Devices: hierarchy.Devices{
+			GPUs: p.gpus, KVReserve: p.cfg.kvReserve, Publish: p.publish, HostCache: images,
+		},
+		Tiers: tiers,
 		Replicas: hierarchy.Replicas{
 			GPUs: p.gpus, Tiers: tiers, Fence: &replicaset.Fence{}, Plane: p.bulk,
 			FolderFault: p.control.models.FolderFault, Pins: p.control.prefixes.Pinned,
@@ -112,7 +117,8 @@ func (p *parts) startActors(context.Context) (err error) {
 			Cache: &p.cache, OnSynced: once(p.signals.routesKnown),
 		},
 		Deployments: hierarchy.Deployments{
-			Store: p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
+			HostCache: images,
+			Store:     p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
 			Record: p.control.deployments.RecordDigests, Publish: p.publish,
 		},
 		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},

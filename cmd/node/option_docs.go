@@ -81,6 +81,10 @@ var optionDocs = map[string]optionDoc{
 	"model_roots": {groupModels, "DIR,...",
 		"Only load models and adapters from these folders, after links are resolved: " +
 			"/models,/adapters (default: any folder)."},
+	"weights_dram": {groupModels, "SIZE",
+		"Host memory for weights of models that are parked or were loaded, so that they are loaded again " +
+			"without their files: 64GiB; 0 disables the cache. It is page-locked where the devices are GPUs, " +
+			"and taken as it is needed (default: a quarter of the free memory)."},
 	"adapter_dram": {groupModels, "SIZE",
 		"Host memory per replica for adapters read from disk: 1GiB; 0 disables the " +
 			"cache (default: ${adapterdram})."},

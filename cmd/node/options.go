@@ -41,6 +41,7 @@ type Options struct {
 
 	ModelRoots  string `name:"model-roots" yaml:"model_roots" validate:"omitempty,roots"`
 	AdapterDRAM string `name:"adapter-dram" yaml:"adapter_dram" validate:"omitempty,size"`
+	WeightsDRAM string `name:"weights-dram" yaml:"weights_dram" validate:"omitempty,size"`
 
 	Join              string `yaml:"join" validate:"omitempty,urls"`
 	NATSListen        string `yaml:"nats_listen" validate:"omitempty,listen"`

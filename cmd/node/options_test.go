@@ -68,6 +68,7 @@ func TestPrecedence(t *testing.T) {
 		"kv-policy":    {"lru", "s3-fifo", "w-tinylfu"},
 		"model-roots":  {folder, folder + "/," + folder, folder + "/."},
 		"adapter-dram": {"0", "1GiB", "2GiB"},
+		"weights-dram": {"0", "1GiB", "2GiB"},
 		"join":         {"nats://a", "nats://b,nats://c:1", "d:4"},
 		"nats-listen":  {":4", ":5", ":6"}, "nats-routes": {"nats://a", "nats://b", "c:6"},
 		"nats-cluster-listen": {":1", ":2", ":3"}, "cluster-listen": {":1", ":2", ":3"},

@@ -18,11 +18,14 @@ const (
 	// divided by freeMemoryDivisor.
 	maxDefaultDRAM    = 16 << 30
 	freeMemoryDivisor = 8
+	// weightsMemoryDivisor gives the default size of the host cache of weights likewise.
+	weightsMemoryDivisor = 4
 	// minTierBytes is the smallest tier. A smaller size is taken for a mistake.
 	minTierBytes = 1 << 20
 )
 
-// setTiers sets the sizes and the policy of the KV tiers below the GPUs.
+// setTiers sets the sizes and the policy of the KV tiers below the GPUs, and the size of the cache of
+// weights.
 func (s *settings) setTiers(cfg *node.Config) {
 	t := node.TiersConfig{
 		NVMeBytes: bytesOf(s.KVNVMe), DRAMBytes: bytesOf(s.KVDRAM), Policy: s.KVPolicy,
@@ -39,6 +42,9 @@ func (s *settings) setTiers(cfg *node.Config) {
 		t.NVMePath = filepath.Join(s.Data, "kv")
 	}
 	cfg.Tiers = t
+	if cfg.WeightsHostBytes = bytesOf(s.WeightsDRAM); s.WeightsDRAM == "" {
+		cfg.WeightsHostBytes = freeMemory() / weightsMemoryDivisor
+	}
 }
 
 func defaultWatermark() string { return fmt.Sprint(kv.DefaultWatermark) }

@@ -227,6 +227,23 @@ func (c *HostCache) Find(revision string, on cuda.Info) *engine.Image {
 	return nil
 }
 
+// FindFolder returns the image that was used last of those loaded from a folder, if it fits a device, or
+// nil.
+func (c *HostCache) FindFolder(path string, on cuda.Info) (found *engine.Image) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := uint64(0)
+	for _, i := range c.images {
+		if i.content != nil && i.revoked == "" && i.content.Path == path && i.content.Fits(on) && i.last >= last {
+			found, last = i.content, i.last
+		}
+	}
+	return found
+}
+
 // Close frees all memory. No load may be in flight.
 func (c *HostCache) Close() error {
 	c.mu.Lock()

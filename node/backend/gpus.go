@@ -74,6 +74,16 @@ func (g *GPUControl) SwitchOf(ctx context.Context, gpu control.GPU) (*messages.G
 	return s.GetSwitch(), err
 }
 
+// ParkWeights implements control.Backend.
+func (g *GPUControl) ParkWeights(model string) {
+	for _, m := range g.Members() {
+		for _, gpu := range m.GetGpus() {
+			g.System.Root.Send(actor.NewPID(m.GetAddress(), query.GPU(gpu)),
+				&messages.EvictWeights{Model: model, Park: true})
+		}
+	}
+}
+
 // actorOf returns the actor of a GPU on any node.
 func (g *GPUControl) actorOf(req control.GPU) (*actor.PID, error) {
 	for _, m := range g.Members() {

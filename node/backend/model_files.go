@@ -26,6 +26,8 @@ type ModelFiles struct {
 	Loader engine.Loader
 	// Inspect reads the properties of a model from its folder.
 	Inspect func(path string) (engine.ModelInfo, error)
+	// Image returns the image of a model in host memory, by its folder; nil: there is none.
+	Image func(path string) *engine.Image
 	// Elsewhere asks the other nodes about a folder that is missing on this node.
 	Elsewhere func(ctx context.Context, path string) (*messages.NodeModelResponse, error)
 	Runtime   supervise.Runtime
@@ -80,6 +82,10 @@ func (f *ModelFiles) FolderFault(spec *messages.ReplicaSpec, revision string) st
 // Model implements control.Backend.
 func (f *ModelFiles) Model(path string) (*messages.NodeModelResponse, error) {
 	facts, err := f.Check(path)
+	if image := f.imageOfMissing(path, err); image != nil {
+		return &messages.NodeModelResponse{WeightsDigest: image.Digests.Weights, RevisionDigest: image.Digests.Revision,
+			Sizes: sizesOf(image.Info)}, nil
+	}
 	if missing(f.Roots, path, err) {
 		return &messages.NodeModelResponse{Missing: true, Detail: err.Error()}, nil
 	}
@@ -88,19 +94,35 @@ func (f *ModelFiles) Model(path string) (*messages.NodeModelResponse, error) {
 	}
 	known, changed := f.digestsOf(path)
 	return &messages.NodeModelResponse{WeightsDigest: known.Weights, RevisionDigest: known.Revision, Changed: changed,
-		Sizes: &messages.ModelSizes{
-			WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
-			StreamBytes: uint64(facts.StreamBytes),
-			RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
-			ContextTokens: uint64(facts.ContextTokens), AdapterBytes: uint64(facts.AdapterBytes),
-			RankBytes: uint64(facts.RankBytes),
-		}}, nil
+		Sizes: sizesOf(facts)}, nil
 }
 
-// Sizes returns the memory needs of a model. If its folder is missing on this node, it asks the
-// other nodes, because the replicas may run on nodes that have the folder.
+func sizesOf(facts engine.ModelInfo) *messages.ModelSizes {
+	return &messages.ModelSizes{
+		WeightBytes: uint64(facts.WeightBytes), KvTokenBytes: uint64(facts.KVTokenBytes),
+		StreamBytes: uint64(facts.StreamBytes),
+		RowBytes:    uint64(facts.RowBytes), LogitsBytes: uint64(facts.LogitsBytes),
+		ContextTokens: uint64(facts.ContextTokens), AdapterBytes: uint64(facts.AdapterBytes),
+		RankBytes: uint64(facts.RankBytes),
+	}
+}
+
+// imageOfMissing returns the image of a model whose folder is missing, as err says; nil if it has none.
+func (f *ModelFiles) imageOfMissing(path string, err error) *engine.Image {
+	if f.Image == nil || !missing(f.Roots, path, err) {
+		return nil
+	}
+	return f.Image(path)
+}
+
+// Sizes returns the memory needs of a model. If its folder is missing on this node, they are those of
+// its image. Without one, it asks the other nodes, because the replicas may run on nodes that have the
+// folder.
 func (f *ModelFiles) Sizes(path string) (engine.ModelInfo, error) {
 	facts, err := f.Inspect(path)
+	if image := f.imageOfMissing(path, err); image != nil {
+		return image.Info, nil
+	}
 	if !missing(f.Roots, path, err) {
 		return facts, err
 	}

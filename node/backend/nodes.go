@@ -59,6 +59,9 @@ func (n *NodeControl) NodeStatus(ctx context.Context) (*messages.NodeStatus, err
 		Member: n.Registry.Self(), Draining: n.Drained.Has(n.Status.Node), Gpus: gpus, Sessions: uint32(n.Sessions()),
 		Disk: n.Availability.Disk(),
 	}
+	if s.HostCache, err = n.Status.LocalHostCache(ctx); err != nil {
+		return nil, err
+	}
 	for _, r := range t.GetReplicas() {
 		if r.GetNode() == n.Status.Node {
 			s.Replicas++

@@ -12,6 +12,7 @@ import (
 	"troupe/actors/kvblock"
 	"troupe/actors/supervise"
 	"troupe/messages"
+	"troupe/modelfile/digest"
 	"troupe/node/query"
 	"troupe/node/steps"
 )
@@ -21,10 +22,11 @@ const tierTimeout = 5 * time.Second
 
 // Status queries the actors of this node for their state.
 type Status struct {
-	Node   string // name of this node
-	System *actor.ActorSystem
-	GPUs   []string // names of the GPUs
-	Lower  []string // names of the tiers below HBM, fastest first
+	Node      string // name of this node
+	System    *actor.ActorSystem
+	GPUs      []string // names of the GPUs
+	Lower     []string // names of the tiers below HBM, fastest first
+	HostCache bool     // there is a cache of weights
 	// NoRemote is set if there is no remote tier.
 	NoRemote bool
 }
@@ -51,7 +53,8 @@ func (s *Status) LocalGPUs(ctx context.Context) ([]*messages.GpuStatus, error) {
 // hang, so it must not wait for them.
 const weightsTimeout = 200 * time.Millisecond
 
-// Weights returns the weights on this node's devices, by the names of the GPUs that answer.
+// Weights returns the weights on this node's devices, by the names of the GPUs that answer, and the
+// images in its host cache as those of "hostcache".
 func (s *Status) Weights(ctx context.Context) map[string][]*messages.GpuWeights {
 	rt := supervise.RuntimeOf(s.System)
 	ctx, cancel := rt.WithTimeout(ctx, weightsTimeout)
@@ -64,7 +67,30 @@ func (s *Status) Weights(ctx context.Context) map[string][]*messages.GpuWeights 
 	for i, g := range answers {
 		weights[s.GPUs[i]] = g.GetWeights()
 	}
+	if cache, err := s.LocalHostCache(ctx); err == nil {
+		weights["hostcache"] = parked(cache)
+	}
 	return weights
+}
+
+// LocalHostCache returns the status of this node's host cache of weights, or nil if there is none.
+func (s *Status) LocalHostCache(ctx context.Context) (*messages.HostCacheStatus, error) {
+	if !s.HostCache {
+		return nil, nil
+	}
+	return query.Ask[*messages.HostCacheStatus](ctx, s.System, query.HostCache, &messages.GetHostCache{})
+}
+
+// parked describes the images of a host cache as weights.
+func parked(cache *messages.HostCacheStatus) (all []*messages.GpuWeights) {
+	for _, i := range cache.GetImages() {
+		all = append(all, &messages.GpuWeights{
+			Owner: "image-" + digest.Short(i.GetRevisionDigest()), Model: i.GetModel(), Path: i.GetPath(),
+			RevisionDigest: i.GetRevisionDigest(), Level: messages.Level_LEVEL_PARKED, Bytes: i.GetBytes(),
+			Loading: i.GetState() == "filling",
+		})
+	}
+	return all
 }
 
 // LocalReplicas returns the status of this node's replicas. For a replica that does not answer at

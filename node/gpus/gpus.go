@@ -29,6 +29,7 @@ type GPUs struct {
 	loader engine.Loader
 	all    []GPU
 	models []*residency.Store // by the index of the device
+	images *residency.HostCache
 	closed sync.Once
 }
 
@@ -52,6 +53,21 @@ func (g *GPUs) OpenSoftware(all []host.Config) error {
 	}
 	return nil
 }
+
+// OpenHostCache opens the host cache of weights, whose memory all devices copy. It has no images yet.
+func (g *GPUs) OpenHostCache() {
+	var devices []cuda.Device
+	for _, d := range g.all {
+		devices = append(devices, d.Device)
+	}
+	g.images = residency.NewHostCache(devices...)
+	for _, m := range g.models {
+		m.UseImages(g.images)
+	}
+}
+
+// Images returns the host cache of weights; nil if there is none.
+func (g *GPUs) Images() *residency.HostCache { return g.images }
 
 func (g *GPUs) add(d GPU) {
 	g.all = append(g.all, d)
@@ -115,6 +131,9 @@ func (g *GPUs) Adapter(gpu, handle, key string) (*engine.Adapter, error) {
 // Close closes the devices, last one first.
 func (g *GPUs) Close() {
 	g.closed.Do(func() {
+		if g.images != nil {
+			_ = g.images.Close() // its memory is that of the devices
+		}
 		for _, d := range slices.Backward(g.all) {
 			_ = d.Close()
 		}

@@ -21,6 +21,7 @@ type Devices struct {
 	KVReserve func(gpu string) float64                 // share of a GPU's memory that is reserved for KV blocks
 	SelfTest  func(context.Context, cuda.Device) error // nil: selftest.Run
 	Publish   func(kind, subject, detail string)
+	HostCache HostCache
 }
 
 // Props returns the props of the group of GPU actors.
@@ -34,6 +35,7 @@ func (d Devices) Props(b *Base) *actor.Props {
 		name := d.GPUs.Names()[i]
 		children = append(children, supervise.Child{Name: name, Props: b.Instrument("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
+			HostCache: d.HostCache.pid(b),
 			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
 			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
 			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },

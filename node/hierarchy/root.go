@@ -38,8 +38,11 @@ func (r Root) Props(b *Base) *actor.Props {
 		{Name: "usage", Props: b.Instrument("usage", UsageProps(b, r.Shares, r.Members))},
 		{Name: "control", Props: b.Instrument("control", control.Props(r.Control))},
 	}
+	if r.Devices.HostCache.Images != nil {
+		all = slices.Insert(all, 0, supervise.Child{Name: "hostcache", Props: r.Devices.HostCache.Props(b)})
+	}
 	if !r.Tiers.Empty() {
-		all = slices.Insert(all, 1, supervise.Child{Name: "tiers", Props: r.Tiers.Props(b)})
+		all = slices.Insert(all, len(all)-7, supervise.Child{Name: "tiers", Props: r.Tiers.Props(b)})
 	}
 	return b.group("node", all)
 }

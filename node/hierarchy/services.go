@@ -48,13 +48,15 @@ type Deployments struct {
 	// Record stores the digests that the first replica of a deployment found.
 	Record  func(ctx context.Context, name string, deploy uint64, weights, revision string) error
 	Publish func(kind, subject, detail string)
+	// HostCache receives the stored deployments.
+	HostCache HostCache
 }
 
 // Props returns the props of the group of deployments.
 func (d Deployments) Props(b *Base) *actor.Props {
 	return deployment.GroupProps(deployment.GroupConfig{
 		Node: b.Node, Store: d.Store, Leases: d.Leases, Members: d.Members, Router: b.pid(query.Router),
-		Strategy: b.Strategy(), Log: b.Log,
+		HostCache: d.HostCache.pid(b), Strategy: b.Strategy(), Log: b.Log,
 		Deployment: func(name string, term uint64) *actor.Props {
 			return b.Instrument("deployment", deployment.Props(deployment.Config{
 				Name: name, Node: b.Node, Term: term, Members: d.Members, Router: b.pid(query.Router),

@@ -12,6 +12,7 @@ const (
 	Router      = Node + "/router"
 	Tiers       = Node + "/tiers"
 	Usage       = Node + "/usage"
+	HostCache   = Node + "/hostcache"
 )
 
 // GPUName returns the name of the GPU with an index.

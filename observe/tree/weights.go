@@ -9,9 +9,9 @@ import (
 )
 
 // AddWeights adds the weights on the devices of a node, given by the names of the GPUs, to the
-// actors of these GPUs.
+// actors of these GPUs, and those in its host cache to the actor of that.
 func AddWeights(n *messages.ActorNode, byGPU map[string][]*messages.GpuWeights) {
-	if n.GetKind() == "gpu" {
+	if n.GetKind() == "gpu" || n.GetKind() == "hostcache" {
 		n.Weights = byGPU[n.GetName()]
 	}
 	for _, c := range n.GetChildren() {

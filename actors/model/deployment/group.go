@@ -31,6 +31,9 @@ type GroupConfig struct {
 	Leases  Leases
 	Members func() *messages.MembersChanged // current members; changes arrive as MembersChanged
 	Router  *actor.PID                      // of this node; receives the stored deployments
+	// HostCache is the actor of the images of weights on this node, which receives the stored deployments
+	// too; nil: none.
+	HostCache *actor.PID
 	// Deployment returns the props of a child.
 	Deployment func(name string, term uint64) *actor.Props
 	Strategy   actor.SupervisorStrategy

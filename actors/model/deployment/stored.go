@@ -86,7 +86,7 @@ func (g *group) onChanged(ctx actor.Context, msg *changed) {
 			}
 		}
 		g.seen, g.synced = make(map[string]bool), true
-		ctx.Send(g.Router, g.storedNames())
+		g.tellNode(ctx, g.storedNames())
 	case c.Spec == nil:
 		g.remove(ctx, c.Name)
 	default:
@@ -102,7 +102,7 @@ func (g *group) apply(ctx actor.Context, c Change) {
 	}
 	s := &stored{&messages.ApplyDeployment{Spec: c.Spec, Revision: c.Revision}}
 	g.stored[c.Name] = s
-	ctx.Send(g.Router, s.apply)
+	g.tellNode(ctx, s.apply)
 	if child := g.children[c.Name]; child != nil {
 		ctx.Send(child, s.apply)
 	}
@@ -111,9 +111,17 @@ func (g *group) apply(ctx actor.Context, c Change) {
 func (g *group) remove(ctx actor.Context, name string) {
 	delete(g.stored, name)
 	gone := &messages.RemoveDeployment{Name: name}
-	ctx.Send(g.Router, gone)
+	g.tellNode(ctx, gone)
 	if child := g.children[name]; child != nil {
 		ctx.Send(child, gone)
+	}
+}
+
+// tellNode sends what is stored to the actors of this node that follow it.
+func (g *group) tellNode(ctx actor.Context, msg any) {
+	ctx.Send(g.Router, msg)
+	if g.HostCache != nil {
+		ctx.Send(g.HostCache, msg)
 	}
 }
 
