@@ -44,8 +44,9 @@ func (p *parts) composeBackend(context.Context) error {
 		NoRemote:  p.cfg.Tiers.LocalOnly,
 	}
 	models := &backend.ModelFiles{
-		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf, Elsewhere: view.Model,
-		Runtime: p.cfg.Runtime,
+		Node: p.cfg.Name, Roots: p.cfg.Roots, Loader: p.loader, Inspect: p.inspect, Image: p.imageOf,
+		Elsewhere: view.Model,
+		Runtime:   p.cfg.Runtime,
 	}
 	deployments := &backend.DeploymentControl{
 		ModelFiles: models, Store: p.store, System: p.system, Catalogue: p.catalogue, Publish: p.publish,

@@ -36,7 +36,9 @@ func refused(r core.Refusal) *messages.Refused {
 func loadedResult(device string, e core.AnswerLoad) *messages.LoadModelResult {
 	m, metrics := e.Model, &messages.SwitchMetrics{Source: "device"}
 	if !e.Adopted && !e.Shared {
-		metrics = &messages.SwitchMetrics{Load: durationpb.New(e.Took), Source: m.From, Why: m.FromWhy, Bytes: uint64(m.Size.Weights)}
+		metrics = &messages.SwitchMetrics{
+			Load: durationpb.New(e.Took), Source: m.From, Why: m.FromWhy, Bytes: uint64(m.Size.Weights),
+		}
 	}
 	return &messages.LoadModelResult{RequestId: e.To.ID,
 		Outcome: &messages.LoadModelResult_Loaded{Loaded: &messages.ModelLoaded{

@@ -159,8 +159,8 @@ func (d *device) reportSource(e core.AnswerLoad) {
 	}
 	m := e.Model
 	d.Log.Info().Str("lease", m.Lease).Str("source", m.From).Str("why", m.FromWhy).Msg("weights loaded")
-	d.publish("weights.loaded", fmt.Sprintf("%s: %s from %s in %v, since %s", m.Lease, units.FormatBytes(m.Size.Weights),
-		m.From, e.Took.Round(time.Millisecond), m.FromWhy))
+	d.publish("weights.loaded", fmt.Sprintf("%s: %s from %s in %v, since %s", m.Lease,
+		units.FormatBytes(m.Size.Weights), m.From, e.Took.Round(time.Millisecond), m.FromWhy))
 }
 
 // reportParked logs and publishes how weights that were to be parked left the device.

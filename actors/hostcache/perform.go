@@ -51,7 +51,8 @@ func (c *cache) free(ctx actor.Context, key core.Key) {
 func (c *cache) status() *messages.HostCacheStatus {
 	u := c.machine.Usage()
 	s := &messages.HostCacheStatus{
-		BudgetBytes: uint64(u.Budget), UsedBytes: uint64(u.Used), PinnedBytes: uint64(u.Pinned), InUseBytes: uint64(u.InUse),
+		BudgetBytes: uint64(u.Budget), UsedBytes: uint64(u.Used), PinnedBytes: uint64(u.Pinned),
+		InUseBytes: uint64(u.InUse),
 	}
 	for _, i := range c.machine.Images() {
 		m := c.models[i.Key]

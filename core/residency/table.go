@@ -32,7 +32,9 @@ var (
 	shared    = guard{"others use it", func(_ *Machine, c *copied, e event) bool {
 		return slices.ContainsFunc(c.users, func(u User) bool { return u.Lease != e.lease })
 	}}
-	doomed = guard{"to be dropped", func(_ *Machine, c *copied, e event) bool { return e.fate == Drop || e.fate == Park || !c.served }}
+	doomed = guard{"to be dropped", func(_ *Machine, c *copied, e event) bool {
+		return e.fate == Drop || e.fate == Park || !c.served
+	}}
 )
 
 // rows is the transition table of doc.go. The first row that fits applies.

@@ -61,7 +61,8 @@ func (f Loader) LoadWithImage(ctx context.Context, device cuda.Device, path stri
 		return nil, nil, err
 	}
 	if memory != nil && int64(len(memory)) < m.info.WeightBytes {
-		return nil, nil, fmt.Errorf("%d bytes for an image of %s, which needs %d", len(memory), path, m.info.WeightBytes)
+		return nil, nil, fmt.Errorf("%d bytes for an image of %s, which needs %d", len(memory), path,
+			m.info.WeightBytes)
 	}
 	if err := checkTiedHead(ctx, m.tensors[0], m.tiedHead); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)

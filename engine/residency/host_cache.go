@@ -66,7 +66,7 @@ type HeldImage struct {
 	Bytes   int64
 	Filling bool
 	Revoked string
-	Readers []string // tickets
+	Readers []string      // tickets
 	Model   *engine.Image // nil: it has no content
 }
 

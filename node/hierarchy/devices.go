@@ -36,8 +36,8 @@ func (d Devices) Props(b *Base) *actor.Props {
 		children = append(children, supervise.Child{Name: name, Props: b.Instrument("gpu", gpu.Props(gpu.Config{
 			Name: name, Node: b.Node, Info: device.Info(), Models: d.GPUs.Models()[i],
 			HostCache: d.HostCache.pid(b),
-			HBM:    b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
-			Health: device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
+			HBM:       b.Instrument("hbm", kvblock.Props(kvblock.Config{Device: name})),
+			Health:    device.Source, Facts: factsOf(device.Source), KVReserve: d.KVReserve(name), Publish: d.Publish,
 			SelfTest: func(ctx context.Context) error { return test(ctx, device.Device) },
 			Strategy: b.Strategy(), Log: b.Log.With().Str("gpu", name).Logger(),
 		}))})
