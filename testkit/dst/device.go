@@ -27,7 +27,8 @@ type Device struct {
 	untestable bool   // self-tests fail
 	next       cuda.Ptr
 	used       int64
-	host       int64 // bytes of host memory
+	host       int64                      // bytes of host memory
+	images     map[*deviceHostMemory]bool // host memory of the size of weights, not freed
 	allocated  map[cuda.Ptr][]byte
 	reserved   map[cuda.Ptr]int64
 	mapped     map[cuda.Ptr]*physical // by page
@@ -37,7 +38,7 @@ type Device struct {
 func NewDevice(name string, bytes int64) *Device {
 	return &Device{info: cuda.Info{Name: name + " (simulated)", UUID: name, Simulated: true, MemoryBytes: bytes},
 		next: 1 << 20, allocated: make(map[cuda.Ptr][]byte), reserved: make(map[cuda.Ptr]int64),
-		mapped: make(map[cuda.Ptr]*physical)}
+		mapped: make(map[cuda.Ptr]*physical), images: make(map[*deviceHostMemory]bool)}
 }
 
 // setLost makes every call fail with cuda.ErrDeviceLost, or lets calls succeed again.
@@ -156,6 +157,7 @@ func (m *deviceHostMemory) Free() error {
 		return errors.New("host memory is freed twice")
 	}
 	m.freed = true
+	delete(m.device.images, m)
 	m.device.host -= int64(len(m.hostMemory))
 	return nil
 }
@@ -165,7 +167,11 @@ func (d *Device) AllocHost(bytes int64) (cuda.HostMemory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.host += bytes
-	return &deviceHostMemory{hostMemory: make([]byte, bytes), device: d}, nil
+	m := &deviceHostMemory{hostMemory: make([]byte, bytes), device: d}
+	if bytes == weightBytes {
+		d.images[m] = true
+	}
+	return m, nil
 }
 
 // hostInUse returns the number of allocated bytes of host memory.

@@ -21,6 +21,8 @@ const (
 	tokenBytes = 1 << 10         // of a token's KV in one layer; its first bytes are the state
 	layerBytes = 16 * tokenBytes // of a block
 	vocab      = 1024
+
+	weightBytes = 4 << 20
 )
 
 // state is the state that a layer keeps for a token: a hash of all tokens so far.
@@ -84,7 +86,7 @@ func (l *Loader) Inspect(path string, _ cuda.Info) (engine.ModelInfo, error) {
 // InfoOf describes the model at a path.
 func InfoOf(path string) engine.ModelInfo {
 	return engine.ModelInfo{Vocab: vocab, ContextTokens: 512, EOS: []uint32{eos},
-		WeightBytes: 4 << 20, WeightLayout: "dst",
+		WeightBytes: weightBytes, WeightLayout: "dst",
 		KVTokenBytes: layers * tokenBytes, KVLayout: "dst " + path, KVLayers: layers,
 		RowBytes: 64, LogitsBytes: 64, AdapterBytes: 64, RankBytes: 4096}
 }

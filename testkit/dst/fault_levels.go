@@ -18,6 +18,10 @@ const (
 	// Switch: Model serves on Node's device, if it has a replica there, and the replicas of other models
 	// go to standby. After For all are activated.
 	Switch FaultKind = "switch"
+	// Park: Model is parked, and activated after For, or never if that is 0.
+	Park FaultKind = "park"
+	// DamageImages changes a byte in each image of the host cache of Node.
+	DamageImages FaultKind = "damage-images"
 )
 
 // drawLevels fills in a change of a level. Some models stay on standby.
@@ -26,6 +30,12 @@ func (f *Fault) drawLevels(rng *rand.Rand, span func(least, most time.Duration) 
 		f.Model, f.Count = models[rng.IntN(len(models))].name, rng.IntN(4)
 		if rng.IntN(5) > 0 {
 			f.For = span(time.Millisecond, 4*time.Second)
+		}
+	}
+	if f.Kind == Park {
+		f.Model = models[rng.IntN(len(models))].name
+		if rng.IntN(5) > 0 {
+			f.For = span(time.Millisecond, 8*time.Second)
 		}
 	}
 	if f.Kind == Switch {
@@ -38,7 +48,19 @@ func (c *cluster) injectLevels(f Fault, later func(func())) {
 	if f.Kind == Switch {
 		c.switchDevice(f, later)
 	}
-	if f.Kind != Standby {
+	switch f.Kind {
+	case Park:
+		c.park(f, later)
+		return
+	case DamageImages:
+		if n := c.nodes[f.Node]; !n.crashed {
+			for _, d := range n.devices {
+				d.damageImages()
+			}
+		}
+		return
+	case Standby:
+	default:
 		return
 	}
 	c.setLevel(f, messages.Level_LEVEL_STANDBY)
@@ -89,6 +111,17 @@ func (c *cluster) switchDevice(f Fault, later func(func())) {
 			store(r, messages.Level_LEVEL_ACTIVE)
 		}
 	})
+}
+
+// park parks a model as models.park does.
+func (c *cluster) park(f Fault, later func(func())) {
+	c.setLevel(f, messages.Level_LEVEL_PARKED)
+	for _, name := range c.names {
+		c.tellDevice(name, &messages.EvictWeights{Model: f.Model, Park: true})
+	}
+	if f.For > 0 {
+		later(func() { c.setLevel(f, messages.Level_LEVEL_UNSPECIFIED) })
+	}
 }
 
 // setLevel stores a level. The level of a replica counts more than that of its model.

@@ -39,6 +39,7 @@ type NodeConfig struct {
 	Failed      func() // called when the node could not start, and has ended
 	Log         zerolog.Logger
 
+	hostCache    int64 // budget of the cache of weights
 	restore      kv.RestorePolicy
 	tier         *diskStore    // KV tier on a disk, which survives the node
 	adapterFiles *adapterFiles // of the node; they survive it
@@ -104,6 +105,7 @@ func StartNode(w *World, n *Network, server *natskv.Server, cfg NodeConfig) *Nod
 	node.gpus = gpus.New(&Loader{Runtime: node.runtime, StepTime: 25 * time.Millisecond,
 		TokenTime: time.Millisecond, LoadTime: 300 * time.Millisecond, Adapters: cfg.adapterFiles,
 		faults: node.faults, checks: cfg.checks}, open...)
+	node.gpus.OpenHostCache()
 	node.tree = tree.New(nil)
 	node.openServing()
 	node.runtime.Go(node.run)
@@ -196,7 +198,9 @@ func (n *Node) props() *actor.Props {
 			Config: tiers.Config{PartBytes: layerBytes, Restore: n.cfg.restore},
 			Lower:  []tiers.Lower{{Name: "dram", Store: serialArena{n.dram}}, {Name: "nvme", Store: n.cfg.tier}}},
 		MayBeRemote: func() bool { return len(n.live()) > 1 }}
-	devices := hierarchy.Devices{GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent,
+	images := hierarchy.HostCache{Images: n.gpus.Images(), Budget: n.cfg.hostCache, Publish: silent}
+	devices := hierarchy.Devices{
+		GPUs: n.gpus, KVReserve: func(string) float64 { return 0.3 }, Publish: silent, HostCache: images,
 		SelfTest: func(_ context.Context, d cuda.Device) error { return d.(*Device).selfTest() }}
 	replicas := hierarchy.Replicas{GPUs: n.gpus, Tiers: below, Fence: &n.fence, Plane: n.plane,
 		FolderFault: func(*messages.ReplicaSpec, string) string { return "" },
@@ -206,7 +210,7 @@ func (n *Node) props() *actor.Props {
 	router := hierarchy.Router{Members: n.nodes.Current, Sessions: n.serving.calls.Open, Tiers: below,
 		Adapters: n.catalogue.Reconcile, Cache: &n.serving.cache, OnSynced: n.setRoutesKnown}
 	leases := membership.Leases{Members: n.members}
-	deployments := hierarchy.Deployments{Store: n.store, Leases: leases, Members: n.nodes.Current,
+	deployments := hierarchy.Deployments{HostCache: images, Store: n.store, Leases: leases, Members: n.nodes.Current,
 		Inspect: func(path string) (engine.ModelInfo, error) { return InfoOf(path), nil },
 		Record:  n.control().RecordDigests, Publish: silent}
 	planner := hierarchy.Planner{Leases: leases, Scale: n.control().ScaleAtRevision}
@@ -214,6 +218,7 @@ func (n *Node) props() *actor.Props {
 	direct := supervise.Props(func() actor.Actor { return &direct{n, base} }, actor.WithSupervisor(base.Strategy()))
 	return base.Instrument("node", supervise.Group(supervise.GroupConfig{Strategy: base.Strategy(), Log: n.cfg.Log,
 		Children: []supervise.Child{
+			{Name: "hostcache", Props: images.Props(base)},
 			{Name: "devices", Props: devices.Props(base)},
 			{Name: "tiers", Props: below.Props(base)},
 			{Name: "replicas", Props: base.Instrument("replicas", replicas.Props(base))},

@@ -93,6 +93,18 @@ func (o *operator) level(model, replica string) messages.Level {
 	return o.stored[model].LevelOf(replica)
 }
 
+// parked reports whether a model with these files is parked.
+func (o *operator) parked(revision string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, spec := range o.stored {
+		if spec.GetLevel() == messages.Level_LEVEL_PARKED && spec.GetRevisionDigest() == revision {
+			return true
+		}
+	}
+	return false
+}
+
 // Put stores a deployment; nil deletes it.
 func (o *operator) Put(name string, spec *messages.DeploymentSpec) {
 	o.do(func() error {

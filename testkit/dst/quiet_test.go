@@ -18,7 +18,7 @@ func TestQuiet(t *testing.T) {
 	for i := range 3 * *quiet {
 		seed := *from + i
 		o := options(seed, 0)
-		o.Calm, o.Busy, o.Calls = true, i%3 > 0, 50
+		o.Calm, o.Busy, o.Calls = true, i%3 > 0, 60
 		if !o.Busy {
 			o.Calls = 12
 		}

@@ -54,7 +54,7 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 	case code == "model_not_ready":
 		return server && status == http.StatusServiceUnavailable && says("this node is starting") && h.attempts > 0
 	case code == "model_stopped":
-		return server && (begun || status == http.StatusServiceUnavailable) && says("is at level standby") &&
+		return server && (begun || status == http.StatusServiceUnavailable) && (says("is at level standby") || says("is at level parked")) &&
 			h.cluster.expects(messages.Reason_REASON_STOPPED)
 	case status == http.StatusRequestTimeout:
 		return client && h.pause >= bodyStall
@@ -96,6 +96,7 @@ var expected = map[FaultKind][]messages.Reason{
 	SlowDevice:    {messages.Reason_REASON_DEADLINE},
 	Standby:       {messages.Reason_REASON_STOPPED},
 	Switch:        {messages.Reason_REASON_STOPPED},
+	Park:          {messages.Reason_REASON_STOPPED},
 }
 
 // expects reports whether a call may be refused for a reason.

@@ -73,7 +73,11 @@ func (c *cluster) restlessModel(model string, leased leases, report func(string,
 		}
 		c.restlessAdapters(r, s, report)
 	}
-	if wanted := c.operator.replicas(model); placed != wanted {
+	wanted := c.operator.replicas(model)
+	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
+		wanted = 0
+	}
+	if placed != wanted {
 		report("%d replicas of %s serve or are on standby as wanted, of %d", placed, model, wanted)
 	}
 }
@@ -93,6 +97,7 @@ func (c *cluster) restlessNodes(leased leases, report func(string, ...any)) {
 			c.restlessDevice(n, i, leased, report)
 		}
 		c.restlessTiers(n, report)
+		c.restlessImages(n, report)
 		for _, call := range c.calls {
 			if _, ok := n.system.ProcessRegistry.GetLocal("node/direct/session-" + call.ID); ok && call.Ended() {
 				report("%s still has the session of %s", name, call.ID)

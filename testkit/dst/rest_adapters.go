@@ -64,7 +64,7 @@ func (c *cluster) restlessMemory(n *Node, i int, where string, report func(strin
 			host += a.File.Layout.Bytes()
 		}
 	}
-	used := n.devices[i].hostInUse() - host
+	used := n.devices[i].hostInUse() - host - n.devices[i].imageBytes()
 	const block = layers * layerBytes
 	if most := int64(len(models.Held())) * blockCopiers * block; used > most || used%block > 0 {
 		report("%s: %d bytes of host memory are allocated besides %d of adapters", where, used, host)

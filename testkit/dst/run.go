@@ -211,6 +211,7 @@ func (c *cluster) start(name string) {
 		DeviceBytes: cmp.Or(c.DeviceBytes, deviceBytes), DRAMBytes: dramBytes,
 		Log: c.checks.logger(name, c.Log), checks: c.checks,
 		Failed: again, restore: kv.RestorePolicies()[c.Seed%2], tier: tier,
+		hostCache:    int64(1+c.Seed%2) * weightBytes, // full with the images of one model, or of two
 		adapterFiles: c.adapterFiles[name]})
 }
 
