@@ -96,7 +96,8 @@ func newFixture(t *testing.T, budget int64, inject func(op string) error, crash 
 	t.Cleanup(func() { _ = d.Close() })
 	memory := &hostMemory{Device: d, live: make(map[*allocation]bool)}
 	f := &fixture{
-		t: t, device: d, store: residency.NewStore(d, llama.Loader{}), images: residency.NewHostCache(memory), memory: memory,
+		t: t, device: d, store: residency.NewStore(d, llama.Loader{}), images: residency.NewHostCache(memory),
+		memory: memory,
 	}
 	f.store.UseImages(f.images)
 	sys := testkit.System(t)
@@ -126,8 +127,8 @@ func (f *fixture) load(path string) *messages.ModelLoaded {
 		f.id++
 		id := fmt.Sprint("load-", f.id)
 		f.peer.Send(f.gpu, &messages.LoadModel{
-			RequestId: id, Lease: "m-0", Model: "m", Path: path, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2, StepTokens: 8,
-			RevisionDigest: f.revision,
+			RequestId: id, Lease: "m-0", Model: "m", Path: path, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2,
+			StepTokens: 8, RevisionDigest: f.revision,
 		})
 		if r := f.answer(id); r.GetLoaded() != nil {
 			f.revision = r.GetLoaded().GetRevisionDigest()

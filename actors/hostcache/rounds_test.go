@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"troupe/messages"
 	"troupe/testkit"
@@ -15,7 +16,9 @@ const disk, hostCache = "disk", "host cache"
 
 // TestThousandRounds parks and loads a model a thousand times. Ledger, host memory and outputs stay as
 // they were, and the folder is read only once.
-func TestThousandRounds(t *testing.T) {
+func TestThousandRounds(t *testing.T) { synctest.Test(t, thousandRounds) }
+
+func thousandRounds(t *testing.T) {
 	f := newFixture(t, 1<<20, nil, nil)
 	dir := tinyModel(t, 1)
 	loaded := f.load(dir)
@@ -69,8 +72,7 @@ func TestCrashes(t *testing.T) {
 		"*messages.LoadModel", "*messages.UnloadModel",
 	} {
 		for after := range int64(2) {
-			t.Run(fmt.Sprintf("%s after %d", on, after), func(t *testing.T) {
-				t.Parallel()
+			inBubble := func(t *testing.T) {
 				crash := &testkit.Crash{On: on, After: after, Times: 1}
 				f := newFixture(t, 1<<20, nil, crash)
 				dir, want := tinyModel(t, 1), ""
@@ -94,14 +96,17 @@ func TestCrashes(t *testing.T) {
 				if crash.Crashed() == 0 {
 					t.Error("nothing crashed")
 				}
-			})
+			}
+			t.Run(fmt.Sprintf("%s after %d", on, after), func(t *testing.T) { synctest.Test(t, inBubble) })
 		}
 	}
 }
 
 // TestCrashDuringFill crashes the host cache while a load fills an image. The next incarnation counts the
 // memory, and keeps the image.
-func TestCrashDuringFill(t *testing.T) {
+func TestCrashDuringFill(t *testing.T) { synctest.Test(t, crashDuringFill) }
+
+func crashDuringFill(t *testing.T) {
 	begun, gate := make(chan struct{}), make(chan struct{})
 	var held atomic.Bool
 	crash := &testkit.Crash{On: "*messages.RemoveDeployment", Times: 1}
@@ -114,7 +119,8 @@ func TestCrashDuringFill(t *testing.T) {
 	}, crash)
 	dir := tinyModel(t, 1)
 	f.peer.Send(f.gpu, &messages.LoadModel{
-		RequestId: "held", Lease: "m-0", Model: "m", Path: dir, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2, StepTokens: 8,
+		RequestId: "held", Lease: "m-0", Model: "m", Path: dir, BlockTokens: 16, KvBlocks: 8, MaxSequences: 2,
+		StepTokens: 8,
 	})
 	<-begun
 	f.peer.Send(f.cache, &messages.RemoveDeployment{})
@@ -142,7 +148,9 @@ func TestCrashDuringFill(t *testing.T) {
 
 // TestFailedLoadGivesBack fails each copy of a load in turn, from the folder and from the image. All bytes
 // are given back on the device and in host memory, and a later load succeeds.
-func TestFailedLoadGivesBack(t *testing.T) {
+func TestFailedLoadGivesBack(t *testing.T) { synctest.Test(t, failedLoadGivesBack) }
+
+func failedLoadGivesBack(t *testing.T) {
 	var left atomic.Int64
 	f := newFixture(t, 1<<20, func(op string) error {
 		if op == "copy in" && left.Add(-1) == 0 {
@@ -157,7 +165,9 @@ func TestFailedLoadGivesBack(t *testing.T) {
 			RequestId: fmt.Sprint("fails ", copies), Lease: "m-0", Model: "m", Path: dir, BlockTokens: 16, KvBlocks: 8,
 			MaxSequences: 2, StepTokens: 8,
 		})
-		testkit.Until(t, "the refusal", func() bool { return f.answer(fmt.Sprint("fails ", copies)).GetRefused() != nil })
+		testkit.Until(t, "the refusal", func() bool {
+			return f.answer(fmt.Sprint("fails ", copies)).GetRefused() != nil
+		})
 		f.gpuStatus()
 		if s := f.status(); len(s.GetImages()) != 0 || s.GetUsedBytes() != 0 || f.memory.count() != 0 {
 			t.Errorf("copy %d: %v, %d images have memory", copies, s, f.memory.count())
@@ -175,7 +185,9 @@ func TestFailedLoadGivesBack(t *testing.T) {
 
 // TestDamagedImageIsReplaced checks that a damaged image is dropped and not used, and that the folder is
 // read instead.
-func TestDamagedImageIsReplaced(t *testing.T) {
+func TestDamagedImageIsReplaced(t *testing.T) { synctest.Test(t, damagedImageIsReplaced) }
+
+func damagedImageIsReplaced(t *testing.T) {
 	f := newFixture(t, 1<<20, nil, nil)
 	dir := tinyModel(t, 1)
 	want := f.output(f.load(dir))

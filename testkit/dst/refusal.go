@@ -54,7 +54,8 @@ func (h *httpClient) explains(status int, code string, e *apiError) bool {
 	case code == "model_not_ready":
 		return server && status == http.StatusServiceUnavailable && says("this node is starting") && h.attempts > 0
 	case code == "model_stopped":
-		return server && (begun || status == http.StatusServiceUnavailable) && (says("is at level standby") || says("is at level parked")) &&
+		asleep := says("is at level standby") || says("is at level parked")
+		return server && (begun || status == http.StatusServiceUnavailable) && asleep &&
 			h.cluster.expects(messages.Reason_REASON_STOPPED)
 	case status == http.StatusRequestTimeout:
 		return client && h.pause >= bodyStall
