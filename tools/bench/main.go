@@ -49,7 +49,8 @@ func run() error {
 		{"gateway and actors", gatewayPath}, {"legs of a request", requestLegs}, {"engine", engineSpeed},
 		{"LoRA modes", loraModes}, {"supervision tree", treeCost},
 		{"memory of sessions", sessionMemory}, {"routing", routing},
-		{"standby", standby}, {"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
+		{"standby", standby}, {"weights", weightLoads},
+		{"bulk data plane", dataPlane}, {"KV tiers", kvTiers}, {"remote tier", remoteTier},
 		{"driver layer", driverLayer}, {"lost nodes", outages}, {"lost leaders", lostLeaders},
 	} {
 		if !strings.Contains(measure.name, *only) {
