@@ -113,9 +113,9 @@ chaos: ## inject faults into three nodes under load for MINUTES (5), with SEED (
 SEEDS ?= 500
 FROM ?= 1
 FAULTS ?= 14
-dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log, and with TRACE=1 its trace
+dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log; TRACE=1, BURST=1: see docs
 	go test -count=1 -v -timeout 60m -run TestSeeds ./testkit/dst \
-	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace)
+	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace) $(if $(BURST),-burst)
 
 N ?= 60
 MUTATE_SEED = $(if $(filter 0,$(SEED)),1,$(SEED))
