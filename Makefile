@@ -38,9 +38,13 @@ RACE := ./node ./actors/... ./cluster/... ./cmd/... ./control/... ./cuda/driver 
 	./engine/kvstore ./engine/residency ./gateway/... ./internal/... ./node/... ./observe/... ./testkit/chaos \
 	./testkit/clock ./testkit/cluster
 
+# Packages tested at once. Many tests wait for processes, disks and leases, so that one for each core
+# would leave cores idle.
+PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+
 test: ## run all tests, those in which goroutines share memory under the race detector
-	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 20m $(RACE)
-	go test -vet=off -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
+	GORACE=atexit_sleep_ms=0 go test -vet=off -race -p $(PACKAGES) -timeout 20m $(RACE)
+	go test -vet=off -p $(PACKAGES) -timeout 20m $$(go list ./... | grep -vxF -e troupe -e "$$(go list $(RACE))")
 
 race: ## run all tests under the race detector
 	GORACE=atexit_sleep_ms=0 go test -vet=off -race -timeout 40m ./...
@@ -109,9 +113,9 @@ chaos: ## inject faults into three nodes under load for MINUTES (5), with SEED (
 SEEDS ?= 500
 FROM ?= 1
 FAULTS ?= 14
-dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log, and with TRACE=1 its trace
+dst: ## run a cluster in one thread for SEEDS (500) seeds; or for SEED alone, with its log; TRACE=1, BURST=1: see docs
 	go test -count=1 -v -timeout 60m -run TestSeeds ./testkit/dst \
-	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace)
+	  -seeds $(SEEDS) -from $(FROM) -seed $(SEED) -faults $(FAULTS) $(if $(TRACE),-trace) $(if $(BURST),-burst)
 
 N ?= 60
 MUTATE_SEED = $(if $(filter 0,$(SEED)),1,$(SEED))

@@ -2607,10 +2607,11 @@ func (*EvictWeightsResult_Evicted) isEvictWeightsResult_Outcome() {}
 
 func (*EvictWeightsResult_Refused) isEvictWeightsResult_Outcome() {}
 
-// DeviceFailed (event, from an engine to the gpu actor of its device): the device no longer works.
+// DeviceFailed (event, from an engine, replica, copier or adapter pool to the gpu actor of its device): the
+// device no longer works.
 type DeviceFailed struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease of the engine that reports it
+	Lease         string                 `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"` // lease whose use failed
 	Detail        string                 `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

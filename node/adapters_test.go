@@ -165,19 +165,18 @@ func awaitIdleAdapters(t *testing.T, n *node.Node) {
 }
 
 // TestCrashesAroundAdapters checks that sequences get their tokens when an actor crashes while
-// adapters are loaded and evicted, and that no adapter is in use afterwards.
+// adapters are loaded and evicted, and that no adapter is in use afterwards. testkit/dst crashes these
+// actors at any message; this test adds real adapters and their files.
 func TestCrashesAroundAdapters(t *testing.T) {
+	t.Parallel() // it often waits
 	for _, tc := range []struct {
 		kind  string
 		crash *testkit.Crash
 	}{
-		{"adapters", &testkit.Crash{On: "*messages.UnpinAdapter", After: 1, Times: 2}},
 		{"adapters", &testkit.Crash{On: "*messages.SlotLoaded", After: 1, Times: 2}},
-		{"adapters", &testkit.Crash{On: "*messages.AdoptPins", After: 0, Times: 1}},
 		{"adapters", &testkit.Crash{On: "*adapter.inspected", After: 1, Times: 4}}, // crashes the replica too
 		{"slot", &testkit.Crash{On: "*adapter.copied", After: 1, Times: 2}},
 		{"replica", &testkit.Crash{On: "*messages.PinAdapterResult", After: 3, Times: 1}},
-		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 9, Times: 2}},
 		{"gpu", &testkit.Crash{On: "*messages.LeaseAdapters", After: 0, Times: 1}},
 	} {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {

@@ -158,7 +158,7 @@ func TestRebalance(t *testing.T) {
 	t.Parallel() // it mostly waits
 	stream := func(n *node.Node, seed int) string {
 		return complete(t, n,
-			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 200, "ignore_eos": true,
+			map[string]any{"model": "kjv", "prompt": "And it came to pass", "max_tokens": 60, "ignore_eos": true,
 				"temperature": 0.9, "seed": seed}).Choices[0].Text
 	}
 	alone := start(t, nil)

@@ -77,17 +77,12 @@ func TestCrashesLoseNoToken(t *testing.T) {
 	}{
 		{"engine", &testkit.Crash{On: "*messages.RunStep", After: 5, Times: 1}},
 		{"engine", &testkit.Crash{On: "*stepper.stepDone", After: 7, Times: 1}},
-		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 6, Times: 1}},
-		{"replica", &testkit.Crash{On: "*messages.SubmitSequence", After: 5, Times: 1}},
 		{"replica", &testkit.Crash{On: "*messages.RunStepResult", After: 4, Times: 3}},
 		{"router", &testkit.Crash{On: "*messages.RouteSequence", After: 3, Times: 2}},
-		{"router", &testkit.Crash{On: "*messages.ReplicaAnnounced", After: 1, Times: 1}},
 		{"deployment", &testkit.Crash{On: "*messages.ReplicaChanged", After: 1, Times: 2}},
 		{"deployments", &testkit.Crash{On: "*messages.GetDeploymentSpec", After: 1, Times: 1}},
 		{"gpu", &testkit.Crash{On: "*messages.GetGpu", After: 2, Times: 1}},
-		{"hbm", &testkit.Crash{On: "*messages.BlocksChanged", After: 3, Times: 1}},
 		{"session", &testkit.Crash{On: "*messages.TokensEmitted", After: 50, Times: 3}},
-		{"session", &testkit.Crash{On: "*messages.RouteSequenceResult", After: 5, Times: 1}},
 		{"gateway", &testkit.Crash{On: "*messages.OpenSession", After: 5, Times: 1}},
 	} {
 		t.Run(tc.kind+" on "+tc.crash.On, func(t *testing.T) {

@@ -88,9 +88,9 @@ type response struct {
 	text   string
 }
 
-// fewTokens is the length of an output. The fake GPU runs every thread of a kernel, so a token takes
-// long; three give a prefill and two steps that decode.
-const fewTokens = 3
+// The fake GPU runs every thread of a kernel, so a token takes long. These prompts and outputs give a
+// prefill and two steps that decode.
+const fewPromptTokens, fewTokens = 3, 3
 
 // completeFour runs four short greedy requests at once.
 func completeFour(t *testing.T, n *node.Node) [4]response {
@@ -100,7 +100,8 @@ func completeFour(t *testing.T, n *node.Node) [4]response {
 	for i, g := range goldens(t)[:len(got)] {
 		wait.Go(func() {
 			status, body := post(t, n, "/v1/completions", map[string]any{
-				"model": "kjv", "prompt": g.Prompt, "max_tokens": fewTokens, "temperature": 0, "ignore_eos": true,
+				"model": "kjv", "prompt": g.PromptIDs[:fewPromptTokens], "max_tokens": fewTokens, "temperature": 0,
+				"ignore_eos": true,
 			})
 			got[i] = response{status, string(body)}
 			var c completion
@@ -118,12 +119,12 @@ func completeFour(t *testing.T, n *node.Node) [4]response {
 	return got
 }
 
-// expectedOutputs returns the responses of a software device. Each must be a prefix of its golden.
+// expectedOutputs returns the responses of a software device.
 func expectedOutputs(t *testing.T) [4]response {
 	want := completeFour(t, start(t, func(c *node.Config) { c.Deployments = []*messages.DeploymentSpec{kjvSpec(1)} }))
-	for i, g := range goldens(t)[:len(want)] {
-		if want[i].text == "" || !strings.HasPrefix(g.Text, want[i].text) {
-			t.Fatalf("without faults: %v, not the beginning of %q", want[i], g.Text)
+	for _, r := range want {
+		if r.text == "" {
+			t.Fatalf("without faults: %v", r)
 		}
 	}
 	return want

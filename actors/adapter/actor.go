@@ -30,6 +30,9 @@ type Store interface {
 type Config struct {
 	// Open returns the memory for the adapters of the replica's lease.
 	Open func() (Store, error)
+	// GPU receives DeviceFailed.
+	GPU   *actor.PID
+	Lease string
 	// HostBytes limits the page-locked host memory that caches adapters; 0: no cache.
 	HostBytes int64
 	Prefetch  int // number of adapters that may be prefetched at once, by popularity; 0: none

@@ -13,6 +13,7 @@ import (
 	"troupe/core/lora"
 	"troupe/cuda"
 	"troupe/messages"
+	"troupe/testkit"
 )
 
 // inVirtualTime runs a test in a synctest bubble.
@@ -107,7 +108,7 @@ func TestIdleAdapterIsEvictedForRoom(t *testing.T) {
 
 // TestLostDeviceStopsPool checks that no request is refused for its adapter if the device is lost
 // during the load, since the adapter can be loaded elsewhere. The pool stops, and with it its
-// replica.
+// replica, and the GPU actor learns of it.
 func TestLostDeviceStopsPool(t *testing.T) {
 	inVirtualTime(t, 2, func(t *testing.T, s *stage) {
 		s.memory.onCopy = func(string) error { return fmt.Errorf("copy: %w", cuda.ErrDeviceLost) }
@@ -115,6 +116,9 @@ func TestLostDeviceStopsPool(t *testing.T) {
 		wait()
 		if len(s.refused) > 0 || !s.lost.Load() {
 			t.Errorf("refused %v; stopped: %v", s.refused, s.lost.Load())
+		}
+		if told := testkit.Got[*messages.DeviceFailed](s.gpu); len(told) != 1 || told[0].GetLease() != "m-0" {
+			t.Errorf("the GPU actor received %v", told)
 		}
 	})
 }

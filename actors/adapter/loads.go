@@ -13,8 +13,9 @@ import (
 
 var errSlot = errors.New("slot crashed too often")
 
-// onLoaded handles the result of a load. If the device is lost, the pool crashes, and its replica with
-// it, instead of refusing the adapter: the sessions of its requests find another replica.
+// onLoaded handles the result of a load. If the device is lost, the pool notifies the GPU actor and
+// crashes, and its replica with it, instead of refusing the adapter: the sessions of its requests find
+// another replica.
 func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
 	key, slot := msg.GetAdapter(), p.slots[msg.GetAdapter()]
 	if slot == nil || !slot.Equal(ctx.Sender()) {
@@ -22,6 +23,7 @@ func (p *pool) onLoaded(ctx actor.Context, msg *messages.SlotLoaded) {
 	}
 	if refused := msg.GetRefused(); refused != nil {
 		if refused.GetReason() == messages.Reason_REASON_QUARANTINED {
+			ctx.Send(p.GPU, &messages.DeviceFailed{Lease: p.Lease, Detail: refused.GetDetail()})
 			panic(fmt.Errorf("adapter: load %s: %w", key, cuda.ErrDeviceLost))
 		}
 		p.Log.Warn().Str("adapter", key).Str("why", refused.GetDetail()).Msg("loading adapter failed")

@@ -36,6 +36,7 @@ type stage struct {
 	stepping bool
 	refused  map[string]*messages.Refused // by pin
 	lost     atomic.Bool                  // the pool crashed too often
+	gpu      *testkit.Peer
 
 	crashPool, crashSlot atomic.Bool // on their next message
 }
@@ -45,6 +46,7 @@ type do func(ctx actor.Context)
 
 func newStage(t *testing.T, pages int) *stage {
 	s := &stage{t: t, memory: newMemory(pages), sys: testkit.System(t)}
+	s.gpu = testkit.NewPeer(t, s.sys, "gpu", nil)
 	s.begin()
 	return s
 }
@@ -83,6 +85,7 @@ func (s *stage) props() *actor.Props {
 		}
 	}
 	return adapter.Props(adapter.Config{
+		GPU: s.gpu.PID, Lease: "m-0",
 		Open:      func() (adapter.Store, error) { return s.memory, nil },
 		HostBytes: hostBytes, Prefetch: 2, Strategy: supervise.Strategy(nil), Log: zerolog.Nop(),
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {

@@ -40,6 +40,9 @@ func (m *Members) Acquire(ctx context.Context, role string) (term uint64, ok boo
 		e.revision, err = m.kv.put(ctx, e.key, e.lease, over)
 		if errors.Is(err, errConflict) {
 			e, err = m.kv.get(ctx, e.key) // another node was faster, or a reply was lost
+			if err == nil && e.revision < over {
+				e, err = m.restoreLease(ctx, e, over)
+			}
 		}
 		if err != nil {
 			return 0, false, fmt.Errorf("lease %s: %w", role, err)
@@ -66,4 +69,32 @@ func (m *Members) deleteLease(ctx context.Context, key string, term uint64) erro
 		m.update(entry{key: key, revision: revision, firstSeen: m.now()})
 	}
 	return err
+}
+
+// restoreLease writes a lease as this node knows it over an older revision, which the bucket has
+// after it lost the known one. Other keys have later revisions by now, or RaiseTerms is due.
+func (m *Members) restoreLease(ctx context.Context, old entry, known uint64) (entry, error) {
+	info, err := m.kv.Info(ctx, Bucket)
+	if err == nil && info.State.LastSeq < known {
+		m.mu.Lock()
+		m.stale = true
+		m.mu.Unlock()
+		err = errors.New("the bucket has lost terms that were in use")
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	m.mu.Lock()
+	e := m.view[old.key]
+	m.mu.Unlock()
+	e.firstSeen = m.now()
+	if e.lease == nil {
+		e.revision, err = m.kv.remove(ctx, old.key, old.revision)
+	} else {
+		e.revision, err = m.kv.put(ctx, old.key, e.lease, old.revision)
+	}
+	if errors.Is(err, errConflict) {
+		return old, nil // another node was faster; its change follows
+	}
+	return e, err
 }

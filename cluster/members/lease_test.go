@@ -1,11 +1,15 @@
 package members
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"troupe/cluster/bucket"
 )
 
 func TestLease(t *testing.T) {
@@ -141,5 +145,44 @@ func TestLeaseIsLinearizable(t *testing.T) {
 	}
 	if !porcupine.CheckOperations(leaseModel, granted) {
 		t.Error("two members held the lease at once, or a term did not grow")
+	}
+}
+
+// TestLostReleaseDoesNotBlockRole takes the revision of a release out of the bucket, as a rollback
+// does after which other keys have got later revisions. The role can be acquired, in a later term.
+func TestLostReleaseDoesNotBlockRole(t *testing.T) {
+	s := startServer(t)
+	a := s.joinAll("a")[0]
+	first, _, err := a.Acquire(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Release(t.Context(), "r", first); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := s.server.Connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "KV_"+Bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := a.kv.get(t.Context(), leaseKey("r"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(bucket.Subject(Bucket, leaseKey("r")))); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if term, ok, err := a.Acquire(ctx, "r"); err != nil || !ok || term <= released.revision {
+		t.Errorf("term %d after %d, %v, %v", term, released.revision, ok, err)
 	}
 }

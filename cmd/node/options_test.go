@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -26,18 +27,30 @@ func resolved(t *testing.T, args ...string) settings {
 	return s
 }
 
+// commandLine is a parser of command lines. It is made once, since that takes long under the race
+// detector; a parse resets the options of the one before.
+type commandLine struct {
+	*kong.Kong
+	commands commands
+}
+
+var newCommandLine = sync.OnceValues(func() (c *commandLine, err error) {
+	c = &commandLine{}
+	c.Kong, err = kong.New(&c.commands, grammar())
+	return c, err
+})
+
 // parseArgs parses the arguments of "troupe up" and passes the options to a function.
 func parseArgs(t *testing.T, by func(Options, string) (settings, error), args ...string) (settings, error) {
 	t.Helper()
-	var c commands
-	parser, err := kong.New(&c, grammar())
+	c, err := newCommandLine()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(append([]string{"up"}, args...)); err != nil {
+	if _, err := c.Parse(append([]string{"up"}, args...)); err != nil {
 		t.Fatal(err)
 	}
-	return by(c.Up.Options, c.Up.Config)
+	return by(c.commands.Up.Options, c.commands.Up.Config)
 }
 
 // writeFile writes a file and returns its path.

@@ -68,13 +68,15 @@ func (d *PinClient) Pin(request, adapter string) (State, *Refusal) {
 	return Absent, p.refusal
 }
 
-// Unpin implements Residency.
+// Unpin implements Residency. A pin that was not granted has taken no room yet; if the pool has begun
+// to load its adapter, it reports when the adapter is idle. Otherwise two requests that lack room
+// would make each other try again for ever.
 func (d *PinClient) Unpin(request string) {
 	p, ok := d.pins[request]
 	if !ok {
 		return
 	}
-	held := p.refusal == nil
+	held := p.state == granted
 	if d.apply(pinEvent{kind: pinEnded, pin: p}); held {
 		d.roomFreed()
 	}

@@ -74,6 +74,22 @@ func TestPinClientRetriesNoRoomAfterRelease(t *testing.T) {
 	expect(t, commandWords(d.Drain(false)), "r#0.5 a")
 }
 
+// TestPinClientIsNotWokenByRequestedPin checks that a pin refused with NoRoom is not retried because a
+// pin ends that was not granted.
+func TestPinClientIsNotWokenByRequestedPin(t *testing.T) {
+	d := NewPinClient("0")
+	d.Pin("r", "a")
+	d.Pin("s", "b")
+	d.Drain(false)
+	d.OnPinResult("r#0.1", refuse(NoRoom, "full"))
+	d.Unpin("s")
+	d.Pin("r", "a")
+	expect(t, commandWords(d.Drain(false)), "end s#0.2")
+	d.OnState("b", Location{Idle, GPU}) // the pool had begun to load it
+	d.Pin("r", "a")
+	expect(t, commandWords(d.Drain(false)), "r#0.3 a")
+}
+
 // TestPinClientAfterPoolRestart checks that pins that steps may read hold from the start, that
 // pending pins are sent again, and that refused or released ones are not.
 func TestPinClientAfterPoolRestart(t *testing.T) {

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"slices"
 	"time"
 
 	"troupe/core/kv"
@@ -100,6 +101,9 @@ func (m *Machine) State(id string) State {
 	}
 	return Gone
 }
+
+// Holds reports whether a sequence is held until the machine resumes or starts it.
+func (m *Machine) Holds(id string) bool { return slices.Contains(held, m.State(id)) }
 
 // Counts returns the totals.
 func (m *Machine) Counts() Counts { return m.counts }

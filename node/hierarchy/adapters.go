@@ -5,6 +5,7 @@ import (
 
 	"troupe/actors/adapter"
 	"troupe/messages"
+	"troupe/node/query"
 )
 
 // adapterPrefetches is the number of adapters that a pool prefetches at once.
@@ -13,6 +14,7 @@ const adapterPrefetches = 10
 // adapters returns the props of the adapter pool of a replica.
 func (r Replicas) adapters(b *Base, spec *messages.ReplicaSpec, handle string) *actor.Props {
 	return b.Instrument("adapters", adapter.Props(adapter.Config{
+		GPU: b.pid(query.GPU(spec.GetGpu())), Lease: spec.GetName(),
 		Open:      func() (adapter.Store, error) { return r.GPUs.Adapters(spec.GetGpu(), handle) },
 		HostBytes: r.AdapterHostBytes, Prefetch: adapterPrefetches,
 		Slot: func(cfg adapter.SlotConfig) *actor.Props {

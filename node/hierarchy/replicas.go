@@ -1,12 +1,15 @@
 package hierarchy
 
 import (
+	"errors"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"troupe/actors/model/replica"
 	"troupe/actors/model/replica/copier"
 	"troupe/actors/model/replicaset"
 	"troupe/actors/model/stepper"
+	"troupe/cuda"
 	"troupe/engine"
 	"troupe/messages"
 	"troupe/node/gpus"
@@ -45,7 +48,7 @@ func (r Replicas) replica(b *Base, spec *messages.ReplicaSpec, deployment *actor
 		Engine: func(handle string, gate func(uint64) (engine.Gate, error)) *actor.Props {
 			return r.engine(b, spec, handle, gate)
 		},
-		OpenBlocks:  func(handle string) (replica.Blocks, error) { return r.blocks(spec.GetGpu(), handle) },
+		OpenBlocks:  func(handle string) (replica.Blocks, error) { return r.blocks(b, spec.GetGpu(), handle) },
 		Bulk:        r.Plane,
 		CheckFolder: func(revision string) string { return r.FolderFault(spec, revision) },
 		Tiers:       r.Tiers.forReplicas(b),
@@ -78,7 +81,7 @@ func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Prop
 	all := r.Tiers.forReplicas(b)
 	cfg := copier.Config{
 		Incarnation: of.Incarnation, Remote: all.Remote, Bulk: r.Plane, Gate: of.Gate, OnCopied: all.OnCopied,
-		OpenBlocks: func() (copier.Blocks, error) { return r.blocks(gpu, of.Handle) },
+		OpenBlocks: func() (copier.Blocks, error) { return r.blocks(b, gpu, of.Handle) },
 	}
 	for _, t := range all.Lower {
 		cfg.Tiers = append(cfg.Tiers, copier.Tier{Name: t.Name, Actor: t.Actor, Store: t.Store})
@@ -86,11 +89,16 @@ func (r Replicas) copier(b *Base, gpu string, of replica.CopierSpec) *actor.Prop
 	return b.Instrument("copier", copier.Props(cfg))
 }
 
-// blocks opens the KV blocks of the lease of a handle.
-func (r Replicas) blocks(gpu, handle string) (replica.Blocks, error) {
+// blocks opens the KV blocks of the lease of a handle. If the device is lost, the GPU actor learns of it
+// before the caller crashes, since the device would otherwise seem well until its next observation.
+func (r Replicas) blocks(b *Base, gpu, handle string) (replica.Blocks, error) {
 	h, err := r.GPUs.ModelsOf(gpu)
 	if err != nil {
 		return nil, err
 	}
-	return h.OpenBlocks(handle)
+	blocks, err := h.OpenBlocks(handle)
+	if errors.Is(err, cuda.ErrDeviceLost) {
+		b.System.Root.Send(b.pid(query.GPU(gpu)), &messages.DeviceFailed{Lease: handle, Detail: err.Error()})
+	}
+	return blocks, err
 }

@@ -18,6 +18,7 @@ var (
 	seeds     = flag.Uint64("seeds", 15, "`number` of seeds of TestSeeds")
 	from      = flag.Uint64("from", 1, "first `seed` of TestSeeds")
 	faults    = flag.Int("faults", 14, "`number` of faults in a run")
+	dense     = flag.Bool("burst", false, "bursts of load and faults, as in TestBursts")
 	only      = flag.String("only", "", "with -seed: inject only the faults that are described so, separated by commas")
 	quiet     = flag.Uint64("quiet", 3, "a third of the `number` of seeds of TestQuiet")
 	first     = flag.Bool("first", false, "end at the first run that fails, and do not shrink its faults")
@@ -67,8 +68,12 @@ func TestSeeds(t *testing.T) {
 	var slowest time.Duration
 	traces, counts := make(map[string]bool), make(dst.Counts)
 	began := time.Now()
+	kind := options
+	if *dense {
+		kind = burst
+	}
 	for seed := start; seed < start+count; seed++ {
-		o := options(seed, *faults)
+		o := kind(seed, *faults)
 		if *firstSeed != 0 {
 			o.Log = os.Stdout
 		}
@@ -76,7 +81,7 @@ func TestSeeds(t *testing.T) {
 			o.Trace = func(at time.Duration, task string) { fmt.Println(at, task) }
 		}
 		if *only != "" {
-			o.Faults = slices.DeleteFunc(run(t, options(seed, *faults)).Faults, func(f dst.Fault) bool {
+			o.Faults = slices.DeleteFunc(run(t, kind(seed, *faults)).Faults, func(f dst.Fault) bool {
 				return !slices.Contains(strings.Split(*only, ","), f.String())
 			})
 		}
@@ -140,6 +145,9 @@ func TestRegressions(t *testing.T) {
 			t.Fatalf("testdata/found.txt: %q: %v", line, err)
 		}
 		o := options(seed, faults)
+		if strings.Contains(line, " burst: ") {
+			o = burst(seed, faults)
+		}
 		if r := run(t, o); len(r.Failures) > 0 {
 			report(t, o, r)
 		}

@@ -27,6 +27,7 @@ type engineFaults struct {
 	loseIn    []time.Duration // the device is lost in the middle of the next steps, for so long
 	slowUntil time.Time
 	slow      int // factor of step times until slowUntil
+	hanging   int // steps and loads that hang now
 }
 
 // hang is a time for which a step or load does nothing.
@@ -45,6 +46,18 @@ func (f *engineFaults) change(add func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	add()
+}
+
+// cancel forgets the faults that have not occurred.
+func (f *engineFaults) cancel() {
+	f.change(func() { f.failSteps, f.failLoads, f.hang, f.hangLoads, f.loseIn = 0, 0, nil, nil, nil })
+}
+
+// hangs reports whether a step or load hangs now.
+func (f *engineFaults) hangs() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hanging > 0
 }
 
 // nextOf removes and returns the first of a list.
@@ -83,7 +96,10 @@ func (f *engineFaults) factor() time.Duration {
 // wait lets time pass, and the time of a pending hang.
 func (f *engineFaults) wait(ctx context.Context, d time.Duration, hangs *[]*hang) error {
 	h, ok := nextOf(f, hangs)
-	if !ok {
+	if ok {
+		f.change(func() { f.hanging++ })
+		defer f.change(func() { f.hanging-- })
+	} else {
 		h = &hang{}
 	}
 	done := ctx.Done()

@@ -1,6 +1,7 @@
 package dst
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -106,4 +107,22 @@ func (c *cluster) inject(f Fault) {
 	c.injectEngines(n, f, later)
 	c.injectDevices(n, f, later)
 	c.injectLevels(f, later)
+}
+
+// endFaults forgets the faults that have not occurred, such as a hang of a load, if nothing was
+// loaded, and waits for the end of the hangs.
+func (c *cluster) endFaults() {
+	for _, name := range c.names {
+		n := c.nodes[name]
+		n.faults.cancel()
+		n.mu.Lock()
+		clear(n.crashes)
+		n.mu.Unlock()
+	}
+	c.world.Run(time.Minute, func() bool {
+		return !slices.ContainsFunc(c.names, func(name string) bool {
+			n := c.nodes[name]
+			return !n.crashed && n.faults.hangs()
+		})
+	})
 }

@@ -132,6 +132,7 @@ func Run(o Options) Result {
 	c.checks.setSettled(true)
 	c.schedule(load)
 	w.Run(max(load+10*time.Second, lastEnd(c.result.Faults)), never)
+	c.endFaults()
 	faultless := time.Now()
 	w.Run(settle, c.allEnded)
 	c.check()

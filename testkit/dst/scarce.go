@@ -1,28 +1,49 @@
 package dst
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // reloadTime is the time within which models are served again after a device or a node is back.
 const reloadTime = 10 * time.Second
 
-// scarceDevices reports whether a device was lost while another node could not take its replicas,
-// because it was away, had lost its device, or had no memory.
-func (c *cluster) scarceDevices() bool { return c.together(losesDevice, takesAway) }
+// scarceDevices reports whether a device was lost while no other node could take its replicas, because
+// it was away, had lost its device, or had no memory.
+func (c *cluster) scarceDevices() bool { return c.scarce(losesDevice) }
 
-// scarceNodes reports whether two nodes could not take replicas at a time.
-func (c *cluster) scarceNodes() bool { return c.together(takesAway, takesAway) }
+// scarceNodes reports whether no node could take replicas at a time.
+func (c *cluster) scarceNodes() bool { return c.scarce(takesAway) }
 
-// together reports whether two nodes had faults of these kinds at a time.
-func (c *cluster) together(one, two func(Fault) bool) bool {
+// scarce reports whether a node had such a fault while the others could not take its replicas. One of
+// them alone may lack the memory, since it has replicas of its own.
+func (c *cluster) scarce(first func(Fault) bool) bool {
 	for _, f := range c.result.Faults {
+		if !first(f) {
+			continue
+		}
+		away := make(map[string]bool)
 		for _, other := range c.result.Faults {
-			if one(f) && two(other) && other.Node != f.Node && f.At < other.At+other.For+reloadTime &&
-				other.At < f.At+f.For+reloadTime {
-				return true
+			if takesAway(other) && f.At < other.At+other.For+reloadTime && other.At < f.At+f.For+reloadTime {
+				away[other.Node] = true
+				if other.Kind == Cut {
+					away[other.Peer] = true
+				}
 			}
+		}
+		delete(away, f.Node)
+		if len(away) >= len(c.names)-1 || len(away) == len(c.names)-2 && c.grows() {
+			return true
 		}
 	}
 	return false
+}
+
+// grows reports whether the models need more memory than at the start.
+func (c *cluster) grows() bool {
+	return slices.ContainsFunc(c.result.Faults, func(f Fault) bool {
+		return f.Kind == Scale && f.Count > 1 || f.Kind == Redeploy || f.Kind == Register
+	})
 }
 
 func losesDevice(f Fault) bool {
@@ -35,7 +56,8 @@ func losesDevice(f Fault) bool {
 
 func takesAway(f Fault) bool {
 	switch f.Kind {
-	case CrashNode, StopNode, Isolate, Outage, SlowStore, FailAllocs, HangLoad, FailLoads, StickStep:
+	case CrashNode, StopNode, Isolate, Cut, Pause, Outage, SlowStore, StallStore, FailAllocs, HangLoad, FailLoads,
+		StickStep:
 		return true
 	}
 	return losesDevice(f)

@@ -104,6 +104,11 @@ func (c *Client) Heal() {
 		c.flow()
 		return
 	}
+	c.reconnectSoon()
+}
+
+// reconnectSoon reconnects after a while, unless the client is cut off by then. The caller holds mu.
+func (c *Client) reconnectSoon() {
 	c.rt.AfterFunc(c.random(maxReconnect), func() {
 		c.server.mu.Lock()
 		defer c.server.mu.Unlock()

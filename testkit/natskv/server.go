@@ -62,7 +62,8 @@ func (s *Server) DeleteBucket(bucket string) {
 }
 
 // RollBack removes the last revisions of a bucket, as a loss of power does with those that are not
-// on disk yet. Earlier values of their keys are lost too.
+// on disk yet. Earlier values of their keys are lost too. The clients lose their connections, and
+// connect again.
 func (s *Server) RollBack(bucket string, revisions uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,6 +73,12 @@ func (s *Server) RollBack(bucket string, revisions uint64) {
 	}
 	st.last -= min(revisions, st.last-1)
 	maps.DeleteFunc(st.msgs, func(_ string, m *jetstream.RawStreamMsg) bool { return m.Sequence > st.last })
+	for _, c := range s.clients {
+		if c.connected {
+			c.disconnect()
+			c.reconnectSoon()
+		}
+	}
 }
 
 // The methods below handle requests. The caller holds mu.

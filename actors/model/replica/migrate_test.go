@@ -19,12 +19,12 @@ var roomy = size{blocks: 40, sequences: 6}
 // TestMigrateAfterEveryToken migrates a sequence after each of its tokens. Its client must receive
 // the output of an undisturbed run.
 func TestMigrateAfterEveryToken(t *testing.T) {
-	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"greedy": greedy,
-		"sampled": sampled, "salted": salted} {
+	for name, spec := range map[string]func(uint32, uint32, uint32) *messages.SequenceSpec{"sampled": sampled,
+		"salted": salted} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, roomy, roomy)
-				const tokens = 20
+				const tokens = 14 // of which the first and the last blocks of 8 tokens end at 5 and 13
 				for at := range tokens - 4 {
 					seq := spec(uint32(at), 27, tokens)
 					want := c.reference(seq)

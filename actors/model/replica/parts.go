@@ -33,6 +33,9 @@ func (r *replica) newTiering() *tiering.Tiering {
 	return tiering.New(cfg, r, &r.gates)
 }
 
+// Restoring implements migration.Host.
+func (r *replica) Restoring(id string) bool { return r.tiering.Restoring(id) }
+
 // AddAdapter implements migration.Host.
 func (r *replica) AddAdapter(ctx actor.Context, spec *messages.AdapterSpec) {
 	if spec != nil {

@@ -43,6 +43,8 @@ type Host interface {
 	Advance(ctx actor.Context)
 	// Moved forgets the blocks to restore for a sequence that is now on another replica.
 	Moved(ctx actor.Context, id string)
+	// Restoring reports whether a sequence is held for the lookup or restore of its blocks.
+	Restoring(id string) bool
 	// AddAdapter records the adapter of a sequence that may arrive; nil: none.
 	AddAdapter(ctx actor.Context, spec *messages.AdapterSpec)
 	// Request converts a sequence to a request of the scheduler.

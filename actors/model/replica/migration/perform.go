@@ -55,7 +55,9 @@ func (m *Migrations) performSource(ctx actor.Context, effect migrate.Effect) boo
 	case migrate.HoldSequence:
 		m.Machine.Batch().Hold(e.ID)
 	case migrate.ResumeSequence:
-		m.Machine.Batch().Resume(e.ID)
+		if !m.host.Restoring(e.ID) { // otherwise it stays held for its blocks
+			m.Machine.Batch().Resume(e.ID)
+		}
 	case migrate.RetainBlocks:
 		m.Machine.Pool().Retain(e.Blocks)
 	case migrate.ReleaseBlocks:

@@ -31,6 +31,9 @@ func (t *Tiering) Dropped(ctx actor.Context, id string) {
 	}
 }
 
+// Restoring reports whether a sequence is held for the lookup or restore of its blocks.
+func (t *Tiering) Restoring(id string) bool { return t.kvTiers != nil && t.kvTiers.restores.Holds(id) }
+
 // lookupNext starts lookups for the sequences that are next in line for admission.
 func (t *Tiering) lookupNext(ctx actor.Context) {
 	for l := t.kvTiers; l.restores.CanLookUp(); {
