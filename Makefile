@@ -13,7 +13,8 @@ STATICCHECK := go tool -modfile=tools/lint.mod staticcheck
 
 .DEFAULT_GOAL := help
 .PHONY: help run build install test check fmt-check vet lint vulncheck gen-check proto kernels kernels-check gpu-check
-.PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos dst mutate damaged soak soak-plot rolling sim nats
+.PHONY: race fuzz fuzz-execs bench bench-shares bench-kv chaos identity dst mutate damaged soak soak-plot
+.PHONY: rolling sim nats
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -109,6 +110,11 @@ MINUTES ?= 5
 SEED ?= 0
 chaos: ## inject faults into three nodes under load for MINUTES (5), with SEED (default: the time)
 	go run ./tools/chaos --minutes $(MINUTES) --seed $(SEED)
+
+KILL ?= 1m
+identity: ## exchange models on two devices for MINUTES (5), kill nodes every KILL (1m), check every token
+	go test -count=1 -v -timeout 0 -run '^TestModelsStayThemselves$$' ./testkit/identity \
+	  -length $(MINUTES)m -kill $(KILL) -seed $(SEED)
 
 SEEDS ?= 500
 FROM ?= 1

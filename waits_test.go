@@ -36,6 +36,7 @@ var waitsExempt = map[string]string{
 	"testkit/chaos":                    "real processes",
 	"testkit/cluster":                  "real processes",
 	"testkit/dst":                      "runs in a bubble",
+	"testkit/identity":                 "real processes",
 	"testkit/natskv":                   "compares its server with a real nats-server",
 	"testkit/until.go":                 "polls for the others",
 }

@@ -166,6 +166,10 @@ func (r *LoadRun) complete(i, number int) {
 		}
 	}
 	hit := r.marked[i].Swap(false)
+	if code := refusalCode(err); slices.Contains(r.load.Permitted, code) {
+		r.refused(code)
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
@@ -180,6 +184,34 @@ func (r *LoadRun) complete(i, number int) {
 			r.longestPause = pause
 		}
 	}
+}
+
+// refused counts a permitted refusal. It returns after a while, as a client that waits before its
+// next request.
+func (r *LoadRun) refused(code string) {
+	r.mu.Lock()
+	if r.report.Refused == nil {
+		r.report.Refused = map[string]int{}
+	}
+	r.report.Refused[code]++
+	r.mu.Unlock()
+	select {
+	case <-r.ctx.Done():
+	case <-time.After(pollInterval):
+	}
+}
+
+// refusalCode returns the code of a refusal, or "".
+func refusalCode(err error) string {
+	var status *statusError
+	var refused *refusedError
+	switch {
+	case errors.As(err, &status):
+		return status.code
+	case errors.As(err, &refused):
+		return refused.code
+	}
+	return ""
 }
 
 func wrap(err error, what string) error {
@@ -200,7 +232,7 @@ func retryable(err error, gateway *Process) bool {
 	var cut *cutError
 	switch {
 	case errors.As(err, &status):
-		return status.code == http.StatusServiceUnavailable && gateway.Terminating()
+		return status.status == http.StatusServiceUnavailable && gateway.Terminating()
 	case errors.As(err, &wrong), errors.As(err, &refused):
 		return false
 	case errors.Is(err, syscall.ECONNREFUSED):

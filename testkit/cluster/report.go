@@ -13,6 +13,9 @@ type Load struct {
 	Streams  int      // number of concurrent clients
 	Gateways []*Node  // used in turn; a rejected client tries the next one
 	Repeat   bool     // start over after the last request, until Finish
+	// Permitted are the codes of refusals, such as "model_stopped" or NoMemory, after which a client
+	// makes its next request.
+	Permitted []string
 }
 
 // Report is the result of a load.
@@ -21,6 +24,7 @@ type Report struct {
 	Pauses   []time.Duration // longest pause of each stream, ascending
 	Affected []time.Duration // longest pauses of the streams that were open at MarkOpen, ascending
 	Retried  int             // requests repeated because their gateway was killed or refused them
+	Refused  map[string]int  // permitted refusals, by code
 	Errors   []error         // errors of the other streams, oldest first
 }
 

@@ -123,9 +123,32 @@ type chunk struct {
 		Tokens int `json:"completion_tokens"`
 	} `json:"usage"`
 	Error *struct {
+		Code    string `json:"code"`
 		Message string `json:"message"`
+		Memory  *struct {
+			Bytes uint64 `json:"bytes"`
+		} `json:"memory"`
 	} `json:"error"`
 }
+
+// refusalCode returns the code of the error of a chunk, NoMemory or NoGPU, or "" if there is none.
+func (c chunk) refusalCode() string {
+	switch {
+	case c.Error == nil:
+		return ""
+	case c.Error.Memory != nil && c.Error.Memory.Bytes > 0:
+		return NoMemory
+	case c.Error.Code == "" && strings.HasPrefix(c.Error.Message, "no GPU for replica "):
+		return NoGPU
+	}
+	return c.Error.Code
+}
+
+// Refusals without a code.
+const (
+	NoMemory = "no memory" // with the sizes of what is missing
+	NoGPU    = "no GPU"    // no GPU answered, or all are quarantined or drained
+)
 
 // gateway is a destination of requests: a node, or a load balancer in front of several nodes.
 type gateway interface {
@@ -162,15 +185,18 @@ func post(ctx context.Context, n gateway, r Request, stream bool) (*http.Respons
 	if res.StatusCode != http.StatusOK {
 		defer res.Body.Close()
 		text, _ := io.ReadAll(res.Body) // report as much of the body as was read
-		return nil, &statusError{res.StatusCode, string(text)}
+		var refusal chunk
+		_ = json.Unmarshal(text, &refusal) // another body has no code
+		return nil, &statusError{res.StatusCode, refusal.refusalCode(), string(text)}
 	}
 	return res, nil
 }
 
 // statusError is a response with a status other than 200.
 type statusError struct {
-	code int
-	body string
+	status int
+	code   string // of the error in the body, or ""
+	body   string
 }
 
-func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.body) }
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.status, e.body) }

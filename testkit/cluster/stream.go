@@ -76,7 +76,7 @@ func event(lines *bufio.Reader) (string, error) {
 // add appends a chunk. The result must be a prefix of the expected answer.
 func (a *Answer) add(c chunk, want Answer) error {
 	if c.Error != nil {
-		return &refusedError{c.Error.Message}
+		return &refusedError{c.refusalCode(), c.Error.Message}
 	}
 	if c.Usage != nil {
 		if a.Tokens >= 0 {
@@ -122,7 +122,7 @@ type mismatchError struct{ what string }
 func (m *mismatchError) Error() string { return "wrong answer: " + m.what }
 
 // refusedError is an error that the gateway sent in a stream.
-type refusedError struct{ message string }
+type refusedError struct{ code, message string }
 
 func (e *refusedError) Error() string { return "the stream ended with an error: " + e.message }
 
