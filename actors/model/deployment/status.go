@@ -27,13 +27,15 @@ var states = map[core.Condition]messages.DeploymentState{
 	core.ConditionFailed:   messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
 	core.ConditionRemoving: messages.DeploymentState_DEPLOYMENT_STATE_REMOVING,
 	core.ConditionStopped:  messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
+	core.ConditionAsleep:   messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP,
+	core.ConditionWaking:   messages.DeploymentState_DEPLOYMENT_STATE_WAKING,
 }
 
 func (d *deployment) status() *messages.DeploymentStatus {
 	is := d.machine.Status()
 	s := &messages.DeploymentStatus{
 		Spec: d.spec, Revision: d.revision, Node: d.Node, Term: d.Term, State: states[is.Condition], Detail: is.Detail,
-		Failure: refused(is.Failure),
+		Failure: refused(is.Failure), WaitingToWake: uint32(is.Waiting),
 	}
 	if s.Spec == nil {
 		s.Spec = &messages.DeploymentSpec{Name: d.Name}
