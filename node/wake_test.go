@@ -157,3 +157,25 @@ func TestNoRoomToWake(t *testing.T) {
 		t.Error("the request was not served")
 	}
 }
+
+// TestIdleModelSleeps checks that a model sleeps after idle_after without a request, with its
+// weights on the device, that it counts as ready then, and that the next request wakes it.
+func TestIdleModelSleeps(t *testing.T) {
+	n := start(t, func(c *node.Config) {
+		asleep(func(s *messages.DeploymentSpec) { s.Replicas, s.IdleAfter = new(uint32(1)), new(uint32(2)) })(c)
+	})
+	ask := map[string]any{"model": "kjv", "prompt": "In the beginning", "max_tokens": 8, "temperature": 0}
+	want := complete(t, n, ask).Choices[0].Text
+	for range 2 {
+		waitFor(t, "a sleeping model", func() bool {
+			return status(t, n, "kjv").GetState() == messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP &&
+				replica(t, n, "kjv") == nil
+		})
+		if code := getStatus(t, n, "/ready?model=kjv"); code != http.StatusOK {
+			t.Errorf("/ready: %d", code)
+		}
+		if got := complete(t, n, ask).Choices[0].Text; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
