@@ -97,7 +97,7 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
-// wait: a GPU is quarantined and another one may have room, or one replica lacks a GPU and another
+// wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
 // one is starting, or leaves and makes room.
 func (d *Deployment) mayRecover() bool {
 	starting, leaving := false, false
@@ -105,7 +105,8 @@ func (d *Deployment) mayRecover() bool {
 		starting = starting || r.phase == Starting || r.phase == Loading
 		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
-	return d.failure.Reason == Quarantined && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
+	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
+	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
 }
 
 // degradedCause returns the problem of a deployment whose requested number of replicas serves;
