@@ -65,7 +65,9 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 		report("the deployment %s on %s does not answer", model, n.cfg.Name)
 		return true
 	}
-	if s.GetState() != messages.DeploymentState_DEPLOYMENT_STATE_READY {
+	switch s.GetState() {
+	case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP:
+	default:
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}
 	for _, of := range s.GetReplicas() {
