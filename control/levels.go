@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
@@ -59,9 +60,10 @@ func (c *control) setLevel(ctx context.Context, req levelRequest, level messages
 		switch {
 		case stored == nil:
 			return nil, notDeployed(name)
-		case stored.Stopped():
+		case schedule.RestOf(stored.Bounds()) != schedule.Awake:
 			return nil, Refuse(messages.Reason_REASON_STOPPED, fmt.Sprintf(
-				`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, name, name))
+				`model %s is %s (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, name,
+				schedule.RestOf(stored.Bounds()), name))
 		}
 		return withLevel(stored, replica, level), nil
 	})

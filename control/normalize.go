@@ -12,6 +12,9 @@ var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,62}$`)
 // maxReplicas is the largest number of replicas of a deployment.
 const maxReplicas = 1000
 
+// maxIdleAfter is the longest time without a request before a deployment goes to sleep: 30 days.
+const maxIdleAfter = 30 * 24 * 60 * 60
+
 // Normalize checks a deployment and fills in defaults.
 func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 	if spec == nil {
@@ -47,6 +50,7 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 		{"replicas", s.GetReplicas(), 0, maxReplicas},
 		{"min_replicas", s.GetMinReplicas(), 0, maxReplicas},
 		{"max_replicas", s.GetMaxReplicas(), 0, maxReplicas},
+		{"idle_after", s.GetIdleAfter(), 0, maxIdleAfter},
 	} {
 		if f.value > f.max {
 			return nil, fmt.Errorf("deployment.%s is %d; at most %d is allowed", f.name, f.value, f.max)
@@ -64,8 +68,8 @@ func Normalize(spec *messages.DeploymentSpec) (*messages.DeploymentSpec, error) 
 	return s, checkBounds(s)
 }
 
-// checkBounds checks replicas, min_replicas and max_replicas. A stopped model, with 0 replicas,
-// keeps its bounds.
+// checkBounds checks replicas, min_replicas, max_replicas and idle_after. A model without replicas,
+// asleep or stopped, keeps its bounds.
 func checkBounds(s *messages.DeploymentSpec) error {
 	replicas, low, high := s.GetReplicas(), s.GetMinReplicas(), s.GetMaxReplicas()
 	if low > high {
@@ -80,6 +84,10 @@ func checkBounds(s *messages.DeploymentSpec) error {
 			low,
 			high,
 		)
+	}
+	if s.GetIdleAfter() > 0 && low > 0 {
+		return fmt.Errorf("deployment %s: idle_after is %d, but with min_replicas %d it never goes to sleep; "+
+			"set min_replicas to 0, or idle_after to null", s.GetName(), s.GetIdleAfter(), low)
 	}
 	return nil
 }

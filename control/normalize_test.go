@@ -40,6 +40,8 @@ func TestNormalizeBounds(t *testing.T) {
 		{given: bounds{2, 0, 4}, want: bounds{2, 0, 4}},
 		{given: bounds{none, 0, none}, want: bounds{1, 0, 1}},
 		{given: bounds{0, none, none}, want: bounds{0, 0, 0}},
+		{given: bounds{0, 0, none}, want: bounds{0, 0, 1}},
+		{given: bounds{0, 0, 0}, want: bounds{0, 0, 0}},
 		{given: bounds{0, 2, 4}, want: bounds{0, 2, 4}},
 		{given: bounds{0, 2, none}, want: bounds{0, 2, 2}},
 		{given: bounds{5, 1, 4}, refused: "replicas is 5, and must be within min_replicas 1 and max_replicas 4"},

@@ -59,7 +59,7 @@ func (gen *generation) addChoice(prompt int, tokens []uint32, seed uint64, limit
 		Model: gen.deployment, Adapter: gen.adapter.GetName(), AdapterSpec: gen.adapter,
 		Prompt: tokens, Sampling: sampling, Priority: req.Priority,
 		Deadline: timestamppb.New(gen.deadline), CacheSalt: gen.salt,
-		Client: gen.client.Name, Weight: gen.weight,
+		Client: gen.client.Name, Weight: gen.weight, Wait: req.Wait, Arrived: timestamppb.New(gen.began),
 	}}
 	if req.Echo {
 		c.echo(req.Prompts[prompt], gen.model.tokenizer, !req.KeepSpecial)

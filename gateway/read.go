@@ -45,6 +45,9 @@ func (x *httpExchange) read(memory *reservation) (*openai.Request, error) {
 	if err := req.SetTimeout(x.r.Header.Get("X-Troupe-Timeout")); err != nil {
 		return nil, err
 	}
+	if err := req.SetWait(x.r.Header.Get("X-Troupe-Wait")); err != nil {
+		return nil, err
+	}
 	return req, req.SetPriority(x.r.Header.Get("X-Troupe-Priority"))
 }
 
@@ -79,6 +82,9 @@ func (x *natsExchange) read(memory *reservation) (req *openai.Request, err error
 	}
 	req, x.text, err = decodeNATS(strings.TrimPrefix(x.msg.Subject(), inferPrefix), x.msg.Data())
 	if err != nil {
+		return nil, err
+	}
+	if err := req.SetWait(x.msg.Headers().Get("X-Troupe-Wait")); err != nil {
 		return nil, err
 	}
 	return req, req.SetPriority(x.msg.Headers().Get("X-Troupe-Priority"))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"troupe/core/schedule"
 	"troupe/gateway/openai"
 	"troupe/messages"
 )
@@ -41,7 +42,7 @@ func (g *Gateway) modelReady(w http.ResponseWriter, r *http.Request, info reques
 	default:
 		info.model = d.GetSpec().GetName()
 		state.State = modelState(d)
-		if serving(d) == 0 {
+		if serving(d) == 0 && restOf(d) != schedule.Asleep {
 			state.Causes = append(state.Causes, CauseModel)
 			state.Detail = detailFor(info, d)
 		}
@@ -74,7 +75,7 @@ func (g *Gateway) findStatus(ctx context.Context, name string) (*messages.Deploy
 func modelState(d *messages.DeploymentStatus) string {
 	switch n, want := serving(d), int(d.GetSpec().GetReplicas()); {
 	case want == 0 && n == 0:
-		return "stopped"
+		return restOf(d).String()
 	case n >= want, n > 0 && d.GetSpec().Held() && d.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY:
 		return "ready" // the others are kept on standby
 	case n > 0:
@@ -88,6 +89,8 @@ func modelState(d *messages.DeploymentStatus) string {
 	// The actor has not noticed yet that the last replica is gone.
 	return "pending"
 }
+
+func restOf(d *messages.DeploymentStatus) schedule.Rest { return schedule.RestOf(d.GetSpec().Bounds()) }
 
 // detailFor returns why a model does not serve. Admins see the detail of its status, other clients
 // the error that a request would return.

@@ -8,6 +8,10 @@ const DefaultAdapters = 32
 // Complete returns a copy of the deployment with every absent field set to its default.
 func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	s = proto.CloneOf(s)
+	least := s.GetMinReplicas()
+	if s.MinReplicas != nil {
+		least = max(1, least) // with an explicit minimum of 0, a request may wake it
+	}
 	if s.GetPriority() == PriorityClass_PRIORITY_CLASS_UNSPECIFIED {
 		s.Priority = PriorityClass_PRIORITY_CLASS_STANDARD.Enum()
 	}
@@ -20,7 +24,8 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	}{
 		{&s.MaxSequences, 64}, {&s.MaxWaiting, 1024}, {&s.StepTokens, 512}, {&s.BlockTokens, 16}, {&s.KvBlocks, 0},
 		{&s.AdapterPages, 0}, {&s.MaxAdapters, DefaultAdapters}, {&s.MaxAdapterRank, DefaultAdapterRank},
-		{&s.MinReplicas, s.GetReplicas()}, {&s.MaxReplicas, max(s.GetReplicas(), s.GetMinReplicas())},
+		{&s.MinReplicas, s.GetReplicas()}, {&s.MaxReplicas, max(s.GetReplicas(), least)},
+		{&s.IdleAfter, 0},
 	} {
 		if *f.field == nil {
 			*f.field = new(f.byDefault)
@@ -29,8 +34,14 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	return s
 }
 
-// Stopped reports whether the deployment has 0 replicas, so that only an operator can start it.
-func (s *DeploymentSpec) Stopped() bool { return s != nil && s.Replicas != nil && *s.Replicas == 0 }
+// Bounds returns the number of replicas and its bounds. An absent number of replicas is 1.
+func (s *DeploymentSpec) Bounds() (replicas, least, most int) {
+	replicas = 1
+	if s != nil && s.Replicas != nil {
+		replicas = int(*s.Replicas)
+	}
+	return replicas, int(s.GetMinReplicas()), int(s.GetMaxReplicas())
+}
 
 // LevelOf returns the wanted level of a replica.
 func (s *DeploymentSpec) LevelOf(replica string) Level {

@@ -32,9 +32,11 @@ const (
 	DeploymentState_DEPLOYMENT_STATE_DEGRADED    DeploymentState = 3 // some of the desired replicas serve
 	DeploymentState_DEPLOYMENT_STATE_FAILED      DeploymentState = 4 // no replica serves, and the last attempt failed; it is retried
 	DeploymentState_DEPLOYMENT_STATE_REMOVING    DeploymentState = 5
-	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // 0 replicas are desired
-	DeploymentState_DEPLOYMENT_STATE_PARKED      DeploymentState = 19 // no replica is there until an operator activates it
+	DeploymentState_DEPLOYMENT_STATE_STOPPED     DeploymentState = 16 // 0 replicas are desired, until an operator starts it
 	DeploymentState_DEPLOYMENT_STATE_STANDBY     DeploymentState = 17 // no replica is to serve, and all are on standby
+	DeploymentState_DEPLOYMENT_STATE_WAKING      DeploymentState = 18 // it was woken, and no replica serves yet
+	DeploymentState_DEPLOYMENT_STATE_PARKED      DeploymentState = 19 // no replica is there until an operator activates it
+	DeploymentState_DEPLOYMENT_STATE_ASLEEP      DeploymentState = 20 // 0 replicas are desired, until a request wakes it
 )
 
 // Enum value maps for DeploymentState.
@@ -47,8 +49,10 @@ var (
 		4:  "DEPLOYMENT_STATE_FAILED",
 		5:  "DEPLOYMENT_STATE_REMOVING",
 		16: "DEPLOYMENT_STATE_STOPPED",
-		19: "DEPLOYMENT_STATE_PARKED",
 		17: "DEPLOYMENT_STATE_STANDBY",
+		18: "DEPLOYMENT_STATE_WAKING",
+		19: "DEPLOYMENT_STATE_PARKED",
+		20: "DEPLOYMENT_STATE_ASLEEP",
 	}
 	DeploymentState_value = map[string]int32{
 		"DEPLOYMENT_STATE_UNSPECIFIED": 0,
@@ -58,8 +62,10 @@ var (
 		"DEPLOYMENT_STATE_FAILED":      4,
 		"DEPLOYMENT_STATE_REMOVING":    5,
 		"DEPLOYMENT_STATE_STOPPED":     16,
-		"DEPLOYMENT_STATE_PARKED":      19,
 		"DEPLOYMENT_STATE_STANDBY":     17,
+		"DEPLOYMENT_STATE_WAKING":      18,
+		"DEPLOYMENT_STATE_PARKED":      19,
+		"DEPLOYMENT_STATE_ASLEEP":      20,
 	}
 )
 
@@ -94,18 +100,20 @@ func (DeploymentState) EnumDescriptor() ([]byte, []int) {
 // bucket `troupe`, with every default filled in. Numbers have presence: 0 means 0. An absent number
 // means the default, or in a change of an existing deployment its current value.
 type DeploymentSpec struct {
-	state        protoimpl.MessageState `protogen:"open.v1"`
-	Name         string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                             // what clients put into "model"; letters, digits, '.', '_' and '-'
-	Path         string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`                                             // folder of the model
-	Replicas     *uint32                `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`                              // default 1; 0: stopped until an operator starts it
-	Priority     *PriorityClass         `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that set none; default STANDARD
-	MaxSequences *uint32                `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running sequences per replica; default 64
-	MaxWaiting   *uint32                `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued sequences per replica, beyond that status 429; default 1024
-	StepTokens   *uint32                `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`        // token budget of a step; default 512
-	BlockTokens  *uint32                `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`     // default 16
-	KvBlocks     *uint32                `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as many as memory allows
-	MinReplicas  *uint32                `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // bounds of the planner for `replicas`; default: `replicas`
-	MaxReplicas  *uint32                `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // what clients put into "model"; letters, digits, '.', '_' and '-'
+	Path  string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"` // folder of the model
+	// Default 1. With 0, the deployment is asleep and a request wakes it, if min_replicas is 0 and
+	// max_replicas is not. Otherwise it is stopped until an operator starts it.
+	Replicas     *uint32        `protobuf:"varint,3,opt,name=replicas,proto3,oneof" json:"replicas,omitempty"`
+	Priority     *PriorityClass `protobuf:"varint,4,opt,name=priority,proto3,enum=troupe.v1.PriorityClass,oneof" json:"priority,omitempty"` // of requests that set none; default STANDARD
+	MaxSequences *uint32        `protobuf:"varint,5,opt,name=max_sequences,json=maxSequences,proto3,oneof" json:"max_sequences,omitempty"`  // running sequences per replica; default 64
+	MaxWaiting   *uint32        `protobuf:"varint,6,opt,name=max_waiting,json=maxWaiting,proto3,oneof" json:"max_waiting,omitempty"`        // queued sequences per replica, beyond that status 429; default 1024
+	StepTokens   *uint32        `protobuf:"varint,7,opt,name=step_tokens,json=stepTokens,proto3,oneof" json:"step_tokens,omitempty"`        // token budget of a step; default 512
+	BlockTokens  *uint32        `protobuf:"varint,8,opt,name=block_tokens,json=blockTokens,proto3,oneof" json:"block_tokens,omitempty"`     // default 16
+	KvBlocks     *uint32        `protobuf:"varint,9,opt,name=kv_blocks,json=kvBlocks,proto3,oneof" json:"kv_blocks,omitempty"`              // 0, the default: as many as memory allows
+	MinReplicas  *uint32        `protobuf:"varint,10,opt,name=min_replicas,json=minReplicas,proto3,oneof" json:"min_replicas,omitempty"`    // bounds of the planner for `replicas`; default: `replicas`
+	MaxReplicas  *uint32        `protobuf:"varint,11,opt,name=max_replicas,json=maxReplicas,proto3,oneof" json:"max_replicas,omitempty"`
 	// Pages of 2 MiB for adapters, leased with the weights. With 0, the default, they are
 	// leased at the first request for an adapter, as free memory allows.
 	AdapterPages   *uint32 `protobuf:"varint,12,opt,name=adapter_pages,json=adapterPages,proto3,oneof" json:"adapter_pages,omitempty"`
@@ -126,6 +134,9 @@ type DeploymentSpec struct {
 	// deployment alone that has a level.
 	Level         Level            `protobuf:"varint,21,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`
 	ReplicaLevels map[string]Level `protobuf:"bytes,22,rep,name=replica_levels,json=replicaLevels,proto3" json:"replica_levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=troupe.v1.Level"` // of single replicas by name; of the others: level
+	// Seconds without a request after which a deployment with min_replicas 0 goes to sleep; 0, the
+	// default: never.
+	IdleAfter     *uint32 `protobuf:"varint,23,opt,name=idle_after,json=idleAfter,proto3,oneof" json:"idle_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +323,13 @@ func (x *DeploymentSpec) GetReplicaLevels() map[string]Level {
 		return x.ReplicaLevels
 	}
 	return nil
+}
+
+func (x *DeploymentSpec) GetIdleAfter() uint32 {
+	if x != nil && x.IdleAfter != nil {
+		return *x.IdleAfter
+	}
+	return 0
 }
 
 // FieldChange is a changed field of a deployment.
@@ -534,6 +552,7 @@ type DeploymentStatus struct {
 	// Replicas that serve with fewer KV blocks than they would have alone on their device:
 	// "kjv-0: 512 of 4096 KV blocks".
 	Squeezed      []string `protobuf:"bytes,12,rep,name=squeezed,proto3" json:"squeezed,omitempty"`
+	WaitingToWake uint32   `protobuf:"varint,24,opt,name=waiting_to_wake,json=waitingToWake,proto3" json:"waiting_to_wake,omitempty"` // requests that wait at routers until a replica serves
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +664,76 @@ func (x *DeploymentStatus) GetSqueezed() []string {
 	return nil
 }
 
+func (x *DeploymentStatus) GetWaitingToWake() uint32 {
+	if x != nil {
+		return x.WaitingToWake
+	}
+	return 0
+}
+
+// WakeModel (command, no answer; from a router to the deployments group of the node that leads the
+// deployment, and from the group to the deployment): requests wait for the model. It is repeated
+// each second while there are any, and sent once more with 0 when there are none.
+type WakeModel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`        // of the router
+	Waiting       uint32                 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"` // requests at that router
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WakeModel) Reset() {
+	*x = WakeModel{}
+	mi := &file_messages_deployment_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WakeModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WakeModel) ProtoMessage() {}
+
+func (x *WakeModel) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_deployment_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WakeModel.ProtoReflect.Descriptor instead.
+func (*WakeModel) Descriptor() ([]byte, []int) {
+	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *WakeModel) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WakeModel) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *WakeModel) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
 // ListDeployments (query, to the deployments group).
 type ListDeployments struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -654,7 +743,7 @@ type ListDeployments struct {
 
 func (x *ListDeployments) Reset() {
 	*x = ListDeployments{}
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +755,7 @@ func (x *ListDeployments) String() string {
 func (*ListDeployments) ProtoMessage() {}
 
 func (x *ListDeployments) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[6]
+	mi := &file_messages_deployment_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +768,7 @@ func (x *ListDeployments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeployments.ProtoReflect.Descriptor instead.
 func (*ListDeployments) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{6}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
 }
 
 type ListDeploymentsResult struct {
@@ -691,7 +780,7 @@ type ListDeploymentsResult struct {
 
 func (x *ListDeploymentsResult) Reset() {
 	*x = ListDeploymentsResult{}
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +792,7 @@ func (x *ListDeploymentsResult) String() string {
 func (*ListDeploymentsResult) ProtoMessage() {}
 
 func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[7]
+	mi := &file_messages_deployment_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +805,7 @@ func (x *ListDeploymentsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeploymentsResult.ProtoReflect.Descriptor instead.
 func (*ListDeploymentsResult) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{7}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListDeploymentsResult) GetNames() []string {
@@ -738,7 +827,7 @@ type GetDeploymentSpec struct {
 
 func (x *GetDeploymentSpec) Reset() {
 	*x = GetDeploymentSpec{}
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +839,7 @@ func (x *GetDeploymentSpec) String() string {
 func (*GetDeploymentSpec) ProtoMessage() {}
 
 func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_deployment_proto_msgTypes[8]
+	mi := &file_messages_deployment_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +852,7 @@ func (x *GetDeploymentSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDeploymentSpec.ProtoReflect.Descriptor instead.
 func (*GetDeploymentSpec) Descriptor() ([]byte, []int) {
-	return file_messages_deployment_proto_rawDescGZIP(), []int{8}
+	return file_messages_deployment_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetDeploymentSpec) GetName() string {
@@ -777,7 +866,7 @@ var File_messages_deployment_proto protoreflect.FileDescriptor
 
 const file_messages_deployment_proto_rawDesc = "" +
 	"\n" +
-	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\x87\t\n" +
+	"\x19messages/deployment.proto\x12\ttroupe.v1\x1a\x15messages/common.proto\x1a\x16messages/replica.proto\"\xba\t\n" +
 	"\x0eDeploymentSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1f\n" +
@@ -804,7 +893,9 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x0easked_revision\x18\x13 \x01(\x04R\raskedRevision\x12!\n" +
 	"\fdrop_weights\x18\x14 \x01(\bR\vdropWeights\x12&\n" +
 	"\x05level\x18\x15 \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12S\n" +
-	"\x0ereplica_levels\x18\x16 \x03(\v2,.troupe.v1.DeploymentSpec.ReplicaLevelsEntryR\rreplicaLevels\x1aR\n" +
+	"\x0ereplica_levels\x18\x16 \x03(\v2,.troupe.v1.DeploymentSpec.ReplicaLevelsEntryR\rreplicaLevels\x12\"\n" +
+	"\n" +
+	"idle_after\x18\x17 \x01(\rH\fR\tidleAfter\x88\x01\x01\x1aR\n" +
 	"\x12ReplicaLevelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12&\n" +
 	"\x05value\x18\x02 \x01(\x0e2\x10.troupe.v1.LevelR\x05value:\x028\x01B\v\n" +
@@ -820,7 +911,8 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\r_max_replicasB\x10\n" +
 	"\x0e_adapter_pagesB\x0f\n" +
 	"\r_max_adaptersB\x13\n" +
-	"\x11_max_adapter_rank\"G\n" +
+	"\x11_max_adapter_rankB\r\n" +
+	"\v_idle_after\"G\n" +
 	"\vFieldChange\x12\x14\n" +
 	"\x05field\x18\x01 \x01(\tR\x05field\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12\x0e\n" +
@@ -831,7 +923,7 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x10RemoveDeployment\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"#\n" +
 	"\rGetDeployment\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x90\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xb8\x03\n" +
 	"\x10DeploymentStatus\x12-\n" +
 	"\x04spec\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\x04spec\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x120\n" +
@@ -844,12 +936,17 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\aweights\x18\t \x01(\tR\aweights\x12%\n" +
 	"\x0erevision_short\x18\n" +
 	" \x01(\tR\rrevisionShort\x12\x1a\n" +
-	"\bsqueezed\x18\f \x03(\tR\bsqueezed\"\x11\n" +
+	"\bsqueezed\x18\f \x03(\tR\bsqueezed\x12&\n" +
+	"\x0fwaiting_to_wake\x18\x18 \x01(\rR\rwaitingToWake\"M\n" +
+	"\tWakeModel\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\rR\awaiting\"\x11\n" +
 	"\x0fListDeployments\"-\n" +
 	"\x15ListDeploymentsResult\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"'\n" +
 	"\x11GetDeploymentSpec\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*\xa1\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*\xdb\x02\n" +
 	"\x0fDeploymentState\x12 \n" +
 	"\x1cDEPLOYMENT_STATE_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18DEPLOYMENT_STATE_PENDING\x10\x01\x12\x1a\n" +
@@ -857,9 +954,11 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\x19DEPLOYMENT_STATE_DEGRADED\x10\x03\x12\x1b\n" +
 	"\x17DEPLOYMENT_STATE_FAILED\x10\x04\x12\x1d\n" +
 	"\x19DEPLOYMENT_STATE_REMOVING\x10\x05\x12\x1c\n" +
-	"\x18DEPLOYMENT_STATE_STOPPED\x10\x10\x12\x1b\n" +
-	"\x17DEPLOYMENT_STATE_PARKED\x10\x13\x12\x1c\n" +
-	"\x18DEPLOYMENT_STATE_STANDBY\x10\x11B\x1aZ\x18troupe/messages;messagesb\x06proto3"
+	"\x18DEPLOYMENT_STATE_STOPPED\x10\x10\x12\x1c\n" +
+	"\x18DEPLOYMENT_STATE_STANDBY\x10\x11\x12\x1b\n" +
+	"\x17DEPLOYMENT_STATE_WAKING\x10\x12\x12\x1b\n" +
+	"\x17DEPLOYMENT_STATE_PARKED\x10\x13\x12\x1b\n" +
+	"\x17DEPLOYMENT_STATE_ASLEEP\x10\x14B\x1aZ\x18troupe/messages;messagesb\x06proto3"
 
 var (
 	file_messages_deployment_proto_rawDescOnce sync.Once
@@ -874,7 +973,7 @@ func file_messages_deployment_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_deployment_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_deployment_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_messages_deployment_proto_goTypes = []any{
 	(DeploymentState)(0),          // 0: troupe.v1.DeploymentState
 	(*DeploymentSpec)(nil),        // 1: troupe.v1.DeploymentSpec
@@ -883,25 +982,26 @@ var file_messages_deployment_proto_goTypes = []any{
 	(*RemoveDeployment)(nil),      // 4: troupe.v1.RemoveDeployment
 	(*GetDeployment)(nil),         // 5: troupe.v1.GetDeployment
 	(*DeploymentStatus)(nil),      // 6: troupe.v1.DeploymentStatus
-	(*ListDeployments)(nil),       // 7: troupe.v1.ListDeployments
-	(*ListDeploymentsResult)(nil), // 8: troupe.v1.ListDeploymentsResult
-	(*GetDeploymentSpec)(nil),     // 9: troupe.v1.GetDeploymentSpec
-	nil,                           // 10: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
-	(PriorityClass)(0),            // 11: troupe.v1.PriorityClass
-	(Level)(0),                    // 12: troupe.v1.Level
-	(*ReplicaStatus)(nil),         // 13: troupe.v1.ReplicaStatus
-	(*Refused)(nil),               // 14: troupe.v1.Refused
+	(*WakeModel)(nil),             // 7: troupe.v1.WakeModel
+	(*ListDeployments)(nil),       // 8: troupe.v1.ListDeployments
+	(*ListDeploymentsResult)(nil), // 9: troupe.v1.ListDeploymentsResult
+	(*GetDeploymentSpec)(nil),     // 10: troupe.v1.GetDeploymentSpec
+	nil,                           // 11: troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	(PriorityClass)(0),            // 12: troupe.v1.PriorityClass
+	(Level)(0),                    // 13: troupe.v1.Level
+	(*ReplicaStatus)(nil),         // 14: troupe.v1.ReplicaStatus
+	(*Refused)(nil),               // 15: troupe.v1.Refused
 }
 var file_messages_deployment_proto_depIdxs = []int32{
-	11, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
-	12, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
-	10, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
+	12, // 0: troupe.v1.DeploymentSpec.priority:type_name -> troupe.v1.PriorityClass
+	13, // 1: troupe.v1.DeploymentSpec.level:type_name -> troupe.v1.Level
+	11, // 2: troupe.v1.DeploymentSpec.replica_levels:type_name -> troupe.v1.DeploymentSpec.ReplicaLevelsEntry
 	1,  // 3: troupe.v1.ApplyDeployment.spec:type_name -> troupe.v1.DeploymentSpec
 	1,  // 4: troupe.v1.DeploymentStatus.spec:type_name -> troupe.v1.DeploymentSpec
 	0,  // 5: troupe.v1.DeploymentStatus.state:type_name -> troupe.v1.DeploymentState
-	13, // 6: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
-	14, // 7: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
-	12, // 8: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
+	14, // 6: troupe.v1.DeploymentStatus.replicas:type_name -> troupe.v1.ReplicaStatus
+	15, // 7: troupe.v1.DeploymentStatus.failure:type_name -> troupe.v1.Refused
+	13, // 8: troupe.v1.DeploymentSpec.ReplicaLevelsEntry.value:type_name -> troupe.v1.Level
 	9,  // [9:9] is the sub-list for method output_type
 	9,  // [9:9] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
@@ -923,7 +1023,7 @@ func file_messages_deployment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_deployment_proto_rawDesc), len(file_messages_deployment_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

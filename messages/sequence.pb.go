@@ -133,6 +133,8 @@ type SequenceSpec struct {
 	CacheSalt     []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`       // separates the KV blocks of tenants; empty: the shared space
 	Client        string                 `protobuf:"bytes,9,opt,name=client,proto3" json:"client,omitempty"`                              // the client, for fair queueing
 	Weight        float64                `protobuf:"fixed64,10,opt,name=weight,proto3" json:"weight,omitempty"`                           // the client's weight in fair queueing; 0 means 1
+	Wait          bool                   `protobuf:"varint,20,opt,name=wait,proto3" json:"wait,omitempty"`                                // wait until the deadline if no device has room for the model
+	Arrived       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=arrived,proto3" json:"arrived,omitempty"`                           // at the gateway
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -235,6 +237,20 @@ func (x *SequenceSpec) GetWeight() float64 {
 		return x.Weight
 	}
 	return 0
+}
+
+func (x *SequenceSpec) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+func (x *SequenceSpec) GetArrived() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Arrived
+	}
+	return nil
 }
 
 // SamplingParams: see core/sample.Params. Zero disables a parameter; temperature 0 is greedy.
@@ -459,8 +475,13 @@ type RouteSequence struct {
 	Cause          string                 `protobuf:"bytes,7,opt,name=cause,proto3" json:"cause,omitempty"`                                         // what happened to its previous replica, for humans; empty: none
 	CacheSalt      []byte                 `protobuf:"bytes,8,opt,name=cache_salt,json=cacheSalt,proto3" json:"cache_salt,omitempty"`                // of the sequence
 	RevisionDigest string                 `protobuf:"bytes,9,opt,name=revision_digest,json=revisionDigest,proto3" json:"revision_digest,omitempty"` // of the files that computed its output so far; empty: no output
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// While no replica serves, the sequence waits: by class, then by arrival, until its deadline.
+	Priority      PriorityClass          `protobuf:"varint,20,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
+	Arrived       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=arrived,proto3" json:"arrived,omitempty"`
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Wait          bool                   `protobuf:"varint,23,opt,name=wait,proto3" json:"wait,omitempty"` // as in SequenceSpec
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RouteSequence) Reset() {
@@ -556,6 +577,34 @@ func (x *RouteSequence) GetRevisionDigest() string {
 	return ""
 }
 
+func (x *RouteSequence) GetPriority() PriorityClass {
+	if x != nil {
+		return x.Priority
+	}
+	return PriorityClass_PRIORITY_CLASS_UNSPECIFIED
+}
+
+func (x *RouteSequence) GetArrived() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Arrived
+	}
+	return nil
+}
+
+func (x *RouteSequence) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *RouteSequence) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
 type RouteSequenceResult struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	RequestId string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
@@ -563,6 +612,7 @@ type RouteSequenceResult struct {
 	//
 	//	*RouteSequenceResult_Routed
 	//	*RouteSequenceResult_Refused
+	//	*RouteSequenceResult_Waiting
 	Outcome       isRouteSequenceResult_Outcome `protobuf_oneof:"outcome"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -630,6 +680,15 @@ func (x *RouteSequenceResult) GetRefused() *Refused {
 	return nil
 }
 
+func (x *RouteSequenceResult) GetWaiting() *RouteWaiting {
+	if x != nil {
+		if x, ok := x.Outcome.(*RouteSequenceResult_Waiting); ok {
+			return x.Waiting
+		}
+	}
+	return nil
+}
+
 type isRouteSequenceResult_Outcome interface {
 	isRouteSequenceResult_Outcome()
 }
@@ -642,9 +701,98 @@ type RouteSequenceResult_Refused struct {
 	Refused *Refused `protobuf:"bytes,3,opt,name=refused,proto3,oneof"`
 }
 
+type RouteSequenceResult_Waiting struct {
+	Waiting *RouteWaiting `protobuf:"bytes,20,opt,name=waiting,proto3,oneof"`
+}
+
 func (*RouteSequenceResult_Routed) isRouteSequenceResult_Outcome() {}
 
 func (*RouteSequenceResult_Refused) isRouteSequenceResult_Outcome() {}
+
+func (*RouteSequenceResult_Waiting) isRouteSequenceResult_Outcome() {}
+
+// RouteWaiting: no replica serves the model yet. The sequence has a place at the router, and another
+// RouteSequenceResult follows. The session repeats RouteSequence to keep the place.
+type RouteWaiting struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RouteWaiting) Reset() {
+	*x = RouteWaiting{}
+	mi := &file_messages_sequence_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RouteWaiting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RouteWaiting) ProtoMessage() {}
+
+func (x *RouteWaiting) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_sequence_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RouteWaiting.ProtoReflect.Descriptor instead.
+func (*RouteWaiting) Descriptor() ([]byte, []int) {
+	return file_messages_sequence_proto_rawDescGZIP(), []int{6}
+}
+
+// CancelRoute (command, no answer; to the node's router) gives up the place of a sequence.
+type CancelRoute struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelRoute) Reset() {
+	*x = CancelRoute{}
+	mi := &file_messages_sequence_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelRoute) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelRoute) ProtoMessage() {}
+
+func (x *CancelRoute) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_sequence_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelRoute.ProtoReflect.Descriptor instead.
+func (*CancelRoute) Descriptor() ([]byte, []int) {
+	return file_messages_sequence_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CancelRoute) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
 
 type SequenceRouted struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -658,7 +806,7 @@ type SequenceRouted struct {
 
 func (x *SequenceRouted) Reset() {
 	*x = SequenceRouted{}
-	mi := &file_messages_sequence_proto_msgTypes[6]
+	mi := &file_messages_sequence_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +818,7 @@ func (x *SequenceRouted) String() string {
 func (*SequenceRouted) ProtoMessage() {}
 
 func (x *SequenceRouted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[6]
+	mi := &file_messages_sequence_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +831,7 @@ func (x *SequenceRouted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SequenceRouted.ProtoReflect.Descriptor instead.
 func (*SequenceRouted) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{6}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SequenceRouted) GetReplica() string {
@@ -728,7 +876,7 @@ type SubmitSequence struct {
 
 func (x *SubmitSequence) Reset() {
 	*x = SubmitSequence{}
-	mi := &file_messages_sequence_proto_msgTypes[7]
+	mi := &file_messages_sequence_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +888,7 @@ func (x *SubmitSequence) String() string {
 func (*SubmitSequence) ProtoMessage() {}
 
 func (x *SubmitSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[7]
+	mi := &file_messages_sequence_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +901,7 @@ func (x *SubmitSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitSequence.ProtoReflect.Descriptor instead.
 func (*SubmitSequence) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{7}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SubmitSequence) GetRequestId() string {
@@ -799,7 +947,7 @@ type SubmitSequenceResult struct {
 
 func (x *SubmitSequenceResult) Reset() {
 	*x = SubmitSequenceResult{}
-	mi := &file_messages_sequence_proto_msgTypes[8]
+	mi := &file_messages_sequence_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +959,7 @@ func (x *SubmitSequenceResult) String() string {
 func (*SubmitSequenceResult) ProtoMessage() {}
 
 func (x *SubmitSequenceResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[8]
+	mi := &file_messages_sequence_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +972,7 @@ func (x *SubmitSequenceResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitSequenceResult.ProtoReflect.Descriptor instead.
 func (*SubmitSequenceResult) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{8}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SubmitSequenceResult) GetRequestId() string {
@@ -892,7 +1040,7 @@ type SequenceAccepted struct {
 
 func (x *SequenceAccepted) Reset() {
 	*x = SequenceAccepted{}
-	mi := &file_messages_sequence_proto_msgTypes[9]
+	mi := &file_messages_sequence_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -904,7 +1052,7 @@ func (x *SequenceAccepted) String() string {
 func (*SequenceAccepted) ProtoMessage() {}
 
 func (x *SequenceAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[9]
+	mi := &file_messages_sequence_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -917,7 +1065,7 @@ func (x *SequenceAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SequenceAccepted.ProtoReflect.Descriptor instead.
 func (*SequenceAccepted) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{9}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SequenceAccepted) GetWaiting() uint32 {
@@ -950,7 +1098,7 @@ type TokensEmitted struct {
 
 func (x *TokensEmitted) Reset() {
 	*x = TokensEmitted{}
-	mi := &file_messages_sequence_proto_msgTypes[10]
+	mi := &file_messages_sequence_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1110,7 @@ func (x *TokensEmitted) String() string {
 func (*TokensEmitted) ProtoMessage() {}
 
 func (x *TokensEmitted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[10]
+	mi := &file_messages_sequence_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1123,7 @@ func (x *TokensEmitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokensEmitted.ProtoReflect.Descriptor instead.
 func (*TokensEmitted) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{10}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TokensEmitted) GetRequestId() string {
@@ -1037,7 +1185,7 @@ type TokenLogprobs struct {
 
 func (x *TokenLogprobs) Reset() {
 	*x = TokenLogprobs{}
-	mi := &file_messages_sequence_proto_msgTypes[11]
+	mi := &file_messages_sequence_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1197,7 @@ func (x *TokenLogprobs) String() string {
 func (*TokenLogprobs) ProtoMessage() {}
 
 func (x *TokenLogprobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[11]
+	mi := &file_messages_sequence_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1210,7 @@ func (x *TokenLogprobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprobs.ProtoReflect.Descriptor instead.
 func (*TokenLogprobs) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{11}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TokenLogprobs) GetLogprob() float32 {
@@ -1089,7 +1237,7 @@ type TokenLogprob struct {
 
 func (x *TokenLogprob) Reset() {
 	*x = TokenLogprob{}
-	mi := &file_messages_sequence_proto_msgTypes[12]
+	mi := &file_messages_sequence_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1249,7 @@ func (x *TokenLogprob) String() string {
 func (*TokenLogprob) ProtoMessage() {}
 
 func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[12]
+	mi := &file_messages_sequence_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1262,7 @@ func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
 func (*TokenLogprob) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{12}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TokenLogprob) GetToken() uint32 {
@@ -1144,7 +1292,7 @@ type SequenceInterrupted struct {
 
 func (x *SequenceInterrupted) Reset() {
 	*x = SequenceInterrupted{}
-	mi := &file_messages_sequence_proto_msgTypes[13]
+	mi := &file_messages_sequence_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1304,7 @@ func (x *SequenceInterrupted) String() string {
 func (*SequenceInterrupted) ProtoMessage() {}
 
 func (x *SequenceInterrupted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[13]
+	mi := &file_messages_sequence_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1317,7 @@ func (x *SequenceInterrupted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SequenceInterrupted.ProtoReflect.Descriptor instead.
 func (*SequenceInterrupted) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{13}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SequenceInterrupted) GetRequestId() string {
@@ -1203,7 +1351,7 @@ type CancelSequence struct {
 
 func (x *CancelSequence) Reset() {
 	*x = CancelSequence{}
-	mi := &file_messages_sequence_proto_msgTypes[14]
+	mi := &file_messages_sequence_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1363,7 @@ func (x *CancelSequence) String() string {
 func (*CancelSequence) ProtoMessage() {}
 
 func (x *CancelSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[14]
+	mi := &file_messages_sequence_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1376,7 @@ func (x *CancelSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelSequence.ProtoReflect.Descriptor instead.
 func (*CancelSequence) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{14}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelSequence) GetRequestId() string {
@@ -1249,7 +1397,7 @@ type GetSequence struct {
 
 func (x *GetSequence) Reset() {
 	*x = GetSequence{}
-	mi := &file_messages_sequence_proto_msgTypes[15]
+	mi := &file_messages_sequence_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1409,7 @@ func (x *GetSequence) String() string {
 func (*GetSequence) ProtoMessage() {}
 
 func (x *GetSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[15]
+	mi := &file_messages_sequence_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1422,7 @@ func (x *GetSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSequence.ProtoReflect.Descriptor instead.
 func (*GetSequence) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{15}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetSequence) GetRequestId() string {
@@ -1297,7 +1445,7 @@ type SequenceStatus struct {
 
 func (x *SequenceStatus) Reset() {
 	*x = SequenceStatus{}
-	mi := &file_messages_sequence_proto_msgTypes[16]
+	mi := &file_messages_sequence_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1457,7 @@ func (x *SequenceStatus) String() string {
 func (*SequenceStatus) ProtoMessage() {}
 
 func (x *SequenceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_sequence_proto_msgTypes[16]
+	mi := &file_messages_sequence_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1470,7 @@ func (x *SequenceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SequenceStatus.ProtoReflect.Descriptor instead.
 func (*SequenceStatus) Descriptor() ([]byte, []int) {
-	return file_messages_sequence_proto_rawDescGZIP(), []int{16}
+	return file_messages_sequence_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SequenceStatus) GetRequestId() string {
@@ -1360,7 +1508,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x17messages/sequence.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\",\n" +
 	"\vOpenSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\x85\x03\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xcf\x03\n" +
 	"\fSequenceSpec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
 	"\aadapter\x18\x02 \x01(\tR\aadapter\x12\x16\n" +
@@ -1373,7 +1521,9 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12\x16\n" +
 	"\x06client\x18\t \x01(\tR\x06client\x12\x16\n" +
 	"\x06weight\x18\n" +
-	" \x01(\x01R\x06weight\"\x81\x05\n" +
+	" \x01(\x01R\x06weight\x12\x12\n" +
+	"\x04wait\x18\x14 \x01(\bR\x04wait\x124\n" +
+	"\aarrived\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\aarrived\"\x81\x05\n" +
 	"\x0eSamplingParams\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
@@ -1401,7 +1551,7 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x02R\x05value:\x028\x01\"-\n" +
 	"\fCloseSession\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xa5\x02\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\xdd\x03\n" +
 	"\rRouteSequence\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1413,13 +1563,22 @@ const file_messages_sequence_proto_rawDesc = "" +
 	"\x05cause\x18\a \x01(\tR\x05cause\x12\x1d\n" +
 	"\n" +
 	"cache_salt\x18\b \x01(\fR\tcacheSalt\x12'\n" +
-	"\x0frevision_digest\x18\t \x01(\tR\x0erevisionDigest\"\xa4\x01\n" +
+	"\x0frevision_digest\x18\t \x01(\tR\x0erevisionDigest\x124\n" +
+	"\bpriority\x18\x14 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x124\n" +
+	"\aarrived\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\aarrived\x126\n" +
+	"\bdeadline\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x12\n" +
+	"\x04wait\x18\x17 \x01(\bR\x04wait\"\xd9\x01\n" +
 	"\x13RouteSequenceResult\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x123\n" +
 	"\x06routed\x18\x02 \x01(\v2\x19.troupe.v1.SequenceRoutedH\x00R\x06routed\x12.\n" +
-	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefusedB\t\n" +
-	"\aoutcome\"\x8b\x01\n" +
+	"\arefused\x18\x03 \x01(\v2\x12.troupe.v1.RefusedH\x00R\arefused\x123\n" +
+	"\awaiting\x18\x14 \x01(\v2\x17.troupe.v1.RouteWaitingH\x00R\awaitingB\t\n" +
+	"\aoutcome\"\x0e\n" +
+	"\fRouteWaiting\",\n" +
+	"\vCancelRoute\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x8b\x01\n" +
 	"\x0eSequenceRouted\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x12)\n" +
 	"\x05actor\x18\x02 \x01(\v2\x13.troupe.v1.ActorRefR\x05actor\x12 \n" +
@@ -1492,7 +1651,7 @@ func file_messages_sequence_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_sequence_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_sequence_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_messages_sequence_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_messages_sequence_proto_goTypes = []any{
 	(FinishReason)(0),             // 0: troupe.v1.FinishReason
 	(*OpenSession)(nil),           // 1: troupe.v1.OpenSession
@@ -1501,46 +1660,53 @@ var file_messages_sequence_proto_goTypes = []any{
 	(*CloseSession)(nil),          // 4: troupe.v1.CloseSession
 	(*RouteSequence)(nil),         // 5: troupe.v1.RouteSequence
 	(*RouteSequenceResult)(nil),   // 6: troupe.v1.RouteSequenceResult
-	(*SequenceRouted)(nil),        // 7: troupe.v1.SequenceRouted
-	(*SubmitSequence)(nil),        // 8: troupe.v1.SubmitSequence
-	(*SubmitSequenceResult)(nil),  // 9: troupe.v1.SubmitSequenceResult
-	(*SequenceAccepted)(nil),      // 10: troupe.v1.SequenceAccepted
-	(*TokensEmitted)(nil),         // 11: troupe.v1.TokensEmitted
-	(*TokenLogprobs)(nil),         // 12: troupe.v1.TokenLogprobs
-	(*TokenLogprob)(nil),          // 13: troupe.v1.TokenLogprob
-	(*SequenceInterrupted)(nil),   // 14: troupe.v1.SequenceInterrupted
-	(*CancelSequence)(nil),        // 15: troupe.v1.CancelSequence
-	(*GetSequence)(nil),           // 16: troupe.v1.GetSequence
-	(*SequenceStatus)(nil),        // 17: troupe.v1.SequenceStatus
-	nil,                           // 18: troupe.v1.SamplingParams.LogitBiasEntry
-	(PriorityClass)(0),            // 19: troupe.v1.PriorityClass
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*AdapterSpec)(nil),           // 21: troupe.v1.AdapterSpec
-	(*Refused)(nil),               // 22: troupe.v1.Refused
-	(*ActorRef)(nil),              // 23: troupe.v1.ActorRef
+	(*RouteWaiting)(nil),          // 7: troupe.v1.RouteWaiting
+	(*CancelRoute)(nil),           // 8: troupe.v1.CancelRoute
+	(*SequenceRouted)(nil),        // 9: troupe.v1.SequenceRouted
+	(*SubmitSequence)(nil),        // 10: troupe.v1.SubmitSequence
+	(*SubmitSequenceResult)(nil),  // 11: troupe.v1.SubmitSequenceResult
+	(*SequenceAccepted)(nil),      // 12: troupe.v1.SequenceAccepted
+	(*TokensEmitted)(nil),         // 13: troupe.v1.TokensEmitted
+	(*TokenLogprobs)(nil),         // 14: troupe.v1.TokenLogprobs
+	(*TokenLogprob)(nil),          // 15: troupe.v1.TokenLogprob
+	(*SequenceInterrupted)(nil),   // 16: troupe.v1.SequenceInterrupted
+	(*CancelSequence)(nil),        // 17: troupe.v1.CancelSequence
+	(*GetSequence)(nil),           // 18: troupe.v1.GetSequence
+	(*SequenceStatus)(nil),        // 19: troupe.v1.SequenceStatus
+	nil,                           // 20: troupe.v1.SamplingParams.LogitBiasEntry
+	(PriorityClass)(0),            // 21: troupe.v1.PriorityClass
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*AdapterSpec)(nil),           // 23: troupe.v1.AdapterSpec
+	(*Refused)(nil),               // 24: troupe.v1.Refused
+	(*ActorRef)(nil),              // 25: troupe.v1.ActorRef
 }
 var file_messages_sequence_proto_depIdxs = []int32{
 	3,  // 0: troupe.v1.SequenceSpec.sampling:type_name -> troupe.v1.SamplingParams
-	19, // 1: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
-	20, // 2: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
-	21, // 3: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	18, // 4: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
-	21, // 5: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
-	7,  // 6: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
-	22, // 7: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
-	23, // 8: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
-	2,  // 9: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
-	10, // 10: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
-	22, // 11: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
-	12, // 12: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
-	0,  // 13: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
-	13, // 14: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
-	22, // 15: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	21, // 1: troupe.v1.SequenceSpec.priority:type_name -> troupe.v1.PriorityClass
+	22, // 2: troupe.v1.SequenceSpec.deadline:type_name -> google.protobuf.Timestamp
+	23, // 3: troupe.v1.SequenceSpec.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	22, // 4: troupe.v1.SequenceSpec.arrived:type_name -> google.protobuf.Timestamp
+	20, // 5: troupe.v1.SamplingParams.logit_bias:type_name -> troupe.v1.SamplingParams.LogitBiasEntry
+	23, // 6: troupe.v1.RouteSequence.adapter_spec:type_name -> troupe.v1.AdapterSpec
+	21, // 7: troupe.v1.RouteSequence.priority:type_name -> troupe.v1.PriorityClass
+	22, // 8: troupe.v1.RouteSequence.arrived:type_name -> google.protobuf.Timestamp
+	22, // 9: troupe.v1.RouteSequence.deadline:type_name -> google.protobuf.Timestamp
+	9,  // 10: troupe.v1.RouteSequenceResult.routed:type_name -> troupe.v1.SequenceRouted
+	24, // 11: troupe.v1.RouteSequenceResult.refused:type_name -> troupe.v1.Refused
+	7,  // 12: troupe.v1.RouteSequenceResult.waiting:type_name -> troupe.v1.RouteWaiting
+	25, // 13: troupe.v1.SequenceRouted.actor:type_name -> troupe.v1.ActorRef
+	2,  // 14: troupe.v1.SubmitSequence.sequence:type_name -> troupe.v1.SequenceSpec
+	12, // 15: troupe.v1.SubmitSequenceResult.accepted:type_name -> troupe.v1.SequenceAccepted
+	24, // 16: troupe.v1.SubmitSequenceResult.refused:type_name -> troupe.v1.Refused
+	14, // 17: troupe.v1.TokensEmitted.logprobs:type_name -> troupe.v1.TokenLogprobs
+	0,  // 18: troupe.v1.TokensEmitted.finish:type_name -> troupe.v1.FinishReason
+	15, // 19: troupe.v1.TokenLogprobs.top:type_name -> troupe.v1.TokenLogprob
+	24, // 20: troupe.v1.SequenceInterrupted.refused:type_name -> troupe.v1.Refused
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_messages_sequence_proto_init() }
@@ -1553,8 +1719,9 @@ func file_messages_sequence_proto_init() {
 	file_messages_sequence_proto_msgTypes[5].OneofWrappers = []any{
 		(*RouteSequenceResult_Routed)(nil),
 		(*RouteSequenceResult_Refused)(nil),
+		(*RouteSequenceResult_Waiting)(nil),
 	}
-	file_messages_sequence_proto_msgTypes[8].OneofWrappers = []any{
+	file_messages_sequence_proto_msgTypes[10].OneofWrappers = []any{
 		(*SubmitSequenceResult_Accepted)(nil),
 		(*SubmitSequenceResult_Refused)(nil),
 	}
@@ -1564,7 +1731,7 @@ func file_messages_sequence_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_sequence_proto_rawDesc), len(file_messages_sequence_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"troupe/control"
+	"troupe/core/schedule"
 	"troupe/messages"
 	"troupe/node/shutdown"
 	"troupe/node/steps"
@@ -76,7 +77,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.parts.cfg.Deployments {
 		for {
 			d, err := n.parts.control.Deployment(ctx, spec.GetName())
-			if err == nil && d.GetSpec().Stopped() {
+			if err == nil && schedule.RestOf(d.GetSpec().Bounds()) != schedule.Awake {
 				break
 			}
 			if err == nil && len(d.GetReplicas()) > 0 &&

@@ -120,7 +120,8 @@ func (p *parts) startActors(context.Context) (err error) {
 		Deployments: hierarchy.Deployments{
 			HostCache: images,
 			Store:     p.store, Leases: leases, Members: p.nodes.Current, Inspect: p.control.models.Sizes,
-			Record: p.control.deployments.RecordDigests, Publish: p.publish,
+			Record: p.control.deployments.RecordDigests,
+			Scale:  p.control.deployments.ScaleAtRevision, Publish: p.publish,
 		},
 		Planner: hierarchy.Planner{Leases: leases, Scale: p.control.deployments.ScaleAtRevision},
 		Control: control.Config{

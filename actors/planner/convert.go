@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"time"
+
 	core "troupe/core/planner"
 	"troupe/messages"
 )
@@ -19,7 +21,8 @@ func deploymentOf(status *messages.DeploymentStatus) core.Deployment {
 	d := core.Deployment{
 		Name: spec.GetName(), Revision: status.GetRevision(), Replicas: int(spec.GetReplicas()),
 		MinReplicas: int(spec.GetMinReplicas()), MaxReplicas: int(spec.GetMaxReplicas()), Held: spec.Held(),
-		Ready: status.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY,
+		IdleAfter: time.Duration(spec.GetIdleAfter()) * time.Second,
+		Ready:     status.GetState() == messages.DeploymentState_DEPLOYMENT_STATE_READY,
 	}
 	for _, r := range status.GetReplicas() {
 		if r.GetState() != messages.ReplicaState_REPLICA_STATE_SERVING {

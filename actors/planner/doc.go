@@ -13,8 +13,9 @@
 // harm: its write fails after the new leader's write, and its next observation shows that it has
 // lost the lease.
 //
-// A deployment with no replicas was stopped by an operator and is left alone. No deployment is
-// scaled below one replica.
+// A deployment with no replicas is asleep or was stopped by an operator, and is left alone. The load
+// scales no deployment below one replica; one with min_replicas 0 is put to sleep, with none, once it
+// had no request for idle_after.
 //
 // State: how long each deployment's load has been too high or too low. It is lost in a crash and on
 // a change of the leader, which delays a decision by a few seconds.

@@ -17,6 +17,7 @@ import (
 	"troupe/actors/model/deployment"
 	"troupe/cluster/bucket"
 	"troupe/cluster/natsd"
+	"troupe/core/schedule"
 	"troupe/messages"
 	"troupe/testkit"
 )
@@ -196,7 +197,7 @@ func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 			Replicas: new(uint32(2)), MinReplicas: new(uint32(1)), MaxReplicas: new(uint32(4)),
 			MaxSequences: new(uint32(8)), MaxWaiting: new(uint32(9)), StepTokens: new(uint32(96)),
 			BlockTokens: new(uint32(32)), KvBlocks: new(uint32(0)), AdapterPages: new(uint32(0)),
-			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)),
+			MaxAdapters: new(uint32(32)), MaxAdapterRank: new(uint32(64)), IdleAfter: new(uint32(0)),
 		},
 		`{"name":"m","path":"/p","replicas":2}`: complete(2),
 		`{"name":"m","path":"/p"}`:              complete(1),
@@ -205,14 +206,14 @@ func TestReadDeploymentsOfEarlierVersions(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, at, err := s.Get(t.Context(), "m")
-		if err != nil || !proto.Equal(got, want) || got.Stopped() {
+		if err != nil || !proto.Equal(got, want) || schedule.RestOf(got.Bounds()) != schedule.Awake {
 			t.Errorf("%s: %v, %v", value, got, err)
 		}
 		got.Replicas = new(uint32(0))
 		if _, err = s.Put(t.Context(), got, at); err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err = s.Get(t.Context(), "m"); err != nil || !got.Stopped() {
+		if got, _, err = s.Get(t.Context(), "m"); err != nil || schedule.RestOf(got.Bounds()) != schedule.Stopped {
 			t.Errorf("stored with 0 replicas: %v, %v", got, err)
 		}
 	}

@@ -24,9 +24,14 @@ type cluster struct {
 	spec    Spec
 	files   string // in the model's folder, on all nodes
 	pending []Effect
-	actors  int  // replicas started so far
-	records int  // in flight
-	fenced  bool // a later term has begun
+	actors  int // replicas started so far
+	records int // in flight
+	scales  int // in flight
+
+	revision int       // of the spec
+	scaledAt int       // revision at the last Scale
+	wanted   time.Time // when a request last waited, or the spec was applied
+	fenced   bool      // a later term has begun
 
 	listed map[string]time.Time // node -> when it joined; zero: it has listed its replicas
 }
@@ -90,10 +95,22 @@ func (c *cluster) members() {
 
 func (c *cluster) apply() {
 	if c.stored {
+		c.revision++
+		c.wanted, c.spec.Rest = c.now, restOf(c.spec)
 		c.handle(Apply{c.spec, hbm.Need{Fixed: need}})
 	} else {
 		c.handle(Remove{})
 	}
+}
+
+func restOf(s Spec) schedule.Rest {
+	switch {
+	case s.Replicas > 0:
+		return schedule.Awake
+	case s.Sleeps:
+		return schedule.Asleep
+	}
+	return schedule.Stopped
 }
 
 // names returns the replicas of a node in order.
@@ -154,6 +171,13 @@ func (c *cluster) answer(e Effect) {
 			c.apply()
 		}
 		c.handle(Recorded{})
+	case Scale:
+		c.scales--
+		if c.stored && c.revision == c.scaledAt { // the store compares the revision
+			c.spec.Replicas = e.To
+			c.apply()
+		}
+		c.handle(Scaled{})
 	case DrainReplica:
 		c.drain(e)
 	case SetLevel:

@@ -43,6 +43,7 @@ type Deployment struct {
 	stableUntil   time.Time              // earliest time of the next move
 	recording     bool                   // a Record is in flight
 	wasReady      bool                   // at the last Announce
+	wake          wake
 }
 
 // orphan is a replica that runs on a node where it should not run.
@@ -55,7 +56,7 @@ func New(name, node string) *Deployment {
 		nodes: make(map[string]*member), replicas: make(map[string]*replica), orphans: make(map[orphan]Location),
 		lastPlacement: make(map[string]Location), lastExit: make(map[string]replicaExit),
 		reservedNames: make(map[string]bool), avoidUntil: make(map[Location]time.Time),
-		quarantined: make(map[Location]bool),
+		quarantined: make(map[Location]bool), wake: wake{waiting: make(map[string]demand)},
 	}
 }
 
@@ -76,12 +77,15 @@ func (d *Deployment) onTick(now time.Time) {
 	d.noRoom = false
 	d.reconcile(now)
 	d.rebalance(now)
+	d.forgetDemand(now)
+	d.fireWake(wakeTick, now)
 }
 
 func (d *Deployment) onApply(e Apply, now time.Time) {
 	d.sized = d.sized && e.Spec.Path == d.spec.Path
 	d.spec, d.need, d.failure, d.noRoom, d.unplaced = e.Spec, e.Need, nil, false, false
 	d.shift(applied)
+	d.wake.wanted = now
 	clear(d.avoidUntil)
 	d.extendStable(stableFor, now)
 	for _, name := range sorted(d.replicas) {

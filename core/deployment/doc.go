@@ -56,6 +56,24 @@
 //	deleted   unknown, active, removing  removing
 //	outdated  unknown, active, removing  fenced
 //
+// # Waking
+//
+// A deployment whose minimum is 0 replicas may be asleep, without replicas, until requests wait for it
+// at some router. It then stores that it wants one. Wanted is an event of this table only if requests
+// wait.
+//
+//	event   wake              guard                        next     effects
+//	wanted  resting           asleep                       storing  store 1 replica
+//	        resting, storing                               same     —
+//	tick    resting           failed, not wanted for 10 s  storing  store 0 replicas
+//	        resting, storing                               same     —
+//	scaled  storing                                        resting  —
+//
+// The number is stored as the planner stores it, by compare-and-swap on the spec that was applied
+// last, so that it survives a crash and a change of leaders, and an operator's change wins. A
+// deployment that was woken in vain, because no device has room for it, sleeps again once no request
+// waits for it. One that is idle is put to sleep by the planner.
+//
 // An event without a row changes nothing and returns Ignored. A fenced deployment ignores all
 // events.
 //
@@ -73,6 +91,10 @@
 //     lost node may bring back, unless it returns to the lease of that name
 //   - revision: a replica is confirmed only if it found the files of the revision
 //   - one record: at most one Record is in flight
+//   - one scale: at most one Scale is in flight
+//   - woken: a deployment that is asleep is scaled to 1 when requests wait, and no other one is
+//   - given up: only a deployment that may sleep and has failed is scaled to 0, after requests have not
+//     waited for 10 s
 //   - substitute first: a current replica drains for a move only when its substitute serves
 //   - parked: weights are parked only while the deployment is
 //   - level: a replica learns the wanted level of the spec, and no other

@@ -1,12 +1,16 @@
 package deployment
 
-import "time"
+import (
+	"time"
+
+	"troupe/core/schedule"
+)
 
 // drainOver reports whether the drain is over. The sessions of the remaining sequences resume them
 // elsewhere.
 func (d *Deployment) drainOver(r *replica, now time.Time) bool {
 	timeout := drainTimeout
-	if d.noMigrationTarget(r) {
+	if d.noMigrationTarget(r) || d.spec.Rest == schedule.Asleep {
 		timeout = finishTimeout
 	}
 	switch r.last().State {

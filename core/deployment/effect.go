@@ -51,6 +51,13 @@ type (
 		Weights, Revision string
 	}
 
+	// Scale stores the number of replicas if the stored spec is still the last one applied; Scaled
+	// answers.
+	Scale struct {
+		To  int
+		Why string
+	}
+
 	// DrainReplica drains a replica; Drained answers when it is empty.
 	DrainReplica struct{ Replica, Node string }
 
@@ -148,6 +155,7 @@ func (StartReplica) isEffect()     {}
 func (AskReplica) isEffect()       {}
 func (ConfirmRevision) isEffect()  {}
 func (Record) isEffect()           {}
+func (Scale) isEffect()            {}
 func (DrainReplica) isEffect()     {}
 func (SetLevel) isEffect()         {}
 func (MigrateSequences) isEffect() {}

@@ -73,6 +73,16 @@ type (
 	// Freed answers StopReplica: the memory is free.
 	Freed struct{ Request string }
 
+	// Wanted reports how many requests wait at the router of a node until a replica serves. It is
+	// repeated each second.
+	Wanted struct {
+		Node    string
+		Waiting int
+	}
+
+	// Scaled reports that a Scale has ended, with or without success.
+	Scaled struct{}
+
 	// Recorded reports that a Record has ended, with or without success.
 	Recorded struct{}
 
@@ -104,6 +114,8 @@ func (Reported) isEvent()      {}
 func (Drained) isEvent()       {}
 func (Migrated) isEvent()      {}
 func (Freed) isEvent()         {}
+func (Wanted) isEvent()        {}
+func (Scaled) isEvent()        {}
 func (Recorded) isEvent()      {}
 func (Exited) isEvent()        {}
 func (Unreachable) isEvent()   {}
@@ -151,6 +163,10 @@ func (d *Deployment) handle(e Event, now time.Time) {
 		d.onMigrated(e)
 	case Freed:
 		d.onFreed(e, now)
+	case Wanted:
+		d.onWanted(e, now)
+	case Scaled:
+		d.fireWake(scaled, now)
 	case Recorded:
 		d.recording = false
 	case Exited:

@@ -41,7 +41,7 @@ func (d *Deployment) avoid(name string, at Location, now time.Time) {
 	delete(d.lastPlacement, name)
 	d.avoidUntil[at] = now.Add(avoidAfterCrash)
 	d.fail(Failure{
-		Reason: EngineFailed,
+		Reason: EngineFailed, avoided: true,
 		Detail: "replica " + name + " exited twice within " + avoidAfterCrash.String() + " on " + at.String() +
 			", which is avoided for that time; see the log of node " + at.Node,
 	})

@@ -26,6 +26,7 @@ type Failure struct {
 	Memory     Memory        // with NoMemory
 
 	unplaced bool // no GPU had room
+	avoided  bool // a replica kept exiting on a GPU, which is avoided; another one may have room
 }
 
 // Memory describes a lack of memory, in bytes.

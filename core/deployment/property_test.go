@@ -33,6 +33,7 @@ func TestInvariants(t *testing.T) {
 			},
 			"spec": func(t *rapid.T) {
 				c.spec.Replicas = rapid.IntRange(0, 3).Draw(t, "replicas")
+				c.spec.Sleeps = rapid.Bool().Draw(t, "sleeps")
 				c.spec.MaxSequences = uint32(rapid.IntRange(1, 2).Draw(t, "max"))
 				c.stored = rapid.IntRange(0, 9).Draw(t, "stored") > 0
 				c.apply()
@@ -51,6 +52,7 @@ func TestInvariants(t *testing.T) {
 				c.files = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "files")
 				c.apply()
 			},
+			"want":  func(t *rapid.T) { c.want(node.Draw(t, "node"), rapid.IntRange(0, 2).Draw(t, "waiting")) },
 			"join":  func(t *rapid.T) { c.join(node.Draw(t, "node"), rapid.Bool().Draw(t, "new process")) },
 			"leave": func(t *rapid.T) { c.leave(node.Draw(t, "node")) },
 			"node": func(t *rapid.T) {
@@ -103,7 +105,7 @@ func (c *cluster) take(t *rapid.T) Effect {
 // jobs and for the notice that a watched actor has ended.
 func isAnswered(e Effect) bool {
 	switch e.(type) {
-	case Record, Watch:
+	case Record, Scale, Watch:
 		return true
 	}
 	return false
@@ -222,7 +224,7 @@ func (c *cluster) handle(e Event) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
 		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
-			Record, DrainReplica, SetLevel, MigrateSequences, StopReplica, Watch:
+			Record, Scale, DrainReplica, SetLevel, MigrateSequences, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
 		}
 	}
@@ -285,6 +287,38 @@ func (c *cluster) checkEffect(effect Effect, before view) {
 		if c.records++; c.records > 1 {
 			c.t.Fatal("one record: another one is in flight")
 		}
+	case Scale:
+		c.checkScale(e)
+	}
+}
+
+func (c *cluster) checkScale(e Scale) {
+	if c.scales++; c.scales > 1 {
+		c.t.Fatal("one scale: another one is in flight")
+	}
+	c.scaledAt = c.revision
+	asleep, idle := restOf(c.spec) == schedule.Asleep, c.now.Sub(c.wanted)
+	switch {
+	case !c.stored || !c.spec.Sleeps:
+		c.t.Fatalf("woken: it is scaled to %d, but it may not sleep", e.To)
+	case e.To == 1 && (!asleep || idle > 0):
+		c.t.Fatalf("woken: asleep: %v, and no request waits for %s", asleep, idle)
+	case e.To == 0 && (asleep || idle < 10*time.Second || c.d.failure == nil):
+		c.t.Fatalf("given up: asleep: %v, after %s, failure %v", asleep, idle, c.d.failure)
+	case e.To > 1:
+		c.t.Fatalf("woken: with %d replicas", e.To)
+	}
+}
+
+// want reports how many requests wait at a node.
+func (c *cluster) want(node string, waiting int) {
+	asleep := c.stored && c.d.state == Active && restOf(c.spec) == schedule.Asleep && !c.fenced
+	if waiting > 0 {
+		c.wanted = c.now
+	}
+	c.handle(Wanted{node, waiting})
+	if asleep && waiting > 0 && c.scales == 0 {
+		c.t.Fatal("woken: a request waits, and it stays asleep")
 	}
 }
 
@@ -351,6 +385,9 @@ func (c *cluster) converge() {
 	c.members()
 	for range 200 {
 		c.tick(time.Second)
+		if c.spec.Sleeps {
+			c.want("a", 1)
+		}
 		for len(c.pending) > 0 {
 			e := c.pending[0]
 			c.pending = c.pending[1:]
@@ -363,6 +400,9 @@ func (c *cluster) converge() {
 				c.report(c.nodes[name].replicas[r].actor)
 			}
 		}
+	}
+	if c.stored && c.spec.Sleeps && c.spec.Replicas == 0 {
+		c.t.Fatal("woken: requests wait, and it is asleep")
 	}
 	want := c.spec.Wanted()
 	if !c.stored {

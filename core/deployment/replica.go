@@ -219,6 +219,7 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
+		d.noRoom = false // its memory is free
 		d.reconcile(now)
 	}
 }

@@ -17,13 +17,14 @@ const need = 8 << 20 // bytes per replica in scripts
 //
 //	members a b! c#2          the live members, each with gpu-0; b is draining, c is a new process
 //	list NODE M...            its replicas
-//	apply [replicas=1] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
+//	apply [replicas=1] [min=N] [digest=X] [deploy=N] [path=P] [priority=N] [sequences=N]
 //	[drop=yes] [level=standby|parked] [m-0=standby], remove, stale
 //	inspected [fault=X]
 //	gpu NODE [quarantined] [used=N] [M=N...]
 //	                          bytes that others use of 100, and that replicas have
 //	place M, survey           their time for answers is over
 //	accepted M [ACTOR], report M STATE [actor=X] [load=N] [digest=X] [found=X] [reason=N]
+//	wanted NODE [waiting=N], scaled
 //	drained M, migrated M, freed REQUEST, recorded, exited ACTOR, unreachable ACTOR
 //	tick, wait 1s
 //
@@ -138,6 +139,10 @@ func (s *scripted) event(l line) Event {
 		return s.report(l)
 	case "recorded":
 		return Recorded{}
+	case "wanted":
+		return Wanted{first, l.number("waiting")}
+	case "scaled":
+		return Scaled{}
 	}
 	events := map[string]Event{
 		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
@@ -166,6 +171,15 @@ func (s *scripted) apply(l line) {
 	}
 	if _, ok := l.named["deploy"]; ok {
 		s.spec.Revision = schedule.Revision{Deploy: uint64(l.number("deploy"))}
+	}
+	if _, ok := l.named["min"]; ok {
+		s.spec.Sleeps = l.number("min") == 0
+	}
+	s.spec.Rest = schedule.Awake
+	if s.spec.Replicas == 0 {
+		if s.spec.Rest = schedule.Stopped; s.spec.Sleeps {
+			s.spec.Rest = schedule.Asleep
+		}
 	}
 	s.spec.Drop = l.named["drop"] != ""
 	levels := map[string]Level{"active": OnActive, "standby": OnStandby, "parked": Parked}

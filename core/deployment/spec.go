@@ -31,6 +31,8 @@ type Settings struct {
 type Spec struct {
 	Settings
 	Replicas int
+	Rest     schedule.Rest     // whether it wants replicas, and if not, what starts them
+	Sleeps   bool              // its minimum is 0 replicas, so that it may be asleep
 	Revision schedule.Revision // of the model's files
 	Drop     bool              // replicas that stop because fewer are wanted free their weights
 	Level    Level             // wanted level of the replicas

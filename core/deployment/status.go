@@ -1,6 +1,10 @@
 package deployment
 
-import "fmt"
+import (
+	"fmt"
+
+	"troupe/core/schedule"
+)
 
 // Condition is the condition of a deployment, for operators.
 type Condition uint8
@@ -11,14 +15,16 @@ const (
 	ConditionDegraded                  // fewer serve, or something is wrong with them
 	ConditionFailed                    // none serves, and the last attempt failed; it is retried
 	ConditionRemoving                  // it is deleted
-	ConditionStopped                   // no replica is requested
+	ConditionStopped                   // no replica is requested, until an operator starts it
+	ConditionAsleep                    // no replica is requested, until a request wakes it
+	ConditionWaking                    // it may sleep, is awake, and no replica serves yet
 	ConditionStandby                   // no replica is to serve, and all are on standby
 	ConditionParked                    // no replica is to be there, until an operator activates it
 )
 
 // String returns the name of the condition.
 func (c Condition) String() string {
-	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped", "standby",
+	return [...]string{"pending", "ready", "degraded", "failed", "removing", "stopped", "asleep", "waking", "standby",
 		"parked"}[c]
 }
 
@@ -27,13 +33,14 @@ type Status struct {
 	Condition Condition
 	Detail    string
 	Failure   *Failure // of the last attempt; nil after a success
+	Waiting   int      // requests that wait until a replica serves
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
 }
 
 // Status returns the status of the deployment.
 func (d *Deployment) Status() Status {
-	s := Status{Failure: d.failure}
+	s := Status{Failure: d.failure, Waiting: d.wake.sum()}
 	serving := 0
 	for _, name := range sorted(d.replicas) {
 		r := d.replicas[name]
@@ -67,6 +74,10 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 		return ConditionPending, "the model is being parked; the remaining replicas are draining"
 	case d.state == Active && d.spec.Level == Parked:
 		return ConditionParked, "parked by command; models.activate makes it serve"
+	case d.state == Active && d.spec.Rest == schedule.Asleep && len(d.replicas) > 0:
+		return ConditionAsleep, "it falls asleep; its replicas are draining"
+	case d.state == Active && d.spec.Rest == schedule.Asleep:
+		return ConditionAsleep, "a request wakes it"
 	case d.state == Active && total == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && total == 0:
@@ -90,6 +101,9 @@ func (d *Deployment) condition(serving int) (Condition, string) {
 	case d.failure != nil:
 		return ConditionFailed, d.failure.Detail
 	}
+	if d.state == Active && d.spec.Sleeps {
+		return ConditionWaking, fmt.Sprintf("no replica serves yet; requests waiting: %d", d.wake.sum())
+	}
 	return ConditionPending, "no replica serves yet"
 }
 
@@ -102,14 +116,16 @@ func (d *Deployment) standbyDetail() string {
 }
 
 // mayRecover reports whether the deployment may soon serve in spite of its failure, so that requests
-// wait: a GPU is quarantined and another one may have room, or one replica lacks a GPU and another
-// one is starting.
+// wait: a GPU is quarantined or avoided, and another one may have room, or one replica lacks a GPU and another
+// one is starting, or leaves and makes room.
 func (d *Deployment) mayRecover() bool {
-	starting := false
+	starting, leaving := false, false
 	for _, r := range d.replicas {
 		starting = starting || r.phase == Starting || r.phase == Loading
+		leaving = leaving || r.phase == Draining || r.phase == Stopping
 	}
-	return d.failure.Reason == Quarantined && (!d.unplaced || starting) || d.failure.unplaced && starting
+	elsewhere := d.failure.Reason == Quarantined || d.failure.avoided
+	return elsewhere && (!d.unplaced || starting) || d.failure.unplaced && (starting || leaving)
 }
 
 // degradedCause returns the problem of a deployment whose requested number of replicas serves;

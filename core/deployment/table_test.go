@@ -11,5 +11,6 @@ func TestTables(t *testing.T) {
 	transitions.Documented(t, "phase", rows,
 		transitions.Named(map[string][]Phase{"starting … draining": running, "starting … stopping": known}))
 	transitions.Documented(t, "state", stateRows, transitions.List)
-	transitions.Sound(t, rows, stateRows)
+	transitions.Documented(t, "wake", wakeRows, transitions.List)
+	transitions.Sound(t, rows, stateRows, wakeRows)
 }

@@ -70,7 +70,7 @@ func (d *PinClient) Pin(request, adapter string) (State, *Refusal) {
 
 // Unpin implements Residency. A pin that was not granted has taken no room yet; if the pool has begun
 // to load its adapter, it reports when the adapter is idle. Otherwise two requests that lack room
-// would make each other try again for ever.
+// would make each other try again forever.
 func (d *PinClient) Unpin(request string) {
 	p, ok := d.pins[request]
 	if !ok {

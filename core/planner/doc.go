@@ -29,7 +29,7 @@
 //   - leader: only the leader observes and scales, and only other planners acquire the lease
 //   - one write: nothing is acquired or stored while a write is in flight
 //   - range: a change sets a different number of replicas, between the minimum and the maximum
-//   - stopped: a deployment without replicas is left alone
+//   - stopped: a deployment without replicas, asleep or stopped, is left alone
 //   - fixed: a deployment whose minimum equals its maximum is left alone
 //   - held: a deployment for which an operator has set a level is left alone
 //   - observed: a change carries the revision and the number of replicas that were observed

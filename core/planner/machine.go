@@ -13,6 +13,7 @@ type Deployment struct {
 	Replicas                 int    // requested number of replicas
 	MinReplicas, MaxReplicas int
 	Held                     bool          // an operator has set a level
+	IdleAfter                time.Duration // without a request, until it goes to sleep; 0: never
 	Ready                    bool          // all requested replicas serve
 	Load                     schedule.Load // observed load; Want, Changing and TokenRate are not set
 	Tokens                   uint64        // computed by the serving replicas since they started
@@ -139,8 +140,11 @@ func (m *Machine) store(event) {
 // changed.
 func (m *Machine) loadOf(d Deployment) *load {
 	l := m.loads[d.Name]
-	s := schedule.NewScaler(schedule.Scaling{MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas})
-	if l == nil || l.scaler.MinReplicas != s.MinReplicas || l.scaler.MaxReplicas != s.MaxReplicas {
+	s := schedule.NewScaler(schedule.Scaling{
+		MinReplicas: d.MinReplicas, MaxReplicas: d.MaxReplicas, IdleAfter: d.IdleAfter,
+	})
+	if l == nil || l.scaler.MinReplicas != s.MinReplicas || l.scaler.MaxReplicas != s.MaxReplicas ||
+		l.scaler.IdleAfter != s.IdleAfter {
 		l = &load{scaler: s}
 		m.loads[d.Name] = l
 	}
@@ -151,7 +155,10 @@ func (m *Machine) loadOf(d Deployment) *load {
 func (l *load) decide(d Deployment, now time.Time) (want int, why string) {
 	seen := d.Load
 	seen.Want, seen.Changing = d.Replicas, !d.Ready
-	if d.Tokens > l.tokens && !l.observed.IsZero() { // otherwise a replica has stopped, and its tokens are missing
+	switch {
+	case l.observed.IsZero() || d.Tokens < l.tokens: // a replica has stopped, and its tokens are missing
+		seen.TokenRate = -1
+	case d.Tokens > l.tokens:
 		seen.TokenRate = float64(d.Tokens-l.tokens) / now.Sub(l.observed).Seconds()
 	}
 	l.tokens, l.observed = d.Tokens, now

@@ -30,6 +30,9 @@ func TestInvariants(t *testing.T) {
 			name := fmt.Sprint("m", i)
 			w.by[name] = &Deployment{Name: name, Replicas: 1, MinReplicas: 1, MaxReplicas: 1 + i, Ready: true}
 		}
+		w.by["m3"] = &Deployment{
+			Name: "m3", Replicas: 1, MinReplicas: 0, MaxReplicas: 1, Ready: true, IdleAfter: 5 * time.Second,
+		}
 		actions := map[string]func(*rapid.T){
 			"tick": func(*rapid.T) { w.tick() }, "second": func(*rapid.T) { w.tick() },
 			"view": func(*rapid.T) { w.view() }, "again": func(*rapid.T) { w.view() },
@@ -72,13 +75,15 @@ func (w *world) tick() {
 
 func (w *world) view() {
 	var all []Deployment
-	for i := range 3 {
+	for i := range 4 {
 		d := *w.by[fmt.Sprint("m", i)]
 		d.Load = schedule.Load{
 			Serving: d.Replicas, Places: 10 * d.Replicas, Running: rapid.SampledFrom([]int{0, 5, 10}).Draw(w.T,
 				"running") * d.Replicas,
 		}
-		d.Tokens = rapid.Uint64Range(0, 1000).Draw(w.T, "tokens")
+		if d.Tokens = rapid.Uint64Range(0, 1000).Draw(w.T, "tokens"); d.IdleAfter > 0 {
+			d.Tokens = 0
+		}
 		all = append(all, d)
 	}
 	if w.leads && w.writes == 0 && !w.started {
@@ -146,7 +151,7 @@ func (w *world) checkScale(e Scale) {
 // picture formats the state of the machine.
 func (w *world) picture() string {
 	text := w.m.State().String()
-	for _, name := range []string{"m0", "m1", "m2"} {
+	for _, name := range []string{"m0", "m1", "m2", "m3"} {
 		if l := w.m.loads[name]; l != nil {
 			text += fmt.Sprintf("%s: %+v %d %v\n", name, *l.scaler, l.tokens, l.observed)
 		}

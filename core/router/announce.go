@@ -13,10 +13,11 @@ func (m *Machine) Tick(now time.Time) []Effect {
 		m.credit(late, now)
 	}
 	m.age(now)
+	m.queue(m.waiting.Tick(now), now)
 	m.flushDue = now.Add(FlushInterval)
 	m.idle++
 	if m.shared+len(m.gone)+len(m.withdrawn) == 0 && m.idle < heartbeatFlushes {
-		return m.take()
+		return m.settle(now)
 	}
 	m.sequence++
 	e := Announce{Sequence: m.sequence, Gone: m.gone, Withdrawn: m.withdrawn}
@@ -25,7 +26,7 @@ func (m *Machine) Tick(now time.Time) []Effect {
 	}
 	m.idle, m.shared, m.gone, m.withdrawn = 0, 0, nil, nil
 	m.emit(e)
-	return m.take()
+	return m.settle(now)
 }
 
 // share adds the report or status of the event to the next announcement.

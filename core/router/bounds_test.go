@@ -15,13 +15,14 @@ func TestBlockSizeIsKnown(t *testing.T) {
 	report := func(name string, state route.State, blockTokens int, blocks []uint64) {
 		m.Reported(Report{Model: "m", Committed: blocks, Replica: route.Replica{
 			Name: name, State: state, MaxSequences: 8, StepTokens: 64, BlockTokens: blockTokens, Running: len(blocks),
-		}})
+		}}, epoch)
 	}
 	report("m-0", route.Serving, 4, kv.Fingerprints(kv.Hashes(kv.Root("m", "", nil), prompt, 4)))
 	report("m-1", route.Serving, 4, nil)
 	report("m-2", route.Loading, 0, nil)
-	if to, why := m.Route(Request{ID: "r", Model: "m", Prompt: prompt}, epoch); to.Replica != "m-0" {
-		t.Errorf("routed to %v, %v, want the replica with the blocks", to, why)
+	effects := m.Route(Request{ID: "r", Model: "m", Prompt: prompt}, epoch)
+	if a := effects[0].(Answer); a.Routed.Replica != "m-0" {
+		t.Errorf("%v, want the replica with the blocks", a)
 	}
 }
 
@@ -32,7 +33,7 @@ func TestBounds(t *testing.T) {
 	for i := range blocks {
 		blocks[i] = uint64(i + 1)
 	}
-	m.Reported(Report{Replica: route.Replica{Name: "m-0"}, Model: "m", Committed: blocks})
+	m.Reported(Report{Replica: route.Replica{Name: "m-0"}, Model: "m", Committed: blocks}, epoch)
 	m.TierReported(TierReport{Name: "dram", Committed: blocks})
 	s := m.Snapshot()
 	if len(s.Replicas[0].Blocks) != snapshotBlocks || len(s.Tiers[0].Committed) != snapshotBlocks {

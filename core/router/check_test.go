@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"troupe/core/route"
+	"troupe/core/schedule"
 )
 
 // check checks the invariants that hold between events.
@@ -68,8 +69,8 @@ func (n *node) checkSilence() {
 	}
 }
 
-// checkRouted checks a route to a model's replica, or its refusal.
-func (n *node) checkRouted(r Request, to Routed, why Refusal) {
+// checkRouted checks the answer to a request.
+func (n *node) checkRouted(r Request, a Answer) {
 	w := n.w
 	var serving, preferred []string
 	if t := n.m.models[r.Model]; t != nil && (n.stored[r.Model] || !n.read) {
@@ -85,18 +86,61 @@ func (n *node) checkRouted(r Request, to Routed, why Refusal) {
 	if len(preferred) == 0 {
 		preferred = serving
 	}
-	if (to == Routed{}) == (why == Refusal{}) || (to == Routed{}) != (len(preferred) == 0) {
-		w.Fatalf("decided: %v and %v; %v serve", to, why, preferred)
+	if (a.Routed == Routed{}) != (len(preferred) == 0) || a.Routed != (Routed{}) && a.Refusal != (Refusal{}) {
+		w.Fatalf("decided: %v; %v serve", a, preferred)
 	}
-	if to.Replica != "" && !slices.Contains(preferred, to.Replica) {
-		w.Fatalf("routed: to %v, want one of %v", to, preferred)
+	if a.Routed.Replica != "" && !slices.Contains(preferred, a.Routed.Replica) {
+		w.Fatalf("routed: to %v, want one of %v", a.Routed, preferred)
+	}
+	if _, waits := n.m.requests[r.ID]; waits != a.Waits() || waits && len(serving) > 0 {
+		w.Fatalf("waits: %s waits: %v; answered with %v; %v serve", r.ID, waits, a, serving)
 	}
 	log := n.m.Explain(r.ID)
-	if last := log[len(log)-1]; last.Decision.Name != to.Replica || last.Refusal != why || len(log) > 8 {
+	if last := log[len(log)-1]; last.Decision.Name != a.Routed.Replica || !a.Waits() && last.Refusal != a.Refusal ||
+		len(log) > 8 {
 		w.Fatalf("decided: the log has %v", last)
 	}
 	if len(n.m.log.byRequest) > len(n.m.log.order) {
 		w.Fatalf("bounded: the log has %d requests", len(n.m.log.byRequest))
+	}
+}
+
+// checkAnswers checks the answers of an event. Before it, these requests waited.
+func (n *node) checkAnswers(effects []Effect, waiting map[string]Request) {
+	w, last := n.w, map[string]Request{}
+	for _, e := range effects {
+		a, ok := e.(Answer)
+		r, waited := waiting[a.ID]
+		if !ok || !waited || a.Waits() {
+			continue
+		}
+		before, ok := last[r.Model]
+		if a.Routed == (Routed{}) {
+			continue
+		}
+		if ok && (before.Class < r.Class || before.Class == r.Class && before.Arrived.After(r.Arrived)) {
+			w.Fatalf("order: %v is answered before %v", before, r)
+		}
+		last[r.Model] = r
+	}
+	for _, id := range sorted(waiting) {
+		_, waits := n.m.requests[id]
+		answered := slices.ContainsFunc(effects, func(e Effect) bool {
+			a, ok := e.(Answer)
+			return ok && a.ID == id && !a.Waits()
+		})
+		if waits && answered {
+			w.Fatalf("answered: %s is answered and waits", id)
+		}
+	}
+	for _, id := range sorted(n.m.requests) {
+		r := n.m.requests[id]
+		s, stored := n.m.stored[r.Model]
+		failure := n.m.statuses[r.Model].Failure
+		failed := failure != Refusal{} && s.Rest == schedule.Awake && !(r.Wait && failure.Reason == NoMemory)
+		if t := n.m.models[r.Model]; !stored || s.Rest == schedule.Stopped || failed || t != nil && t.serves(r) {
+			w.Fatalf("waits: %v, with %v and %v", r, s, failure)
+		}
 	}
 }
 

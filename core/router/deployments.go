@@ -1,11 +1,13 @@
 package router
 
+import "time"
+
 // StatusReported handles the status of a deployment that this node leads.
-func (m *Machine) StatusReported(s Status) []Effect {
+func (m *Machine) StatusReported(s Status, now time.Time) []Effect {
 	m.keepStatus(s, 0)
 	m.withdrawn = remove(m.withdrawn, s.Deployment)
 	m.share()
-	return m.take()
+	return m.settle(now)
 }
 
 // Withdrawn handles the end of a deployment's actor on this node.
@@ -34,21 +36,21 @@ func (m *Machine) dropStatus(node, deployment string) bool {
 }
 
 // Stored handles a stored deployment.
-func (m *Machine) Stored(s Stored) []Effect {
+func (m *Machine) Stored(s Stored, now time.Time) []Effect {
 	m.stored[s.Name] = s
 	m.emit(Store{})
-	return m.take()
+	return m.settle(now)
 }
 
 // Deleted handles the deletion of a stored deployment.
-func (m *Machine) Deleted(name string) []Effect {
+func (m *Machine) Deleted(name string, now time.Time) []Effect {
 	m.dropStored(name)
-	return m.take()
+	return m.settle(now)
 }
 
 // StoreRead handles the end of the initial read of the store: there are no stored deployments but
 // these.
-func (m *Machine) StoreRead(names []string) []Effect {
+func (m *Machine) StoreRead(names []string, now time.Time) []Effect {
 	exist := make(map[string]bool, len(names))
 	for _, name := range names {
 		exist[name] = true
@@ -59,7 +61,7 @@ func (m *Machine) StoreRead(names []string) []Effect {
 		}
 	}
 	m.advance(StoreRead)
-	return m.take()
+	return m.settle(now)
 }
 
 func (m *Machine) dropStored(name string) {

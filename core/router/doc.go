@@ -65,7 +65,16 @@
 // replica. In the other states it serves only stored deployments. If no replica can serve a
 // request, the router refuses it for the first of these reasons that applies: the output was
 // computed by files that are neither served nor deployed; the node is starting; the model is not
-// deployed; it is stopped; it failed; it is starting.
+// deployed; an operator stopped it; it failed. Otherwise the model is asleep or starting, and the
+// request waits.
+//
+// # Waiting requests
+//
+// Requests wait in the order of core/wake, and are answered in this order as soon as a replica
+// serves, or a reason to refuse them applies. A request that asks for it also waits while no device
+// has room for the model. The router reports their number to the group of deployments on the node
+// that leads the model's deployment, which is known from its status. The deployment, if it is asleep,
+// wakes.
 //
 // # Invariants
 //
@@ -89,7 +98,12 @@
 //   - once: the router reports at most once that it is synced, and only when the store was read and
 //     every peer has sent a snapshot
 //   - routed: a request goes to a known replica, and to an avoided one only if no other one serves
-//   - decided: each request is either routed or refused, and that is the last decision in the log
+//   - decided: each request is routed, refused, or waits, and a route or a refusal is the last
+//     decision in the log
+//   - waits: after each event a request waits if and only if no replica serves its model and there is
+//     no reason to refuse it
+//   - order: waiting requests of a model are routed by class, the highest first, then by arrival
+//   - answered: a request that was routed or refused, or whose session has ended, does not wait
 //   - bounded: the log has at most 1,024 requests with 8 entries each, a snapshot at most 8,192
 //     blocks of each replica and tier, and an answer about blocks at most 8 runs
 //   - runs: the runs of an answer are consecutive and their holders have the blocks; none of them is

@@ -3,6 +3,26 @@ package router
 // Effect is an action for the caller to carry out. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
+// Answer answers a request's session: with a replica, with a refusal, or with the confirmation that
+// the request waits. In the last case another Answer follows.
+type Answer struct {
+	To      Actor
+	ID      string
+	Routed  Routed  // zero: refused or waiting
+	Refusal Refusal // zero: routed or waiting
+}
+
+// Waits reports whether the request waits.
+func (a Answer) Waits() bool { return a.Routed == Routed{} && a.Refusal == Refusal{} }
+
+// WakeModel tells the group that leads a deployment how many requests wait here until a replica
+// serves.
+type WakeModel struct {
+	To         Actor
+	Deployment string
+	Waiting    int
+}
+
 // AskSnapshot requests a snapshot from a peer's router.
 type AskSnapshot struct{ Peer Actor }
 
@@ -64,6 +84,8 @@ type Ignored struct {
 	Why   string
 }
 
+func (Answer) isEffect()          {}
+func (WakeModel) isEffect()       {}
 func (AskSnapshot) isEffect()     {}
 func (SendSnapshot) isEffect()    {}
 func (Watch) isEffect()           {}

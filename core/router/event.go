@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/core/route"
+	"troupe/core/schedule"
 )
 
 // Actor is the address of an actor.
@@ -13,7 +14,9 @@ type Actor struct{ Address, ID string }
 type Member struct {
 	Name, ID string // ID is that of the member's process
 	Router   Actor  // unused for this node
-	Leaving  bool   // the node is shutting down
+	// Deployments is the group of the deployments that the member leads.
+	Deployments Actor
+	Leaving     bool // the node is shutting down
 }
 
 // Report is a replica's report about itself, and the changes in its blocks since its last one.
@@ -60,9 +63,10 @@ type Announcement struct {
 
 // Stored is a stored deployment.
 type Stored struct {
-	Name     string
-	Stopped  bool   // the deployment has 0 replicas
-	Revision string // digest of the deployment's files; empty: unknown
+	Name       string
+	Rest       schedule.Rest // whether it has replicas, and if not, what starts them
+	MaxWaiting int           // requests that may wait at this router while no replica serves
+	Revision   string        // digest of the deployment's files; empty: unknown
 	// Level is the wanted level of the replicas, such as "standby", and Levels that of single ones, by
 	// name. Active has no name.
 	Level  string

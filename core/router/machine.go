@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"troupe/core/route"
+	"troupe/core/wake"
 )
 
 // FlushInterval is the time between two Ticks.
@@ -42,6 +43,10 @@ type Machine struct {
 	idle      int       // number of flushes since the last announcement
 	flushDue  time.Time // zero: before the first flush
 
+	waiting  *wake.Queue
+	requests map[string]Request // those in waiting, by ID
+	groups   map[string]Actor   // groups of deployments, by node
+
 	log     decisionLog
 	effects []Effect
 }
@@ -53,6 +58,7 @@ func New(node string, stored []Stored) *Machine {
 		node: node, peers: make(map[string]*peer), leaving: make(map[string]bool), avoid: make(map[string]bool),
 		models: make(map[string]*model), statuses: make(map[string]Status), stored: make(map[string]Stored),
 		tiers: make(map[tierName]Actor), blocks: route.NewBlockIndex(), log: newDecisionLog(loggedRequests),
+		waiting: wake.New(), requests: make(map[string]Request), groups: make(map[string]Actor),
 	}
 	for _, s := range stored {
 		m.stored[s.Name] = s

@@ -32,6 +32,8 @@ func TestInvariants(t *testing.T) {
 			"store":    func(*rapid.T) { w.any().changeStore() },
 			"members":  func(*rapid.T) { w.any().see() },
 			"route":    func(*rapid.T) { w.any().route() },
+			"again":    func(*rapid.T) { w.any().route() },
+			"cancel":   func(*rapid.T) { w.any().cancel() },
 			"find":     func(*rapid.T) { w.any().find() },
 			"node":     func(*rapid.T) { w.changeNode() },
 		}

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"troupe/core/route"
+	"troupe/core/schedule"
 )
 
 // start starts a node, or restarts its router after a crash.
@@ -49,7 +51,7 @@ func (n *node) report(name string, state route.State, snapshot bool, evicted, co
 	had := n.truth.replicas[name].blocks
 	n.truth.replicas[name] = replicaTruth{state, changed(had, snapshot, evicted, committed)}
 	r := n.reportOf(name, state, snapshot, evicted, committed)
-	effects := n.local(Announcement{Replicas: []Report{r}}, func() []Effect { return n.m.Reported(r) })
+	effects := n.local(Announcement{Replicas: []Report{r}}, func() []Effect { return n.m.Reported(r, n.w.now) })
 	if slices.Contains(effects, Effect(Watch{r.Actor})) == n.watched[name] {
 		n.w.Fatalf("watched: %s was watched before: %v; effects %v", name, n.watched[name], effects)
 	}
@@ -88,11 +90,14 @@ func (n *node) reportTier(name string, snapshot bool, evicted, committed []uint6
 }
 
 func (n *node) reportStatus(name string, term uint64) {
-	if name != contested {
+	if isOwn(name) {
 		n.truth.statuses[name] = term
 	}
 	s := Status{Deployment: name, Node: n.name, Term: term}
-	n.local(Announcement{Statuses: []Status{s}}, func() []Effect { return n.m.StatusReported(s) })
+	if rapid.IntRange(0, 2).Draw(n.w.T, "failed") == 0 {
+		s.Failure.Reason = rapid.SampledFrom([]Reason{NoMemory, WeightsDiffer}).Draw(n.w.T, "failure")
+	}
+	n.local(Announcement{Statuses: []Status{s}}, func() []Effect { return n.m.StatusReported(s, n.w.now) })
 }
 
 // local carries out a change on this node. news describes the change.
@@ -121,10 +126,10 @@ func (n *node) blocks(from uint64) []uint64 {
 }
 
 func (n *node) changeStatus() {
-	name := rapid.SampledFrom([]string{"m-" + n.name, contested}).Draw(n.w.T, "deployment")
+	name := rapid.SampledFrom([]string{"m-" + n.name, contested, "m", "n"}).Draw(n.w.T, "deployment")
 	if rapid.IntRange(0, 3).Draw(n.w.T, "withdraw") > 0 {
 		term := rapid.Uint64Range(0, 3).Draw(n.w.T, "term")
-		if name != contested {
+		if isOwn(name) {
 			n.w.terms[name] += term
 			term = n.w.terms[name]
 		}
@@ -163,18 +168,21 @@ func (n *node) changeStore() {
 	name := rapid.SampledFrom([]string{"m", "n"}).Draw(n.w.T, "deployment")
 	switch rapid.IntRange(0, 3).Draw(n.w.T, "store") {
 	case 0:
-		n.do(nil, func() []Effect { return n.m.Deleted(name) })
+		n.do(nil, func() []Effect { return n.m.Deleted(name, n.w.now) })
 	case 1:
 		n.readStore([]string{name})
 	default:
 		n.stored[name] = true
-		n.do(nil, func() []Effect { return n.m.Stored(Stored{Name: name}) })
+		s := Stored{Name: name, MaxWaiting: rapid.IntRange(1, 4).Draw(n.w.T, "places")}
+		rests := []schedule.Rest{schedule.Awake, schedule.Asleep, schedule.Stopped}
+		s.Rest = rapid.SampledFrom(rests).Draw(n.w.T, "rest")
+		n.do(nil, func() []Effect { return n.m.Stored(s, n.w.now) })
 	}
 }
 
 func (n *node) readStore(names []string) {
 	n.read = true
-	n.do(nil, func() []Effect { return n.m.StoreRead(names) })
+	n.do(nil, func() []Effect { return n.m.StoreRead(names, n.w.now) })
 	for name := range n.stored {
 		if !slices.Contains(names, name) {
 			n.w.Fatalf("kept: %s is not stored", name)
@@ -189,15 +197,36 @@ func (n *node) see() {
 
 func (n *node) route() {
 	r := Request{
-		ID:    rapid.SampledFrom([]string{"r1", "r2"}).Draw(n.w.T, "request"),
+		ID:    rapid.SampledFrom([]string{"r1", "r2", "r3", "r4", "r5"}).Draw(n.w.T, "request"),
 		Model: rapid.SampledFrom([]string{"m", "n"}).Draw(n.w.T, "model"), Prompt: []uint32{1, 2, 3},
+		Class: rapid.IntRange(1, 3).Draw(n.w.T, "class"), Wait: rapid.Bool().Draw(n.w.T, "wait"), Arrived: n.w.now,
+	}
+	if rapid.Bool().Draw(n.w.T, "has a deadline") {
+		r.Deadline = n.w.now.Add(time.Duration(rapid.IntRange(0, 4).Draw(n.w.T, "seconds")) * time.Second)
+	}
+	if had, waits := n.m.requests[r.ID]; waits { // its session asks again
+		r = had
 	}
 	if t := n.m.models[r.Model]; t != nil && len(t.replicas) > 0 && rapid.Bool().Draw(n.w.T, "lost") {
 		r.Avoid = []string{rapid.SampledFrom(sorted(t.replicas)).Draw(n.w.T, "avoid")}
 	}
-	to, why := n.m.Route(r, n.w.now)
+	var a Answer
+	for _, e := range n.do(nil, func() []Effect { return n.m.Route(r, n.w.now) }) {
+		if e, ok := e.(Answer); ok && e.ID == r.ID {
+			a = e
+		}
+	}
 	n.checkSilence()
-	n.checkRouted(r, to, why)
+	n.checkRouted(r, a)
+}
+
+// cancel ends the session of a request.
+func (n *node) cancel() {
+	id := rapid.SampledFrom([]string{"r1", "r2", "r3", "r4", "r5"}).Draw(n.w.T, "cancelled")
+	n.do(nil, func() []Effect { return n.m.CancelRoute(id, n.w.now) })
+	if _, waits := n.m.requests[id]; waits {
+		n.w.Fatalf("answered: %s was cancelled and waits", id)
+	}
 }
 
 func (n *node) find() {

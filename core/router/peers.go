@@ -21,7 +21,9 @@ type peer struct {
 func (m *Machine) Members(all []Member, now time.Time) []Effect {
 	alive := make(map[string]bool)
 	m.leaving = make(map[string]bool)
+	clear(m.groups)
 	for _, member := range all {
+		m.groups[member.Name] = member.Deployments
 		m.leaving[member.Name] = member.Leaving
 		if member.Name == m.node {
 			continue
@@ -46,7 +48,7 @@ func (m *Machine) Members(all []Member, now time.Time) []Effect {
 	}
 	m.updateAvoided()
 	m.advance(Changed)
-	return m.take()
+	return m.settle(now)
 }
 
 // Announced handles the announcement of another router.
@@ -60,7 +62,7 @@ func (m *Machine) Announced(a Announcement, now time.Time) []Effect {
 	if fire(m, syncTable, &p.sync, event{kind: Announced, now: now, peer: p, news: &a}) {
 		m.advance(Changed)
 	}
-	return m.take()
+	return m.settle(now)
 }
 
 // Lost handles the end of a replica of this node, or the loss of the connection to another node.

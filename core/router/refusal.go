@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"troupe/core/schedule"
+	"troupe/core/wake"
 )
 
 // standby is the name of the level at which a model keeps its replicas.
@@ -19,7 +22,10 @@ type Reason int32
 const (
 	None          Reason = 0
 	NotFound      Reason = 2
+	NoMemory      Reason = 5
+	QueueFull     Reason = 6
 	NotReady      Reason = 7
+	Deadline      Reason = 11
 	WeightsDiffer Reason = 22
 	Stopped       Reason = 32
 )
@@ -47,30 +53,49 @@ func (m *Machine) Deployment(name string) (Refusal, bool) {
 	if stored || reported {
 		return Refusal{}, true
 	}
-	return m.refusal(name, false), false
+	refusal, _ := m.unserved(Request{Model: name})
+	return refusal, false
 }
 
-// refusal returns the refusal of a request that no replica serves. NotReady is temporary. All other
-// reasons are final, as far as the router knows. A request that has begun waits for a replica on
-// standby, which finishes it.
-func (m *Machine) refusal(model string, begun bool) Refusal {
-	stored, ok := m.stored[model]
-	switch failure := m.statuses[model].Failure; {
+// unserved returns the refusal of a request that no replica serves, or reports that it waits until
+// one does. NotReady is temporary. All other reasons are final, as far as the router knows. A request
+// that has begun waits for a replica on standby, which finishes it.
+func (m *Machine) unserved(r Request) (why Refusal, waits bool) {
+	stored, ok := m.stored[r.Model]
+	failure := m.statuses[r.Model].Failure
+	level := m.dormant(stored)
+	switch {
 	case m.phase == Starting:
-		return Refusal{Reason: NotReady, Detail: "this node is starting", RetryAfter: routeRetryAfter}
+		return Refusal{Reason: NotReady, Detail: "this node is starting", RetryAfter: routeRetryAfter}, false
 	case !ok:
-		return Refusal{Reason: NotFound, Detail: fmt.Sprintf("model %q is not deployed; there are: %s", model,
-			strings.Join(sorted(m.stored), ", "))}
-	case stored.Stopped:
+		return Refusal{Reason: NotFound, Detail: fmt.Sprintf("model %q is not deployed; there are: %s", r.Model,
+			strings.Join(sorted(m.stored), ", "))}, false
+	case stored.Rest == schedule.Stopped:
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
-			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
-	case m.dormant(stored) != "" && !(begun && m.dormant(stored) == standby):
+			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, r.Model, r.Model,
+		)}, false
+	case level != "" && !(level == standby && r.Revision != ""):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
-			`model %s is at level %s; models.activate {"name": %q} makes it serve`, model, m.dormant(stored), model)}
-	case failure != Refusal{}:
-		return failure
+			`model %s is at level %s; models.activate {"name": %q} makes it serve`, r.Model, level, r.Model)}, false
+	case stored.Rest == schedule.Asleep, failure == Refusal{}, r.Wait && failure.Reason == NoMemory:
+		return Refusal{}, true
 	}
-	return Refusal{Reason: NotReady, Detail: "model " + model + " is starting", RetryAfter: routeRetryAfter}
+	return failure, false
+}
+
+// noPlace returns the refusal of a request that may not wait, or not any longer.
+func noPlace(r wake.Request, why wake.Reason) Refusal {
+	if why == wake.Full {
+		return Refusal{
+			Reason: QueueFull, RetryAfter: queueRetryAfter,
+			Detail: fmt.Sprintf("model %s does not serve yet, and no more requests may wait for it on this node; "+
+				"at most %d may, with 64 MiB of prompts for all models", r.Model, r.Limit),
+		}
+	}
+	return Refusal{
+		Reason: Deadline,
+		Detail: "the request's time is up, and model " + r.Model + " does not serve yet; raise its timeout",
+	}
 }
 
 // dormant returns the level at which an operator keeps all replicas of a model from serving; empty: some

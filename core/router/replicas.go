@@ -2,6 +2,7 @@ package router
 
 import (
 	"slices"
+	"time"
 
 	"troupe/core/route"
 )
@@ -22,7 +23,7 @@ type replica struct {
 }
 
 // Reported handles the report of a replica of this node.
-func (m *Machine) Reported(r Report) []Effect {
+func (m *Machine) Reported(r Report, now time.Time) []Effect {
 	if !m.hasLocal(r.Model, r.Name) {
 		m.emit(Watch{r.Actor})
 	}
@@ -32,7 +33,7 @@ func (m *Machine) Reported(r Report) []Effect {
 	}
 	m.gone = remove(m.gone, r.Name)
 	m.share()
-	return m.take()
+	return m.settle(now)
 }
 
 func (m *Machine) hasLocal(model, name string) bool {

@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/kv"
 	"troupe/core/route"
+	"troupe/core/wake"
 )
 
 // Request is a request for a replica.
@@ -18,6 +19,12 @@ type Request struct {
 	Avoid    []string // replicas that the session has lost
 	Revision string   // digest of the files that computed the output so far; empty: any
 	Cause    string   // why the request is routed again
+
+	Session  Actor // that the answer goes to
+	Class    int   // the higher, the sooner it is served
+	Arrived  time.Time
+	Deadline time.Time // zero: none
+	Wait     bool      // it waits even if no device has room for the model
 }
 
 // Routed is the replica for a request.
@@ -28,29 +35,68 @@ type Routed struct {
 	Incarnation uint64
 }
 
-// Route returns the replica that is expected to serve a request soonest, or a refusal. It logs the
-// decision.
-func (m *Machine) Route(r Request, now time.Time) (Routed, Refusal) {
+// Route answers a request with the replica that is expected to serve it soonest, or with a refusal.
+// If no replica serves its model yet, it waits. The decision is logged.
+func (m *Machine) Route(r Request, now time.Time) []Effect {
 	m.age(now)
+	d := m.decide(r)
+	if m.answer(r, d, now) {
+		return m.take()
+	}
+	if _, waits := m.requests[r.ID]; !waits {
+		m.log.add(r.ID, Entry{Time: now, Decision: d, Cause: r.Cause, Refusal: Refusal{
+			Reason: NotReady, Detail: "no replica of model " + r.Model + " serves yet; the request waits",
+		}})
+	}
+	m.requests[r.ID] = r
+	m.queue(m.waiting.Ask(wake.Request{
+		ID: r.ID, Model: r.Model, Class: r.Class, Arrived: r.Arrived, Deadline: r.Deadline, Bytes: 4 * len(r.Prompt),
+		Limit: m.stored[r.Model].MaxWaiting,
+	}, now), now)
+	return m.take()
+}
+
+// decide returns the replica for a request, and why.
+func (m *Machine) decide(r Request) (d route.Decision) {
 	t := m.models[r.Model]
-	var d route.Decision
 	if _, stored := m.stored[r.Model]; t != nil && (stored || m.phase == Starting) {
 		d = t.routes.Route(route.Request{
 			ID: r.ID, Hashes: t.fingerprints(r), Tokens: len(r.Prompt), Avoid: m.avoided(t, r.Avoid),
 			Adapter: r.Adapter, Revision: r.Revision,
 		})
 	}
-	if !d.OK {
-		refusal := m.refusal(r.Model, r.Revision != "")
-		if t != nil && m.weightsReplaced(r, t) {
-			refusal = weightsReplaced(r.Model)
-		}
-		m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: refusal, Cause: r.Cause})
-		return Routed{}, refusal
+	return d
+}
+
+// answer answers a request, which may wait, or reports false if it has to wait.
+func (m *Machine) answer(r Request, d route.Decision, now time.Time) bool {
+	a := Answer{To: r.Session, ID: r.ID}
+	switch refusal, waits := m.unserved(r); {
+	case d.OK:
+		to := m.models[r.Model].replicas[d.Name]
+		a.Routed = Routed{d.Name, to.node, to.actor, to.incarnation}
+	case m.weightsReplaced(r):
+		a.Refusal = weightsReplaced(r.Model)
+	case waits:
+		return false
+	default:
+		a.Refusal = refusal
 	}
-	m.log.add(r.ID, Entry{Time: now, Decision: d, Cause: r.Cause})
-	to := t.replicas[d.Name]
-	return Routed{d.Name, to.node, to.actor, to.incarnation}, Refusal{}
+	m.log.add(r.ID, Entry{Time: now, Decision: d, Refusal: a.Refusal, Cause: r.Cause})
+	m.emit(a)
+	m.queue(m.waiting.Answered(r.ID, now), now)
+	delete(m.requests, r.ID)
+	return true
+}
+
+// serves reports whether some replica serves a request. One on standby finishes requests that have begun.
+func (t *model) serves(request Request) bool {
+	for _, r := range t.replicas {
+		if r.state == route.Serving || r.state == route.Suspended && request.Revision != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // avoided returns the replicas that serve a request only if no other can: those that its session
@@ -79,7 +125,8 @@ func (t *model) fingerprints(r Request) []uint64 {
 
 // weightsReplaced reports whether the files that computed a request's output are no longer served
 // or deployed.
-func (m *Machine) weightsReplaced(r Request, t *model) bool {
-	deployed := m.stored[r.Model].Revision
-	return r.Revision != "" && deployed != "" && deployed != r.Revision && !t.routes.HasRevision(r.Revision)
+func (m *Machine) weightsReplaced(r Request) bool {
+	t, deployed := m.models[r.Model], m.stored[r.Model].Revision
+	return r.Revision != "" && deployed != "" && deployed != r.Revision && t != nil &&
+		!t.routes.HasRevision(r.Revision)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"troupe/core/route"
+	"troupe/core/schedule"
 	"troupe/testkit/script"
 )
 
@@ -20,8 +21,8 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [revision=R], deleted D, read D...
-//	route REQUEST D [prompt=N] [avoid=M] [revision=R]
+//	stored D [stopped] [asleep] [places=N] [revision=R], deleted D, read D...
+//	route REQUEST D [prompt=N] [avoid=M] [revision=R] [class=N] [deadline=5s] [wait], cancel REQUEST
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
 //	snapshot, explain REQUEST
@@ -108,7 +109,11 @@ func (p *player) event(words []string) []string {
 	out, handled := p.query(l)
 	if !handled {
 		for _, e := range p.step(words, l) {
-			out = append(out, text(e))
+			shown := text(e)
+			if l.name == "route" {
+				shown = strings.TrimPrefix(shown, l.word(0)+" ")
+			}
+			out = append(out, shown)
 		}
 	}
 	if state := p.summary(); state != p.state {
@@ -130,21 +135,25 @@ func (p *player) step(words []string, l line) []Effect {
 	case "announced":
 		return m.Announced(announcementOf(words, l), p.now)
 	case "report":
-		return m.Reported(reportOf(l))
+		return m.Reported(reportOf(l), p.now)
 	case "tier":
 		return m.TierReported(tierOf(l))
 	case "status":
-		return m.StatusReported(statusOf(l, "a"))
+		return m.StatusReported(statusOf(l, "a"), p.now)
 	case "withdraw":
 		return m.Withdrawn(l.word(0))
 	case "lost":
 		return m.Lost(Actor{ID: l.word(0)}, p.now)
 	case "stored":
-		return m.Stored(storedOf(l))
+		return m.Stored(storedOf(l), p.now)
 	case "deleted":
-		return m.Deleted(l.word(0))
+		return m.Deleted(l.word(0), p.now)
 	case "read":
-		return m.StoreRead(l.words)
+		return m.StoreRead(l.words, p.now)
+	case "route":
+		return m.Route(requestOf(l, p.now), p.now)
+	case "cancel":
+		return m.CancelRoute(l.word(0), p.now)
 	}
 	p.t.Fatalf("unknown event %q", l.name)
 	return nil
@@ -154,17 +163,6 @@ func (p *player) step(words []string, l line) []Effect {
 func (p *player) query(l line) (out []string, ok bool) {
 	m := p.m
 	switch l.name {
-	case "route":
-		r := Request{ID: l.word(0), Model: l.word(1), Revision: l.named["revision"]}
-		r.Prompt = make([]uint32, l.number("prompt"))
-		if avoid, ok := l.named["avoid"]; ok {
-			r.Avoid = strings.Split(avoid, ",")
-		}
-		to, why := m.Route(r, p.now)
-		if why != (Refusal{}) {
-			return []string{fmt.Sprintf("refused with %d: %s", why.Reason, why.Detail)}, true
-		}
-		return []string{fmt.Sprintf("to %s on %s", to.Replica, to.Node)}, true
 	case "moved":
 		m.Moved(l.word(0), Move{Replica: l.word(1), From: l.named["from"]}, p.now)
 	case "find":
@@ -212,11 +210,63 @@ func (p *player) summary() string {
 	return strings.Join(out, "; ")
 }
 
+// answer formats the answer to a request.
+func answer(a Answer) string {
+	switch {
+	case a.Waits():
+		return a.ID + " waits"
+	case a.Refusal != Refusal{}:
+		return fmt.Sprintf("%s refused with %d: %s", a.ID, a.Refusal.Reason, a.Refusal.Detail)
+	}
+	return fmt.Sprintf("%s to %s on %s", a.ID, a.Routed.Replica, a.Routed.Node)
+}
+
+func requestOf(l line, now time.Time) Request {
+	r := Request{
+		ID: l.word(0), Model: l.word(1), Revision: l.named["revision"], Prompt: make([]uint32, l.number("prompt")),
+		Session: Actor{ID: l.word(0)}, Class: int(l.number("class")), Arrived: now, Wait: l.has("wait"),
+	}
+	if avoid, ok := l.named["avoid"]; ok {
+		r.Avoid = strings.Split(avoid, ",")
+	}
+	if seconds, ok := l.named["deadline"]; ok {
+		d, _ := time.ParseDuration(seconds)
+		r.Deadline = epoch.Add(d)
+	}
+	return r
+}
+
+// storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
+func storedOf(l line) Stored {
+	s := Stored{
+		Name: l.word(0), Revision: l.named["revision"], MaxWaiting: 100,
+		Level: l.named["level"], Levels: make(map[string]string),
+	}
+	if n, ok := l.named["places"]; ok {
+		s.MaxWaiting, _ = strconv.Atoi(n)
+	}
+	for _, w := range l.words[1:] {
+		name, active := strings.CutSuffix(w, "!")
+		switch {
+		case w == "stopped":
+			s.Rest = schedule.Stopped
+		case w == "asleep":
+			s.Rest = schedule.Asleep
+		case active:
+			s.Levels[name] = ""
+		default:
+			s.Levels[name] = "standby"
+		}
+	}
+	return s
+}
+
 func membersOf(words []string) (all []Member) {
 	for _, w := range words {
 		name, leaving := strings.CutSuffix(w, "!")
 		name, id, _ := strings.Cut(name, "#")
-		all = append(all, Member{Name: name, ID: name + id, Router: Actor{ID: name}, Leaving: leaving})
+		all = append(all, Member{Name: name, ID: name + id, Router: Actor{ID: name}, Leaving: leaving,
+			Deployments: Actor{ID: "deployments of " + name}})
 	}
 	return all
 }
@@ -295,6 +345,10 @@ func statusOf(l line, node string) Status {
 // text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
+	case Answer:
+		return answer(e)
+	case WakeModel:
+		return fmt.Sprintf("wake %s at %s: %d wait", e.Deployment, e.To.ID, e.Waiting)
 	case AskSnapshot:
 		return "ask " + e.Peer.ID + " for a snapshot"
 	case SendSnapshot:
@@ -329,18 +383,4 @@ func text(e Effect) string {
 		return fmt.Sprintf("ignored %s of %s: %s", e.Event, e.Node, e.Why)
 	}
 	return fmt.Sprintf("%#v", e)
-}
-
-// storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
-func storedOf(l line) Stored {
-	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Revision: l.named["revision"],
-		Level: l.named["level"], Levels: make(map[string]string)}
-	for _, w := range l.words[1:] {
-		if name, awake := strings.CutSuffix(w, "!"); awake {
-			s.Levels[name] = ""
-		} else if w != "stopped" {
-			s.Levels[name] = "standby"
-		}
-	}
-	return s
 }

@@ -116,7 +116,7 @@ func view(m *Machine, of string) string {
 		}
 	}
 	for name, s := range m.statuses {
-		if s.Node == of && name != contested {
+		if s.Node == of && isOwn(name) {
 			t.statuses[name] = s.Term
 		}
 	}
@@ -147,6 +147,9 @@ func dump(m *Machine) string {
 // contested is a deployment whose status several nodes report.
 const contested = "z"
 
+// isOwn reports whether only one node reports a deployment.
+func isOwn(deployment string) bool { return strings.Contains(deployment, "-") }
+
 func routerOf(node string) Actor { return Actor{node, "router"} }
 
 // observe returns the current members and records them.
@@ -154,7 +157,10 @@ func (n *node) observe() (all []Member) {
 	n.members, n.leavers = nil, map[string]bool{}
 	for _, name := range sorted(n.w.nodes) {
 		peer := n.w.nodes[name]
-		all = append(all, Member{Name: name, ID: peer.process, Router: routerOf(name), Leaving: peer.leaving})
+		all = append(all, Member{
+			Name: name, ID: peer.process, Router: routerOf(name), Leaving: peer.leaving,
+			Deployments: Actor{name, "leads"},
+		})
 		n.leavers[name] = peer.leaving
 		if name == n.name {
 			continue
@@ -170,11 +176,12 @@ func (n *node) observe() (all []Member) {
 
 // do carries out an event and its effects, and checks the state after it.
 func (n *node) do(news *Announcement, event func() []Effect) []Effect {
-	before := dump(n.m)
+	before, waiting := dump(n.m), maps.Clone(n.m.requests)
 	effects := event()
 	for _, e := range effects {
 		n.carryOut(e, news)
 	}
+	n.checkAnswers(effects, waiting)
 	if len(effects) == 1 {
 		if _, ok := effects[0].(Ignored); ok && dump(n.m) != before {
 			n.w.Fatalf("ignored: %v changed\n%s to\n%s", effects[0], before, dump(n.m))

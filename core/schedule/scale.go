@@ -17,6 +17,9 @@ type Scaling struct {
 	UpAfter   time.Duration // how long the load must be too high; default 5 s
 	DownAfter time.Duration // how long the load must be low; default 60 s
 	CoolDown  time.Duration // between the end of a change and the next change; default 30 s
+	// IdleAfter is the time without a request after which a deployment goes to sleep, with 0 replicas;
+	// 0: never.
+	IdleAfter time.Duration
 }
 
 // Load is the observed load of a deployment, summed over the serving replicas.
@@ -29,7 +32,7 @@ type Load struct {
 	Places    int // sequences that may run at once
 	KVBlocks  int
 	KVFree    int     // blocks that are empty or evictable
-	TokenRate float64 // tokens computed per second, of prompts and outputs
+	TokenRate float64 // tokens computed per second, of prompts and outputs; negative: not known
 }
 
 // Scaler decides how many replicas a deployment has, in steps of one. It remembers how long the
@@ -45,6 +48,7 @@ type Scaler struct {
 	lastChange      time.Time // when a change was last decided or seen in progress
 	overSince       time.Time // since when the load is too high; zero: it is not
 	underSince      time.Time // since when one fewer replica is enough; zero: it is not
+	idleSince       time.Time // since when there was no request; zero: there is one, or it is not known
 	replicaCapacity float64   // tokens per second that a replica computed while sequences queued; 0: never queued
 }
 
@@ -60,11 +64,12 @@ func NewScaler(s Scaling) *Scaler {
 
 // Scale takes an observation and returns the wanted number of replicas, between MinReplicas and
 // MaxReplicas. If l.Want is in that range, the result differs from it by at most one. A deployment
-// with no replicas is stopped and stays stopped: only an operator starts it.
+// without a request for IdleAfter is wanted with 0 replicas instead. One with no
+// replicas stays so: a request wakes it, or an operator starts it.
 func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	if l.Want == 0 {
 		s.startCoolDown(now)
-		return 0, "stopped"
+		return 0, "asleep or stopped"
 	}
 	if want = min(max(l.Want, s.MinReplicas), s.MaxReplicas); want != l.Want {
 		return want, fmt.Sprintf("%d is not between %d and %d", l.Want, s.MinReplicas, s.MaxReplicas)
@@ -72,6 +77,11 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 	if l.Changing || l.Serving != l.Want || l.Serving == 0 {
 		s.startCoolDown(now)
 		return want, fmt.Sprintf("%d of %d serve; a change is in progress", l.Serving, l.Want)
+	}
+	trackSince(&s.idleSince, now, l.Running+l.Waiting == 0 && l.TokenRate == 0)
+	if idle := now.Sub(s.idleSince); s.IdleAfter > 0 && !s.idleSince.IsZero() && idle >= s.IdleAfter {
+		s.startCoolDown(now)
+		return 0, fmt.Sprintf("no request for %s", idle.Round(time.Second))
 	}
 	much, little, why := s.compare(l)
 	trackSince(&s.overSince, now, much)
@@ -101,7 +111,7 @@ func (s *Scaler) Scale(now time.Time, l Load) (want int, why string) {
 // startCoolDown restarts the cool-down. A change that was refused is therefore not decided again
 // before the cool-down ends.
 func (s *Scaler) startCoolDown(now time.Time) {
-	s.lastChange, s.overSince, s.underSince = now, time.Time{}, time.Time{}
+	s.lastChange, s.overSince, s.underSince, s.idleSince = now, time.Time{}, time.Time{}, time.Time{}
 }
 
 // compare compares the load with the serving replicas, and with one replica fewer.

@@ -134,3 +134,34 @@ func TestScaleSettles(t *testing.T) {
 		}
 	})
 }
+
+// TestIdle checks that a deployment sleeps after IdleAfter without a request, and that a running
+// request, computed tokens and an unknown rate of tokens count as a request.
+func TestIdle(t *testing.T) {
+	s := NewScaler(Scaling{MaxReplicas: 3, IdleAfter: 10 * time.Second})
+	now := time.Unix(1000, 0)
+	pass := func(seconds int, l Load) (want int) {
+		l.Want, l.Serving, l.Places = 1, 1, 10
+		for range seconds {
+			now = now.Add(time.Second)
+			if want, _ = s.Scale(now, l); want == 0 {
+				break
+			}
+		}
+		return want
+	}
+	for _, l := range []Load{{TokenRate: -1}, {Running: 1}, {Waiting: 1}, {TokenRate: 3}, {Changing: true}} {
+		if want := pass(30, l); want != 1 {
+			t.Errorf("%+v: %d replicas", l, want)
+		}
+		if want := pass(10, Load{}); want != 1 {
+			t.Errorf("10 s after %+v: %d replicas", l, want)
+		}
+	}
+	if want := pass(1, Load{}); want != 0 {
+		t.Errorf("after 10 s without a request: %d replicas", want)
+	}
+	if s = NewScaler(Scaling{MaxReplicas: 3}); pass(1000, Load{}) != 1 {
+		t.Error("it sleeps without idle_after")
+	}
+}

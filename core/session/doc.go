@@ -14,10 +14,12 @@
 //
 //	event           state               guard                          next       effects
 //	start           created                                            routing    ask the router
-//	routed          routing, delayed                                   submitted  abandon a silent one; watch, submit
-//	route-refused   routing, delayed    final                          ended      relay the refusal
-//	                routing, delayed    deadline passed                ended      fail: deadline
-//	                routing, delayed                                   delayed    set the timer
+//	routed          routing … waiting                                  submitted  abandon a silent one; watch, submit
+//	route-refused   routing … waiting   final                          ended      relay the refusal
+//	                routing … waiting   deadline passed                ended      fail: deadline
+//	                routing … waiting                                  delayed    set the timer
+//	queued          routing … waiting   deadline passed                ended      fail: deadline
+//	                routing … waiting                                  waiting    set the timer
 //	accepted        submitted, serving                                 serving    keep the revision
 //	submit-refused  submitted, serving  final                          ended      relay the refusal
 //	                submitted, serving  deadline passed                ended      fail: deadline; cancel
@@ -44,13 +46,18 @@
 //	                submitted, serving                                 delayed    avoid it; unwatch; set the timer
 //	timer           routing … serving   of an earlier attempt          same       ignore
 //	                routing … serving   deadline passed                ended      fail: deadline; cancel
-//	                routing, delayed                                   routing    ask the router
+//	                routing … waiting                                  routing    ask the router
 //	                submitted, serving  silent for 1.2 s               routing    unwatch; ask the router
 //	                submitted, serving  silent for 0.4 s               same       query; set the timer
 //	                submitted, serving                                 same       set the timer
 //	close           created … serving                                  ended      cancel
 //	                ended               again                          same       ignore
 //	stop            any                                                ended      unwatch; stop the timer
+//
+// In waiting, no replica serves the model yet, and the router of this node has given the sequence a
+// place in order of class and arrival. The session asks for it again each second: a router that has
+// crashed knows no places, and a place that is not asked for is given away. A session that is closed
+// while it waits withdraws the sequence.
 //
 // Any replica may also send tokens while another one is assigned: it is about to take over, or has
 // not learned that it was replaced. The machine remembers one such sender at a time and delivers

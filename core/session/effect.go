@@ -12,6 +12,9 @@ type AskRoute struct {
 	Revision string   // of the files that computed the output; empty without output
 }
 
+// Withdraw gives up the place at the router.
+type Withdraw struct{}
+
 // Submit sends a replica the sequence and its output, even if the replica already has the sequence.
 type Submit struct {
 	To       Actor
@@ -93,6 +96,7 @@ func (r CancelReason) String() string {
 }
 
 func (AskRoute) isEffect()     {}
+func (Withdraw) isEffect()     {}
 func (Submit) isEffect()       {}
 func (Query) isEffect()        {}
 func (Cancel) isEffect()       {}

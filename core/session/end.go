@@ -20,10 +20,14 @@ func (m *Machine) failRepeated(e event) {
 	m.end()
 }
 
-// closed ends the session while the replica may still run the sequence.
+// closed ends the session while the replica may still run the sequence, or the router keeps its
+// place.
 func (m *Machine) closed(event) {
-	if m.replica != (Replica{}) {
+	switch {
+	case m.replica != (Replica{}):
 		m.emit(Cancel{m.replica.Actor, SessionEnded})
+	case m.state == Waiting:
+		m.emit(Withdraw{})
 	}
 	m.end()
 }

@@ -1,10 +1,15 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"troupe/core/wake"
+)
 
 const (
 	checkInterval  = 400 * time.Millisecond  // between checks of a silent replica
 	silenceTimeout = 1200 * time.Millisecond // then the session abandons the replica
+	placeInterval  = wake.AskInterval        // between two requests for the place at the router
 	minRetryDelay  = 20 * time.Millisecond   // before the next route request
 	// maxInterruptions is the number of interruptions that a sequence survives without a new token.
 	// After more, the sequence is assumed to crash its replicas.
@@ -77,6 +82,9 @@ func (m *Machine) Routed(to Replica, now time.Time) []Effect {
 func (m *Machine) RouteRefused(why Refusal, now time.Time) []Effect {
 	return m.on(event{kind: RouteRefused, refusal: why, now: now})
 }
+
+// Queued reports that the router gave the sequence a place, since no replica serves yet.
+func (m *Machine) Queued(now time.Time) []Effect { return m.on(event{kind: Queued, now: now}) }
 
 // Accepted reports that an incarnation of the replica accepted the sequence, and the digest of its
 // files.

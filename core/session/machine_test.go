@@ -19,6 +19,7 @@ func TestInvariants(t *testing.T) {
 				why := w.refusal()
 				w.do(Tokens{}, func() []Effect { return w.m.RouteRefused(why, w.now) })
 			},
+			"queued": func(*rapid.T) { w.do(Tokens{}, func() []Effect { return w.m.Queued(w.now) }) },
 			"accepted": func(*rapid.T) {
 				life, was := w.life(), w.m.State()
 				digest := rapid.SampledFrom([]string{"r-1", "r-2"}).Draw(w.T, "digest")
@@ -89,7 +90,7 @@ func TestInvariants(t *testing.T) {
 func (w *world) routed(*rapid.T) {
 	to, was := w.replica(), w.m.State()
 	w.do(Tokens{}, func() []Effect { return w.m.Routed(to, w.now) })
-	w.hearIn(was, Routing, Delayed)
+	w.hearIn(was, unassigned...)
 }
 
 func (w *world) emitted(*rapid.T) {

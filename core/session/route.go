@@ -27,6 +27,17 @@ func (m *Machine) delay(e event, d time.Duration) {
 
 func (m *Machine) delayRoute(e event) { m.delay(e, e.refusal.RetryAfter) }
 
+// keepPlace asks the router again before it gives the place to another request. A router that has
+// restarted knows no places.
+func (m *Machine) keepPlace(e event) {
+	m.attempt++
+	d := placeInterval
+	if !m.cfg.Deadline.IsZero() {
+		d = min(d, m.cfg.Deadline.Sub(e.now))
+	}
+	m.setTimer(e, d)
+}
+
 // submitTo submits the sequence to a routed replica. If the router returned the silent replica
 // again, that one is only busy and still has the sequence.
 func (m *Machine) submitTo(e event) {

@@ -72,6 +72,8 @@ func (p *player) step(name string) []Effect {
 		return m.Routed(p.replica(), now)
 	case "route-refused":
 		return m.RouteRefused(p.refusal(), now)
+	case "queued":
+		return m.Queued(now)
 	case "accepted":
 		return m.Accepted(uint64(p.number("life")), p.words["revision"], now)
 	case "submit-refused":
@@ -146,6 +148,8 @@ func text(e Effect) string {
 	switch e := e.(type) {
 	case AskRoute:
 		return fmt.Sprintf("ask router avoid=%v cause=%q revision=%q", e.Avoid, e.Cause, e.Revision)
+	case Withdraw:
+		return "withdraw from the router"
 	case Submit:
 		return fmt.Sprintf("submit to %s revision=%q", e.To.ID, e.Revision)
 	case Query:

@@ -8,13 +8,14 @@ const (
 	Created   State = iota // before Start
 	Routing                // the router was asked for a replica
 	Delayed                // waits before it asks the router again
+	Waiting                // has a place at the router until a replica serves
 	Submitted              // a replica was given the sequence and has not answered yet
 	Serving                // a replica has the sequence
 	Ended                  // the client has its outcome or left
 )
 
 func (s State) String() string {
-	return [...]string{"created", "routing", "delayed", "submitted", "serving", "ended"}[s]
+	return [...]string{"created", "routing", "delayed", "waiting", "submitted", "serving", "ended"}[s]
 }
 
 // Event is a kind of event. Each is a method of Machine.
@@ -25,6 +26,7 @@ const (
 	Start         Event = iota // the actor started
 	Routed                     // the router returned a replica
 	RouteRefused               // the router refused
+	Queued                     // the router gave the sequence a place, since no replica serves yet
 	Accepted                   // the replica accepted the sequence
 	SubmitRefused              // the replica refused the sequence
 	Emitted                    // a replica sent tokens
@@ -38,7 +40,8 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"start", "routed", "route-refused", "accepted", "submit-refused", "emitted", "interrupted",
+	return [...]string{"start", "routed", "route-refused", "queued", "accepted", "submit-refused", "emitted",
+		"interrupted",
 		"status", "moved", "lost", "timer", "close", "stop"}[e]
 }
 

@@ -13,11 +13,11 @@ type (
 const same = table.Same
 
 var (
-	unassigned = []State{Routing, Delayed}
+	unassigned = []State{Routing, Delayed, Waiting}
 	assigned   = []State{Submitted, Serving}
-	live       = []State{Routing, Delayed, Submitted, Serving}
-	begun      = []State{Created, Routing, Delayed, Submitted, Serving}
-	all        = []State{Created, Routing, Delayed, Submitted, Serving, Ended}
+	live       = []State{Routing, Delayed, Waiting, Submitted, Serving}
+	begun      = []State{Created, Routing, Delayed, Waiting, Submitted, Serving}
+	all        = []State{Created, Routing, Delayed, Waiting, Submitted, Serving, Ended}
 )
 
 var (
@@ -50,6 +50,8 @@ var rows = table.New("session", []row{
 	{unassigned, RouteRefused, finalRoute, Ended, (*Machine).relay, "relay the refusal"},
 	{unassigned, RouteRefused, expired, Ended, (*Machine).expire, "fail: deadline"},
 	{unassigned, RouteRefused, always, Delayed, (*Machine).delayRoute, "set the timer"},
+	{unassigned, Queued, expired, Ended, (*Machine).expire, "fail: deadline"},
+	{unassigned, Queued, always, Waiting, (*Machine).keepPlace, "set the timer"},
 
 	{assigned, Accepted, always, Serving, (*Machine).accepted, "keep the revision"},
 	{assigned, SubmitRefused, finalSubmit, Ended, (*Machine).relay, "relay the refusal"},

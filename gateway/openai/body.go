@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// body is the JSON of a request: OpenAI's fields, vLLM's extensions, and ours (priority, timeout).
+// body is the JSON of a request: OpenAI's fields, vLLM's extensions, and ours (priority, timeout, wait).
 // Lists stay raw until their elements are counted.
 type body struct {
 	Model               string          `json:"model"`
@@ -41,6 +41,7 @@ type body struct {
 	Suffix   string   `json:"suffix"`
 	Priority string   `json:"priority"`
 	Timeout  *float64 `json:"timeout"`
+	Wait     bool     `json:"wait"`
 
 	CacheSalt *string `json:"cache_salt"`
 

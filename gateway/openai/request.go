@@ -27,6 +27,7 @@ type Request struct {
 	MaxTokens    uint32                   // 0: the default
 	Priority     messages.PriorityClass   // unspecified: the deployment's default
 	Timeout      time.Duration
+	Wait         bool // wait until the deadline if no device has room for the model
 	Truncate     int  // keep this many of the last prompt tokens; 0: all; -1: as many as fit
 	AddSpecial   bool // add the special tokens that the model expects around a text
 	KeepSpecial  bool // the text includes special tokens
@@ -118,7 +119,7 @@ func (r *Request) readChoices(b *body) error {
 	return nil
 }
 
-// readLimits reads max_tokens, the timeout, the cache salt and the priority.
+// readLimits reads max_tokens, the timeout, the cache salt, the priority and wait.
 func (r *Request) readLimits(b *body) error {
 	name, limit := "max_tokens", b.MaxTokens
 	if b.MaxCompletionTokens != nil {
@@ -139,7 +140,20 @@ func (r *Request) readLimits(b *body) error {
 			return Invalid("cache_salt", "cache_salt is empty; set it or leave it out")
 		}
 	}
+	r.Wait = b.Wait
 	return r.SetPriority(b.Priority)
+}
+
+// SetWait sets whether the request waits for room, as "true" or "false". Empty text changes nothing.
+func (r *Request) SetWait(text string) error {
+	switch text {
+	case "":
+	case "true", "false":
+		r.Wait = text == "true"
+	default:
+		return Invalid("wait", fmt.Sprintf("wait %q is unknown; use true or false", text))
+	}
+	return nil
 }
 
 // SetTimeout sets the timeout from a number of seconds. Empty text changes nothing.

@@ -33,6 +33,7 @@ func (r Router) Props(b *Base) *actor.Props {
 	return router.Props(router.Config{
 		Node: b.Node, Members: r.Members,
 		Peer:     func(m *messages.Member) *actor.PID { return pidAt(m, query.Router) },
+		Leader:   func(m *messages.Member) *actor.PID { return pidAt(m, query.Deployments) },
 		Replicas: b.pid(query.Replicas), Deployments: b.pid(query.Deployments), Sessions: r.Sessions,
 		Tiers: r.Tiers.pids(b), Adapters: r.Adapters, Cache: r.Cache, OnSynced: r.OnSynced,
 	})
@@ -46,7 +47,10 @@ type Deployments struct {
 	// Inspect returns the memory needs of a model.
 	Inspect func(path string) (engine.ModelInfo, error)
 	// Record stores the digests that the first replica of a deployment found.
-	Record  func(ctx context.Context, name string, deploy uint64, weights, revision string) error
+	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
+	// Scale stores the number of replicas of a deployment if the deployment still has the given
+	// revision.
+	Scale   func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
 	Publish func(kind, subject, detail string)
 	// HostCache receives the stored deployments.
 	HostCache HostCache
@@ -62,7 +66,7 @@ func (d Deployments) Props(b *Base) *actor.Props {
 				Name: name, Node: b.Node, Term: term, Members: d.Members, Router: b.pid(query.Router),
 				Replicas: func(m *messages.Member) *actor.PID { return pidAt(m, query.Replicas) },
 				GPU:      func(m *messages.Member, gpu string) *actor.PID { return pidAt(m, query.GPU(gpu)) },
-				Inspect:  d.Inspect, Record: d.Record, Publish: d.Publish, Log: b.Log,
+				Inspect:  d.Inspect, Record: d.Record, Scale: d.Scale, Publish: d.Publish, Log: b.Log,
 			}))
 		}})
 }

@@ -194,7 +194,8 @@ func modelSection(s Sample) section {
 		m := warning
 		switch d.GetState() {
 		case messages.DeploymentState_DEPLOYMENT_STATE_READY, messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
-			messages.DeploymentState_DEPLOYMENT_STATE_STANDBY, messages.DeploymentState_DEPLOYMENT_STATE_PARKED:
+			messages.DeploymentState_DEPLOYMENT_STATE_STANDBY, messages.DeploymentState_DEPLOYMENT_STATE_PARKED,
+			messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP, messages.DeploymentState_DEPLOYMENT_STATE_WAKING:
 			m = normal
 		case messages.DeploymentState_DEPLOYMENT_STATE_FAILED:
 			m = critical

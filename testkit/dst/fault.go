@@ -29,6 +29,7 @@ const (
 	Migrate    FaultKind = "migrate"     // an operator moves the sequences of a replica
 	Scale      FaultKind = "scale"       // an operator sets the number of replicas to Count
 	LoseDevice FaultKind = "lose-device" // the node's device does not answer
+	Sleep      FaultKind = "sleep"       // an operator puts a deployment to sleep; it stays asleep while idle
 	Delete     FaultKind = "delete"      // an operator deletes a deployment, and creates it again after For
 	Redeploy   FaultKind = "redeploy"    // an operator deploys other files
 	Offload    FaultKind = "offload"     // an operator offloads the KV blocks of a replica
@@ -149,7 +150,7 @@ func plan(rng *rand.Rand, o Options, nodes []string, within time.Duration) []Fau
 			return (least + time.Duration(rng.Int64N(int64(most-least)))).Truncate(time.Millisecond)
 		}
 		switch f.Kind {
-		case Migrate, Scale, Delete, Redeploy, Offload, Flush, Restart:
+		case Migrate, Scale, Sleep, Delete, Redeploy, Offload, Flush, Restart:
 			f.Model = models[rng.IntN(len(models))].name
 		}
 		switch f.Kind {

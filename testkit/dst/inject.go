@@ -95,6 +95,10 @@ func (c *cluster) inject(f Fault) {
 		for i := range n.devices {
 			n.system.Root.Send(n.pid(query.GPU(query.GPUName(i))), &messages.EvictWeights{RequestId: n.runtime.ID()})
 		}
+	case Sleep:
+		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
+			s.Replicas, s.MinReplicas, s.IdleAfter = proto.Uint32(0), proto.Uint32(0), proto.Uint32(1)
+		})
 	case Scale:
 		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),

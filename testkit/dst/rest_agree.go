@@ -74,6 +74,9 @@ func (c *cluster) leads(n *Node, model string, replicas map[string]*messages.Rep
 	if c.operator.level(model, "") == messages.Level_LEVEL_PARKED {
 		state = messages.DeploymentState_DEPLOYMENT_STATE_PARKED
 	}
+	if s.GetSpec().GetReplicas() == 0 {
+		state = messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP
+	}
 	if s.GetState() != state {
 		report("the deployment %s is %s: %s", model, s.GetState(), s.GetDetail())
 	}

@@ -28,6 +28,8 @@ type Config struct {
 	// Record stores the digests that the first replica found, unless digests are stored already or
 	// there was a later models.deploy.
 	Record func(ctx context.Context, name string, deploy uint64, weights, revision string) error
+	// Scale stores the number of replicas, if the revision of the stored spec is still the given one.
+	Scale func(ctx context.Context, name string, revision uint64, replicas uint32, why string) error
 	// Publish publishes life-cycle events; it must not block.
 	Publish func(kind, subject, detail string)
 	Log     zerolog.Logger
@@ -113,6 +115,10 @@ func (d *deployment) Receive(ctx actor.Context) {
 		d.handle(ctx, core.Migrated{Replica: msg.GetRequestId()})
 	case *messages.StopReplicaResult:
 		d.onReplicaStopped(ctx, msg)
+	case *messages.WakeModel:
+		d.handle(ctx, core.Wanted{Node: msg.GetNode(), Waiting: int(msg.GetWaiting())})
+	case *scaled:
+		d.onScaled(ctx, msg)
 	case *recorded:
 		d.onRecorded(ctx, msg)
 	case *actor.Terminated:

@@ -43,8 +43,8 @@ func specOf(s *messages.DeploymentSpec) core.Spec {
 			MaxAdapters:    cmp.Or(s.GetMaxAdapters(), messages.DefaultAdapters),
 			MaxAdapterRank: cmp.Or(s.GetMaxAdapterRank(), messages.DefaultAdapterRank),
 		},
-		Replicas: int(s.GetReplicas()), Drop: s.GetDropWeights(),
-		Level: levels[s.GetLevel()], Levels: levelsOf(s.GetReplicaLevels()),
+		Replicas: int(s.GetReplicas()), Rest: schedule.RestOf(s.Bounds()), Sleeps: s.GetMinReplicas() == 0,
+		Drop: s.GetDropWeights(), Level: levels[s.GetLevel()], Levels: levelsOf(s.GetReplicaLevels()),
 		Revision: schedule.Revision{Digest: s.GetRevisionDigest(), Deploy: s.GetDeploy()},
 	}
 }

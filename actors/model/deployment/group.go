@@ -91,6 +91,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onLeaseAttempt(ctx, msg)
 	case *removed:
 		g.onRemoved(ctx, msg)
+	case *messages.WakeModel:
+		g.onWakeModel(ctx, msg)
 	case *messages.GetDeploymentSpec:
 		g.onGetDeploymentSpec(ctx, msg)
 	case *actor.Terminated:

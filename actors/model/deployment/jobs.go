@@ -13,9 +13,12 @@ import (
 	"troupe/messages"
 )
 
-const recordTimeout = 5 * time.Second // to store digests
+const (
+	recordTimeout = 5 * time.Second // to store digests
+	scaleTimeout  = 2 * time.Second // to store the number of replicas
+)
 
-// inspected and recorded are messages to self.
+// inspected, recorded and scaled are messages to self.
 type (
 	inspected struct {
 		incarnation uint64
@@ -24,6 +27,10 @@ type (
 		err         error
 	}
 	recorded struct {
+		incarnation uint64
+		err         error
+	}
+	scaled struct {
 		incarnation uint64
 		err         error
 	}
@@ -95,4 +102,29 @@ func (d *deployment) onRecorded(ctx actor.Context, msg *recorded) {
 		d.Log.Warn().Err(msg.err).Str("model", d.Name).Msg("storing weight digests failed; retrying")
 	}
 	d.handle(ctx, core.Recorded{})
+}
+
+// scale starts a job that stores the number of replicas. The stored spec comes back through the
+// group.
+func (d *deployment) scale(ctx actor.Context, e core.Scale) {
+	scale, name, incarnation, rt := d.Scale, d.Name, d.incarnation, supervise.RuntimeOf(ctx.ActorSystem())
+	revision := d.revision
+	supervise.Job(ctx, d.lifetime,
+		func(life context.Context) (struct{}, error) {
+			c, cancel := rt.WithTimeout(life, scaleTimeout)
+			defer cancel()
+			return struct{}{}, scale(c, name, revision, uint32(e.To), e.Why)
+		},
+		func(_ struct{}, err error) any { return &scaled{incarnation, err} })
+}
+
+// onScaled ends the job. A failed one is retried while requests wait: routers repeat WakeModel.
+func (d *deployment) onScaled(ctx actor.Context, msg *scaled) {
+	if msg.incarnation != d.incarnation {
+		return
+	}
+	if msg.err != nil {
+		d.Log.Debug().Err(msg.err).Str("model", d.Name).Msg("storing the number of replicas failed; retrying")
+	}
+	d.handle(ctx, core.Scaled{})
 }

@@ -152,6 +152,14 @@ func (g *group) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 	g.syncLeases(ctx)
 }
 
+// onWakeModel passes the number of waiting requests to a deployment. If another node leads it by now,
+// the router will repeat the message there.
+func (g *group) onWakeModel(ctx actor.Context, msg *messages.WakeModel) {
+	if child := g.children[msg.GetName()]; child != nil {
+		ctx.Send(child, msg)
+	}
+}
+
 // onRemoved handles a report that nothing is left of a deployment.
 func (g *group) onRemoved(ctx actor.Context, msg *removed) {
 	g.perform(ctx, g.leaderships.Removed(msg.name, msg.term, g.stored[msg.name] != nil))

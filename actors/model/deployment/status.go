@@ -29,13 +29,15 @@ var states = map[core.Condition]messages.DeploymentState{
 	core.ConditionStopped:  messages.DeploymentState_DEPLOYMENT_STATE_STOPPED,
 	core.ConditionParked:   messages.DeploymentState_DEPLOYMENT_STATE_PARKED,
 	core.ConditionStandby:  messages.DeploymentState_DEPLOYMENT_STATE_STANDBY,
+	core.ConditionAsleep:   messages.DeploymentState_DEPLOYMENT_STATE_ASLEEP,
+	core.ConditionWaking:   messages.DeploymentState_DEPLOYMENT_STATE_WAKING,
 }
 
 func (d *deployment) status() *messages.DeploymentStatus {
 	is := d.machine.Status()
 	s := &messages.DeploymentStatus{
 		Spec: d.spec, Revision: d.revision, Node: d.Node, Term: d.Term, State: states[is.Condition], Detail: is.Detail,
-		Failure: refused(is.Failure),
+		Failure: refused(is.Failure), WaitingToWake: uint32(is.Waiting),
 	}
 	if s.Spec == nil {
 		s.Spec = &messages.DeploymentSpec{Name: d.Name}

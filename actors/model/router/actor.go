@@ -15,6 +15,7 @@ type Config struct {
 	// Members returns the current members of the cluster. Changes arrive as MembersChanged.
 	Members     func() *messages.MembersChanged
 	Peer        func(m *messages.Member) *actor.PID // returns the router of a member
+	Leader      func(m *messages.Member) *actor.PID // returns the deployments group of a member
 	Replicas    *actor.PID                          // the replicas group of this node
 	Deployments *actor.PID                          // the deployments group of this node
 	Tiers       []*actor.PID                        // KV tiers of this node
@@ -62,6 +63,8 @@ func (r *router) Receive(ctx actor.Context) {
 		r.onFlush(ctx, msg)
 	case *messages.RouteSequence:
 		r.onRouteSequence(ctx, msg)
+	case *messages.CancelRoute:
+		r.onCancelRoute(ctx, msg)
 	case *messages.SequenceMoved:
 		r.onMoved(ctx, msg)
 	case *messages.ReplicaAnnounced:

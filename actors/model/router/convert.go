@@ -8,10 +8,15 @@ import (
 
 	"troupe/core/route"
 	core "troupe/core/router"
+	"troupe/core/schedule"
 	"troupe/messages"
 )
 
 func pidOf(a core.Actor) *actor.PID { return actor.NewPID(a.Address, a.ID) }
+
+func actorOf(pid *actor.PID) core.Actor {
+	return core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
+}
 
 func refOf(r *messages.ActorRef) core.Actor {
 	return core.Actor{Address: r.GetAddress(), ID: r.GetId()}
@@ -26,9 +31,9 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 		member := core.Member{
 			Name: m.GetName(), ID: m.GetId(), Leaving: m.GetState() == messages.MemberState_MEMBER_STATE_LEAVING,
 		}
+		member.Deployments = actorOf(r.Leader(m))
 		if m.GetName() != r.Node {
-			pid := r.Peer(m)
-			member.Router = core.Actor{Address: pid.GetAddress(), ID: pid.GetId()}
+			member.Router = actorOf(r.Peer(m))
 		}
 		all = append(all, member)
 	}
@@ -38,8 +43,9 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	stored := core.Stored{
-		Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(),
-		Level: levels[s.GetLevel()], Levels: make(map[string]string),
+		Name: s.GetName(), Rest: schedule.RestOf(s.Bounds()), Revision: s.GetRevisionDigest(),
+		MaxWaiting: int(s.GetMaxSequences() + s.GetMaxWaiting()), // as many as one replica takes
+		Level:      levels[s.GetLevel()], Levels: make(map[string]string),
 	}
 	for replica, l := range s.GetReplicaLevels() {
 		stored.Levels[replica] = levels[l]
@@ -154,24 +160,32 @@ func announcementOf(msg *messages.RoutesAnnounced) core.Announcement {
 	return a
 }
 
-func requestOf(msg *messages.RouteSequence) core.Request {
-	return core.Request{
+func requestOf(msg *messages.RouteSequence, from *actor.PID) core.Request {
+	r := core.Request{
+		Session: actorOf(from), Class: int(msg.GetPriority()), Wait: msg.GetWait(), Arrived: msg.GetArrived().AsTime(),
 		ID: msg.GetRequestId(), Model: msg.GetModel(), Adapter: msg.GetAdapterSpec().Key(), Prompt: msg.GetPrompt(),
 		Salt: msg.GetCacheSalt(), Avoid: msg.GetAvoid(), Revision: msg.GetRevisionDigest(), Cause: msg.GetCause(),
 	}
+	if d := msg.GetDeadline(); d != nil {
+		r.Deadline = d.AsTime()
+	}
+	return r
 }
 
-func routeResult(request string, to core.Routed, refusal core.Refusal) *messages.RouteSequenceResult {
-	if r := refused(refusal); r != nil {
-		return &messages.RouteSequenceResult{
-			RequestId: request, Outcome: &messages.RouteSequenceResult_Refused{Refused: r},
-		}
+func routeResult(a core.Answer) *messages.RouteSequenceResult {
+	result := &messages.RouteSequenceResult{RequestId: a.ID}
+	switch r := refused(a.Refusal); {
+	case r != nil:
+		result.Outcome = &messages.RouteSequenceResult_Refused{Refused: r}
+	case a.Waits():
+		result.Outcome = &messages.RouteSequenceResult_Waiting{Waiting: &messages.RouteWaiting{}}
+	default:
+		result.Outcome = &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
+			Replica: a.Routed.Replica, Actor: actorRef(a.Routed.Actor), Incarnation: a.Routed.Incarnation,
+			Node: a.Routed.Node,
+		}}
 	}
-	return &messages.RouteSequenceResult{
-		RequestId: request, Outcome: &messages.RouteSequenceResult_Routed{Routed: &messages.SequenceRouted{
-			Replica: to.Replica, Actor: actorRef(to.Actor), Incarnation: to.Incarnation, Node: to.Node,
-		}},
-	}
+	return result
 }
 
 func queryOf(msg *messages.FindBlocks) core.Query {

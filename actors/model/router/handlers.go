@@ -42,7 +42,7 @@ func (r *router) onMembers(ctx actor.Context, msg *messages.MembersChanged) {
 }
 
 func (r *router) onReplicaAnnounced(ctx actor.Context, msg *messages.ReplicaAnnounced) {
-	r.perform(ctx, r.machine.Reported(reportOf(msg)))
+	r.perform(ctx, r.machine.Reported(reportOf(msg), supervise.Now(ctx)))
 }
 
 func (r *router) onTierAnnounced(ctx actor.Context, msg *messages.TierAnnounced) {
@@ -65,26 +65,30 @@ func (r *router) onRouteDeployment(ctx actor.Context, msg *messages.RouteDeploym
 		r.perform(ctx, r.machine.Withdrawn(msg.GetStatus().GetSpec().GetName()))
 		return
 	}
-	r.perform(ctx, r.machine.StatusReported(statusOf(msg.GetStatus())))
+	r.perform(ctx, r.machine.StatusReported(statusOf(msg.GetStatus()), supervise.Now(ctx)))
 }
 
 func (r *router) onApply(ctx actor.Context, msg *messages.ApplyDeployment) {
-	r.perform(ctx, r.machine.Stored(storedDeploymentOf(msg)))
+	r.perform(ctx, r.machine.Stored(storedDeploymentOf(msg), supervise.Now(ctx)))
 }
 
 func (r *router) onRemove(ctx actor.Context, msg *messages.RemoveDeployment) {
-	r.perform(ctx, r.machine.Deleted(msg.GetName()))
+	r.perform(ctx, r.machine.Deleted(msg.GetName(), supervise.Now(ctx)))
 }
 
 func (r *router) onStoreRead(ctx actor.Context, msg *messages.ListDeploymentsResult) {
-	r.perform(ctx, r.machine.StoreRead(msg.GetNames()))
+	r.perform(ctx, r.machine.StoreRead(msg.GetNames(), supervise.Now(ctx)))
 }
 
 // onRouteSequence answers with the replica that is expected to serve a request soonest, or with a
-// refusal.
+// refusal. If the request has to wait, it says so and answers again later.
 func (r *router) onRouteSequence(ctx actor.Context, msg *messages.RouteSequence) {
-	routed, refusal := r.machine.Route(requestOf(msg), supervise.Now(ctx))
-	ctx.Respond(routeResult(msg.GetRequestId(), routed, refusal))
+	r.perform(ctx, r.machine.Route(requestOf(msg, ctx.Sender()), supervise.Now(ctx)))
+}
+
+// onCancelRoute handles the end of a session.
+func (r *router) onCancelRoute(ctx actor.Context, msg *messages.CancelRoute) {
+	r.perform(ctx, r.machine.CancelRoute(msg.GetRequestId(), supervise.Now(ctx)))
 }
 
 func (r *router) onMoved(ctx actor.Context, msg *messages.SequenceMoved) {

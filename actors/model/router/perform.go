@@ -13,6 +13,10 @@ import (
 func (r *router) perform(ctx actor.Context, effects []core.Effect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
+		case core.Answer:
+			ctx.Send(pidOf(e.To), routeResult(e))
+		case core.WakeModel:
+			ctx.Send(pidOf(e.To), &messages.WakeModel{Name: e.Deployment, Node: r.Node, Waiting: uint32(e.Waiting)})
 		case core.AskSnapshot:
 			ctx.Request(pidOf(e.Peer), &messages.GetRoutes{Node: r.Node})
 		case core.SendSnapshot:

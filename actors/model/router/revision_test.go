@@ -17,7 +17,7 @@ func TestOutputStaysWithRevision(t *testing.T) {
 		w.setMembers(a)
 		deployed := func(digest string) {
 			w.store.Send(a.PID, &messages.ApplyDeployment{Revision: 8, Spec: &messages.DeploymentSpec{
-				Name: "m", RevisionDigest: digest + "-0123456789", WeightsDigest: digest,
+				Name: "m", MaxWaiting: new(uint32(8)), RevisionDigest: digest + "-0123456789", WeightsDigest: digest,
 			}})
 		}
 		ask := func(revision string) *messages.RouteSequenceResult {
@@ -34,7 +34,7 @@ func TestOutputStaysWithRevision(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 		deployed("one")
-		if r := ask("one-0123456789").GetRefused(); r.GetReason() != messages.Reason_REASON_NOT_READY {
+		if r := ask("one-0123456789"); r.GetWaiting() == nil {
 			t.Errorf("%v", r)
 		}
 		w.client.Send(a.PID, &messages.GetDeployment{Name: "m"})

@@ -61,9 +61,10 @@ func (w *testCluster) start(name string, mw ...actor.ReceiverMiddleware) *node {
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
 		Sessions: func() int { return 3 },
 		Adapters: w.adapters, Cache: n.cache,
-		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Peer:   func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Leader: func(*messages.Member) *actor.PID { return w.store.PID },
 	}), append(mw, w.dropMiddleware(name))...)
-	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}, Revision: 7})
+	w.store.Send(n.PID, &messages.ApplyDeployment{Spec: specOf("m"), Revision: 7})
 	w.store.Send(n.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 	synctest.Wait()
 	return n
@@ -135,6 +136,11 @@ func (w *testCluster) route(n *node, id string, change func(*messages.RouteSeque
 	synctest.Wait()
 	all := testkit.Got[*messages.RouteSequenceResult](w.client)
 	return all[len(all)-1]
+}
+
+// specOf returns a deployment for which requests may wait.
+func specOf(name string) *messages.DeploymentSpec {
+	return &messages.DeploymentSpec{Name: name, MaxWaiting: new(uint32(8))}
 }
 
 func (w *testCluster) expectRoute(n *node, want string) {
@@ -272,7 +278,7 @@ func TestRestartRecoversRoutes(t *testing.T) {
 		w.client.Send(a.PID, &messages.GetClusterView{})
 		w.pass(time.Second)
 		// the replies to GetDeploymentSpec
-		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: &messages.DeploymentSpec{Name: "m"}})
+		w.store.Send(a.PID, &messages.ApplyDeployment{Spec: specOf("m")})
 		w.store.Send(a.PID, &messages.ListDeploymentsResult{Names: []string{"m"}})
 		w.pass(time.Second)
 		if crash.Crashed() == 0 || len(testkit.Got[*messages.GetDeploymentSpec](w.store)) < 3 ||
@@ -301,8 +307,14 @@ func TestRefusalReasons(t *testing.T) {
 				t.Errorf("%s: %v", name, r)
 			}
 		}
+		waits := func() {
+			t.Helper()
+			if r := w.route(a, "r", model("m")); r.GetWaiting() == nil {
+				t.Errorf("%v", r)
+			}
+		}
 		refused("none", messages.Reason_REASON_NOT_FOUND)
-		refused("m", messages.Reason_REASON_NOT_READY)
+		waits()
 		w.client.Send(a.PID, &messages.RouteDeployment{Status: &messages.DeploymentStatus{
 			Spec: &messages.DeploymentSpec{Name: "m"}, Node: "a",
 			State:   messages.DeploymentState_DEPLOYMENT_STATE_FAILED,
@@ -311,7 +323,7 @@ func TestRefusalReasons(t *testing.T) {
 		refused("m", messages.Reason_REASON_NO_MEMORY)
 		status := &messages.DeploymentStatus{Spec: &messages.DeploymentSpec{Name: "m"}}
 		w.client.Send(a.PID, &messages.RouteDeployment{Status: status, Withdrawn: true})
-		refused("m", messages.Reason_REASON_NOT_READY)
+		waits()
 		w.store.Send(a.PID, &messages.RemoveDeployment{Name: "m"})
 		refused("m", messages.Reason_REASON_NOT_FOUND)
 	})
@@ -324,8 +336,7 @@ func TestExplanationListsDecisions(t *testing.T) {
 		a := w.start("a")
 		w.setMembers(a)
 		w.route(a, "first", nil)
-		w.announce(a, "m-0", nil)
-		w.route(a, "first", nil)
+		w.announce(a, "m-0", nil) // and routes the request, which waits
 		w.route(a, "first", func(q *messages.RouteSequence) { q.Cause = "m-0 is gone" })
 		w.client.Send(a.PID, &messages.SequenceMoved{RequestId: "first", Replica: "m-1", Node: "b", From: "m-0",
 			Cause:  "m-0 leaves",

@@ -61,7 +61,8 @@ func (w *testCluster) startEmpty(name string, informed func()) *node {
 		Node: name, Members: w.now, Replicas: w.group.PID, Deployments: w.store.PID,
 		Sessions: func() int { return 0 },
 		Cache:    n.cache, OnSynced: informed,
-		Peer: func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Peer:   func(m *messages.Member) *actor.PID { return actor.NewPID(w.sys.Address(), m.GetAddress()) },
+		Leader: func(*messages.Member) *actor.PID { return w.store.PID },
 	}), w.dropMiddleware(name))
 	return n
 }

@@ -29,6 +29,10 @@ func (s *session) onRouted(ctx actor.Context, msg *messages.RouteSequenceResult)
 		s.perform(ctx, s.machine.RouteRefused(refusalOf(r), supervise.Now(ctx)))
 		return
 	}
+	if msg.GetWaiting() != nil {
+		s.perform(ctx, s.machine.Queued(supervise.Now(ctx)))
+		return
+	}
 	to := msg.GetRouted()
 	s.perform(ctx, s.machine.Routed(replicaOf(to.GetReplica(), to.GetActor(), to.GetIncarnation()), supervise.Now(ctx)))
 }

@@ -17,6 +17,8 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 		switch e := effect.(type) {
 		case core.AskRoute:
 			s.askRoute(ctx, e)
+		case core.Withdraw:
+			ctx.Send(s.Router, &messages.CancelRoute{RequestId: s.RequestID})
 		case core.Submit:
 			ctx.Request(pidOf(e.To), &messages.SubmitSequence{
 				RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: e.Revision,
@@ -63,6 +65,8 @@ func (s *session) askRoute(ctx actor.Context, e core.AskRoute) {
 		Prompt: slices.Concat(s.Sequence.GetPrompt(), s.Client.Output()), AdapterSpec: s.Sequence.GetAdapterSpec(),
 		Cause:     e.Cause,
 		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: e.Revision,
+		Priority: s.Sequence.GetPriority(), Arrived: s.Sequence.GetArrived(), Deadline: s.Sequence.GetDeadline(),
+		Wait: s.Sequence.GetWait(),
 	})
 }
 

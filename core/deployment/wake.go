@@ -1,0 +1,144 @@
+package deployment
+
+import (
+	"time"
+
+	"troupe/core/schedule"
+	"troupe/core/table"
+)
+
+const (
+	wakeTimeout = 3 * time.Second  // without a report, no request waits at a node
+	wakeLinger  = 10 * time.Second // without waiting requests, until a failed wake is given up
+)
+
+// wake is the part of a deployment that wakes it.
+type wake struct {
+	state   WakeState
+	waiting map[string]demand // by node, at its router
+	wanted  time.Time         // when a request last waited, or the spec was applied
+}
+
+// demand is a node's last report.
+type demand struct {
+	waiting int
+	at      time.Time
+}
+
+// WakeState is whether the deployment changes its own number of replicas.
+type WakeState uint8
+
+const (
+	Resting WakeState = iota
+	Storing           // a Scale is in flight
+)
+
+// String returns the name of the state.
+func (s WakeState) String() string { return [...]string{"resting", "storing"}[s] }
+
+// wakeEvent is an event of the table.
+type wakeEvent uint8
+
+const (
+	wanted wakeEvent = iota // requests wait
+	wakeTick
+	scaled // a Scale has ended
+)
+
+// String returns the name of the event.
+func (e wakeEvent) String() string { return [...]string{"wanted", "tick", "scaled"}[e] }
+
+type (
+	wakeCondition = func(*Deployment, time.Time) bool
+	wakeAction    = func(*Deployment)
+)
+
+var (
+	resting = []WakeState{Resting}
+	anyWake = []WakeState{Resting, Storing}
+)
+
+var (
+	anyTime  = table.Guard[wakeCondition]{}
+	isAsleep = table.Guard[wakeCondition]{Name: "asleep", Holds: (*Deployment).isAsleep}
+	inVain   = table.Guard[wakeCondition]{Name: "failed, not wanted for 10 s", Holds: (*Deployment).inVain}
+)
+
+// wakeRows is the table of waking in doc.go.
+var wakeRows = table.New("deployment wake", []table.Row[WakeState, wakeEvent, wakeCondition, wakeAction]{
+	{resting, wanted, isAsleep, Storing, (*Deployment).awaken, "store 1 replica"},
+	{anyWake, wanted, anyTime, table.Same, (*Deployment).wait, "—"},
+	{resting, wakeTick, inVain, Storing, (*Deployment).giveUp, "store 0 replicas"},
+	{anyWake, wakeTick, anyTime, table.Same, (*Deployment).wait, "—"},
+	{[]WakeState{Storing}, scaled, anyTime, Resting, (*Deployment).wait, "—"},
+})
+
+// fireWake applies the first row that fits an event.
+func (d *Deployment) fireWake(on wakeEvent, now time.Time) {
+	r := wakeRows.Find(d.wake.state, on, func(holds wakeCondition) bool { return holds(d, now) })
+	if r == nil {
+		d.emit(Ignored{State: d.state})
+		return
+	}
+	r.Do(d)
+	if r.To != table.Same {
+		d.wake.state = r.To
+	}
+}
+
+// onWanted handles the report of a router about the requests that wait there.
+func (d *Deployment) onWanted(e Wanted, now time.Time) {
+	before := d.wake.sum()
+	d.wake.waiting[e.Node] = demand{e.Waiting, now}
+	if e.Waiting > 0 {
+		d.wake.wanted = now
+		d.fireWake(wanted, now)
+	}
+	if d.wake.sum() != before {
+		d.announce()
+	}
+}
+
+// forgetDemand forgets the reports that routers did not repeat.
+func (d *Deployment) forgetDemand(now time.Time) {
+	for node, last := range d.wake.waiting {
+		if now.Sub(last.at) >= wakeTimeout {
+			delete(d.wake.waiting, node)
+		}
+	}
+}
+
+// sum returns the number of requests that wait.
+func (w *wake) sum() (n int) {
+	for _, d := range w.waiting {
+		n += d.waiting
+	}
+	return n
+}
+
+func (d *Deployment) isAsleep(time.Time) bool {
+	return d.state == Active && d.spec.Rest == schedule.Asleep
+}
+
+// inVain reports whether the deployment was woken but cannot serve, and no request waits any
+// longer. A request wakes it again, and is refused for the reasons that apply then.
+func (d *Deployment) inVain(now time.Time) bool {
+	if d.state != Active || !d.spec.Sleeps || d.spec.Rest != schedule.Awake || d.failure == nil || d.mayRecover() {
+		return false
+	}
+	for _, r := range d.replicas {
+		if r.phase == Starting || r.phase == Loading || r.phase == Up {
+			return false
+		}
+	}
+	return now.Sub(d.wake.wanted) >= wakeLinger
+}
+
+func (d *Deployment) awaken() { d.emit(Scale{1, "requests wait for it"}) }
+
+func (d *Deployment) giveUp() {
+	d.emit(Scale{0, "it cannot serve, and no request waits: " + d.failure.Detail})
+}
+
+// wait is the action of a row without an effect.
+func (d *Deployment) wait() {}

@@ -1,0 +1,64 @@
+package router
+
+import (
+	"time"
+
+	"troupe/core/route"
+	"troupe/core/wake"
+)
+
+// queueRetryAfter is the RetryAfter of a request that has no place to wait.
+const queueRetryAfter = time.Second
+
+// settle answers the waiting requests that need not wait any longer, in order. It is called after
+// each event that may change what the router answers.
+func (m *Machine) settle(now time.Time) []Effect {
+	for _, model := range m.waiting.Models() {
+		for _, id := range m.waiting.Waiting(model) {
+			r := m.requests[id]
+			var d route.Decision // without a replica, its cause is not logged again
+			if t := m.models[model]; t != nil && t.serves(r) {
+				d = m.decide(r)
+			}
+			m.answer(r, d, now)
+		}
+	}
+	return m.take()
+}
+
+// CancelRoute handles the end of a session whose request may wait.
+func (m *Machine) CancelRoute(id string, now time.Time) []Effect {
+	m.queue(m.waiting.Withdraw(id, now), now)
+	delete(m.requests, id)
+	return m.take()
+}
+
+// Waiting returns the number of requests that wait here, by model.
+func (m *Machine) Waiting() map[string]int {
+	all := make(map[string]int)
+	for _, model := range m.waiting.Models() {
+		all[model] = len(m.waiting.Waiting(model))
+	}
+	return all
+}
+
+// queue carries out the effects of the queue.
+func (m *Machine) queue(effects []wake.Effect, now time.Time) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case wake.Confirm:
+			m.emit(Answer{To: m.requests[e.ID].Session, ID: e.ID})
+		case wake.Refuse:
+			r, why := m.requests[e.Request.ID], noPlace(e.Request, e.Why)
+			m.log.add(r.ID, Entry{Time: now, Refusal: why, Cause: r.Cause})
+			m.emit(Answer{To: r.Session, ID: r.ID, Refusal: why})
+			delete(m.requests, r.ID)
+		case wake.Drop:
+			delete(m.requests, e.ID)
+		case wake.Wake:
+			if to, ok := m.groups[m.statuses[e.Model].Node]; ok {
+				m.emit(WakeModel{to, e.Model, e.Waiting})
+			}
+		}
+	}
+}
