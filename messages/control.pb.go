@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1955,6 +1956,120 @@ func (x *MigrateReplicaResponse) GetSequences() []*SequenceMigration {
 	return nil
 }
 
+// troupe.v1.replicas.preempt: stops a replica. Its sequences migrate, finish or wait until a replica
+// serves again; their streams stay open. It is answered when the memory is free.
+type PreemptReplicaRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Deadline      *durationpb.Duration   `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"` // from now; until then, sequences may finish; default 30 s
+	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`        // free the weights too; otherwise they stay on the device
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`      // even if fewer replicas than min_replicas are left, or none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptReplicaRequest) Reset() {
+	*x = PreemptReplicaRequest{}
+	mi := &file_messages_control_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptReplicaRequest) ProtoMessage() {}
+
+func (x *PreemptReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptReplicaRequest.ProtoReflect.Descriptor instead.
+func (*PreemptReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *PreemptReplicaRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PreemptReplicaRequest) GetDeadline() *durationpb.Duration {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
+func (x *PreemptReplicaRequest) GetDrop() bool {
+	if x != nil {
+		return x.Drop
+	}
+	return false
+}
+
+func (x *PreemptReplicaRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
+}
+
+type PreemptReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Preemption    *PreemptionStatus      `protobuf:"bytes,1,opt,name=preemption,proto3" json:"preemption,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PreemptReplicaResponse) Reset() {
+	*x = PreemptReplicaResponse{}
+	mi := &file_messages_control_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PreemptReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PreemptReplicaResponse) ProtoMessage() {}
+
+func (x *PreemptReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_control_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PreemptReplicaResponse.ProtoReflect.Descriptor instead.
+func (*PreemptReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_messages_control_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *PreemptReplicaResponse) GetPreemption() *PreemptionStatus {
+	if x != nil {
+		return x.Preemption
+	}
+	return nil
+}
+
 // troupe.v1.nodes.list: the nodes of the cluster.
 type ListNodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1964,7 +2079,7 @@ type ListNodesRequest struct {
 
 func (x *ListNodesRequest) Reset() {
 	*x = ListNodesRequest{}
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2091,7 @@ func (x *ListNodesRequest) String() string {
 func (*ListNodesRequest) ProtoMessage() {}
 
 func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[36]
+	mi := &file_messages_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2104,7 @@ func (x *ListNodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesRequest.ProtoReflect.Descriptor instead.
 func (*ListNodesRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{36}
+	return file_messages_control_proto_rawDescGZIP(), []int{38}
 }
 
 type ListNodesResponse struct {
@@ -2002,7 +2117,7 @@ type ListNodesResponse struct {
 
 func (x *ListNodesResponse) Reset() {
 	*x = ListNodesResponse{}
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2129,7 @@ func (x *ListNodesResponse) String() string {
 func (*ListNodesResponse) ProtoMessage() {}
 
 func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[37]
+	mi := &file_messages_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2142,7 @@ func (x *ListNodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesResponse.ProtoReflect.Descriptor instead.
 func (*ListNodesResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{37}
+	return file_messages_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListNodesResponse) GetNodes() []*NodeStatus {
@@ -2055,7 +2170,7 @@ type DrainNodeRequest struct {
 
 func (x *DrainNodeRequest) Reset() {
 	*x = DrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2182,7 @@ func (x *DrainNodeRequest) String() string {
 func (*DrainNodeRequest) ProtoMessage() {}
 
 func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[38]
+	mi := &file_messages_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2195,7 @@ func (x *DrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*DrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{38}
+	return file_messages_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DrainNodeRequest) GetName() string {
@@ -2099,7 +2214,7 @@ type DrainNodeResponse struct {
 
 func (x *DrainNodeResponse) Reset() {
 	*x = DrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2226,7 @@ func (x *DrainNodeResponse) String() string {
 func (*DrainNodeResponse) ProtoMessage() {}
 
 func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[39]
+	mi := &file_messages_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2239,7 @@ func (x *DrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*DrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{39}
+	return file_messages_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainNodeResponse) GetNode() *NodeStatus {
@@ -2144,7 +2259,7 @@ type UndrainNodeRequest struct {
 
 func (x *UndrainNodeRequest) Reset() {
 	*x = UndrainNodeRequest{}
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2271,7 @@ func (x *UndrainNodeRequest) String() string {
 func (*UndrainNodeRequest) ProtoMessage() {}
 
 func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[40]
+	mi := &file_messages_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2284,7 @@ func (x *UndrainNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeRequest.ProtoReflect.Descriptor instead.
 func (*UndrainNodeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{40}
+	return file_messages_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UndrainNodeRequest) GetName() string {
@@ -2188,7 +2303,7 @@ type UndrainNodeResponse struct {
 
 func (x *UndrainNodeResponse) Reset() {
 	*x = UndrainNodeResponse{}
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2315,7 @@ func (x *UndrainNodeResponse) String() string {
 func (*UndrainNodeResponse) ProtoMessage() {}
 
 func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[41]
+	mi := &file_messages_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2328,7 @@ func (x *UndrainNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndrainNodeResponse.ProtoReflect.Descriptor instead.
 func (*UndrainNodeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{41}
+	return file_messages_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UndrainNodeResponse) GetNode() *NodeStatus {
@@ -2246,7 +2361,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2373,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[42]
+	mi := &file_messages_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2386,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{42}
+	return file_messages_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NodeStatus) GetMember() *Member {
@@ -2387,7 +2502,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2514,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[43]
+	mi := &file_messages_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2527,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{43}
+	return file_messages_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DiskStatus) GetFolder() string {
@@ -2467,7 +2582,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2594,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[44]
+	mi := &file_messages_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2607,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{44}
+	return file_messages_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ExplainRequest) GetRequestId() string {
@@ -2512,7 +2627,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2639,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[45]
+	mi := &file_messages_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2652,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{45}
+	return file_messages_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ExplainResponse) GetRequestId() string {
@@ -2565,7 +2680,7 @@ type TreeRequest struct {
 
 func (x *TreeRequest) Reset() {
 	*x = TreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2692,7 @@ func (x *TreeRequest) String() string {
 func (*TreeRequest) ProtoMessage() {}
 
 func (x *TreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[46]
+	mi := &file_messages_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2705,7 @@ func (x *TreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeRequest.ProtoReflect.Descriptor instead.
 func (*TreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{46}
+	return file_messages_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TreeRequest) GetFormat() string {
@@ -2617,7 +2732,7 @@ type TreeResponse struct {
 
 func (x *TreeResponse) Reset() {
 	*x = TreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2744,7 @@ func (x *TreeResponse) String() string {
 func (*TreeResponse) ProtoMessage() {}
 
 func (x *TreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[47]
+	mi := &file_messages_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2757,7 @@ func (x *TreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TreeResponse.ProtoReflect.Descriptor instead.
 func (*TreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{47}
+	return file_messages_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TreeResponse) GetRoots() []*ActorNode {
@@ -2684,7 +2799,7 @@ type ActorNode struct {
 
 func (x *ActorNode) Reset() {
 	*x = ActorNode{}
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2811,7 @@ func (x *ActorNode) String() string {
 func (*ActorNode) ProtoMessage() {}
 
 func (x *ActorNode) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[48]
+	mi := &file_messages_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2824,7 @@ func (x *ActorNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorNode.ProtoReflect.Descriptor instead.
 func (*ActorNode) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{48}
+	return file_messages_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ActorNode) GetName() string {
@@ -2835,7 +2950,7 @@ type NodeTreeRequest struct {
 
 func (x *NodeTreeRequest) Reset() {
 	*x = NodeTreeRequest{}
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +2962,7 @@ func (x *NodeTreeRequest) String() string {
 func (*NodeTreeRequest) ProtoMessage() {}
 
 func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[49]
+	mi := &file_messages_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +2975,7 @@ func (x *NodeTreeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeRequest.ProtoReflect.Descriptor instead.
 func (*NodeTreeRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{49}
+	return file_messages_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *NodeTreeRequest) GetWhole() bool {
@@ -2879,7 +2994,7 @@ type NodeTreeResponse struct {
 
 func (x *NodeTreeResponse) Reset() {
 	*x = NodeTreeResponse{}
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +3006,7 @@ func (x *NodeTreeResponse) String() string {
 func (*NodeTreeResponse) ProtoMessage() {}
 
 func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[50]
+	mi := &file_messages_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +3019,7 @@ func (x *NodeTreeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeTreeResponse.ProtoReflect.Descriptor instead.
 func (*NodeTreeResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{50}
+	return file_messages_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodeTreeResponse) GetRoot() *ActorNode {
@@ -2925,7 +3040,7 @@ type NodeModelRequest struct {
 
 func (x *NodeModelRequest) Reset() {
 	*x = NodeModelRequest{}
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3052,7 @@ func (x *NodeModelRequest) String() string {
 func (*NodeModelRequest) ProtoMessage() {}
 
 func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[51]
+	mi := &file_messages_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3065,7 @@ func (x *NodeModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelRequest.ProtoReflect.Descriptor instead.
 func (*NodeModelRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{51}
+	return file_messages_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NodeModelRequest) GetPath() string {
@@ -2974,7 +3089,7 @@ type NodeModelResponse struct {
 
 func (x *NodeModelResponse) Reset() {
 	*x = NodeModelResponse{}
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3101,7 @@ func (x *NodeModelResponse) String() string {
 func (*NodeModelResponse) ProtoMessage() {}
 
 func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[52]
+	mi := &file_messages_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3114,7 @@ func (x *NodeModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeModelResponse.ProtoReflect.Descriptor instead.
 func (*NodeModelResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{52}
+	return file_messages_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NodeModelResponse) GetMissing() bool {
@@ -3061,7 +3176,7 @@ type ModelSizes struct {
 
 func (x *ModelSizes) Reset() {
 	*x = ModelSizes{}
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3188,7 @@ func (x *ModelSizes) String() string {
 func (*ModelSizes) ProtoMessage() {}
 
 func (x *ModelSizes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[53]
+	mi := &file_messages_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3201,7 @@ func (x *ModelSizes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelSizes.ProtoReflect.Descriptor instead.
 func (*ModelSizes) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{53}
+	return file_messages_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ModelSizes) GetWeightBytes() uint64 {
@@ -3154,7 +3269,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3166,7 +3281,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[54]
+	mi := &file_messages_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3179,7 +3294,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{54}
+	return file_messages_control_proto_rawDescGZIP(), []int{56}
 }
 
 type NodeStatusResponse struct {
@@ -3191,7 +3306,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3203,7 +3318,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[55]
+	mi := &file_messages_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3216,7 +3331,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{55}
+	return file_messages_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *NodeStatusResponse) GetNode() *NodeStatus {
@@ -3238,7 +3353,7 @@ type ActorFailure struct {
 
 func (x *ActorFailure) Reset() {
 	*x = ActorFailure{}
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3250,7 +3365,7 @@ func (x *ActorFailure) String() string {
 func (*ActorFailure) ProtoMessage() {}
 
 func (x *ActorFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[56]
+	mi := &file_messages_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3263,7 +3378,7 @@ func (x *ActorFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ActorFailure.ProtoReflect.Descriptor instead.
 func (*ActorFailure) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{56}
+	return file_messages_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ActorFailure) GetReason() string {
@@ -3301,7 +3416,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3428,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[57]
+	mi := &file_messages_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3441,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{57}
+	return file_messages_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Event) GetKind() string {
@@ -3378,7 +3493,7 @@ type ErrorResponse struct {
 
 func (x *ErrorResponse) Reset() {
 	*x = ErrorResponse{}
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3390,7 +3505,7 @@ func (x *ErrorResponse) String() string {
 func (*ErrorResponse) ProtoMessage() {}
 
 func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[58]
+	mi := &file_messages_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3403,7 +3518,7 @@ func (x *ErrorResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorResponse.ProtoReflect.Descriptor instead.
 func (*ErrorResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{58}
+	return file_messages_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ErrorResponse) GetReason() Reason {
@@ -3444,7 +3559,7 @@ type ListKeysRequest struct {
 
 func (x *ListKeysRequest) Reset() {
 	*x = ListKeysRequest{}
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3456,7 +3571,7 @@ func (x *ListKeysRequest) String() string {
 func (*ListKeysRequest) ProtoMessage() {}
 
 func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[59]
+	mi := &file_messages_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3469,7 +3584,7 @@ func (x *ListKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysRequest.ProtoReflect.Descriptor instead.
 func (*ListKeysRequest) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{59}
+	return file_messages_control_proto_rawDescGZIP(), []int{61}
 }
 
 type ListKeysResponse struct {
@@ -3481,7 +3596,7 @@ type ListKeysResponse struct {
 
 func (x *ListKeysResponse) Reset() {
 	*x = ListKeysResponse{}
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3608,7 @@ func (x *ListKeysResponse) String() string {
 func (*ListKeysResponse) ProtoMessage() {}
 
 func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[60]
+	mi := &file_messages_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3621,7 @@ func (x *ListKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListKeysResponse.ProtoReflect.Descriptor instead.
 func (*ListKeysResponse) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{60}
+	return file_messages_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListKeysResponse) GetKeys() []*KeyStatus {
@@ -3531,7 +3646,7 @@ type KeyStatus struct {
 
 func (x *KeyStatus) Reset() {
 	*x = KeyStatus{}
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +3658,7 @@ func (x *KeyStatus) String() string {
 func (*KeyStatus) ProtoMessage() {}
 
 func (x *KeyStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_control_proto_msgTypes[61]
+	mi := &file_messages_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +3671,7 @@ func (x *KeyStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyStatus.ProtoReflect.Descriptor instead.
 func (*KeyStatus) Descriptor() ([]byte, []int) {
-	return file_messages_control_proto_rawDescGZIP(), []int{61}
+	return file_messages_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *KeyStatus) GetName() string {
@@ -3605,7 +3720,7 @@ var File_messages_control_proto protoreflect.FileDescriptor
 
 const file_messages_control_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
+	"\x16messages/control.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x19messages/deployment.proto\x1a\x12messages/gpu.proto\x1a\x15messages/member.proto\x1a\x18messages/migration.proto\x1a\x16messages/replica.proto\x1a\x14messages/route.proto\x1a\x14messages/usage.proto\"\x93\x01\n" +
 	"\x12DeployModelRequest\x129\n" +
 	"\n" +
 	"deployment\x18\x01 \x01(\v2\x19.troupe.v1.DeploymentSpecR\n" +
@@ -3721,7 +3836,16 @@ const file_messages_control_proto_rawDesc = "" +
 	"\vrequest_ids\x18\x03 \x03(\tR\n" +
 	"requestIds\"T\n" +
 	"\x16MigrateReplicaResponse\x12:\n" +
-	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x12\n" +
+	"\tsequences\x18\x01 \x03(\v2\x1c.troupe.v1.SequenceMigrationR\tsequences\"\x8c\x01\n" +
+	"\x15PreemptReplicaRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\bdeadline\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bdeadline\x12\x12\n" +
+	"\x04drop\x18\x03 \x01(\bR\x04drop\x12\x14\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"U\n" +
+	"\x16PreemptReplicaResponse\x12;\n" +
+	"\n" +
+	"preemption\x18\x01 \x01(\v2\x1b.troupe.v1.PreemptionStatusR\n" +
+	"preemption\"\x12\n" +
 	"\x10ListNodesRequest\"j\n" +
 	"\x11ListNodesResponse\x12+\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x15.troupe.v1.NodeStatusR\x05nodes\x12(\n" +
@@ -3867,7 +3991,7 @@ func file_messages_control_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_messages_control_proto_msgTypes = make([]protoimpl.MessageInfo, 64)
 var file_messages_control_proto_goTypes = []any{
 	(ActorState)(0),                 // 0: troupe.v1.ActorState
 	(*DeployModelRequest)(nil),      // 1: troupe.v1.DeployModelRequest
@@ -3906,103 +4030,109 @@ var file_messages_control_proto_goTypes = []any{
 	(*ParkModelResponse)(nil),       // 34: troupe.v1.ParkModelResponse
 	(*MigrateReplicaRequest)(nil),   // 35: troupe.v1.MigrateReplicaRequest
 	(*MigrateReplicaResponse)(nil),  // 36: troupe.v1.MigrateReplicaResponse
-	(*ListNodesRequest)(nil),        // 37: troupe.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),       // 38: troupe.v1.ListNodesResponse
-	(*DrainNodeRequest)(nil),        // 39: troupe.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),       // 40: troupe.v1.DrainNodeResponse
-	(*UndrainNodeRequest)(nil),      // 41: troupe.v1.UndrainNodeRequest
-	(*UndrainNodeResponse)(nil),     // 42: troupe.v1.UndrainNodeResponse
-	(*NodeStatus)(nil),              // 43: troupe.v1.NodeStatus
-	(*DiskStatus)(nil),              // 44: troupe.v1.DiskStatus
-	(*ExplainRequest)(nil),          // 45: troupe.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 46: troupe.v1.ExplainResponse
-	(*TreeRequest)(nil),             // 47: troupe.v1.TreeRequest
-	(*TreeResponse)(nil),            // 48: troupe.v1.TreeResponse
-	(*ActorNode)(nil),               // 49: troupe.v1.ActorNode
-	(*NodeTreeRequest)(nil),         // 50: troupe.v1.NodeTreeRequest
-	(*NodeTreeResponse)(nil),        // 51: troupe.v1.NodeTreeResponse
-	(*NodeModelRequest)(nil),        // 52: troupe.v1.NodeModelRequest
-	(*NodeModelResponse)(nil),       // 53: troupe.v1.NodeModelResponse
-	(*ModelSizes)(nil),              // 54: troupe.v1.ModelSizes
-	(*NodeStatusRequest)(nil),       // 55: troupe.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),      // 56: troupe.v1.NodeStatusResponse
-	(*ActorFailure)(nil),            // 57: troupe.v1.ActorFailure
-	(*Event)(nil),                   // 58: troupe.v1.Event
-	(*ErrorResponse)(nil),           // 59: troupe.v1.ErrorResponse
-	(*ListKeysRequest)(nil),         // 60: troupe.v1.ListKeysRequest
-	(*ListKeysResponse)(nil),        // 61: troupe.v1.ListKeysResponse
-	(*KeyStatus)(nil),               // 62: troupe.v1.KeyStatus
-	(*DeploymentSpec)(nil),          // 63: troupe.v1.DeploymentSpec
-	(*FieldChange)(nil),             // 64: troupe.v1.FieldChange
-	(*DeploymentStatus)(nil),        // 65: troupe.v1.DeploymentStatus
-	(*AdapterSpec)(nil),             // 66: troupe.v1.AdapterSpec
-	(AdapterLocation)(0),            // 67: troupe.v1.AdapterLocation
-	(*GpuStatus)(nil),               // 68: troupe.v1.GpuStatus
-	(*ReplicaStatus)(nil),           // 69: troupe.v1.ReplicaStatus
-	(*SequenceMigration)(nil),       // 70: troupe.v1.SequenceMigration
-	(*Refused)(nil),                 // 71: troupe.v1.Refused
-	(*Member)(nil),                  // 72: troupe.v1.Member
-	(*timestamppb.Timestamp)(nil),   // 73: google.protobuf.Timestamp
-	(*RouteDecision)(nil),           // 74: troupe.v1.RouteDecision
-	(*GpuWeights)(nil),              // 75: troupe.v1.GpuWeights
-	(Reason)(0),                     // 76: troupe.v1.Reason
-	(*MemoryShortage)(nil),          // 77: troupe.v1.MemoryShortage
-	(*ModelNotLoaded)(nil),          // 78: troupe.v1.ModelNotLoaded
-	(PriorityClass)(0),              // 79: troupe.v1.PriorityClass
-	(*ClientUsage)(nil),             // 80: troupe.v1.ClientUsage
+	(*PreemptReplicaRequest)(nil),   // 37: troupe.v1.PreemptReplicaRequest
+	(*PreemptReplicaResponse)(nil),  // 38: troupe.v1.PreemptReplicaResponse
+	(*ListNodesRequest)(nil),        // 39: troupe.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 40: troupe.v1.ListNodesResponse
+	(*DrainNodeRequest)(nil),        // 41: troupe.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 42: troupe.v1.DrainNodeResponse
+	(*UndrainNodeRequest)(nil),      // 43: troupe.v1.UndrainNodeRequest
+	(*UndrainNodeResponse)(nil),     // 44: troupe.v1.UndrainNodeResponse
+	(*NodeStatus)(nil),              // 45: troupe.v1.NodeStatus
+	(*DiskStatus)(nil),              // 46: troupe.v1.DiskStatus
+	(*ExplainRequest)(nil),          // 47: troupe.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 48: troupe.v1.ExplainResponse
+	(*TreeRequest)(nil),             // 49: troupe.v1.TreeRequest
+	(*TreeResponse)(nil),            // 50: troupe.v1.TreeResponse
+	(*ActorNode)(nil),               // 51: troupe.v1.ActorNode
+	(*NodeTreeRequest)(nil),         // 52: troupe.v1.NodeTreeRequest
+	(*NodeTreeResponse)(nil),        // 53: troupe.v1.NodeTreeResponse
+	(*NodeModelRequest)(nil),        // 54: troupe.v1.NodeModelRequest
+	(*NodeModelResponse)(nil),       // 55: troupe.v1.NodeModelResponse
+	(*ModelSizes)(nil),              // 56: troupe.v1.ModelSizes
+	(*NodeStatusRequest)(nil),       // 57: troupe.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),      // 58: troupe.v1.NodeStatusResponse
+	(*ActorFailure)(nil),            // 59: troupe.v1.ActorFailure
+	(*Event)(nil),                   // 60: troupe.v1.Event
+	(*ErrorResponse)(nil),           // 61: troupe.v1.ErrorResponse
+	(*ListKeysRequest)(nil),         // 62: troupe.v1.ListKeysRequest
+	(*ListKeysResponse)(nil),        // 63: troupe.v1.ListKeysResponse
+	(*KeyStatus)(nil),               // 64: troupe.v1.KeyStatus
+	(*DeploymentSpec)(nil),          // 65: troupe.v1.DeploymentSpec
+	(*FieldChange)(nil),             // 66: troupe.v1.FieldChange
+	(*DeploymentStatus)(nil),        // 67: troupe.v1.DeploymentStatus
+	(*AdapterSpec)(nil),             // 68: troupe.v1.AdapterSpec
+	(AdapterLocation)(0),            // 69: troupe.v1.AdapterLocation
+	(*GpuStatus)(nil),               // 70: troupe.v1.GpuStatus
+	(*ReplicaStatus)(nil),           // 71: troupe.v1.ReplicaStatus
+	(*SequenceMigration)(nil),       // 72: troupe.v1.SequenceMigration
+	(*durationpb.Duration)(nil),     // 73: google.protobuf.Duration
+	(*PreemptionStatus)(nil),        // 74: troupe.v1.PreemptionStatus
+	(*Refused)(nil),                 // 75: troupe.v1.Refused
+	(*Member)(nil),                  // 76: troupe.v1.Member
+	(*timestamppb.Timestamp)(nil),   // 77: google.protobuf.Timestamp
+	(*RouteDecision)(nil),           // 78: troupe.v1.RouteDecision
+	(*GpuWeights)(nil),              // 79: troupe.v1.GpuWeights
+	(Reason)(0),                     // 80: troupe.v1.Reason
+	(*MemoryShortage)(nil),          // 81: troupe.v1.MemoryShortage
+	(*ModelNotLoaded)(nil),          // 82: troupe.v1.ModelNotLoaded
+	(PriorityClass)(0),              // 83: troupe.v1.PriorityClass
+	(*ClientUsage)(nil),             // 84: troupe.v1.ClientUsage
 }
 var file_messages_control_proto_depIdxs = []int32{
-	63, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
-	63, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	64, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
-	65, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
-	65, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
-	66, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
-	66, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
-	66, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
-	66, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	65, // 0: troupe.v1.DeployModelRequest.deployment:type_name -> troupe.v1.DeploymentSpec
+	65, // 1: troupe.v1.DeployModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	66, // 2: troupe.v1.DeployModelResponse.changes:type_name -> troupe.v1.FieldChange
+	67, // 3: troupe.v1.ListModelsResponse.models:type_name -> troupe.v1.DeploymentStatus
+	67, // 4: troupe.v1.GetModelResponse.model:type_name -> troupe.v1.DeploymentStatus
+	68, // 5: troupe.v1.RegisterAdapterRequest.adapter:type_name -> troupe.v1.AdapterSpec
+	68, // 6: troupe.v1.RegisterAdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
+	68, // 7: troupe.v1.ListAdaptersResponse.adapters:type_name -> troupe.v1.AdapterSpec
+	68, // 8: troupe.v1.AdapterResponse.adapter:type_name -> troupe.v1.AdapterSpec
 	17, // 9: troupe.v1.AdapterStatsResponse.adapters:type_name -> troupe.v1.AdapterStats
 	18, // 10: troupe.v1.AdapterStats.replicas:type_name -> troupe.v1.ReplicaAdapter
-	67, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
-	68, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
-	68, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	68, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
-	68, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
-	69, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
-	63, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
-	64, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
-	70, // 19: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
-	43, // 20: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
-	71, // 21: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
-	43, // 22: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	43, // 23: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
-	72, // 24: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
-	68, // 25: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
-	73, // 26: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
-	44, // 27: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
-	74, // 28: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
-	49, // 29: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
-	0,  // 30: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
-	57, // 31: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
-	73, // 32: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
-	49, // 33: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
-	75, // 34: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
-	49, // 35: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
-	54, // 36: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
-	43, // 37: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
-	73, // 38: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
-	73, // 39: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
-	76, // 40: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
-	77, // 41: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
-	78, // 42: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
-	62, // 43: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
-	79, // 44: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
-	80, // 45: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	69, // 11: troupe.v1.ReplicaAdapter.location:type_name -> troupe.v1.AdapterLocation
+	70, // 12: troupe.v1.ListGpusResponse.gpus:type_name -> troupe.v1.GpuStatus
+	70, // 13: troupe.v1.QuarantineGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	70, // 14: troupe.v1.ReleaseGpuResponse.gpu:type_name -> troupe.v1.GpuStatus
+	70, // 15: troupe.v1.EvictWeightsResponse.gpu:type_name -> troupe.v1.GpuStatus
+	71, // 16: troupe.v1.ListReplicasResponse.replicas:type_name -> troupe.v1.ReplicaStatus
+	65, // 17: troupe.v1.ScaleModelResponse.deployment:type_name -> troupe.v1.DeploymentSpec
+	66, // 18: troupe.v1.ScaleModelResponse.changes:type_name -> troupe.v1.FieldChange
+	72, // 19: troupe.v1.MigrateReplicaResponse.sequences:type_name -> troupe.v1.SequenceMigration
+	73, // 20: troupe.v1.PreemptReplicaRequest.deadline:type_name -> google.protobuf.Duration
+	74, // 21: troupe.v1.PreemptReplicaResponse.preemption:type_name -> troupe.v1.PreemptionStatus
+	45, // 22: troupe.v1.ListNodesResponse.nodes:type_name -> troupe.v1.NodeStatus
+	75, // 23: troupe.v1.ListNodesResponse.store:type_name -> troupe.v1.Refused
+	45, // 24: troupe.v1.DrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	45, // 25: troupe.v1.UndrainNodeResponse.node:type_name -> troupe.v1.NodeStatus
+	76, // 26: troupe.v1.NodeStatus.member:type_name -> troupe.v1.Member
+	70, // 27: troupe.v1.NodeStatus.gpus:type_name -> troupe.v1.GpuStatus
+	77, // 28: troupe.v1.NodeStatus.last_seen:type_name -> google.protobuf.Timestamp
+	46, // 29: troupe.v1.NodeStatus.disk:type_name -> troupe.v1.DiskStatus
+	78, // 30: troupe.v1.ExplainResponse.decisions:type_name -> troupe.v1.RouteDecision
+	51, // 31: troupe.v1.TreeResponse.roots:type_name -> troupe.v1.ActorNode
+	0,  // 32: troupe.v1.ActorNode.state:type_name -> troupe.v1.ActorState
+	59, // 33: troupe.v1.ActorNode.last_failure:type_name -> troupe.v1.ActorFailure
+	77, // 34: troupe.v1.ActorNode.started:type_name -> google.protobuf.Timestamp
+	51, // 35: troupe.v1.ActorNode.children:type_name -> troupe.v1.ActorNode
+	79, // 36: troupe.v1.ActorNode.weights:type_name -> troupe.v1.GpuWeights
+	51, // 37: troupe.v1.NodeTreeResponse.root:type_name -> troupe.v1.ActorNode
+	56, // 38: troupe.v1.NodeModelResponse.sizes:type_name -> troupe.v1.ModelSizes
+	45, // 39: troupe.v1.NodeStatusResponse.node:type_name -> troupe.v1.NodeStatus
+	77, // 40: troupe.v1.ActorFailure.time:type_name -> google.protobuf.Timestamp
+	77, // 41: troupe.v1.Event.time:type_name -> google.protobuf.Timestamp
+	80, // 42: troupe.v1.ErrorResponse.reason:type_name -> troupe.v1.Reason
+	81, // 43: troupe.v1.ErrorResponse.memory:type_name -> troupe.v1.MemoryShortage
+	82, // 44: troupe.v1.ErrorResponse.not_loaded:type_name -> troupe.v1.ModelNotLoaded
+	64, // 45: troupe.v1.ListKeysResponse.keys:type_name -> troupe.v1.KeyStatus
+	83, // 46: troupe.v1.KeyStatus.max_priority:type_name -> troupe.v1.PriorityClass
+	84, // 47: troupe.v1.KeyStatus.usage:type_name -> troupe.v1.ClientUsage
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_messages_control_proto_init() }
@@ -4026,7 +4156,7 @@ func file_messages_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_control_proto_rawDesc), len(file_messages_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   62,
+			NumMessages:   64,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1177,6 +1177,207 @@ func (x *ReplicaDrained) GetReplica() string {
 	return ""
 }
 
+// SaveSequences (command, to the replicas group, which forwards it): run no further step, copy the
+// KV blocks to the tiers, and interrupt all sequences with REASON_PREEMPTED, then send
+// SequencesSaved. A repeated command gets the same answer.
+type SaveSequences struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RequestId     string                 `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	Term          uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	Replica       string                 `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	Model         string                 `protobuf:"bytes,4,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSequences) Reset() {
+	*x = SaveSequences{}
+	mi := &file_messages_replica_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSequences) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSequences) ProtoMessage() {}
+
+func (x *SaveSequences) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSequences.ProtoReflect.Descriptor instead.
+func (*SaveSequences) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SaveSequences) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *SaveSequences) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SaveSequences) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// SequencesSaved (event): the sessions of all sequences have been interrupted.
+type SequencesSaved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"` // copied to the tiers
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`  // why not all blocks were copied; empty if they were
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SequencesSaved) Reset() {
+	*x = SequencesSaved{}
+	mi := &file_messages_replica_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SequencesSaved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SequencesSaved) ProtoMessage() {}
+
+func (x *SequencesSaved) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SequencesSaved.ProtoReflect.Descriptor instead.
+func (*SequencesSaved) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *SequencesSaved) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *SequencesSaved) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *SequencesSaved) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+// DepartureCounts counts the sequences that left a replica since it was drained.
+type DepartureCounts struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Migrated      uint32                 `protobuf:"varint,1,opt,name=migrated,proto3" json:"migrated,omitempty"`
+	Finished      uint32                 `protobuf:"varint,2,opt,name=finished,proto3" json:"finished,omitempty"`
+	Requeued      uint32                 `protobuf:"varint,3,opt,name=requeued,proto3" json:"requeued,omitempty"` // interrupted; their sessions wait for another replica
+	Saved         uint32                 `protobuf:"varint,4,opt,name=saved,proto3" json:"saved,omitempty"`       // of those, with their KV blocks in a tier
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DepartureCounts) Reset() {
+	*x = DepartureCounts{}
+	mi := &file_messages_replica_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DepartureCounts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DepartureCounts) ProtoMessage() {}
+
+func (x *DepartureCounts) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_replica_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DepartureCounts.ProtoReflect.Descriptor instead.
+func (*DepartureCounts) Descriptor() ([]byte, []int) {
+	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *DepartureCounts) GetMigrated() uint32 {
+	if x != nil {
+		return x.Migrated
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetFinished() uint32 {
+	if x != nil {
+		return x.Finished
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetRequeued() uint32 {
+	if x != nil {
+		return x.Requeued
+	}
+	return 0
+}
+
+func (x *DepartureCounts) GetSaved() uint32 {
+	if x != nil {
+		return x.Saved
+	}
+	return 0
+}
+
 // GetReplica (query) is answered by ReplicaStatus.
 type GetReplica struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1187,7 +1388,7 @@ type GetReplica struct {
 
 func (x *GetReplica) Reset() {
 	*x = GetReplica{}
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1400,7 @@ func (x *GetReplica) String() string {
 func (*GetReplica) ProtoMessage() {}
 
 func (x *GetReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[15]
+	mi := &file_messages_replica_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1413,7 @@ func (x *GetReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReplica.ProtoReflect.Descriptor instead.
 func (*GetReplica) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{15}
+	return file_messages_replica_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetReplica) GetRequestId() string {
@@ -1277,13 +1478,14 @@ type ReplicaStatus struct {
 	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
 	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
 	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
+	Departures           *DepartureCounts       `protobuf:"bytes,95,opt,name=departures,proto3" json:"departures,omitempty"`                            // while it drains
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1497,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[16]
+	mi := &file_messages_replica_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1510,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{16}
+	return file_messages_replica_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplicaStatus) GetName() string {
@@ -1675,6 +1877,13 @@ func (x *ReplicaStatus) GetFolderFault() string {
 	return ""
 }
 
+func (x *ReplicaStatus) GetDepartures() *DepartureCounts {
+	if x != nil {
+		return x.Departures
+	}
+	return nil
+}
+
 // EngineReady (event, to the replica): the engine has a new incarnation; a step in flight is lost.
 type EngineReady struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1686,7 +1895,7 @@ type EngineReady struct {
 
 func (x *EngineReady) Reset() {
 	*x = EngineReady{}
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1698,7 +1907,7 @@ func (x *EngineReady) String() string {
 func (*EngineReady) ProtoMessage() {}
 
 func (x *EngineReady) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[17]
+	mi := &file_messages_replica_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1711,7 +1920,7 @@ func (x *EngineReady) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineReady.ProtoReflect.Descriptor instead.
 func (*EngineReady) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{17}
+	return file_messages_replica_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EngineReady) GetIncarnation() uint64 {
@@ -1741,7 +1950,7 @@ type RunStep struct {
 
 func (x *RunStep) Reset() {
 	*x = RunStep{}
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1962,7 @@ func (x *RunStep) String() string {
 func (*RunStep) ProtoMessage() {}
 
 func (x *RunStep) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[18]
+	mi := &file_messages_replica_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1975,7 @@ func (x *RunStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStep.ProtoReflect.Descriptor instead.
 func (*RunStep) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{18}
+	return file_messages_replica_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunStep) GetStep() uint64 {
@@ -1809,7 +2018,7 @@ type StepSequence struct {
 
 func (x *StepSequence) Reset() {
 	*x = StepSequence{}
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +2030,7 @@ func (x *StepSequence) String() string {
 func (*StepSequence) ProtoMessage() {}
 
 func (x *StepSequence) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[19]
+	mi := &file_messages_replica_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +2043,7 @@ func (x *StepSequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepSequence.ProtoReflect.Descriptor instead.
 func (*StepSequence) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{19}
+	return file_messages_replica_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *StepSequence) GetTokens() []uint32 {
@@ -1923,7 +2132,7 @@ type RunStepResult struct {
 
 func (x *RunStepResult) Reset() {
 	*x = RunStepResult{}
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1935,7 +2144,7 @@ func (x *RunStepResult) String() string {
 func (*RunStepResult) ProtoMessage() {}
 
 func (x *RunStepResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[20]
+	mi := &file_messages_replica_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1948,7 +2157,7 @@ func (x *RunStepResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStepResult.ProtoReflect.Descriptor instead.
 func (*RunStepResult) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{20}
+	return file_messages_replica_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RunStepResult) GetStep() uint64 {
@@ -2032,7 +2241,7 @@ type StepAborted struct {
 
 func (x *StepAborted) Reset() {
 	*x = StepAborted{}
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2253,7 @@ func (x *StepAborted) String() string {
 func (*StepAborted) ProtoMessage() {}
 
 func (x *StepAborted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[21]
+	mi := &file_messages_replica_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2266,7 @@ func (x *StepAborted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepAborted.ProtoReflect.Descriptor instead.
 func (*StepAborted) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{21}
+	return file_messages_replica_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StepAborted) GetSequence() uint32 {
@@ -2083,7 +2292,7 @@ type StepDone struct {
 
 func (x *StepDone) Reset() {
 	*x = StepDone{}
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2304,7 @@ func (x *StepDone) String() string {
 func (*StepDone) ProtoMessage() {}
 
 func (x *StepDone) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[22]
+	mi := &file_messages_replica_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2317,7 @@ func (x *StepDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StepDone.ProtoReflect.Descriptor instead.
 func (*StepDone) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{22}
+	return file_messages_replica_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StepDone) GetTokens() []*SampledToken {
@@ -2129,7 +2338,7 @@ type SampledToken struct {
 
 func (x *SampledToken) Reset() {
 	*x = SampledToken{}
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2141,7 +2350,7 @@ func (x *SampledToken) String() string {
 func (*SampledToken) ProtoMessage() {}
 
 func (x *SampledToken) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_replica_proto_msgTypes[23]
+	mi := &file_messages_replica_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2154,7 +2363,7 @@ func (x *SampledToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SampledToken.ProtoReflect.Descriptor instead.
 func (*SampledToken) Descriptor() ([]byte, []int) {
-	return file_messages_replica_proto_rawDescGZIP(), []int{23}
+	return file_messages_replica_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SampledToken) GetToken() uint32 {
@@ -2271,11 +2480,26 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
 	"\x05model\x18\x04 \x01(\tR\x05model\"*\n" +
 	"\x0eReplicaDrained\x12\x18\n" +
-	"\areplica\x18\x01 \x01(\tR\areplica\"+\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\"r\n" +
+	"\rSaveSequences\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\x12\x14\n" +
+	"\x05model\x18\x04 \x01(\tR\x05model\"Z\n" +
+	"\x0eSequencesSaved\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"{\n" +
+	"\x0fDepartureCounts\x12\x1a\n" +
+	"\bmigrated\x18\x01 \x01(\rR\bmigrated\x12\x1a\n" +
+	"\bfinished\x18\x02 \x01(\rR\bfinished\x12\x1a\n" +
+	"\brequeued\x18\x03 \x01(\rR\brequeued\x12\x14\n" +
+	"\x05saved\x18\x04 \x01(\rR\x05saved\"+\n" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x98\x0f\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2336,7 +2560,10 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
 	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
-	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
+	"\ffolder_fault\x18K \x01(\tR\vfolderFault\x12:\n" +
+	"\n" +
+	"departures\x18_ \x01(\v2\x1a.troupe.v1.DepartureCountsR\n" +
+	"departures\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
 	"\fcrashed_step\x18\x02 \x01(\x04R\vcrashedStep\"v\n" +
@@ -2395,7 +2622,7 @@ func file_messages_replica_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_replica_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_messages_replica_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_messages_replica_proto_goTypes = []any{
 	(ReplicaState)(0),            // 0: troupe.v1.ReplicaState
 	(*ReplicaSpec)(nil),          // 1: troupe.v1.ReplicaSpec
@@ -2413,63 +2640,67 @@ var file_messages_replica_proto_goTypes = []any{
 	(*ConfirmRevision)(nil),      // 13: troupe.v1.ConfirmRevision
 	(*DrainReplica)(nil),         // 14: troupe.v1.DrainReplica
 	(*ReplicaDrained)(nil),       // 15: troupe.v1.ReplicaDrained
-	(*GetReplica)(nil),           // 16: troupe.v1.GetReplica
-	(*ReplicaStatus)(nil),        // 17: troupe.v1.ReplicaStatus
-	(*EngineReady)(nil),          // 18: troupe.v1.EngineReady
-	(*RunStep)(nil),              // 19: troupe.v1.RunStep
-	(*StepSequence)(nil),         // 20: troupe.v1.StepSequence
-	(*RunStepResult)(nil),        // 21: troupe.v1.RunStepResult
-	(*StepAborted)(nil),          // 22: troupe.v1.StepAborted
-	(*StepDone)(nil),             // 23: troupe.v1.StepDone
-	(*SampledToken)(nil),         // 24: troupe.v1.SampledToken
-	(PriorityClass)(0),           // 25: troupe.v1.PriorityClass
-	(*ActorRef)(nil),             // 26: troupe.v1.ActorRef
-	(*Refused)(nil),              // 27: troupe.v1.Refused
-	(WeightsFate)(0),             // 28: troupe.v1.WeightsFate
-	(*SwitchMetrics)(nil),        // 29: troupe.v1.SwitchMetrics
-	(*AdapterHeld)(nil),          // 30: troupe.v1.AdapterHeld
-	(*AdapterCounts)(nil),        // 31: troupe.v1.AdapterCounts
-	(Level)(0),                   // 32: troupe.v1.Level
-	(*SamplingParams)(nil),       // 33: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 34: troupe.v1.TokenLogprobs
+	(*SaveSequences)(nil),        // 16: troupe.v1.SaveSequences
+	(*SequencesSaved)(nil),       // 17: troupe.v1.SequencesSaved
+	(*DepartureCounts)(nil),      // 18: troupe.v1.DepartureCounts
+	(*GetReplica)(nil),           // 19: troupe.v1.GetReplica
+	(*ReplicaStatus)(nil),        // 20: troupe.v1.ReplicaStatus
+	(*EngineReady)(nil),          // 21: troupe.v1.EngineReady
+	(*RunStep)(nil),              // 22: troupe.v1.RunStep
+	(*StepSequence)(nil),         // 23: troupe.v1.StepSequence
+	(*RunStepResult)(nil),        // 24: troupe.v1.RunStepResult
+	(*StepAborted)(nil),          // 25: troupe.v1.StepAborted
+	(*StepDone)(nil),             // 26: troupe.v1.StepDone
+	(*SampledToken)(nil),         // 27: troupe.v1.SampledToken
+	(PriorityClass)(0),           // 28: troupe.v1.PriorityClass
+	(*ActorRef)(nil),             // 29: troupe.v1.ActorRef
+	(*Refused)(nil),              // 30: troupe.v1.Refused
+	(WeightsFate)(0),             // 31: troupe.v1.WeightsFate
+	(*SwitchMetrics)(nil),        // 32: troupe.v1.SwitchMetrics
+	(*AdapterHeld)(nil),          // 33: troupe.v1.AdapterHeld
+	(*AdapterCounts)(nil),        // 34: troupe.v1.AdapterCounts
+	(Level)(0),                   // 35: troupe.v1.Level
+	(*SamplingParams)(nil),       // 36: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 37: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
-	25, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
+	28, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
 	1,  // 1: troupe.v1.StartReplica.replica:type_name -> troupe.v1.ReplicaSpec
-	26, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
+	29, // 2: troupe.v1.StartReplica.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 3: troupe.v1.StartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
+	30, // 4: troupe.v1.StartReplicaResult.refused:type_name -> troupe.v1.Refused
+	29, // 5: troupe.v1.ReplicaStarted.actor:type_name -> troupe.v1.ActorRef
 	1,  // 6: troupe.v1.ReplicaStarted.spec:type_name -> troupe.v1.ReplicaSpec
-	28, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
+	31, // 7: troupe.v1.StopReplica.fate:type_name -> troupe.v1.WeightsFate
 	7,  // 8: troupe.v1.StopReplicaResult.stopped:type_name -> troupe.v1.ReplicaStopped
-	27, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
+	30, // 9: troupe.v1.StopReplicaResult.refused:type_name -> troupe.v1.Refused
 	4,  // 10: troupe.v1.RestartReplicaResult.started:type_name -> troupe.v1.ReplicaStarted
-	27, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
-	26, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
+	30, // 11: troupe.v1.RestartReplicaResult.refused:type_name -> troupe.v1.Refused
+	29, // 12: troupe.v1.ListReplicas.deployment:type_name -> troupe.v1.ActorRef
 	4,  // 13: troupe.v1.ListReplicasResult.replicas:type_name -> troupe.v1.ReplicaStarted
-	27, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
-	17, // 15: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
-	27, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
+	30, // 14: troupe.v1.ListReplicasResult.refused:type_name -> troupe.v1.Refused
+	20, // 15: troupe.v1.ReplicaChanged.status:type_name -> troupe.v1.ReplicaStatus
+	30, // 16: troupe.v1.ReplicaChanged.failure:type_name -> troupe.v1.Refused
 	0,  // 17: troupe.v1.ReplicaStatus.state:type_name -> troupe.v1.ReplicaState
-	26, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
-	29, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
-	30, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
-	31, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
-	27, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
-	32, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	20, // 24: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	33, // 25: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	23, // 26: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	27, // 27: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	22, // 28: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	24, // 29: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	34, // 30: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	29, // 18: troupe.v1.ReplicaStatus.actor:type_name -> troupe.v1.ActorRef
+	32, // 19: troupe.v1.ReplicaStatus.load:type_name -> troupe.v1.SwitchMetrics
+	33, // 20: troupe.v1.ReplicaStatus.adapters:type_name -> troupe.v1.AdapterHeld
+	34, // 21: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
+	30, // 22: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
+	35, // 23: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
+	18, // 24: troupe.v1.ReplicaStatus.departures:type_name -> troupe.v1.DepartureCounts
+	23, // 25: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	36, // 26: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	26, // 27: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	30, // 28: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	25, // 29: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	27, // 30: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	37, // 31: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }
@@ -2493,7 +2724,7 @@ func file_messages_replica_proto_init() {
 		(*RestartReplicaResult_Started)(nil),
 		(*RestartReplicaResult_Refused)(nil),
 	}
-	file_messages_replica_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_replica_proto_msgTypes[23].OneofWrappers = []any{
 		(*RunStepResult_Done)(nil),
 		(*RunStepResult_Refused)(nil),
 		(*RunStepResult_Aborted)(nil),
@@ -2504,7 +2735,7 @@ func file_messages_replica_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_replica_proto_rawDesc), len(file_messages_replica_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
