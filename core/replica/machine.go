@@ -67,7 +67,9 @@ type Machine struct {
 	foundRevision string // in Failed: the revision found in the folder, if it is not the requested one
 	folderFault   string // empty: none
 	drain         bool   // a drain command has not been answered
-	reporting     bool   // the report timer is set
+	departures    Departures
+	save          saving
+	reporting     bool // the report timer is set
 
 	batch     *batch.Scheduler // nil until the blocks are adopted
 	pool      *kv.Pool

@@ -94,6 +94,10 @@ func (w *world) lifeCycle() {
 		w.event(func() []Effect { return w.m.Drain(w.now) })
 	case 11:
 		w.event(func() []Effect { return w.m.FolderChecked(w.digest("fault"), w.now) })
+	case 13:
+		w.event(func() []Effect { return w.m.Save(w.now) })
+	case 14, 15:
+		w.event(func() []Effect { return w.m.BlocksSaved(1, w.digest("fault"), w.now) })
 	case 12:
 		w.event(w.m.Stop)
 		w.running = false // the engine stops with the replica

@@ -12,13 +12,15 @@ const (
 	Confirming              // the engine is ready, but the deployment has not confirmed the revision
 	Serving                 // sequences are accepted
 	Draining                // no sequence is accepted; the present ones finish
+	Saving                  // no step is planned; the KV blocks are copied to the tiers
+	Saved                   // the sequences were interrupted, to be resumed from the tiers
 	Failed                  // the weights cannot be loaded
 	Stopping                // the actor stops or restarts
 )
 
 func (s State) String() string {
-	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "draining", "failed",
-		"stopping"}[s]
+	return [...]string{"created", "loading", "adopting", "starting", "confirming", "serving", "draining", "saving",
+		"saved", "failed", "stopping"}[s]
 }
 
 // StepState is the state of the replica's steps.
@@ -82,6 +84,8 @@ const (
 	evEngineReady                // the engine started, or restarted after a crash
 	evConfirmed                  // the deployment confirmed a revision
 	evDrain                      // the deployment or the operator drains the replica
+	evSave                       // the deployment takes the sequences away
+	evBlocksSaved                // the copies to the tiers have ended
 	evStop                       // the actor stops or restarts
 	evSubmit                     // a session submits a sequence
 	evCheckFolder                // the timer of the folder check fired
@@ -115,7 +119,7 @@ const (
 
 func (e Event) String() string {
 	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
-		"stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned", "nothing",
+		"save", "blocks-saved", "stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned", "nothing",
 		"step-done", "step-aborted", "picked", "exhausted", "report-kv", "shrink", "release", "grow", "unread",
 		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }

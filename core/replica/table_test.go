@@ -8,7 +8,8 @@ import (
 
 // TestTables checks that doc.go has the transition tables, and that each row can apply.
 func TestTables(t *testing.T) {
-	transitions.Documented(t, "state", lifeTable, transitions.Named(map[string][]State{"any": anyState}))
+	transitions.Documented(t, "state", lifeTable, transitions.Named(map[string][]State{"any": anyState,
+		"confirming … saved": serviced}))
 	transitions.Documented(t, "state", stepTable, transitions.Named(map[string][]StepState{"any": anyStep}))
 	transitions.Documented(t, "state", memoryTable, transitions.Named(map[string][]MemoryState{"any": anyMemory}))
 	transitions.Documented(t, "state", leaseTable, transitions.Named(map[string][]PoolState{"any": anyLease}))

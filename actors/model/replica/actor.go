@@ -110,6 +110,10 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.onFolderChecked(ctx, msg)
 	case *messages.DrainReplica:
 		r.onDrain(ctx)
+	case *messages.SaveSequences:
+		r.Perform(ctx, r.machine.Save(supervise.Now(ctx)))
+	case *messages.BlocksMoved:
+		r.onBlocksSaved(ctx, msg)
 	case *messages.GetReplica:
 		r.onGetReplica(ctx)
 

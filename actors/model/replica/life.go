@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -81,6 +82,12 @@ func (r *replica) onFolderChecked(ctx actor.Context, msg *folderChecked) {
 func (r *replica) onDrain(ctx actor.Context) {
 	r.drainRequester = ctx.Sender()
 	r.Perform(ctx, r.machine.Drain(supervise.Now(ctx)))
+}
+
+// onBlocksSaved handles the answer to saveBlocks.
+func (r *replica) onBlocksSaved(ctx actor.Context, msg *messages.BlocksMoved) {
+	moved, fault := msg.GetMoved(), msg.GetRefused().GetDetail()
+	r.Perform(ctx, r.machine.BlocksSaved(int(moved.GetBlocks()), cmp.Or(fault, moved.GetDetail()), supervise.Now(ctx)))
 }
 
 // onTerminated crashes the replica if one of its children has stopped for good, because of too many

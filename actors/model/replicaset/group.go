@@ -77,6 +77,8 @@ func (g *group) Receive(ctx actor.Context) {
 		g.onStart(ctx, msg)
 	case *messages.DrainReplica:
 		g.onDrain(ctx, msg)
+	case *messages.SaveSequences:
+		g.onSave(ctx, msg)
 	case *messages.StopReplica:
 		g.onStop(ctx, msg)
 	case *messages.UnloadModelResult:
@@ -88,6 +90,8 @@ func (g *group) Receive(ctx actor.Context) {
 	case *messages.ReplicaChanged:
 		g.forward(ctx, msg.GetStatus().GetName())
 	case *messages.ReplicaDrained:
+		g.forward(ctx, msg.GetReplica())
+	case *messages.SequencesSaved:
 		g.forward(ctx, msg.GetReplica())
 	case *checkLeases:
 		g.onCheckLeases(ctx, msg)
@@ -145,6 +149,12 @@ func (c *child) started() *messages.ReplicaStarted {
 }
 
 func (g *group) onDrain(ctx actor.Context, msg *messages.DrainReplica) {
+	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
+		ctx.Request(c.pid, msg)
+	}
+}
+
+func (g *group) onSave(ctx actor.Context, msg *messages.SaveSequences) {
 	if c := g.replicas[msg.GetReplica()]; c != nil && g.Fence.Check(c.spec.GetModel(), msg.GetTerm()) == nil {
 		ctx.Request(c.pid, msg)
 	}

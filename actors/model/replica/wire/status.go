@@ -12,7 +12,7 @@ func State(s replica.State) messages.ReplicaState {
 	switch s {
 	case replica.Serving:
 		return messages.ReplicaState_REPLICA_STATE_SERVING
-	case replica.Draining:
+	case replica.Draining, replica.Saving, replica.Saved:
 		return messages.ReplicaState_REPLICA_STATE_DRAINING
 	case replica.Failed:
 		return messages.ReplicaState_REPLICA_STATE_FAILED
@@ -32,6 +32,10 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
 		WeightsDigest: m.GetWeightsDigest(), RevisionDigest: m.GetRevisionDigest(),
 		FoundRevision: r.FoundRevision, FolderFault: r.FolderFault,
+	}
+	if d := r.Departures; d != (replica.Departures{}) {
+		s.Departures = &messages.DepartureCounts{Migrated: uint32(d.Migrated), Finished: uint32(d.Finished),
+			Requeued: uint32(d.Requeued), Saved: uint32(d.Saved)}
 	}
 	if r.TakesAdapters {
 		s.Adapters, s.AdaptersAwaited = Held(r.Adapters), uint32(r.Awaited)
