@@ -80,7 +80,7 @@ func noneServing(all []*messages.DeploymentStatus) bool {
 		if serving(d) > 0 {
 			return false
 		}
-		wanted = wanted || d.GetSpec().GetReplicas() > 0
+		wanted = wanted || d.GetSpec().Wanted() > 0
 	}
 	return wanted
 }
@@ -100,7 +100,7 @@ func serving(d *messages.DeploymentStatus) (n int) {
 func waitingDeployments(all []*messages.DeploymentStatus) map[string]string {
 	names := map[string]string{}
 	for _, d := range all {
-		if d.GetSpec().GetReplicas() > 0 && serving(d) == 0 {
+		if d.GetSpec().Wanted() > 0 && serving(d) == 0 {
 			names[d.GetSpec().GetName()] = withoutPaths(d.GetDetail())
 		}
 	}

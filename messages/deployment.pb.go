@@ -388,6 +388,8 @@ type Preemption struct {
 	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"` // until then, its sequences may finish
 	Drop          bool                   `protobuf:"varint,3,opt,name=drop,proto3" json:"drop,omitempty"`        // its weights are freed; otherwise they stay on the device
 	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`             // of the command
+	Node          string                 `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"`         // on which its memory is
+	Gpu           string                 `protobuf:"bytes,6,opt,name=gpu,proto3" json:"gpu,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -446,6 +448,20 @@ func (x *Preemption) GetDrop() bool {
 func (x *Preemption) GetId() string {
 	if x != nil {
 		return x.Id
+	}
+	return ""
+}
+
+func (x *Preemption) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Preemption) GetGpu() string {
+	if x != nil {
+		return x.Gpu
 	}
 	return ""
 }
@@ -1103,13 +1119,15 @@ const file_messages_deployment_proto_rawDesc = "" +
 	"\r_max_replicasB\x10\n" +
 	"\x0e_adapter_pagesB\x0f\n" +
 	"\r_max_adaptersB\x13\n" +
-	"\x11_max_adapter_rank\"\x82\x01\n" +
+	"\x11_max_adapter_rank\"\xa8\x01\n" +
 	"\n" +
 	"Preemption\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\tR\areplica\x126\n" +
 	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x12\n" +
 	"\x04drop\x18\x03 \x01(\bR\x04drop\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02id\"\x96\x02\n" +
+	"\x02id\x18\x04 \x01(\tR\x02id\x12\x12\n" +
+	"\x04node\x18\x05 \x01(\tR\x04node\x12\x10\n" +
+	"\x03gpu\x18\x06 \x01(\tR\x03gpu\"\x96\x02\n" +
 	"\x10PreemptionStatus\x125\n" +
 	"\n" +
 	"preemption\x18\x01 \x01(\v2\x15.troupe.v1.PreemptionR\n" +

@@ -50,7 +50,7 @@ func (d *Deployment) onSurveyTimeout(now time.Time) {
 // stable reports whether no other change is due: the requested number of replicas serves, all are
 // current, and none is on a quarantined GPU or a draining node.
 func (d *Deployment) stable(now time.Time) bool {
-	if d.state != Active || !d.allNodesReported(now) || len(d.orphans) > 0 || len(d.replicas) != d.spec.Replicas {
+	if d.state != Active || !d.allNodesReported(now) || len(d.orphans) > 0 || len(d.replicas) != d.spec.wanted() {
 		return false
 	}
 	for _, r := range d.replicas {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"troupe/core/hbm"
+	"troupe/core/preempt"
 	"troupe/core/schedule"
 )
 
@@ -18,6 +19,7 @@ type Report struct {
 	Revision    string // digest of the files that it found
 	Found       string // with ReplicaFailed: the revision that it found instead of its own
 	FolderFault string // why the replica could not be loaded again; empty if it could
+	Departures  preempt.Counts
 }
 
 // ReplicaState is the state that a replica reports.
@@ -39,7 +41,9 @@ type replica struct {
 	actor      Ref
 	report     *Report           // the last one; nil: none yet
 	answers    map[Location]*GPU // by GPU, while placing; nil: no answer yet
-	migrating  bool              // a MigrateSequences is in flight
+	migrating  string            // id of the MigrateSequences in flight
+	requests   int               // number of MigrateSequences so far
+	preemption *preemption       // nil: it is not preempted
 	adopted    bool              // started by an earlier term or incarnation
 	memory     hbm.Need          // on its GPU, as last reported; zero: unknown
 	drainCause string            // reason while it drains
@@ -105,6 +109,10 @@ func (d *Deployment) command(r *replica, now time.Time) {
 	case Loading:
 		d.emit(AskReplica{name, r.actor})
 	case Draining:
+		if r.preemption != nil {
+			d.continuePreemption(r, now)
+			return
+		}
 		if d.drainOver(r, now) {
 			d.fire(r, drained, none, now)
 			return
@@ -168,6 +176,7 @@ func (d *Deployment) onReported(e Reported, now time.Time) {
 		}
 		d.onFailed(r, e.Failure, now)
 	}
+	d.observePreemption(r, now)
 	d.checkRevision(r, now)
 	d.reconcile(now)
 }
@@ -208,11 +217,13 @@ func (d *Deployment) onFreed(e Freed, now time.Time) {
 	for o := range d.orphans {
 		if o.node+"/"+o.replica == e.Request {
 			delete(d.orphans, o)
+			d.preemptionFreed(o.replica, now)
 			return
 		}
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})
+		d.preemptionFreed(e.Request, now)
 		d.reconcile(now)
 	}
 }

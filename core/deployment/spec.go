@@ -33,6 +33,9 @@ type Spec struct {
 	Replicas int
 	Revision schedule.Revision // of the model's files
 	Drop     bool              // replicas that stop because fewer are wanted free their weights
+	// Preemptions have the replicas that an operator has taken away. One replica fewer is wanted for
+	// each.
+	Preemptions []Preemption
 }
 
 // ReplicaSpec is the desired state of one replica.

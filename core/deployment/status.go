@@ -26,6 +26,8 @@ type Status struct {
 	Failure   *Failure // of the last attempt; nil after a success
 	// Reporting has the actors of the replicas that have reported, in the order of their names.
 	Reporting []Ref
+	// Preemptions in progress, and those that have ended and are still stored.
+	Preemptions []PreemptionStatus
 }
 
 // Status returns the status of the deployment.
@@ -41,6 +43,9 @@ func (d *Deployment) Status() Status {
 			s.Reporting = append(s.Reporting, r.report.Actor)
 		}
 	}
+	for _, p := range d.preemptions {
+		s.Preemptions = append(s.Preemptions, PreemptionStatus{p.Preemption, p.machine.Progress()})
+	}
 	s.Condition, s.Detail = d.condition(serving)
 	return s
 }
@@ -49,17 +54,19 @@ func (d *Deployment) Status() Status {
 func (d *Deployment) announce() {
 	ready := d.Status().Condition == ConditionReady
 	if ready && !d.wasReady {
-		d.emit(Ready{d.spec.Replicas})
+		d.emit(Ready{d.spec.wanted()})
 	}
 	d.wasReady = ready
 	d.emit(Announce{})
 }
 
 func (d *Deployment) condition(serving int) (Condition, string) {
-	want := d.spec.Replicas
+	want := d.spec.wanted()
 	switch {
 	case d.state == Removing:
 		return ConditionRemoving, "its replicas are draining"
+	case d.state == Active && want == 0 && d.spec.Replicas > 0:
+		return ConditionStopped, "all replicas were preempted; models.scale starts them"
 	case d.state == Active && want == 0 && len(d.replicas) > 0:
 		return ConditionStopped, "scaled to 0 replicas; the remaining ones are draining"
 	case d.state == Active && want == 0:

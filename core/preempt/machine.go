@@ -40,7 +40,7 @@ type Progress struct {
 	Counts Counts
 	Blocks int             // copied to the tiers
 	Detail string          // what went wrong; empty if nothing did
-	Times  []time.Duration // spent in each phase so far, by its number
+	Times  []time.Duration // spent in each phase, by its number; 0 for the current one
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -60,13 +60,9 @@ func New(deadline time.Time) *Machine { return &Machine{deadline: deadline} }
 func (m *Machine) Phase() Phase { return m.phase }
 
 // Progress returns the progress of the preemption.
-func (m *Machine) Progress(now time.Time) Progress {
-	p := Progress{Phase: m.phase, Counts: m.counts, Blocks: m.blocks, Detail: m.detail,
+func (m *Machine) Progress() Progress {
+	return Progress{Phase: m.phase, Counts: m.counts, Blocks: m.blocks, Detail: m.detail,
 		Times: slices.Clone(m.times[:])}
-	if m.phase != Created && m.phase != Ended {
-		p.Times[m.phase] += now.Sub(m.since)
-	}
-	return p
 }
 
 // Count reports the counts of the replica. They start again after a restart of the replica.

@@ -151,10 +151,10 @@ func (w *world) check() {
 		w.Fatalf("bounded: %v %v after the deadline", w.m.Phase(), w.lastTicked.Sub(w.deadline))
 	}
 	var sum time.Duration
-	for _, took := range w.m.Progress(w.now).Times {
+	for _, took := range w.m.Progress().Times {
 		sum += took
 	}
-	until := w.now
+	until := w.m.since
 	if w.m.Phase() == Ended {
 		until = w.ended
 	}

@@ -30,7 +30,7 @@ func TestScripts(t *testing.T) {
 				m.Count(Counts{number(words[1]), number(words[2]), number(words[3]), number(words[4])})
 				return nil
 			case "progress":
-				return []string{progress(m.Progress(now))}
+				return []string{progress(m.Progress())}
 			}
 			var lines []string
 			for _, e := range play(t, m, words, now) {

@@ -62,6 +62,8 @@ type Stored struct {
 	Name     string
 	Stopped  bool   // the deployment has 0 replicas
 	Revision string // digest of the deployment's files; empty: unknown
+	// Preempted means that all replicas were preempted.
+	Preempted bool
 }
 
 // event is one event of the tables. Only the fields of its kind are set.

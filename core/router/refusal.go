@@ -16,6 +16,7 @@ const (
 	NotFound      Reason = 2
 	NotReady      Reason = 7
 	WeightsDiffer Reason = 22
+	Preempted     Reason = 29
 	Stopped       Reason = 32
 )
 
@@ -58,6 +59,10 @@ func (m *Machine) refusal(model string) Refusal {
 	case stored.Stopped:
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
+	case stored.Preempted:
+		return Refusal{Reason: Preempted, Detail: fmt.Sprintf(
+			`all replicas of model %s were preempted; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+			RetryAfter: routeRetryAfter}
 	case failure != Refusal{}:
 		return failure
 	}

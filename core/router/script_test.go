@@ -20,7 +20,7 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [revision=R], deleted D, read D...
+//	stored D [stopped] [preempted] [revision=R], deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R]
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
@@ -140,7 +140,7 @@ func (p *player) step(words []string, l line) []Effect {
 	case "lost":
 		return m.Lost(Actor{ID: l.word(0)}, p.now)
 	case "stored":
-		return m.Stored(Stored{l.word(0), l.has("stopped"), l.named["revision"]})
+		return m.Stored(Stored{l.word(0), l.has("stopped"), l.named["revision"], l.has("preempted")})
 	case "deleted":
 		return m.Deleted(l.word(0))
 	case "read":

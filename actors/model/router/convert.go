@@ -37,7 +37,8 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
-	return core.Stored{Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest()}
+	return core.Stored{Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(),
+		Preempted: s.Preempted()}
 }
 
 func storedOf(deployments []*messages.ApplyDeployment) (all []core.Stored) {
