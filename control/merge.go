@@ -12,7 +12,7 @@ import (
 )
 
 // immutable are the deployment fields that a change cannot set: name selects the deployment, and
-// the nodes and other commands set the others.
+// the nodes and commands set others.
 var immutable = map[protoreflect.Name]bool{
 	"name": true, "applied": true,
 	"weights_digest": true, "revision_digest": true, "deploy": true, "asked_revision": true,

@@ -29,7 +29,7 @@ type PreemptionPhase int32
 
 const (
 	PreemptionPhase_PREEMPTION_PHASE_UNSPECIFIED PreemptionPhase = 0
-	PreemptionPhase_PREEMPTION_PHASE_FENCING     PreemptionPhase = 1 // the replica is told to accept nothing new
+	PreemptionPhase_PREEMPTION_PHASE_FENCING     PreemptionPhase = 1 // the replica is to accept nothing new
 	PreemptionPhase_PREEMPTION_PHASE_MIGRATING   PreemptionPhase = 2 // its sequences migrate to another replica
 	PreemptionPhase_PREEMPTION_PHASE_FINISHING   PreemptionPhase = 3 // they may finish until the deadline
 	PreemptionPhase_PREEMPTION_PHASE_SAVING      PreemptionPhase = 4 // their KV blocks are copied to the tiers, and they are requeued

@@ -224,7 +224,8 @@ func (c *cluster) handle(e Event) {
 		c.checkEffect(effect, before)
 		switch effect.(type) {
 		case AskSpec, ListReplicas, AskGPU, Place, SurveyGPUs, Inspect, StartReplica, AskReplica, ConfirmRevision,
-			Record, DrainReplica, MigrateSequences, SaveSequences, PreemptAfter, StopReplica, Watch:
+			Record, DrainReplica,
+			MigrateSequences, SaveSequences, PreemptAfter, StopReplica, Watch:
 			c.pending = append(c.pending, effect)
 		}
 	}

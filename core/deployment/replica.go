@@ -1,6 +1,7 @@
 package deployment
 
 import (
+	"strings"
 	"time"
 
 	"troupe/core/hbm"
@@ -214,12 +215,10 @@ func (d *Deployment) onFailed(r *replica, failure *Failure, now time.Time) {
 }
 
 func (d *Deployment) onFreed(e Freed, now time.Time) {
-	for o := range d.orphans {
-		if o.node+"/"+o.replica == e.Request {
-			delete(d.orphans, o)
-			d.preemptionFreed(o.replica, now)
-			return
-		}
+	if node, name, ok := strings.Cut(e.Request, "/"); ok {
+		delete(d.orphans, orphan{node, name})
+		d.preemptionFreed(name, now)
+		return
 	}
 	if r := d.find(e.Request, freed); r != nil && d.fire(r, freed, none, now) {
 		d.emit(Stopped{e.Request})

@@ -6,7 +6,7 @@ type Phase uint8
 // Phases.
 const (
 	Created   Phase = iota // before Start
-	Fencing                // the replica is told to accept nothing new
+	Fencing                // the replica is to accept nothing new
 	Migrating              // its sequences migrate to another replica
 	Finishing              // they may finish until the deadline
 	Saving                 // their KV blocks are copied to the tiers, and they are requeued

@@ -61,7 +61,8 @@ func (m *Machine) refusal(model string) Refusal {
 			`model %s is stopped (0 replicas); models.scale {"name": %q, "replicas": 1} starts it`, model, model)}
 	case stored.Preempted:
 		return Refusal{Reason: Preempted, Detail: fmt.Sprintf(
-			`all replicas of model %s were preempted; models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+			"all replicas of model %s were preempted; "+
+				`models.scale {"name": %q, "replicas": 1} starts it`, model, model),
 			RetryAfter: routeRetryAfter}
 	case failure != Refusal{}:
 		return failure

@@ -27,9 +27,10 @@ func (r *ReplicaControl) Preempt(ctx context.Context,
 		return nil, err
 	}
 	id := rt.ID()
-	_, err = r.Update(ctx, found.GetModel(), 0, func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
+	change := func(stored *messages.DeploymentSpec) (*messages.DeploymentSpec, error) {
 		return control.Preempt(stored, found, req, id, rt.Now())
-	})
+	}
+	_, err = r.Update(ctx, found.GetModel(), 0, change)
 	if err != nil {
 		return nil, err
 	}
