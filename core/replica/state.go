@@ -120,7 +120,8 @@ const (
 func (e Event) String() string {
 	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
 		"save",
-		"blocks-saved", "stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned", "nothing",
+		"blocks-saved", "stop", "submit", "check-folder", "folder-checked", "engine-up", "advance", "plan", "planned",
+		"nothing",
 		"step-done", "step-aborted", "picked", "exhausted", "report-kv", "shrink", "release", "grow", "unread",
 		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }

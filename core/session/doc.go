@@ -14,7 +14,7 @@
 //
 //	event           state               guard                          next       effects
 //	start           created                                            routing    ask the router
-//	routed          routing, delayed                                   submitted  abandon a silent one; keep place; submit
+//	routed          routing, delayed                                   submitted  abandon silent; watch, submit
 //	route-refused   routing, delayed    final                          ended      relay the refusal
 //	                routing, delayed    deadline passed                ended      fail: deadline
 //	                routing, delayed                                   delayed    set the timer

@@ -47,7 +47,7 @@ var (
 var rows = table.New("session", []row{
 	{[]State{Created}, Start, always, Routing, (*Machine).start, "ask the router"},
 
-	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon a silent one; keep place; submit"},
+	{unassigned, Routed, always, Submitted, (*Machine).submitTo, "abandon silent; watch, submit"},
 	{unassigned, RouteRefused, finalRoute, Ended, (*Machine).relay, "relay the refusal"},
 	{unassigned, RouteRefused, expired, Ended, (*Machine).expire, "fail: deadline"},
 	{unassigned, RouteRefused, always, Delayed, (*Machine).delayRoute, "set the timer"},
