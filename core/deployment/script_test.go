@@ -143,7 +143,8 @@ func (s *scripted) event(l line) Event {
 	events := map[string]Event{
 		"tick": Tick{}, "accepted": Accepted{first, l.ref(first)}, "drained": Drained{first},
 		"saved": Saved{Replica: first, Blocks: l.number("blocks")}, "preempt-timer": PreemptTimer{first},
-		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first}, "exited": Exited{Ref{ID: first}, "crashed"},
+		"migrated": Migrated{first, s.migrating(first)}, "freed": Freed{first},
+		"exited":      Exited{Ref{ID: first}, "crashed"},
 		"unreachable": Unreachable{Ref{ID: first}, "cut off"},
 	}
 	e := events[l.name]
