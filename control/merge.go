@@ -21,7 +21,8 @@ var immutable = map[protoreflect.Name]bool{
 
 // Merge applies a change to a stored deployment, which is nil for a new one. A field that is set in
 // the change replaces the stored value, a field in reset gets its default, and all others keep
-// their values. A change that sets replicas ends the preemptions. If the stored min_replicas and max_replicas are equal, a new nonzero value of
+// their values. A change that sets replicas ends the preemptions. If the stored min_replicas and
+// max_replicas are equal, a new nonzero value of
 // replicas also replaces both. The caller normalizes the result.
 func Merge(stored, change *messages.DeploymentSpec, reset []string) (*messages.DeploymentSpec, error) {
 	merged := &messages.DeploymentSpec{Name: change.GetName()}
