@@ -303,7 +303,8 @@ func (c *cluster) checkRetiring(e Retiring, before view) {
 	moves := ""
 	for name, r := range c.d.replicas { // the phase of the retired replica is already Draining
 
-		if name == e.Replica && r.preemption == nil && r.substitute != "" && c.d.current(r) && !c.d.evicted(r) && before.phases[name] == Up {
+		if name == e.Replica && r.preemption == nil && r.substitute != "" && c.d.current(r) &&
+			!c.d.evicted(r) && before.phases[name] == Up {
 			moves = r.substitute
 		}
 	}
