@@ -52,8 +52,8 @@ type modelCache struct {
 	roots   modelfile.Roots
 	digests *digest.Cache
 	image   func(revision string) *engine.Image // in host memory; nil: none
-	loaded  func()                 // called after a model was loaded; nil: no call
-	entries map[string]*cacheEntry // by deployment
+	loaded  func()                              // called after a model was loaded; nil: no call
+	entries map[string]*cacheEntry              // by deployment
 }
 
 // cacheEntry holds the models of one deployment, and the load in flight.

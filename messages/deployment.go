@@ -29,6 +29,15 @@ func (s *DeploymentSpec) Complete() *DeploymentSpec {
 	return s
 }
 
+// Wanted returns the number of replicas without those that are preempted.
+func (s *DeploymentSpec) Wanted() uint32 {
+	return s.GetReplicas() - min(s.GetReplicas(), uint32(len(s.GetPreemptions())))
+}
+
+// Preempted reports whether all replicas of the deployment are preempted, so that only an operator
+// can start them.
+func (s *DeploymentSpec) Preempted() bool { return s.GetReplicas() > 0 && s.Wanted() == 0 }
+
 // Stopped reports whether the deployment has 0 replicas, so that only an operator can start it.
 func (s *DeploymentSpec) Stopped() bool { return s != nil && s.Replicas != nil && *s.Replicas == 0 }
 

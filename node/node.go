@@ -76,7 +76,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	for _, spec := range n.parts.cfg.Deployments {
 		for {
 			d, err := n.parts.control.Deployment(ctx, spec.GetName())
-			if err == nil && d.GetSpec().Stopped() {
+			if err == nil && (d.GetSpec().Stopped() || d.GetSpec().Preempted()) {
 				break
 			}
 			if err == nil && len(d.GetReplicas()) > 0 &&

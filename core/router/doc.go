@@ -65,7 +65,7 @@
 // replica. In the other states it serves only stored deployments. If no replica can serve a
 // request, the router refuses it for the first of these reasons that applies: the output was
 // computed by files that are neither served nor deployed; the node is starting; the model is not
-// deployed; it is stopped; it failed; it is starting.
+// deployed; it is stopped; it is preempted; it failed; it is starting.
 //
 // # Invariants
 //

@@ -21,6 +21,7 @@ const (
 	NotFound      Reason = 2
 	NotReady      Reason = 7
 	WeightsDiffer Reason = 22
+	Preempted     Reason = 29
 	Stopped       Reason = 32
 )
 
@@ -67,6 +68,11 @@ func (m *Machine) refusal(model string, begun bool) Refusal {
 	case m.dormant(stored) != "" && !(begun && m.dormant(stored) == standby):
 		return Refusal{Reason: Stopped, Detail: fmt.Sprintf(
 			`model %s is at level %s; models.activate {"name": %q} makes it serve`, model, m.dormant(stored), model)}
+	case stored.Preempted:
+		return Refusal{Reason: Preempted, Detail: fmt.Sprintf(
+			"all replicas of model %s were preempted; "+
+				`models.scale {"name": %q, "replicas": 1} starts it`, model, model),
+			RetryAfter: routeRetryAfter}
 	case failure != Refusal{}:
 		return failure
 	}

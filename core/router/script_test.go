@@ -20,7 +20,7 @@ import (
 //	report M [STATE] [running=N] [revision=R] [BLOCKS], tier NAME [BLOCKS]
 //	status D [term=N] [failed], withdraw D
 //	lost NAME                          a replica of this node, or the router of another node
-//	stored D [stopped] [revision=R], deleted D, read D...
+//	stored D [stopped] [preempted] [revision=R], deleted D, read D...
 //	route REQUEST D [prompt=N] [avoid=M] [revision=R]
 //	moved REQUEST M from=M
 //	find M blocks=N,N,... tiers=N,N,...
@@ -333,12 +333,12 @@ func text(e Effect) string {
 
 // storedOf returns a stored deployment. A replica in its name is at level standby, or active with "!".
 func storedOf(l line) Stored {
-	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Revision: l.named["revision"],
-		Level: l.named["level"], Levels: make(map[string]string)}
+	s := Stored{Name: l.word(0), Stopped: l.has("stopped"), Preempted: l.has("preempted"),
+		Revision: l.named["revision"], Level: l.named["level"], Levels: make(map[string]string)}
 	for _, w := range l.words[1:] {
 		if name, awake := strings.CutSuffix(w, "!"); awake {
 			s.Levels[name] = ""
-		} else if w != "stopped" {
+		} else if w != "stopped" && w != "preempted" {
 			s.Levels[name] = "standby"
 		}
 	}

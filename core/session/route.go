@@ -25,7 +25,10 @@ func (m *Machine) delay(e event, d time.Duration) {
 	m.setTimer(e, max(d, minRetryDelay))
 }
 
-func (m *Machine) delayRoute(e event) { m.delay(e, e.refusal.RetryAfter) }
+func (m *Machine) delayRoute(e event) {
+	m.waiting = e.refusal.Detail
+	m.delay(e, e.refusal.RetryAfter)
+}
 
 // submitTo submits the sequence to a routed replica. If the router returned the silent replica
 // again, that one is only busy and still has the sequence.
@@ -33,8 +36,12 @@ func (m *Machine) submitTo(e event) {
 	if m.abandoned != (Replica{}) && m.abandoned.Name != e.to.Name {
 		m.emit(Abandon{Replica: m.abandoned, Instead: e.to.Name})
 	}
-	m.abandoned = Replica{}
+	m.abandoned, m.waiting = Replica{}, ""
 	m.assign(e.to)
+	if m.placed.IsZero() {
+		m.placed = e.now
+		m.emit(KeepPlace{e.now})
+	}
 	m.resubmit(e)
 }
 
@@ -51,7 +58,7 @@ func (m *Machine) resubmit(e event) {
 	m.attempt++
 	m.hear(e)
 	m.emit(Watch{m.replica.Actor})
-	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision()})
+	m.emit(Submit{To: m.replica.Actor, Revision: m.outputRevision(), Waited: e.now.Sub(m.placed)})
 	m.setTimer(e, checkInterval)
 }
 
@@ -71,6 +78,10 @@ func (m *Machine) submitRefused(e event) {
 
 func (m *Machine) interrupted(e event) {
 	m.interruptions++
+	m.requeue(e)
+}
+
+func (m *Machine) requeue(e event) {
 	m.cause = m.replica.Name + " interrupted the request: " + e.refusal.Detail
 	m.delay(e, e.refusal.RetryAfter)
 }

@@ -38,7 +38,7 @@ func (r *router) membersOf(msg *messages.MembersChanged) (all []core.Member) {
 func storedDeploymentOf(d *messages.ApplyDeployment) core.Stored {
 	s := d.GetSpec()
 	stored := core.Stored{
-		Name: s.GetName(), Stopped: s.Stopped(), Revision: s.GetRevisionDigest(),
+		Name: s.GetName(), Stopped: s.Stopped(), Preempted: s.Preempted(), Revision: s.GetRevisionDigest(),
 		Level: levels[s.GetLevel()], Levels: make(map[string]string),
 	}
 	for replica, l := range s.GetReplicaLevels() {

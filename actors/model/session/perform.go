@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"troupe/actors/supervise"
 	core "troupe/core/session"
@@ -18,9 +19,7 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 		case core.AskRoute:
 			s.askRoute(ctx, e)
 		case core.Submit:
-			ctx.Request(pidOf(e.To), &messages.SubmitSequence{
-				RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: e.Revision,
-			})
+			s.submit(ctx, e)
 		case core.Query:
 			ctx.Request(pidOf(e.To), &messages.GetSequence{RequestId: s.RequestID})
 		case core.Cancel:
@@ -43,7 +42,9 @@ func (s *session) perform(ctx actor.Context, effects []core.Effect) {
 		case core.Fail:
 			s.Client.Fail(&messages.Refused{Reason: wireReason(e.Reason), Detail: e.Detail})
 		case core.KeepRevision:
-			*s.revision = e.Digest
+			s.kept.revision = e.Digest
+		case core.KeepPlace:
+			s.kept.placed = e.At
 		case core.ReportMove:
 			ctx.Send(s.Router, ctx.Message())
 		case core.End:
@@ -64,6 +65,16 @@ func (s *session) askRoute(ctx actor.Context, e core.AskRoute) {
 		Cause:     e.Cause,
 		CacheSalt: s.Sequence.GetCacheSalt(), RevisionDigest: e.Revision,
 	})
+}
+
+func (s *session) submit(ctx actor.Context, e core.Submit) {
+	msg := &messages.SubmitSequence{
+		RequestId: s.RequestID, Sequence: s.Sequence, Output: s.Client.Output(), RevisionDigest: e.Revision,
+	}
+	if e.Waited > 0 {
+		msg.Waited = durationpb.New(e.Waited)
+	}
+	ctx.Request(pidOf(e.To), msg)
 }
 
 func (s *session) cancel(ctx actor.Context, at core.Actor) {
