@@ -296,6 +296,9 @@ func (s *scripted) summary() string {
 		}
 	}
 	status := s.d.Status()
+	for _, p := range status.Preemptions {
+		text += fmt.Sprintf(", preemption of %s %v", p.Replica, p.Phase)
+	}
 	text += ": " + status.Condition.String()
 	if status.Detail != s.detail && status.Detail != "" {
 		text += ", " + status.Detail
