@@ -75,8 +75,8 @@
 //     stall of this process does not count
 //   - avoided: a route request avoids the replicas that were lost since the last new token
 //   - bounded: at most 8 interruptions without a new token
-//   - place: a session gets its place when a replica is first found, keeps it for its life, and is not
-//     refused before its deadline because its model is preempted
+//   - place: a session gets its place when a replica is first found, or when it begins to wait for
+//     one, keeps it for its life, and is not refused before its deadline because its model is preempted
 //   - revision: output is continued only with the files that computed it, and their digest, once
 //     known, changes only while there is no output
 //   - loyal: the sequence is cancelled at the assigned replica only at the end

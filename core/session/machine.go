@@ -35,7 +35,7 @@ type Machine struct {
 	interruptions int       // since the last new token
 	cause         string    // of the next route request, for its explanation
 	waiting       string    // why the router has no replica; empty: it was not asked, or has one
-	placed        time.Time // when a replica was first found; zero: not yet
+	placed        time.Time // when it was first routed, or began to wait; zero: not yet
 
 	attempt uint64    // counts routes and submissions; stale timers have a lower one
 	heard   time.Time // when a replica was last heard from

@@ -27,6 +27,7 @@ func (m *Machine) delay(e event, d time.Duration) {
 
 func (m *Machine) delayRoute(e event) {
 	m.waiting = e.refusal.Detail
+	m.place(e)
 	m.delay(e, e.refusal.RetryAfter)
 }
 
@@ -38,11 +39,16 @@ func (m *Machine) submitTo(e event) {
 	}
 	m.abandoned, m.waiting = Replica{}, ""
 	m.assign(e.to)
+	m.place(e)
+	m.resubmit(e)
+}
+
+// place gives the session its place in the queues, unless it has one.
+func (m *Machine) place(e event) {
 	if m.placed.IsZero() {
 		m.placed = e.now
 		m.emit(KeepPlace{e.now})
 	}
-	m.resubmit(e)
 }
 
 // assign makes a replica the assigned one. It may have sent tokens before.

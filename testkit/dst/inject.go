@@ -98,6 +98,7 @@ func (c *cluster) inject(f Fault) {
 		c.operator.Update(f.Model, func(s *messages.DeploymentSpec) {
 			s.Replicas, s.MinReplicas, s.MaxReplicas = proto.Uint32(uint32(f.Count)), proto.Uint32(uint32(f.Count)),
 				proto.Uint32(uint32(f.Count))
+			s.Preemptions = nil
 		})
 	}
 	c.injectAdapters(f, later)
@@ -106,4 +107,5 @@ func (c *cluster) inject(f Fault) {
 	c.injectEngines(n, f, later)
 	c.injectDevices(n, f, later)
 	c.injectLevels(f, later)
+	c.injectPreempt(f, later)
 }
