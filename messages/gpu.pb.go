@@ -1125,6 +1125,7 @@ type GpuStatus struct {
 	YieldableBytes uint64                 `protobuf:"varint,14,opt,name=yieldable_bytes,json=yieldableBytes,proto3" json:"yieldable_bytes,omitempty"` // KV memory that replicas could give up, and weights without users
 	Budget         *MemoryBudget          `protobuf:"bytes,25,opt,name=budget,proto3" json:"budget,omitempty"`
 	Weights        []*GpuWeights          `protobuf:"bytes,26,rep,name=weights,proto3" json:"weights,omitempty"` // that are on the device
+	Turns          []*GpuTurns            `protobuf:"bytes,40,rep,name=turns,proto3" json:"turns,omitempty"`     // of its replicas
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1271,6 +1272,106 @@ func (x *GpuStatus) GetWeights() []*GpuWeights {
 	return nil
 }
 
+func (x *GpuStatus) GetTurns() []*GpuTurns {
+	if x != nil {
+		return x.Turns
+	}
+	return nil
+}
+
+// GpuTurns (report) is how a replica shares the time of a device.
+type GpuTurns struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replica       string                 `protobuf:"bytes,1,opt,name=replica,proto3" json:"replica,omitempty"`
+	State         string                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"` // idle, waiting, holding, open, recalled, overdue or expected; see core/turns
+	Weight        float64                `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	Turns         uint64                 `protobuf:"varint,4,opt,name=turns,proto3" json:"turns,omitempty"`     // granted since it joined; a replica with the device to itself needs one
+	Waited        *durationpb.Duration   `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`    // for these turns
+	Share         float64                `protobuf:"fixed64,6,opt,name=share,proto3" json:"share,omitempty"`    // of the device's time in which it ran steps, lately
+	Overdue       uint64                 `protobuf:"varint,7,opt,name=overdue,proto3" json:"overdue,omitempty"` // turns that lasted far longer than expected
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GpuTurns) Reset() {
+	*x = GpuTurns{}
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuTurns) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuTurns) ProtoMessage() {}
+
+func (x *GpuTurns) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_gpu_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuTurns.ProtoReflect.Descriptor instead.
+func (*GpuTurns) Descriptor() ([]byte, []int) {
+	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *GpuTurns) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+func (x *GpuTurns) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *GpuTurns) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *GpuTurns) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *GpuTurns) GetOverdue() uint64 {
+	if x != nil {
+		return x.Overdue
+	}
+	return 0
+}
+
 // GpuWeights (report) is a copy of weights on a device.
 type GpuWeights struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -1290,7 +1391,7 @@ type GpuWeights struct {
 
 func (x *GpuWeights) Reset() {
 	*x = GpuWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1302,7 +1403,7 @@ func (x *GpuWeights) String() string {
 func (*GpuWeights) ProtoMessage() {}
 
 func (x *GpuWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[12]
+	mi := &file_messages_gpu_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1315,7 +1416,7 @@ func (x *GpuWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuWeights.ProtoReflect.Descriptor instead.
 func (*GpuWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{12}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GpuWeights) GetOwner() string {
@@ -1401,7 +1502,7 @@ type MemoryBudget struct {
 
 func (x *MemoryBudget) Reset() {
 	*x = MemoryBudget{}
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1514,7 @@ func (x *MemoryBudget) String() string {
 func (*MemoryBudget) ProtoMessage() {}
 
 func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[13]
+	mi := &file_messages_gpu_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1527,7 @@ func (x *MemoryBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryBudget.ProtoReflect.Descriptor instead.
 func (*MemoryBudget) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{13}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MemoryBudget) GetKvReserve() uint64 {
@@ -1470,7 +1571,7 @@ type Quarantine struct {
 
 func (x *Quarantine) Reset() {
 	*x = Quarantine{}
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1482,7 +1583,7 @@ func (x *Quarantine) String() string {
 func (*Quarantine) ProtoMessage() {}
 
 func (x *Quarantine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[14]
+	mi := &file_messages_gpu_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1495,7 +1596,7 @@ func (x *Quarantine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Quarantine.ProtoReflect.Descriptor instead.
 func (*Quarantine) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{14}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Quarantine) GetCause() QuarantineCause {
@@ -1550,7 +1651,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1663,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[15]
+	mi := &file_messages_gpu_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1676,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{15}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GpuHealth) GetObserved() *timestamppb.Timestamp {
@@ -1687,7 +1788,7 @@ type GpuEvent struct {
 
 func (x *GpuEvent) Reset() {
 	*x = GpuEvent{}
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1699,7 +1800,7 @@ func (x *GpuEvent) String() string {
 func (*GpuEvent) ProtoMessage() {}
 
 func (x *GpuEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[16]
+	mi := &file_messages_gpu_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1712,7 +1813,7 @@ func (x *GpuEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuEvent.ProtoReflect.Descriptor instead.
 func (*GpuEvent) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{16}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GpuEvent) GetTime() *timestamppb.Timestamp {
@@ -1743,7 +1844,7 @@ type GpuFacts struct {
 
 func (x *GpuFacts) Reset() {
 	*x = GpuFacts{}
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1755,7 +1856,7 @@ func (x *GpuFacts) String() string {
 func (*GpuFacts) ProtoMessage() {}
 
 func (x *GpuFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[17]
+	mi := &file_messages_gpu_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1768,7 +1869,7 @@ func (x *GpuFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFacts.ProtoReflect.Descriptor instead.
 func (*GpuFacts) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{17}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GpuFacts) GetPci() string {
@@ -1818,7 +1919,7 @@ type GpuNeighbour struct {
 
 func (x *GpuNeighbour) Reset() {
 	*x = GpuNeighbour{}
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1931,7 @@ func (x *GpuNeighbour) String() string {
 func (*GpuNeighbour) ProtoMessage() {}
 
 func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[18]
+	mi := &file_messages_gpu_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1944,7 @@ func (x *GpuNeighbour) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNeighbour.ProtoReflect.Descriptor instead.
 func (*GpuNeighbour) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{18}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GpuNeighbour) GetUuid() string {
@@ -1878,7 +1979,7 @@ type QuarantineGpu struct {
 
 func (x *QuarantineGpu) Reset() {
 	*x = QuarantineGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1991,7 @@ func (x *QuarantineGpu) String() string {
 func (*QuarantineGpu) ProtoMessage() {}
 
 func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[19]
+	mi := &file_messages_gpu_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +2004,7 @@ func (x *QuarantineGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpu.ProtoReflect.Descriptor instead.
 func (*QuarantineGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{19}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QuarantineGpu) GetRequestId() string {
@@ -1934,7 +2035,7 @@ type QuarantineGpuResult struct {
 
 func (x *QuarantineGpuResult) Reset() {
 	*x = QuarantineGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1946,7 +2047,7 @@ func (x *QuarantineGpuResult) String() string {
 func (*QuarantineGpuResult) ProtoMessage() {}
 
 func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[20]
+	mi := &file_messages_gpu_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1959,7 +2060,7 @@ func (x *QuarantineGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantineGpuResult.ProtoReflect.Descriptor instead.
 func (*QuarantineGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{20}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QuarantineGpuResult) GetRequestId() string {
@@ -2021,7 +2122,7 @@ type ReleaseGpu struct {
 
 func (x *ReleaseGpu) Reset() {
 	*x = ReleaseGpu{}
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2033,7 +2134,7 @@ func (x *ReleaseGpu) String() string {
 func (*ReleaseGpu) ProtoMessage() {}
 
 func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[21]
+	mi := &file_messages_gpu_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2046,7 +2147,7 @@ func (x *ReleaseGpu) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpu.ProtoReflect.Descriptor instead.
 func (*ReleaseGpu) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{21}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseGpu) GetRequestId() string {
@@ -2077,7 +2178,7 @@ type ReleaseGpuResult struct {
 
 func (x *ReleaseGpuResult) Reset() {
 	*x = ReleaseGpuResult{}
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2190,7 @@ func (x *ReleaseGpuResult) String() string {
 func (*ReleaseGpuResult) ProtoMessage() {}
 
 func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[22]
+	mi := &file_messages_gpu_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2203,7 @@ func (x *ReleaseGpuResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseGpuResult.ProtoReflect.Descriptor instead.
 func (*ReleaseGpuResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{22}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseGpuResult) GetRequestId() string {
@@ -2165,7 +2266,7 @@ type EvictWeights struct {
 
 func (x *EvictWeights) Reset() {
 	*x = EvictWeights{}
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2278,7 @@ func (x *EvictWeights) String() string {
 func (*EvictWeights) ProtoMessage() {}
 
 func (x *EvictWeights) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[23]
+	mi := &file_messages_gpu_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2291,7 @@ func (x *EvictWeights) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeights.ProtoReflect.Descriptor instead.
 func (*EvictWeights) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{23}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *EvictWeights) GetRequestId() string {
@@ -2221,7 +2322,7 @@ type EvictWeightsResult struct {
 
 func (x *EvictWeightsResult) Reset() {
 	*x = EvictWeightsResult{}
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2233,7 +2334,7 @@ func (x *EvictWeightsResult) String() string {
 func (*EvictWeightsResult) ProtoMessage() {}
 
 func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[24]
+	mi := &file_messages_gpu_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2246,7 +2347,7 @@ func (x *EvictWeightsResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictWeightsResult.ProtoReflect.Descriptor instead.
 func (*EvictWeightsResult) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{24}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EvictWeightsResult) GetRequestId() string {
@@ -2308,7 +2409,7 @@ type DeviceFailed struct {
 
 func (x *DeviceFailed) Reset() {
 	*x = DeviceFailed{}
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2421,7 @@ func (x *DeviceFailed) String() string {
 func (*DeviceFailed) ProtoMessage() {}
 
 func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[25]
+	mi := &file_messages_gpu_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2434,7 @@ func (x *DeviceFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceFailed.ProtoReflect.Descriptor instead.
 func (*DeviceFailed) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{25}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeviceFailed) GetLease() string {
@@ -2363,7 +2464,7 @@ type GpuLease struct {
 
 func (x *GpuLease) Reset() {
 	*x = GpuLease{}
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2375,7 +2476,7 @@ func (x *GpuLease) String() string {
 func (*GpuLease) ProtoMessage() {}
 
 func (x *GpuLease) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[26]
+	mi := &file_messages_gpu_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2388,7 +2489,7 @@ func (x *GpuLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuLease.ProtoReflect.Descriptor instead.
 func (*GpuLease) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{26}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GpuLease) GetOwner() string {
@@ -2430,13 +2531,14 @@ type KVReport struct {
 	Priority      PriorityClass          `protobuf:"varint,5,opt,name=priority,proto3,enum=troupe.v1.PriorityClass" json:"priority,omitempty"`
 	LastUsed      *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_used,json=lastUsed,proto3" json:"last_used,omitempty"` // time of the last step
 	Standby       bool                   `protobuf:"varint,7,opt,name=standby,proto3" json:"standby,omitempty"`                  // the replica is on standby: all blocks beyond min_blocks may be taken back
+	StepTime      *durationpb.Duration   `protobuf:"bytes,8,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"` // of all steps of the replica's incarnation
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *KVReport) Reset() {
 	*x = KVReport{}
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2448,7 +2550,7 @@ func (x *KVReport) String() string {
 func (*KVReport) ProtoMessage() {}
 
 func (x *KVReport) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[27]
+	mi := &file_messages_gpu_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2461,7 +2563,7 @@ func (x *KVReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVReport.ProtoReflect.Descriptor instead.
 func (*KVReport) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{27}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *KVReport) GetLease() string {
@@ -2513,6 +2615,13 @@ func (x *KVReport) GetStandby() bool {
 	return false
 }
 
+func (x *KVReport) GetStepTime() *durationpb.Duration {
+	if x != nil {
+		return x.StepTime
+	}
+	return nil
+}
+
 // ShrinkKV (command, from the gpu actor to a replica) asks it to give up all blocks beyond a
 // number. It is repeated until it is answered. A GrowKV ends it.
 type ShrinkKV struct {
@@ -2526,7 +2635,7 @@ type ShrinkKV struct {
 
 func (x *ShrinkKV) Reset() {
 	*x = ShrinkKV{}
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2647,7 @@ func (x *ShrinkKV) String() string {
 func (*ShrinkKV) ProtoMessage() {}
 
 func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[28]
+	mi := &file_messages_gpu_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2660,7 @@ func (x *ShrinkKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkKV.ProtoReflect.Descriptor instead.
 func (*ShrinkKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{28}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ShrinkKV) GetLease() string {
@@ -2588,7 +2697,7 @@ type KVShrunk struct {
 
 func (x *KVShrunk) Reset() {
 	*x = KVShrunk{}
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2709,7 @@ func (x *KVShrunk) String() string {
 func (*KVShrunk) ProtoMessage() {}
 
 func (x *KVShrunk) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[29]
+	mi := &file_messages_gpu_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2722,7 @@ func (x *KVShrunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KVShrunk.ProtoReflect.Descriptor instead.
 func (*KVShrunk) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{29}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *KVShrunk) GetLease() string {
@@ -2649,7 +2758,7 @@ type GrowKV struct {
 
 func (x *GrowKV) Reset() {
 	*x = GrowKV{}
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2770,7 @@ func (x *GrowKV) String() string {
 func (*GrowKV) ProtoMessage() {}
 
 func (x *GrowKV) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_gpu_proto_msgTypes[30]
+	mi := &file_messages_gpu_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2783,7 @@ func (x *GrowKV) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowKV.ProtoReflect.Descriptor instead.
 func (*GrowKV) Descriptor() ([]byte, []int) {
-	return file_messages_gpu_proto_rawDescGZIP(), []int{30}
+	return file_messages_gpu_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GrowKV) GetLease() string {
@@ -2772,7 +2881,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"'\n" +
 	"\x06GetGpu\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xd6\x04\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x81\x05\n" +
 	"\tGpuStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aproduct\x18\x02 \x01(\tR\aproduct\x12\x12\n" +
@@ -2793,7 +2902,16 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05facts\x18\r \x01(\v2\x13.troupe.v1.GpuFactsR\x05facts\x12'\n" +
 	"\x0fyieldable_bytes\x18\x0e \x01(\x04R\x0eyieldableBytes\x12/\n" +
 	"\x06budget\x18\x19 \x01(\v2\x17.troupe.v1.MemoryBudgetR\x06budget\x12/\n" +
-	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\"\xb2\x02\n" +
+	"\aweights\x18\x1a \x03(\v2\x15.troupe.v1.GpuWeightsR\aweights\x12)\n" +
+	"\x05turns\x18( \x03(\v2\x13.troupe.v1.GpuTurnsR\x05turns\"\xcb\x01\n" +
+	"\bGpuTurns\x12\x18\n" +
+	"\areplica\x18\x01 \x01(\tR\areplica\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state\x12\x16\n" +
+	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
+	"\x05turns\x18\x04 \x01(\x04R\x05turns\x121\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x14\n" +
+	"\x05share\x18\x06 \x01(\x01R\x05share\x12\x18\n" +
+	"\aoverdue\x18\a \x01(\x04R\aoverdue\"\xb2\x02\n" +
 	"\n" +
 	"GpuWeights\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
@@ -2895,7 +3013,7 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x14\n" +
-	"\x05pages\x18\x04 \x01(\rR\x05pages\"\x85\x02\n" +
+	"\x05pages\x18\x04 \x01(\rR\x05pages\"\xbd\x02\n" +
 	"\bKVReport\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x1d\n" +
@@ -2904,7 +3022,8 @@ const file_messages_gpu_proto_rawDesc = "" +
 	"\rwanted_blocks\x18\x04 \x01(\rR\fwantedBlocks\x124\n" +
 	"\bpriority\x18\x05 \x01(\x0e2\x18.troupe.v1.PriorityClassR\bpriority\x127\n" +
 	"\tlast_used\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\blastUsed\x12\x18\n" +
-	"\astandby\x18\a \x01(\bR\astandby\"R\n" +
+	"\astandby\x18\a \x01(\bR\astandby\x126\n" +
+	"\tstep_time\x18\b \x01(\v2\x19.google.protobuf.DurationR\bstepTime\"R\n" +
 	"\bShrinkKV\x12\x14\n" +
 	"\x05lease\x18\x01 \x01(\tR\x05lease\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -2947,7 +3066,7 @@ func file_messages_gpu_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_gpu_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_messages_gpu_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_messages_gpu_proto_goTypes = []any{
 	(WeightsFate)(0),              // 0: troupe.v1.WeightsFate
 	(GpuState)(0),                 // 1: troupe.v1.GpuState
@@ -2964,70 +3083,74 @@ var file_messages_gpu_proto_goTypes = []any{
 	(*ModelUnloaded)(nil),         // 12: troupe.v1.ModelUnloaded
 	(*GetGpu)(nil),                // 13: troupe.v1.GetGpu
 	(*GpuStatus)(nil),             // 14: troupe.v1.GpuStatus
-	(*GpuWeights)(nil),            // 15: troupe.v1.GpuWeights
-	(*MemoryBudget)(nil),          // 16: troupe.v1.MemoryBudget
-	(*Quarantine)(nil),            // 17: troupe.v1.Quarantine
-	(*GpuHealth)(nil),             // 18: troupe.v1.GpuHealth
-	(*GpuEvent)(nil),              // 19: troupe.v1.GpuEvent
-	(*GpuFacts)(nil),              // 20: troupe.v1.GpuFacts
-	(*GpuNeighbour)(nil),          // 21: troupe.v1.GpuNeighbour
-	(*QuarantineGpu)(nil),         // 22: troupe.v1.QuarantineGpu
-	(*QuarantineGpuResult)(nil),   // 23: troupe.v1.QuarantineGpuResult
-	(*ReleaseGpu)(nil),            // 24: troupe.v1.ReleaseGpu
-	(*ReleaseGpuResult)(nil),      // 25: troupe.v1.ReleaseGpuResult
-	(*EvictWeights)(nil),          // 26: troupe.v1.EvictWeights
-	(*EvictWeightsResult)(nil),    // 27: troupe.v1.EvictWeightsResult
-	(*DeviceFailed)(nil),          // 28: troupe.v1.DeviceFailed
-	(*GpuLease)(nil),              // 29: troupe.v1.GpuLease
-	(*KVReport)(nil),              // 30: troupe.v1.KVReport
-	(*ShrinkKV)(nil),              // 31: troupe.v1.ShrinkKV
-	(*KVShrunk)(nil),              // 32: troupe.v1.KVShrunk
-	(*GrowKV)(nil),                // 33: troupe.v1.GrowKV
-	(*Refused)(nil),               // 34: troupe.v1.Refused
-	(*durationpb.Duration)(nil),   // 35: google.protobuf.Duration
-	(Level)(0),                    // 36: troupe.v1.Level
-	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
-	(PriorityClass)(0),            // 38: troupe.v1.PriorityClass
+	(*GpuTurns)(nil),              // 15: troupe.v1.GpuTurns
+	(*GpuWeights)(nil),            // 16: troupe.v1.GpuWeights
+	(*MemoryBudget)(nil),          // 17: troupe.v1.MemoryBudget
+	(*Quarantine)(nil),            // 18: troupe.v1.Quarantine
+	(*GpuHealth)(nil),             // 19: troupe.v1.GpuHealth
+	(*GpuEvent)(nil),              // 20: troupe.v1.GpuEvent
+	(*GpuFacts)(nil),              // 21: troupe.v1.GpuFacts
+	(*GpuNeighbour)(nil),          // 22: troupe.v1.GpuNeighbour
+	(*QuarantineGpu)(nil),         // 23: troupe.v1.QuarantineGpu
+	(*QuarantineGpuResult)(nil),   // 24: troupe.v1.QuarantineGpuResult
+	(*ReleaseGpu)(nil),            // 25: troupe.v1.ReleaseGpu
+	(*ReleaseGpuResult)(nil),      // 26: troupe.v1.ReleaseGpuResult
+	(*EvictWeights)(nil),          // 27: troupe.v1.EvictWeights
+	(*EvictWeightsResult)(nil),    // 28: troupe.v1.EvictWeightsResult
+	(*DeviceFailed)(nil),          // 29: troupe.v1.DeviceFailed
+	(*GpuLease)(nil),              // 30: troupe.v1.GpuLease
+	(*KVReport)(nil),              // 31: troupe.v1.KVReport
+	(*ShrinkKV)(nil),              // 32: troupe.v1.ShrinkKV
+	(*KVShrunk)(nil),              // 33: troupe.v1.KVShrunk
+	(*GrowKV)(nil),                // 34: troupe.v1.GrowKV
+	(*Refused)(nil),               // 35: troupe.v1.Refused
+	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(Level)(0),                    // 37: troupe.v1.Level
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(PriorityClass)(0),            // 39: troupe.v1.PriorityClass
 }
 var file_messages_gpu_proto_depIdxs = []int32{
 	5,  // 0: troupe.v1.LoadModelResult.loaded:type_name -> troupe.v1.ModelLoaded
-	34, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 1: troupe.v1.LoadModelResult.refused:type_name -> troupe.v1.Refused
 	9,  // 2: troupe.v1.ModelLoaded.metrics:type_name -> troupe.v1.SwitchMetrics
 	8,  // 3: troupe.v1.LeaseAdaptersResult.leased:type_name -> troupe.v1.AdaptersLeased
-	34, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
-	35, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
+	35, // 4: troupe.v1.LeaseAdaptersResult.refused:type_name -> troupe.v1.Refused
+	36, // 5: troupe.v1.SwitchMetrics.load:type_name -> google.protobuf.Duration
 	0,  // 6: troupe.v1.UnloadModel.fate:type_name -> troupe.v1.WeightsFate
 	12, // 7: troupe.v1.UnloadModelResult.unloaded:type_name -> troupe.v1.ModelUnloaded
-	34, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
+	35, // 8: troupe.v1.UnloadModelResult.refused:type_name -> troupe.v1.Refused
 	1,  // 9: troupe.v1.GpuStatus.state:type_name -> troupe.v1.GpuState
-	29, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
-	17, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
-	18, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
-	20, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
-	16, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
-	15, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
-	36, // 16: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
-	37, // 17: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
-	2,  // 18: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
-	37, // 19: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
-	37, // 20: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
-	19, // 21: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
-	37, // 22: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
-	21, // 23: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
-	14, // 24: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
-	34, // 25: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 26: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
-	34, // 27: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
-	14, // 28: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
-	34, // 29: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
-	38, // 30: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
-	37, // 31: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
-	34, // 32: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	30, // 10: troupe.v1.GpuStatus.leases:type_name -> troupe.v1.GpuLease
+	18, // 11: troupe.v1.GpuStatus.quarantine:type_name -> troupe.v1.Quarantine
+	19, // 12: troupe.v1.GpuStatus.health:type_name -> troupe.v1.GpuHealth
+	21, // 13: troupe.v1.GpuStatus.facts:type_name -> troupe.v1.GpuFacts
+	17, // 14: troupe.v1.GpuStatus.budget:type_name -> troupe.v1.MemoryBudget
+	16, // 15: troupe.v1.GpuStatus.weights:type_name -> troupe.v1.GpuWeights
+	15, // 16: troupe.v1.GpuStatus.turns:type_name -> troupe.v1.GpuTurns
+	36, // 17: troupe.v1.GpuTurns.waited:type_name -> google.protobuf.Duration
+	37, // 18: troupe.v1.GpuWeights.level:type_name -> troupe.v1.Level
+	38, // 19: troupe.v1.GpuWeights.last_used:type_name -> google.protobuf.Timestamp
+	2,  // 20: troupe.v1.Quarantine.cause:type_name -> troupe.v1.QuarantineCause
+	38, // 21: troupe.v1.Quarantine.since:type_name -> google.protobuf.Timestamp
+	38, // 22: troupe.v1.GpuHealth.observed:type_name -> google.protobuf.Timestamp
+	20, // 23: troupe.v1.GpuHealth.events:type_name -> troupe.v1.GpuEvent
+	38, // 24: troupe.v1.GpuEvent.time:type_name -> google.protobuf.Timestamp
+	22, // 25: troupe.v1.GpuFacts.near:type_name -> troupe.v1.GpuNeighbour
+	14, // 26: troupe.v1.QuarantineGpuResult.quarantined:type_name -> troupe.v1.GpuStatus
+	35, // 27: troupe.v1.QuarantineGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 28: troupe.v1.ReleaseGpuResult.released:type_name -> troupe.v1.GpuStatus
+	35, // 29: troupe.v1.ReleaseGpuResult.refused:type_name -> troupe.v1.Refused
+	14, // 30: troupe.v1.EvictWeightsResult.evicted:type_name -> troupe.v1.GpuStatus
+	35, // 31: troupe.v1.EvictWeightsResult.refused:type_name -> troupe.v1.Refused
+	39, // 32: troupe.v1.KVReport.priority:type_name -> troupe.v1.PriorityClass
+	38, // 33: troupe.v1.KVReport.last_used:type_name -> google.protobuf.Timestamp
+	36, // 34: troupe.v1.KVReport.step_time:type_name -> google.protobuf.Duration
+	35, // 35: troupe.v1.KVShrunk.refused:type_name -> troupe.v1.Refused
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_messages_gpu_proto_init() }
@@ -3048,16 +3171,16 @@ func file_messages_gpu_proto_init() {
 		(*UnloadModelResult_Unloaded)(nil),
 		(*UnloadModelResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[15].OneofWrappers = []any{}
-	file_messages_gpu_proto_msgTypes[20].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[16].OneofWrappers = []any{}
+	file_messages_gpu_proto_msgTypes[21].OneofWrappers = []any{
 		(*QuarantineGpuResult_Quarantined)(nil),
 		(*QuarantineGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[22].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[23].OneofWrappers = []any{
 		(*ReleaseGpuResult_Released)(nil),
 		(*ReleaseGpuResult_Refused)(nil),
 	}
-	file_messages_gpu_proto_msgTypes[24].OneofWrappers = []any{
+	file_messages_gpu_proto_msgTypes[25].OneofWrappers = []any{
 		(*EvictWeightsResult_Evicted)(nil),
 		(*EvictWeightsResult_Refused)(nil),
 	}
@@ -3067,7 +3190,7 @@ func file_messages_gpu_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_gpu_proto_rawDesc), len(file_messages_gpu_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -65,8 +65,13 @@ type (
 
 // Messages to self: timers.
 type (
-	tick          struct{ incarnation uint64 }
-	observeNow    struct{ incarnation uint64 }
+	tick        struct{ incarnation uint64 }
+	observeNow  struct{ incarnation uint64 }
+	turnTimeout struct {
+		incarnation uint64
+		number      uint64
+		expected    string // a replica that an earlier incarnation knew; empty: of the turn in progress
+	}
 	shrinkTimeout struct {
 		incarnation uint64
 		lease       string

@@ -86,7 +86,11 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 	s := &harness{t: t, root: sys.Root, engine: c, blocks: map[uint32][]byte{}}
 	loads := 0
 	s.gpu = testkit.NewPeer(t, sys, "gpu", func(m proto.Message) proto.Message {
-		if _, asks := m.(*messages.LoadModel); !asks {
+		switch m := m.(type) {
+		case *messages.RequestTurn:
+			return openTurn(m)
+		case *messages.LoadModel:
+		default:
 			return nil
 		}
 		loads++
@@ -105,6 +109,11 @@ func newHarness(t *testing.T, c *positionEngine, load func(int) *messages.LoadMo
 	}), mw...)
 	synctest.Wait()
 	return s
+}
+
+// openTurn grants a turn until it is recalled, as to a replica that has the device to itself.
+func openTurn(m *messages.RequestTurn) *messages.TurnGranted {
+	return &messages.TurnGranted{Replica: m.GetReplica(), Started: m.GetStarted(), Number: 1, Open: true}
 }
 
 // messageOrNil converts a nil result to a nil message.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"troupe/core/replica"
@@ -65,7 +66,8 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 // KVReport converts a report of the KV memory.
 func KVReport(e replica.ReportKV, lease string, priority messages.PriorityClass) *messages.KVReport {
 	msg := &messages.KVReport{Lease: lease, Blocks: uint32(e.Blocks), MinBlocks: uint32(e.Least),
-		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby}
+		WantedBlocks: uint32(e.Wanted), Priority: priority, Standby: e.Standby,
+		StepTime: durationpb.New(e.StepTime)}
 	if !e.LastUsed.IsZero() {
 		msg.LastUsed = timestamppb.New(e.LastUsed)
 	}
