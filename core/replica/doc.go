@@ -107,7 +107,7 @@
 //	           open                in a step        recalled  —
 //	           open                                 none      end it
 //	           any                 not open         same      ignore
-//	step-over  one step, recalled  has work         awaiting  end it and ask for another
+//	stepped    one step, recalled  has work         awaiting  end it and ask for another
 //	           one step, recalled                   none      end it
 //	           any                                  same      —
 //	unused     one step                             none      end it

@@ -83,7 +83,7 @@ type Machine struct {
 	steps     uint64
 	lastStep  time.Time // start of the last step
 	turn      turn
-	pace      pace
+	times     stepTimes
 	turnCause event // of turnEvent, reused
 	shrink    shrink
 

@@ -122,7 +122,7 @@ const (
 	evRecalled // the device recalls an open turn
 	evReset    // the actor of the device has restarted
 	evNeedTurn // → there is work and no turn
-	evStepOver // → a step has ended
+	evStepped  // → a step has ended
 	evUnused   // → there is nothing to run in the turn, or no step may run
 	evRepeat   // → a request may have been lost
 
@@ -146,7 +146,7 @@ func (e Event) String() string {
 	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
 		"standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty", "engine-up", "advance",
 		"plan", "planned", "nothing", "step-done", "step-aborted", "picked", "exhausted", "granted", "recalled",
-		"reset", "need-turn", "step-over", "unused", "repeat", "report-kv", "shrink", "release", "grow", "unread",
+		"reset", "need-turn", "stepped", "unused", "repeat", "report-kv", "shrink", "release", "grow", "unread",
 		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }
 

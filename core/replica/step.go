@@ -137,7 +137,7 @@ func (m *Machine) stepDone(e *event) {
 	for _, t := range tokens {
 		m.sequences[t.ID].last = e.now
 	}
-	m.stepOver(e.now)
+	m.endStep(e.now)
 	m.emit(entries, tokens)
 	m.reportSoon()
 	m.add(StepEnded{})
@@ -227,7 +227,7 @@ func (m *Machine) stepAborted(e *event) {
 	m.totals.TokensIn -= m.current.prompt
 	m.batch.RestoreFailed(id)
 	m.turn.used += e.now.Sub(m.current.began)
-	m.stepOver(e.now)
+	m.endStep(e.now)
 	m.add(StepAborted{id, e.id}, StepEnded{})
 }
 
@@ -249,7 +249,7 @@ func (m *Machine) dropPoison(e *event) {
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
 	m.drop(id, "the engine crashes on it")
-	m.stepOver(e.now)
+	m.endStep(e.now)
 	m.add(StepEnded{})
 }
 

@@ -44,14 +44,14 @@ func (m *Machine) turnEvent(kind Event, now time.Time) {
 // needTurn asks for a turn, unless the replica has asked.
 func (m *Machine) needTurn(e *event) { m.turnEvent(evNeedTurn, e.now) }
 
-// stepOver ends a turn after its step, unless isolated entries have yet to run in it.
-func (m *Machine) stepOver(now time.Time) {
+// endStep ends a turn after its step, unless isolated entries have yet to run in it.
+func (m *Machine) endStep(now time.Time) {
 	if m.step == Idle {
-		m.turnEvent(evStepOver, now)
+		m.turnEvent(evStepped, now)
 	}
 }
 
-func (m *Machine) stepsOver(e *event) { m.stepOver(e.now) }
+func (m *Machine) endsStep(e *event) { m.endStep(e.now) }
 
 func (m *Machine) askTurn(e *event) { m.add(AskTurn{m.turnRequest(e.now)}) }
 
@@ -77,10 +77,10 @@ func (m *Machine) takeTurn(e *event) {
 // turnRequest describes the next step to the device.
 func (m *Machine) turnRequest(now time.Time) turns.Request {
 	d := m.batch.Demand()
-	r := turns.Request{Class: turns.Class(d.Class), Estimate: cmp.Or(m.pace.decode, m.pace.prefill),
+	r := turns.Request{Class: turns.Class(d.Class), Estimate: cmp.Or(m.times.decode, m.times.prefill),
 		Weight: m.cfg.Weight}
 	if d.Prefill {
-		r.Estimate = max(r.Estimate, m.pace.prefill)
+		r.Estimate = max(r.Estimate, m.times.prefill)
 	}
 	for id, q := range m.sequences {
 		if due := m.due(id, q, r.Class); !due.IsZero() && (r.Deadline.IsZero() || due.Before(r.Deadline)) {
@@ -113,21 +113,21 @@ func (m *Machine) due(id string, q *sequence, of turns.Class) (due time.Time) {
 	return due
 }
 
-// pace has the moving averages of the durations of steps, with and without a prefill.
-type pace struct{ prefill, decode time.Duration }
+// stepTimes has the moving averages of the durations of steps, with and without a prefill.
+type stepTimes struct{ prefill, decode time.Duration }
 
 // measureStep records the duration of the step that has ended, unless it may have waited at a gate.
 func (m *Machine) measureStep(now time.Time) {
 	took := now.Sub(m.current.began)
 	m.turn.used += took
 	m.totals.StepTime += took
-	average := &m.pace.decode
+	average := &m.times.decode
 	for _, e := range m.current.entries {
 		if e.Restoring {
 			return
 		}
 		if len(e.Tokens) > 1 {
-			average = &m.pace.prefill
+			average = &m.times.prefill
 		}
 	}
 	if *average == 0 {
