@@ -33,7 +33,9 @@ type member struct {
 // incarnation of the actor has granted, and join.
 func (d *device) startTurns(ctx actor.Context, held []residency.Loaded) {
 	d.sharing = sharing{machine: turns.New(turns.Config{Granted: d.granted}), members: make(map[string]*member)}
-	held = slices.SortedFunc(slices.Values(held), func(a, b residency.Loaded) int { return cmp.Compare(a.Lease, b.Lease) })
+	held = slices.SortedFunc(slices.Values(held), func(a, b residency.Loaded) int {
+		return cmp.Compare(a.Lease, b.Lease)
+	})
 	for _, m := range held {
 		owner := ownerOf(m.Owner)
 		if owner.ID == "" {
@@ -108,7 +110,7 @@ func (d *device) onTerminated(ctx actor.Context, msg *actor.Terminated) {
 	}
 }
 
-// leaveTurns removes a replica that has no memory on the device any more, or has stopped.
+// leaveTurns removes a replica that has stopped, or whose memory was freed.
 func (d *device) leaveTurns(ctx actor.Context, name string) {
 	if d.sharing.members[name] != nil {
 		delete(d.sharing.members, name)
@@ -144,7 +146,7 @@ func (d *device) overdue(ctx actor.Context, e turns.ReportOverdue) {
 	m.overdue++
 	d.Log.Warn().Str("replica", e.Replica).Uint64("turn", e.Turn).Dur("lasted", e.Lasted).
 		Dur("estimate", e.Expectation).Msg("turn overdue")
-	d.publish("replica.overdue", fmt.Sprintf("%s has held turn %d for %v, and expected steps of %v; others run meanwhile",
-		e.Replica, e.Turn, e.Lasted.Round(time.Millisecond), e.Expectation))
+	d.publish("replica.overdue", fmt.Sprintf("%s has held turn %d for %v, and expected steps of %v; "+
+		"others run meanwhile", e.Replica, e.Turn, e.Lasted.Round(time.Millisecond), e.Expectation))
 	ctx.Request(m.pid, overdueTurn(d.Name, e))
 }

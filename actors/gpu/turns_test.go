@@ -144,6 +144,9 @@ func TestTurnOfReplicaThatLeaves(t *testing.T) {
 				a.started = 1
 				a.end(true) // of the earlier incarnation
 				if a.started = 2; name == "restart" {
+					if n := b.recalls(); len(n) > 0 {
+						t.Errorf("turns %v were recalled for an earlier incarnation", n)
+					}
 					a.ask()
 					b.end(false)
 					a.turns(2)
@@ -161,7 +164,7 @@ func TestTurnOverdue(t *testing.T) {
 			c.Publish = func(kind, subject, detail string) { events = append(events, kind+" "+subject+" "+detail) }
 		})
 		a.ask()
-		time.Sleep(time.Minute) // nobody waits
+		time.Sleep(time.Minute) // no other replica waits
 		b.ask()
 		a.end(true)
 		b.end(true)

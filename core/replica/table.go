@@ -23,6 +23,7 @@ var (
 	anyMemory = []MemoryState{Unmapped, Whole, Shrinking, Shrunk}
 	mapped    = []MemoryState{Whole, Shrinking, Shrunk}
 	anyTurn   = []TurnState{NoTurn, AwaitingTurn, OneStep, OpenTurn, RecalledTurn}
+	spent     = []TurnState{OneStep, RecalledTurn}
 	held      = []TurnState{OneStep, OpenTurn, RecalledTurn}
 	anyLease  = []PoolState{NoAdapters, Unleased, Leasing, PoolStarting, PoolReady}
 )
@@ -138,8 +139,8 @@ var turnTable = table.New("replica turns", []row[TurnState]{
 	{[]TurnState{OpenTurn}, evRecalled, stepping, RecalledTurn, nothing, "—"},
 	{[]TurnState{OpenTurn}, evRecalled, always, NoTurn, (*Machine).endTurn, "end it"},
 	{anyTurn, evRecalled, notOpen, same, nil, "ignore"},
-	{[]TurnState{OneStep, RecalledTurn}, evStepped, working, AwaitingTurn, (*Machine).endAndAsk, "end it and ask for another"},
-	{[]TurnState{OneStep, RecalledTurn}, evStepped, always, NoTurn, (*Machine).endTurn, "end it"},
+	{spent, evStepped, working, AwaitingTurn, (*Machine).endAndAsk, "end it and ask for another"},
+	{spent, evStepped, always, NoTurn, (*Machine).endTurn, "end it"},
 	{anyTurn, evStepped, always, same, nothing, "—"},
 	{[]TurnState{OneStep}, evUnused, always, NoTurn, (*Machine).endTurn, "end it"},
 	{anyTurn, evUnused, always, same, nothing, "—"},
