@@ -49,6 +49,7 @@ func (c Collector) Collect(to chan<- prometheus.Metric) {
 		collectHBM(to, replicas)
 		collectAdapters(to, replicas)
 		collectNotFinite(to, replicas)
+		collectSteps(to, replicas)
 	}
 	if gpus, err := c.Source.LocalGPUs(ctx); err == nil {
 		collectTurns(to, gpus)

@@ -21,8 +21,8 @@ type source struct{ silent error }
 func (s source) LocalReplicas(context.Context) ([]*messages.ReplicaStatus, error) {
 	return []*messages.ReplicaStatus{{
 		Name: "m-0", Model: "m", KvBlocks: 10, KvBlocksFree: 4, KvBlocksCached: 1, KvBlockBytes: 100,
-		SequencesNotFinite: 2,
-		AdapterCounts:      &messages.AdapterCounts{Pages: 8, PagesFree: 3},
+		SequencesNotFinite: 2, Gpu: "gpu-0", StepTime: durationpb.New(2500 * time.Millisecond),
+		AdapterCounts: &messages.AdapterCounts{Pages: 8, PagesFree: 3},
 	}}, s.silent
 }
 
@@ -71,7 +71,8 @@ func TestCollector(t *testing.T) {
 		"troupe_kv_taken_bytes hbm": 700, "troupe_kv_blocks free dram": 7,
 		"troupe_turns_granted_total gpu-0 m-0": 9, "troupe_turns_time_share gpu-0 m-0": 0.25,
 		"troupe_turns_wait_seconds_total gpu-0 m-0": 1.5, "troupe_turns_overdue_total gpu-0 m-0": 1,
-		"troupe_kv_remote_in_flight_bytes": 5, "troupe_sequences_not_finite_total m m-0": 2,
+		"troupe_turns_step_seconds_total gpu-0 m-0": 2.5,
+		"troupe_kv_remote_in_flight_bytes":          5, "troupe_sequences_not_finite_total m m-0": 2,
 	} {
 		if got, ok := all[name]; !ok || got != want {
 			t.Errorf("%s: %v, want %v", name, got, want)

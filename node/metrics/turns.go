@@ -16,8 +16,17 @@ var (
 		"Turns that lasted far longer than expected, so that other replicas ran meanwhile.", turnLabels, nil)
 	turnsShare = prometheus.NewDesc("troupe_turns_time_share",
 		"Share of the GPU's time in which a replica ran steps, averaged over about 10 s.", turnLabels, nil)
-	turnMetrics = []*prometheus.Desc{turnsGranted, turnsWait, turnsOverdue, turnsShare}
+	turnsSteps = prometheus.NewDesc("troupe_turns_step_seconds_total", "Time of all steps of a replica.",
+		turnLabels, nil)
+	turnMetrics = []*prometheus.Desc{turnsGranted, turnsWait, turnsOverdue, turnsShare, turnsSteps}
 )
+
+func collectSteps(to chan<- prometheus.Metric, replicas []*messages.ReplicaStatus) {
+	for _, r := range replicas {
+		to <- prometheus.MustNewConstMetric(turnsSteps, prometheus.CounterValue,
+			r.GetStepTime().AsDuration().Seconds(), r.GetGpu(), r.GetName())
+	}
+}
 
 func collectTurns(to chan<- prometheus.Metric, gpus []*messages.GpuStatus) {
 	for _, g := range gpus {
