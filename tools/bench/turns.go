@@ -13,6 +13,11 @@ import (
 	"sync"
 	"time"
 
+	weights "troupe/core/residency"
+	"troupe/cuda/host"
+	"troupe/engine"
+	"troupe/engine/llama"
+	"troupe/engine/residency"
 	"troupe/messages"
 	"troupe/node"
 )
@@ -61,6 +66,12 @@ func turns() (section, error) {
 		{"part of the time in which the device is idle", fmt.Sprintf("%.1f %% (%.1f %% without turns)",
 			100*median(idle), 100*median(idleAlone)), "", ""},
 	}
+	bare, err := alternate()
+	if err != nil {
+		return s, err
+	}
+	s.rows = append(s.rows, row{"for scale: two engines that alternate, over one after the other, without a node",
+		fmt.Sprintf("%.3f", bare), "", ""})
 	for _, c := range []struct {
 		other messages.PriorityClass
 		want  float64
@@ -164,6 +175,50 @@ func stream(ctx context.Context, n *node.Node, name string, i int) error {
 		n.Handler().ServeHTTP(sink{http.Header{}}, req)
 	}()
 	return nil
+}
+
+// alternate returns the time of steps of two engines with the same weights, which alternate, over that
+// of the same steps of one engine after those of the other.
+func alternate() (float64, error) {
+	d, err := host.Open(host.Config{MemoryBytes: 1 << 30})
+	if err != nil {
+		return 0, err
+	}
+	h, ctx := residency.NewStore(d, llama.Loader{}), context.Background()
+	if _, err := h.LoadWeights(ctx, 1, weights.Source{Path: model}); err != nil {
+		return 0, err
+	}
+	var engines []engine.Engine
+	for _, lease := range []string{"a", "b"} {
+		spec := engine.LoadSpec{Lease: lease, Path: model, BlockTokens: 16, KVBlocks: 1024,
+			Limits: engine.Limits{StepTokens: 512, MaxSequences: turnStreams}}
+		if _, err := h.Lease(spec, 1, lease); err != nil {
+			return 0, err
+		}
+		e, err := h.Open(lease)
+		if err != nil {
+			return 0, err
+		}
+		defer e.Close()
+		engines = append(engines, e)
+	}
+	run := func(order func(step int) engine.Engine) func() error {
+		return func() error {
+			for i := range 2 * turnTokens {
+				var batch []engine.Sequence
+				for j := range turnStreams {
+					batch = append(batch, sequence(j, i%turnTokens, 5))
+				}
+				if _, err := order(i).Step(ctx, batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	_, _, ratio, err := paired(turnRounds, run(func(i int) engine.Engine { return engines[i%2] }),
+		run(func(i int) engine.Engine { return engines[i/turnTokens] }))
+	return ratio, err
 }
 
 // shareOf returns the share of the first of two deployments in the device time, and the number of turns.
