@@ -47,7 +47,8 @@ func turns() (section, error) {
 	defer stop()
 	var idle, idleAlone []float64
 	both := turnRun(n, &idle, func(ctx context.Context) error {
-		return together(func() error { return batchOf(ctx, n, "kjv") }, func() error { return batchOf(ctx, n, "other") })
+		return together(func() error { return batchOf(ctx, n, "kjv") },
+			func() error { return batchOf(ctx, n, "other") })
 	})
 	alone := turnRun(n, &idleAlone, func(ctx context.Context) error {
 		return errors.Join(batchOf(ctx, n, "kjv"), batchOf(ctx, n, "other"))
@@ -75,7 +76,10 @@ func turns() (section, error) {
 	for _, c := range []struct {
 		other messages.PriorityClass
 		want  float64
-	}{{messages.PriorityClass_PRIORITY_CLASS_STANDARD, 1. / 2}, {messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE, 1. / 3}} {
+	}{
+		{messages.PriorityClass_PRIORITY_CLASS_STANDARD, 1. / 2},
+		{messages.PriorityClass_PRIORITY_CLASS_INTERACTIVE, 1. / 3},
+	} {
 		share, granted, err := shareOf(c.other)
 		if err != nil {
 			return s, err

@@ -41,8 +41,8 @@ func Status(r replica.Status, spec *messages.ReplicaSpec, m *messages.ModelLoade
 	s := &messages.ReplicaStatus{
 		Name: spec.GetName(), Model: spec.GetModel(), Gpu: spec.GetGpu(), Node: spec.GetNode(),
 		State: State(r.State), Level: level(r.State),
-		Steps: r.Steps, StepTime: durationpb.New(r.Totals.StepTime), TokensIn: r.Totals.TokensIn, TokensOut: r.Totals.TokensOut,
-		TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions, Load: m.GetMetrics(),
+		Steps: r.Steps, StepTime: durationpb.New(r.Totals.StepTime), TokensIn: r.Totals.TokensIn,
+		TokensOut: r.Totals.TokensOut, TokensCached: r.Totals.TokensCached, Preemptions: r.Totals.Preemptions, Load: m.GetMetrics(),
 		MaxSequences: spec.GetMaxSequences(), StepTokens: spec.GetStepTokens(), BlockTokens: spec.GetBlockTokens(),
 		MigratedIn: r.Totals.MigratedIn, MigratedOut: r.Totals.MigratedOut,
 		SequencesNotFinite: r.Totals.NotFinite, NotFinite: r.LastNotFinite,
