@@ -11,6 +11,7 @@ package messages
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1355,6 +1356,7 @@ type ReplicaStatus struct {
 	FoundRevision        string                 `protobuf:"bytes,74,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"` // with FAILED: the revision of the files in the folder, if it is not the deployment's
 	Failure              *Refused               `protobuf:"bytes,76,opt,name=failure,proto3" json:"failure,omitempty"`                                  // with FAILED
 	Level                Level                  `protobuf:"varint,83,opt,name=level,proto3,enum=troupe.v1.Level" json:"level,omitempty"`                // ACTIVE, or STANDBY in state STANDBY; unspecified before
+	StepTime             *durationpb.Duration   `protobuf:"bytes,100,opt,name=step_time,json=stepTime,proto3" json:"step_time,omitempty"`               // of all steps
 	FolderFault          string                 `protobuf:"bytes,75,opt,name=folder_fault,json=folderFault,proto3" json:"folder_fault,omitempty"`       // why the serving replica could not be reloaded: its files are missing or changed
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1745,6 +1747,13 @@ func (x *ReplicaStatus) GetLevel() Level {
 		return x.Level
 	}
 	return Level_LEVEL_UNSPECIFIED
+}
+
+func (x *ReplicaStatus) GetStepTime() *durationpb.Duration {
+	if x != nil {
+		return x.StepTime
+	}
+	return nil
 }
 
 func (x *ReplicaStatus) GetFolderFault() string {
@@ -2261,7 +2270,7 @@ var File_messages_replica_proto protoreflect.FileDescriptor
 
 const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
-	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
+	"\x16messages/replica.proto\x12\ttroupe.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x16messages/adapter.proto\x1a\x15messages/common.proto\x1a\x12messages/gpu.proto\x1a\x17messages/sequence.proto\"\xa9\x04\n" +
 	"\vReplicaSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x12\n" +
@@ -2360,7 +2369,7 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\n" +
 	"GetReplica\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x01 \x01(\tR\trequestId\"\xdc\x0e\n" +
+	"request_id\x18\x01 \x01(\tR\trequestId\"\x94\x0f\n" +
 	"\rReplicaStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x10\n" +
@@ -2420,7 +2429,8 @@ const file_messages_replica_proto_rawDesc = "" +
 	"\x0frevision_digest\x18I \x01(\tR\x0erevisionDigest\x12%\n" +
 	"\x0efound_revision\x18J \x01(\tR\rfoundRevision\x12,\n" +
 	"\afailure\x18L \x01(\v2\x12.troupe.v1.RefusedR\afailure\x12&\n" +
-	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x12!\n" +
+	"\x05level\x18S \x01(\x0e2\x10.troupe.v1.LevelR\x05level\x126\n" +
+	"\tstep_time\x18d \x01(\v2\x19.google.protobuf.DurationR\bstepTime\x12!\n" +
 	"\ffolder_fault\x18K \x01(\tR\vfolderFault\"R\n" +
 	"\vEngineReady\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12!\n" +
@@ -2516,8 +2526,9 @@ var file_messages_replica_proto_goTypes = []any{
 	(*SwitchMetrics)(nil),        // 31: troupe.v1.SwitchMetrics
 	(*AdapterHeld)(nil),          // 32: troupe.v1.AdapterHeld
 	(*AdapterCounts)(nil),        // 33: troupe.v1.AdapterCounts
-	(*SamplingParams)(nil),       // 34: troupe.v1.SamplingParams
-	(*TokenLogprobs)(nil),        // 35: troupe.v1.TokenLogprobs
+	(*durationpb.Duration)(nil),  // 34: google.protobuf.Duration
+	(*SamplingParams)(nil),       // 35: troupe.v1.SamplingParams
+	(*TokenLogprobs)(nil),        // 36: troupe.v1.TokenLogprobs
 }
 var file_messages_replica_proto_depIdxs = []int32{
 	26, // 0: troupe.v1.ReplicaSpec.priority:type_name -> troupe.v1.PriorityClass
@@ -2546,18 +2557,19 @@ var file_messages_replica_proto_depIdxs = []int32{
 	33, // 23: troupe.v1.ReplicaStatus.adapter_counts:type_name -> troupe.v1.AdapterCounts
 	29, // 24: troupe.v1.ReplicaStatus.failure:type_name -> troupe.v1.Refused
 	27, // 25: troupe.v1.ReplicaStatus.level:type_name -> troupe.v1.Level
-	21, // 26: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
-	34, // 27: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
-	24, // 28: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
-	29, // 29: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
-	23, // 30: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
-	25, // 31: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
-	35, // 32: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	34, // 26: troupe.v1.ReplicaStatus.step_time:type_name -> google.protobuf.Duration
+	21, // 27: troupe.v1.RunStep.sequences:type_name -> troupe.v1.StepSequence
+	35, // 28: troupe.v1.StepSequence.sampling:type_name -> troupe.v1.SamplingParams
+	24, // 29: troupe.v1.RunStepResult.done:type_name -> troupe.v1.StepDone
+	29, // 30: troupe.v1.RunStepResult.refused:type_name -> troupe.v1.Refused
+	23, // 31: troupe.v1.RunStepResult.aborted:type_name -> troupe.v1.StepAborted
+	25, // 32: troupe.v1.StepDone.tokens:type_name -> troupe.v1.SampledToken
+	36, // 33: troupe.v1.SampledToken.logprobs:type_name -> troupe.v1.TokenLogprobs
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_messages_replica_proto_init() }

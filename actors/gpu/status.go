@@ -33,7 +33,7 @@ func (d *device) status(ctx actor.Context) *messages.GpuStatus {
 			Replicas: m.Replicas,
 		},
 	}
-	s.Switch = d.switchStatus()
+	s.Switch, s.Turns = d.switchStatus(), d.turnsStatus()
 	for _, l := range m.Leases {
 		s.Leases = append(s.Leases, &messages.GpuLease{
 			Owner: l.Owner, Kind: l.Kind, Bytes: uint64(l.Bytes), Pages: uint32(len(l.Pages)),

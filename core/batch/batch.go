@@ -31,15 +31,16 @@ type Request struct {
 	ID        string
 	Class     Class
 	Arrived   time.Time
-	Root      kv.Hash  // of model, adapter and salt
-	Adapter   string   // "": none
-	Prompt    []uint32 // at least one token
-	Output    []uint32 // generated earlier, by this or another replica
-	MaxOutput int      // tokens, including those of Output
-	MinOutput int      // Stops count only after so many tokens
-	Stops     []uint32 // tokens that end the sequence
-	Client    string   // clients share a class by their weights
-	Weight    float64  // of the client; 0 counts as 1
+	Deadline  time.Time // for the whole output; zero: none
+	Root      kv.Hash   // of model, adapter and salt
+	Adapter   string    // "": none
+	Prompt    []uint32  // at least one token
+	Output    []uint32  // generated earlier, by this or another replica
+	MaxOutput int       // tokens, including those of Output
+	MinOutput int       // Stops count only after so many tokens
+	Stops     []uint32  // tokens that end the sequence
+	Client    string    // clients share a class by their weights
+	Weight    float64   // of the client; 0 counts as 1
 }
 
 // Reason is the reason for a refusal.

@@ -75,6 +75,7 @@
 //	picked        isolating                                   alone      run it
 //	exhausted     isolating                                   idle       —
 //	plan          idle                       memory shrunk    same       ignore
+//	              idle                       without a turn   same       need a turn
 //	              idle                                        same       interrupt rejected; send pins
 //	planned       idle                                        running    report preempted; run the step
 //	nothing       idle                                        same       answer a drain
@@ -85,6 +86,40 @@
 //	              alone                      others wait      isolating  requeue it; step ended
 //	              running, repeating, alone                   idle       requeue it; step ended
 //	halt          any                                         halted     —
+//
+// # Turns
+//
+// The replicas of a device take turns (core/turns), and a step starts only in a turn. The replica asks
+// for one when it has sequences, and plans its step once the turn is granted, so that the plan has what
+// came meanwhile. A replica that has the device to itself keeps its turn, also while it has nothing to
+// compute, until it is recalled. A step that crashed runs again in its turn, and so do its entries.
+//
+// After a restart of the device's actor, a turn ends as if it was recalled, and a request is repeated.
+// It is also repeated with each report of the KV memory.
+//
+//	event      state               guard            next      effects
+//	need-turn  none                                 awaiting  ask for it
+//	           any                                  same      —
+//	repeat     awaiting                             same      ask for it
+//	           any                                  same      —
+//	granted    awaiting            memory shrunk    none      end it
+//	           awaiting            until recalled   open      advance
+//	           awaiting                             one step  advance
+//	           any                                  same      end it
+//	recalled   open                of another turn  same      ignore
+//	           open                in a step        recalled  —
+//	           open                                 none      end it
+//	           any                 not open         same      ignore
+//	stepped    one step, recalled  has work         awaiting  end it and ask for another
+//	           one step, recalled                   none      end it
+//	           any                                  same      —
+//	unused     one step                             none      end it
+//	           any                                  same      —
+//	reset      none                                 same      report it
+//	           awaiting                             same      ask for it
+//	           held                in a step        recalled  —
+//	           held                                 none      end it
+//	halt       any                                  none      —
 //
 // # KV memory
 //
@@ -127,6 +162,9 @@
 //
 //   - one step: a step starts only when none is in flight, the engine is ready and the memory is
 //     not shrunk; an engine that is ready and has a step in flight was sent that step
+//   - turns: a step starts only in a turn that was granted; a turn for one step, or one that was
+//     recalled, ends with its step; no turn ends during a step; with running sequences, the replica
+//     holds a turn or has asked for one
 //   - contiguous: the tokens of a sequence follow those that its session has, without a gap
 //   - one end: a sequence ends once, by a finish, an interruption, a drop or a migration, and has
 //     no token afterwards

@@ -6,6 +6,7 @@ import (
 
 	"troupe/core/batch"
 	"troupe/core/kv"
+	"troupe/core/turns"
 )
 
 // Effect is an action for the caller to carry out. Effects are carried out in order.
@@ -113,6 +114,15 @@ type (
 		Step    uint64
 		Entries []batch.Entry
 	}
+	// AskTurn asks the device for a turn.
+	AskTurn struct{ turns.Request }
+	// EndTurn ends a turn, and asks for another one if Next is set. Turn 0 reports that the replica
+	// holds no turn.
+	EndTurn struct {
+		Turn uint64
+		Used time.Duration
+		Next *turns.Request
+	}
 	// RepeatStep sends the engine the last step again.
 	RepeatStep struct{}
 	// PrefillMeasured reports the duration of a step with a prefill.
@@ -146,6 +156,7 @@ type (
 		Blocks, Least, Wanted int
 		Standby               bool      // the device may take back all blocks beyond Least
 		LastUsed              time.Time // zero: never
+		StepTime              time.Duration
 	}
 	// KVShrunk answers a shrink command of the device.
 	KVShrunk struct {
@@ -213,6 +224,8 @@ func (Poisoned) isEffect()         {}
 func (Nonfinite) isEffect()        {}
 func (BlocksChanged) isEffect()    {}
 func (RunStep) isEffect()          {}
+func (AskTurn) isEffect()          {}
+func (EndTurn) isEffect()          {}
 func (RepeatStep) isEffect()       {}
 func (PrefillMeasured) isEffect()  {}
 func (RestoreRead) isEffect()      {}

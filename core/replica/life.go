@@ -76,7 +76,7 @@ func (m *Machine) Fired(t Timer, offers int, now time.Time) []Effect {
 	case FolderTimer:
 		return m.on(event{kind: evCheckFolder})
 	case KVTimer:
-		return m.on(event{kind: evReportKV})
+		return m.on(event{kind: evReportKV, now: now})
 	case LeaseTimer:
 		return m.on(event{kind: evRetryLease})
 	case AnnounceTimer:
@@ -95,6 +95,9 @@ func (m *Machine) start(e *event) {
 		m.add(SetTimer{AnnounceTimer, announceEvery})
 	}
 	m.enter(e.now)
+	if m.cfg.Incarnation > 1 {
+		m.noTurn(e)
+	}
 	m.load(e)
 }
 

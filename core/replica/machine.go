@@ -18,12 +18,13 @@ type Config struct {
 	MaxSequences int
 	MaxWaiting   int
 	StepTokens   int
-	Revision     string // digest of the files to serve; empty: any
-	Confirmed    string // revision that the deployment confirmed to an earlier incarnation
-	MaxAdapters  int    // 0: sequences with adapters are refused
-	Router       bool   // blocks are announced to a router
-	CheckFolder  bool   // the model folder is checked
-	Standby      bool   // it is to be on standby once it has started
+	Revision     string  // digest of the files to serve; empty: any
+	Confirmed    string  // revision that the deployment confirmed to an earlier incarnation
+	MaxAdapters  int     // 0: sequences with adapters are refused
+	Router       bool    // blocks are announced to a router
+	CheckFolder  bool    // the model folder is checked
+	Standby      bool    // it is to be on standby once it has started
+	Weight       float64 // of its turns; 0 counts as 1
 }
 
 // Model is what the device loaded.
@@ -57,11 +58,12 @@ type Submission struct {
 
 // Machine decides what a replica does. It is not safe for concurrent use.
 type Machine struct {
-	cfg    Config
-	state  State
-	step   StepState
-	memory MemoryState
-	lease  PoolState
+	cfg       Config
+	state     State
+	step      StepState
+	memory    MemoryState
+	lease     PoolState
+	turnState TurnState
 
 	model         Model
 	confirmed     string // revision that the deployment confirmed
@@ -76,11 +78,14 @@ type Machine struct {
 	sequences map[string]*sequence // by request id
 	context   int                  // context limit in tokens
 
-	current  inflight
-	isolated []batch.Entry // entries of a step that crashed twice; each is run alone
-	steps    uint64
-	lastStep time.Time // start of the last step
-	shrink   shrink
+	current   inflight
+	isolated  []batch.Entry // entries of a step that crashed twice; each is run alone
+	steps     uint64
+	lastStep  time.Time // start of the last step
+	turn      turn
+	times     stepTimes
+	turnCause event // of turnEvent, reused
+	shrink    shrink
 
 	announcer     *kv.Announcer // block changes that routers have not received
 	announced     time.Time     // time of the last announcement
@@ -102,6 +107,7 @@ type sequence struct {
 	base    int // number of output tokens that the session submitted
 	cached  int // number of prompt tokens found in KV blocks
 	adapter string
+	last    time.Time // when its last token was computed here; zero: none was
 }
 
 // inflight is the step that the engine runs.
@@ -121,6 +127,8 @@ type shrink struct {
 // Totals counts the work of one incarnation.
 type Totals struct {
 	TokensIn, TokensOut, TokensCached, Preemptions, MigratedIn, MigratedOut, NotFinite uint64
+	Turns                                                                              uint64
+	StepTime                                                                           time.Duration
 }
 
 // event is one event. Only the fields of its kind are set.
@@ -138,6 +146,7 @@ type event struct {
 	preempted  []batch.Preemption
 	sampled    []uint32
 	notFinite  []int
+	open       bool
 }
 
 // New returns a machine in state Created.

@@ -33,6 +33,9 @@ func TestInvariants(t *testing.T) {
 			"timer":      func(*rapid.T) { w.fire() },
 			"adapters":   func(*rapid.T) { w.adapters() },
 			"hold":       func(*rapid.T) { w.hold() },
+			"turn":       func(*rapid.T) { w.turn() },
+			"turn 2":     func(*rapid.T) { w.turn() },
+			"turn 3":     func(*rapid.T) { w.grant() },
 			"plan":       func(*rapid.T) { w.event(func() []Effect { return w.m.Plan(w.now) }) },
 		})
 		w.finish()
@@ -103,6 +106,7 @@ func (w *world) lifeCycle() {
 	case 12:
 		w.event(w.m.Stop)
 		w.running = false // the engine stops with the replica
+		w.holds, w.asked = 0, false
 	}
 }
 
@@ -301,6 +305,9 @@ func (w *world) hold() {
 	}
 	w.m.Batch().Resume(w.held2)
 	w.held2 = ""
+	if w.m.State() != Stopping {
+		w.advance()
+	}
 }
 
 // finish ends all sequences and checks that nothing is left.
@@ -313,11 +320,15 @@ func (w *world) finish() {
 	for id := range w.next {
 		w.event(func() []Effect { return w.m.Cancel(id) })
 	}
-	for i := 0; w.m.Stepping(); i++ {
+	for i := 0; w.m.Stepping() || w.asked; i++ {
 		if i > 100 {
 			w.Fatal("one step: the steps do not end")
 		}
 		w.now = w.now.Add(time.Millisecond)
+		if !w.m.Stepping() {
+			w.grant()
+			continue
+		}
 		w.event(func() []Effect {
 			w.running = false
 			return w.m.StepDone(w.m.current.step, w.tokens(), nil, w.now)

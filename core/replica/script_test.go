@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"troupe/core/batch"
 	"troupe/core/kv"
 	"troupe/core/lora"
+	"troupe/core/turns"
 	"troupe/testkit/script"
 )
 
@@ -52,6 +54,7 @@ func (p *player) event(line []string) []string {
 			Revision: p.words["revision"], Confirmed: p.words["confirmed"], MaxAdapters: p.number("adapters", 0),
 			Router: p.has("router"), CheckFolder: p.has("folder"), Standby: p.has("standby"),
 			LeastBlocks: p.number("least", 0)})
+		p.manual = p.has("turns")
 		return nil
 	}
 	p.out = nil
@@ -71,6 +74,9 @@ func (p *player) states() string {
 	s := p.m.state.String() + " " + p.m.step.String()
 	if p.m.memory > Whole {
 		s += " " + p.m.memory.String()
+	}
+	if p.manual {
+		s += ", turn " + p.m.turnState.String()
 	}
 	if p.m.lease > NoAdapters {
 		s += ", pool " + p.m.lease.String()
@@ -114,6 +120,10 @@ func (p *player) play(name string) {
 	case "submit":
 		s := submission(p.arg, p.number("prompt", 3), p.number("output", 0), p.number("max", 3), p.words["adapter"])
 		s.Revision, s.Arrived = p.words["revision"], now
+		if d, err := time.ParseDuration(p.words["timeout"]); err == nil {
+			s.Deadline = now.Add(d)
+		}
+		s.Class = batch.Class(p.number("class", int(batch.Standard)))
 		s.Root = kv.Root("m", p.words["adapter"], []byte(p.words["salt"]))
 		if c, ok := p.words["client"]; ok {
 			s.Client = c
@@ -141,6 +151,8 @@ func (p *player) play(name string) {
 		p.restoring = true
 	case "abort":
 		p.do(p.abort())
+	case "restored-soon":
+		p.ending, p.complete = true, true
 	case "restored":
 		p.ending, p.complete = true, true
 		p.advance()
@@ -149,10 +161,17 @@ func (p *player) play(name string) {
 	}
 }
 
-// playDevice runs the events of the KV memory and the adapters.
+// playDevice runs the events of turns, the KV memory and the adapters.
 func (p *player) playDevice(name string) {
 	m := p.m
 	switch name {
+	case "granted":
+		p.granted = uint64(p.number("turn", 1))
+		p.do(m.Granted(p.granted, p.has("open"), p.now))
+	case "recalled":
+		p.do(m.Recalled(uint64(p.number("turn", int(p.granted))), p.now))
+	case "device-restarted":
+		p.do(m.DeviceRestarted(p.now))
 	case "shrink":
 		p.do(m.Shrink(p.lease(), p.number("blocks", 0), uint64(p.number("attempt", 1))))
 	case "grow":
@@ -234,6 +253,15 @@ func (p *player) number(word string, otherwise int) int {
 
 func (Known) isEffect() {}
 
+// turnText formats what a turn is asked for, with the deadline since the start of the script.
+func turnText(r turns.Request) string {
+	s := fmt.Sprintf("class %d, step %v", r.Class, r.Estimate)
+	if !r.Deadline.IsZero() {
+		s += fmt.Sprintf(", due %v", r.Deadline.Sub(epoch))
+	}
+	return s
+}
+
 // text formats an effect.
 func text(e Effect) string {
 	switch e := e.(type) {
@@ -257,6 +285,14 @@ func text(e Effect) string {
 		line := fmt.Sprintf("run step %d:", e.Step)
 		for _, entry := range e.Entries {
 			line += fmt.Sprintf(" %s[%d:%d]", entry.ID, entry.Position, entry.Position+len(entry.Tokens))
+		}
+		return line
+	case AskTurn:
+		return "ask for a turn: " + turnText(e.Request)
+	case EndTurn:
+		line := fmt.Sprintf("end turn %d, used %v", e.Turn, e.Used)
+		if e.Next != nil {
+			line += ", and ask: " + turnText(*e.Next)
 		}
 		return line
 	case Emit:

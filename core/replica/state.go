@@ -71,6 +71,22 @@ func (s PoolState) String() string {
 	return [...]string{"no adapters", "unleased", "leasing", "starting", "ready"}[s]
 }
 
+// TurnState is the state of the replica's turn on its device.
+type TurnState uint8
+
+// Turn states.
+const (
+	NoTurn       TurnState = iota // the replica has none, and has not asked for one
+	AwaitingTurn                  // it has asked for a turn
+	OneStep                       // it may run one step
+	OpenTurn                      // it may run steps until the turn is recalled
+	RecalledTurn                  // its turn ends with the step in flight
+)
+
+func (s TurnState) String() string {
+	return [...]string{"none", "awaiting", "one step", "open", "recalled"}[s]
+}
+
 // Event is a kind of event. Each belongs to one or more of the tables.
 type Event uint8
 
@@ -102,6 +118,14 @@ const (
 	evPicked      // → an isolated entry is to run
 	evExhausted   // → no isolated entry is left
 
+	evGranted  // the device has granted a turn
+	evRecalled // the device recalls an open turn
+	evReset    // the actor of the device has restarted
+	evNeedTurn // → there is work and no turn
+	evStepped  // → a step has ended
+	evUnused   // → there is nothing to run in the turn, or no step may run
+	evRepeat   // → a request may have been lost
+
 	evReportKV // the timer of the report to the device fired
 	evShrink   // the device takes KV memory back
 	evRelease  // no step is in flight, so blocks can be released
@@ -119,11 +143,11 @@ const (
 )
 
 func (e Event) String() string {
-	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed",
-		"drain", "standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty",
-		"engine-up", "advance", "plan", "planned", "nothing", "step-done", "step-aborted", "picked",
-		"exhausted", "report-kv", "shrink", "release", "grow", "unread", "wanted", "retry-lease", "leased",
-		"lease-refused", "pool-ready", "mapped", "halt"}[e]
+	return [...]string{"start", "retry", "loaded", "load-refused", "adopted", "engine-ready", "confirmed", "drain",
+		"standby", "activate", "stop", "submit", "check-folder", "folder-checked", "empty", "engine-up", "advance",
+		"plan", "planned", "nothing", "step-done", "step-aborted", "picked", "exhausted", "granted", "recalled",
+		"reset", "need-turn", "stepped", "unused", "repeat", "report-kv", "shrink", "release", "grow", "unread",
+		"wanted", "retry-lease", "leased", "lease-refused", "pool-ready", "mapped", "halt"}[e]
 }
 
 // Timer names a timer. It fires once after each SetTimer.

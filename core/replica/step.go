@@ -30,7 +30,7 @@ func (m *Machine) pick(e *event) {
 			return
 		}
 	}
-	m.raise(event{kind: evExhausted})
+	m.raise(event{kind: evExhausted, now: e.now})
 }
 
 // Plan plans the next step. It starts the step, or reports that there is nothing to compute.
@@ -53,6 +53,7 @@ func (m *Machine) plan(e *event) {
 
 // rest answers a drain, or ends Suspending, once no sequence is left.
 func (m *Machine) rest(e *event) {
+	m.turnEvent(evUnused, e.now)
 	m.publishBlocks()
 	if len(m.sequences) > 0 {
 		return
@@ -124,6 +125,7 @@ func (m *Machine) StepDone(step uint64, sampled []uint32, notFinite []int, now t
 
 func (m *Machine) stepDone(e *event) {
 	entries := m.current.entries
+	m.measureStep(e.now)
 	m.measurePrefill(e.now)
 	for _, entry := range entries {
 		if p, _ := m.batch.Progress(entry.ID); entry.Restoring && p.Restoring {
@@ -131,7 +133,12 @@ func (m *Machine) stepDone(e *event) {
 		}
 	}
 	m.dropNotFinite(entries, e)
-	m.emit(entries, m.batch.Done(entries, e.sampled))
+	tokens := m.batch.Done(entries, e.sampled)
+	for _, t := range tokens {
+		m.sequences[t.ID].last = e.now
+	}
+	m.endStep(e.now)
+	m.emit(entries, tokens)
 	m.reportSoon()
 	m.add(StepEnded{})
 }
@@ -209,8 +216,8 @@ func (m *Machine) measurePrefill(now time.Time) {
 }
 
 // StepAborted reports that a step was aborted because the gate of an entry failed.
-func (m *Machine) StepAborted(step uint64, entry int, why string) []Effect {
-	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why})
+func (m *Machine) StepAborted(step uint64, entry int, why string, now time.Time) []Effect {
+	return m.on(event{kind: evStepAborted, number: step, n: entry, id: why, now: now})
 }
 
 // stepAborted plans the next step without the sequence of the failed gate. That sequence waits for
@@ -219,10 +226,15 @@ func (m *Machine) stepAborted(e *event) {
 	id := m.current.entries[e.n].ID
 	m.totals.TokensIn -= m.current.prompt
 	m.batch.RestoreFailed(id)
+	m.turn.used += e.now.Sub(m.current.began)
+	m.endStep(e.now)
 	m.add(StepAborted{id, e.id}, StepEnded{})
 }
 
-func (m *Machine) repeat(*event) { m.add(RepeatStep{}) }
+func (m *Machine) repeat(e *event) {
+	m.current.began = e.now
+	m.add(RepeatStep{})
+}
 
 // isolate makes the entries of a crashing step run one by one, to find the one that causes the
 // crash.
@@ -232,11 +244,12 @@ func (m *Machine) isolate(*event) {
 }
 
 // dropPoison drops a sequence that crashes the engine when it runs alone.
-func (m *Machine) dropPoison(*event) {
+func (m *Machine) dropPoison(e *event) {
 	id := m.current.entries[0].ID
 	m.add(Poisoned{id})
 	m.interrupt(id, Refusal{Reason: EngineFailed, Detail: "the engine crashes on this request"})
 	m.drop(id, "the engine crashes on it")
+	m.endStep(e.now)
 	m.add(StepEnded{})
 }
 

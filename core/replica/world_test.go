@@ -19,6 +19,9 @@ type world struct {
 
 	next    map[string]*progress // sequences that have not ended, by request
 	running bool                 // the engine has a step
+	asked   bool                 // the device has a request for a turn
+	holds   uint64               // turn that the device has granted; 0: none
+	turns   uint64               // granted so far
 	crashes map[string]int       // by request: crashes of steps that computed it
 	alone   bool                 // the last crash was of a step with one entry
 	hbm     map[int32]kv.Hash    // blocks as the HBM tier knows them
@@ -44,7 +47,7 @@ func newWorld(t *rapid.T) *world {
 	w.driver, w.confirmed = newDriver(cfg), map[string]bool{cfg.Confirmed: true}
 	w.model = Model{Lease: "m-0", Blocks: rapid.IntRange(5, 9).Draw(t, "blocks"), ContextTokens: 16,
 		RevisionDigest: w.digestOf("loaded"), WeightsDigest: "w", AdapterPages: rapid.IntRange(0, 1).Draw(t, "pages")}
-	w.see = w.check
+	w.see, w.manual = w.check, true
 	return w
 }
 
@@ -144,6 +147,8 @@ func (w *world) check(e Effect) {
 		}
 	case BlocksChanged:
 		w.changeBlocks(e)
+	case AskTurn, EndTurn:
+		w.checkTurn(e)
 	case RunStep:
 		w.checkReported()
 		w.checkStep()
@@ -199,7 +204,29 @@ func (w *world) checkStep() {
 	if w.m.State() == Stopping || w.m.State() < Confirming {
 		w.Fatalf("stopped: a step starts in %s", w.m.State())
 	}
+	if w.holds == 0 {
+		w.Fatalf("turns: a step starts without a turn, %s", w.m.turnState)
+	}
 	w.running = true
+}
+
+// checkTurn follows the turns of the replica as its device does.
+func (w *world) checkTurn(e Effect) {
+	end, ends := e.(EndTurn)
+	if !ends {
+		if w.holds != 0 {
+			w.Fatalf("turns: asks for a turn, and turn %d has not ended", w.holds)
+		}
+		w.asked = true
+		return
+	}
+	if w.running && (end.Turn == w.holds || end.Turn == 0) {
+		w.Fatalf("turns: turn %d ends during a step", end.Turn)
+	}
+	if end.Turn == w.holds || end.Turn == 0 {
+		w.holds, w.asked = 0, w.asked && end.Turn == 0
+	}
+	w.asked = w.asked || end.Next != nil
 }
 
 // checkReported checks that the HBM tier knows the content of the blocks. A repeated step has its
@@ -255,6 +282,15 @@ func (w *world) checkState() {
 	}
 	if m.state == Serving && w.level || m.state == Standby && (!w.level || len(w.next) > 0 || m.Stepping()) {
 		w.Fatalf("level: %s with %d sequences and steps %s, wanted standby: %t", m.state, len(w.next), m.step, w.level)
+	}
+	if unused := m.turnState == OneStep || m.turnState == RecalledTurn; unused && !m.Stepping() {
+		w.Fatalf("turns: turn %d is kept without a step", w.holds)
+	}
+	if m.mayStep() != (w.holds != 0) || (m.turnState == AwaitingTurn) != w.asked {
+		w.Fatalf("turns: %s, turn %d granted, asked %t", m.turnState, w.holds, w.asked)
+	}
+	if w.waits() && !w.asked {
+		w.Fatalf("turns: %d sequences run, and no turn was asked for", m.batch.Running())
 	}
 	serving := m.state >= Confirming && m.state <= Draining
 	if serving != (m.step != Halted) {

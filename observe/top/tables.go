@@ -119,12 +119,13 @@ var replicaColumns = []column{
 	{name: "REPLICA"}, {name: "GPU"}, {name: "STATE"}, {name: "LIFE", numeric: true}, {name: "RUN", numeric: true},
 	{name: "WAIT", numeric: true},
 	{name: "KV", numeric: true}, {name: "HITS", numeric: true}, {name: "LORA", numeric: true},
+	{name: "TIME", numeric: true},
 	{name: "IN/s", numeric: true},
 	{name: "OUT/s", numeric: true},
 }
 
 func replicaSection(s Sample, r rates) section {
-	t := section{columns: replicaColumns}
+	t, times := section{columns: replicaColumns}, timeShares(s)
 	for _, d := range s.Models {
 		for _, p := range d.GetReplicas() {
 			state, m := enumName(p.GetState().String(), "REPLICA_STATE_"), warning
@@ -144,12 +145,25 @@ func replicaSection(s Sample, r rates) section {
 				word(p.GetName()), word(qualifiedName(p.GetNode(), p.GetGpu())), state,
 				number(float64(p.GetIncarnation())),
 				number(float64(p.GetRunning())), number(float64(p.GetWaiting())), percent(kv), percent(hits),
-				number(onGPU(p)),
+				number(onGPU(p)), percent(times[p.GetNode()+"/"+p.GetName()]),
 				number(r.replicas[p.GetName()].In), number(r.replicas[p.GetName()].Out),
 			}, m})
 		}
 	}
 	return t
+}
+
+// timeShares returns the share of each replica in the time of its GPU, by node and replica.
+func timeShares(s Sample) map[string]float64 {
+	shares := make(map[string]float64)
+	for _, n := range s.Nodes {
+		for _, g := range n.GetGpus() {
+			for _, t := range g.GetTurns() {
+				shares[n.GetMember().GetName()+"/"+t.GetReplica()] = t.GetShare()
+			}
+		}
+	}
+	return shares
 }
 
 // onGPU returns the number of adapters that a replica has on its GPU.

@@ -34,6 +34,7 @@ type kept struct {
 	loads       uint64 // number of loads of the weights, without adoptions
 	revision    string // confirmed by the deployment
 	standby     bool   // the wanted level is standby, else active
+	started     uint64 // start of the last incarnation; see replica.started
 }
 
 type replica struct {
@@ -124,6 +125,13 @@ func (r *replica) Receive(ctx actor.Context) {
 		r.Perform(ctx, r.machine.Cancel(msg.GetRequestId()))
 	case *messages.GetSequence:
 		r.onGetSequence(ctx, msg)
+
+	case *messages.TurnGranted:
+		r.onTurnGranted(ctx, msg)
+	case *messages.RecallTurn:
+		r.onRecallTurn(ctx, msg)
+	case *messages.ReplicaOverdue:
+		r.onOverdue(msg)
 
 	case *messages.ShrinkKV:
 		r.Perform(ctx, r.machine.Shrink(msg.GetLease(), int(msg.GetBlocks()), msg.GetAttempt()))

@@ -77,6 +77,10 @@ func (r *replica) Perform(ctx actor.Context, effects []core.Effect) {
 
 		case core.BlocksChanged:
 			ctx.Send(r.HBM, wire.BlocksChanged(r.model.GetLease(), e))
+		case core.AskTurn:
+			ctx.Request(r.GPU, r.turns().Request(e.Request))
+		case core.EndTurn:
+			ctx.Request(r.GPU, r.turns().Ended(e))
 		case core.RunStep:
 			r.runStep(ctx, e)
 		case core.RepeatStep:
